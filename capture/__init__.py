@@ -1,0 +1,1 @@
+"""Packet capture: recorder, scapy layers and the Wireshark dissector."""

@@ -1,0 +1,157 @@
+-- Wireshark dissector for the testbed's wire format (nodeapp/wire.py).
+--
+--   wireshark -X lua_script:capture/dissector/pubsub.lua sta1-wlan0.pcap
+--   tshark -X lua_script:capture/dissector/pubsub.lua -r sta1-wlan0.pcap -Y 'pubsub.kind == 2'
+--
+-- or copy it to the personal plugins folder (Help, About, Folders). Every header field has a
+-- display filter name, pubsub.<field>; pubsub.event is the event id "publisher/sequence".
+-- A frame that a node refuses carries an expert note (pubsub.malformed) that says why.
+
+local VERSION = 1
+local NODE_PORT, CLIENT_PORT = 5550, 5551
+local HEADER_LENGTH = 24
+local MAX_BODY = 60000
+local BROADCAST = 0xFFFFFFFF
+local GREEDY, PERIMETER = 1, 2
+local GREEDY_LENGTH, PERIMETER_LENGTH = 17, 57
+
+local KINDS = {
+  [1] = "HELLO", [2] = "EVENT", [3] = "SUBSCRIPTION",
+  [65] = "SUBSCRIBE", [66] = "UNSUBSCRIBE", [67] = "PUBLISH",
+  [68] = "NOTIFY", [69] = "STATUS", [70] = "ACK",
+}
+local MODES = { [GREEDY] = "greedy", [PERIMETER] = "perimeter" }
+local DESTINATIONS = { [BROADCAST] = "broadcast", [0] = "any" }
+
+local pubsub = Proto("pubsub", "Publish/Subscribe Testbed")
+local f = {
+  version = ProtoField.uint8("pubsub.version", "Version"),
+  kind = ProtoField.uint8("pubsub.kind", "Kind", base.DEC, KINDS),
+  flags = ProtoField.uint8("pubsub.flags", "Flags", base.HEX),
+  replica = ProtoField.bool("pubsub.flags.replica", "Replica", 8, nil, 0x01),
+  ttl = ProtoField.uint8("pubsub.ttl", "Time to live"),
+  hops = ProtoField.uint8("pubsub.hops", "Hops"),
+  route_length = ProtoField.uint8("pubsub.route_length", "Route length"),
+  body_length = ProtoField.uint16("pubsub.body_length", "Body length"),
+  originator = ProtoField.uint32("pubsub.originator", "Originator"),
+  destination = ProtoField.uint32("pubsub.destination", "Destination", base.DEC, DESTINATIONS),
+  publisher = ProtoField.uint32("pubsub.publisher", "Publisher"),
+  sequence = ProtoField.uint32("pubsub.sequence", "Sequence number"),
+  event = ProtoField.string("pubsub.event", "Event"),
+  route = ProtoField.bytes("pubsub.route", "Route"),
+  mode = ProtoField.uint8("pubsub.route.mode", "Mode", base.DEC, MODES),
+  x = ProtoField.double("pubsub.route.x", "Destination x (m)"),
+  y = ProtoField.double("pubsub.route.y", "Destination y (m)"),
+  entered_x = ProtoField.double("pubsub.route.entered_x", "Entered perimeter mode at x (m)"),
+  entered_y = ProtoField.double("pubsub.route.entered_y", "Entered perimeter mode at y (m)"),
+  face_x = ProtoField.double("pubsub.route.face_x", "Entered face at x (m)"),
+  face_y = ProtoField.double("pubsub.route.face_y", "Entered face at y (m)"),
+  edge_from = ProtoField.uint32("pubsub.route.edge_from", "First edge from"),
+  edge_to = ProtoField.uint32("pubsub.route.edge_to", "First edge to"),
+  body = ProtoField.bytes("pubsub.body", "Body"),
+}
+pubsub.fields = f
+local malformed = ProtoExpert.new(
+  "pubsub.malformed", "Malformed frame", expert.group.MALFORMED, expert.severity.ERROR)
+pubsub.experts = { malformed }
+
+local cbor = Dissector.get("cbor")
+
+-- Add consecutive fields of `width` bytes from offset `at` on; return the offset after them.
+local function add_fields(tree, tvb, at, width, fields)
+  for _, field in ipairs(fields) do
+    tree:add(field, tvb(at, width))
+    at = at + width
+  end
+  return at
+end
+
+local function dissect_route(route, tree)
+  local branch = tree:add(f.route, route())
+  local mode, length = route(0, 1):uint(), route:len()
+  if not ((mode == GREEDY and length == GREEDY_LENGTH)
+      or (mode == PERIMETER and length == PERIMETER_LENGTH)) then
+    return
+  end
+  branch:add(f.mode, route(0, 1))
+  local at = add_fields(branch, route, 1, 8, { f.x, f.y })
+  if mode == PERIMETER then
+    at = add_fields(branch, route, at, 8, { f.entered_x, f.entered_y, f.face_x, f.face_y })
+    add_fields(branch, route, at, 4, { f.edge_from, f.edge_to })
+  end
+end
+
+-- What makes a node refuse the datagram, or nil (nodeapp.wire.decode).
+local function refusal(tvb)
+  if tvb:len() < HEADER_LENGTH then
+    return "shorter than the header"
+  end
+  local version, kind = tvb(0, 1):uint(), tvb(1, 1):uint()
+  if version ~= VERSION then
+    return string.format("version %d is not %d", version, VERSION)
+  end
+  if not KINDS[kind] then
+    return string.format("unknown kind %d", kind)
+  end
+  local body_length = tvb(6, 2):uint()
+  local length = HEADER_LENGTH + tvb(5, 1):uint() + body_length
+  if tvb:len() ~= length then
+    return string.format("%d bytes where the header says %d", tvb:len(), length)
+  end
+  if body_length > MAX_BODY then
+    return string.format("body of %d bytes; at most %d are allowed", body_length, MAX_BODY)
+  end
+  return nil
+end
+
+function pubsub.dissector(tvb, pinfo, root)
+  pinfo.cols.protocol = "PubSub"
+  local tree = root:add(pubsub, tvb())
+  local why = refusal(tvb)
+  if why then
+    tree:add_proto_expert_info(malformed, "Malformed frame: " .. why)
+    pinfo.cols.info = "Malformed frame: " .. why
+  end
+  if tvb:len() < HEADER_LENGTH then
+    return tvb:len()
+  end
+
+  tree:add(f.version, tvb(0, 1))
+  tree:add(f.kind, tvb(1, 1))
+  tree:add(f.flags, tvb(2, 1)):add(f.replica, tvb(2, 1))
+  add_fields(tree, tvb, 3, 1, { f.ttl, f.hops, f.route_length })
+  tree:add(f.body_length, tvb(6, 2))
+  add_fields(tree, tvb, 8, 4, { f.originator, f.destination, f.publisher, f.sequence })
+  local publisher, sequence = tvb(16, 4):uint(), tvb(20, 4):uint()
+  local event = string.format("%d/%d", publisher, sequence)
+  if publisher ~= 0 or sequence ~= 0 then
+    tree:add(f.event, tvb(16, 8), event):set_generated()
+  end
+  if why then
+    return tvb:len()
+  end
+
+  local kind, destination = KINDS[tvb(1, 1):uint()], tvb(12, 4):uint()
+  local summary = kind
+  if publisher ~= 0 or sequence ~= 0 then
+    summary = summary .. " " .. event
+  end
+  summary = string.format("%s from %d to %s hop %d ttl %d", summary, tvb(8, 4):uint(),
+    DESTINATIONS[destination] or tostring(destination), tvb(4, 1):uint(), tvb(3, 1):uint())
+  pinfo.cols.info = summary
+  tree:append_text(", " .. summary)
+
+  local route_length, body_length = tvb(5, 1):uint(), tvb(6, 2):uint()
+  if route_length > 0 then
+    dissect_route(tvb(HEADER_LENGTH, route_length):tvb(), tree)
+  end
+  if body_length > 0 then
+    local body = tvb(HEADER_LENGTH + route_length, body_length)
+    cbor:call(body:tvb(), pinfo, tree:add(f.body, body))
+  end
+  return tvb:len()
+end
+
+for _, port in ipairs({ NODE_PORT, CLIENT_PORT }) do
+  DissectorTable.get("udp.port"):add(port, pubsub)
+end

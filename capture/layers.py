@@ -1,0 +1,142 @@
+"""scapy layers for the wire format: dissect captures, build packets by hand.
+
+    >>> from capture.layers import PubSub
+    >>> IP(dst="10.255.255.255") / UDP() / PubSub(kind="EVENT", publisher=3, sequence=17)
+
+`PubSub` is bound to both UDP ports.  Its fields have the names of `nodeapp.wire`, but for the
+routing extension: `route` is a method of every scapy packet, so that field is `routing`.  Lengths
+are computed, the routing extension is a packet of its own where it is geographic, and the body
+may be given as the value that its CBOR encodes and is shown decoded.  What `nodeapp.wire.decode`
+refuses is dissected as `Raw`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, cast
+
+from scapy.config import conf
+from scapy.fields import (
+    AnyField,
+    ByteEnumField,
+    ByteField,
+    FieldLenField,
+    FlagsField,
+    IEEEDoubleField,
+    IntEnumField,
+    IntField,
+    PacketLenField,
+    StrLenField,
+)
+from scapy.layers.inet import UDP
+from scapy.packet import Packet, bind_bottom_up, bind_layers
+
+from nodeapp import wire
+
+KIND_NAMES: Final = {int(kind): kind.name for kind in wire.Kind}
+
+
+class GreedyRoute(Packet):
+    """Geographic routing extension in greedy mode: where the frame is going, metres."""
+
+    name = "GreedyRoute"
+    fields_desc: ClassVar[list[AnyField]] = [
+        ByteEnumField("mode", wire.GREEDY, {wire.GREEDY: "greedy"}),
+        IEEEDoubleField("x", 0),
+        IEEEDoubleField("y", 0),
+    ]
+
+
+class PerimeterRoute(Packet):
+    """Geographic routing extension in perimeter mode; Lp, Lf and e0 of GPSR's table 1."""
+
+    name = "PerimeterRoute"
+    fields_desc: ClassVar[list[AnyField]] = [
+        ByteEnumField("mode", wire.PERIMETER, {wire.PERIMETER: "perimeter"}),
+        IEEEDoubleField("x", 0),
+        IEEEDoubleField("y", 0),
+        IEEEDoubleField("entered_x", 0),
+        IEEEDoubleField("entered_y", 0),
+        IEEEDoubleField("face_x", 0),
+        IEEEDoubleField("face_y", 0),
+        IntField("edge_from", 0),
+        IntField("edge_to", 0),
+    ]
+
+
+def _route(data: bytes) -> Packet:
+    """Return the packet for a routing extension; `Raw` where it is not a geographic one."""
+    try:
+        geo = wire.decode_geo_route(data)
+    except wire.WireError:
+        return conf.raw_layer(data)
+    return GreedyRoute(data) if geo.entered is None else PerimeterRoute(data)
+
+
+class CborField(StrLenField):
+    """A string of bytes that is one CBOR item: set by its bytes or its value, shown decoded."""
+
+    def any2i(self, pkt: Packet | None, x: Any) -> bytes:
+        """Return the bytes of the item; bytes are taken as encoded already."""
+        return x if isinstance(x, bytes) else wire.encode_body(x)
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        """Return the value, or the bytes where they are not CBOR."""
+        try:
+            return repr(wire.decode_body(x)) if x else ""
+        except wire.WireError:
+            return repr(x)
+
+
+class PubSub(Packet):
+    """A frame of the testbed."""
+
+    name = "PubSub"
+    fields_desc: ClassVar[list[AnyField]] = [
+        ByteField("version", wire.VERSION),
+        ByteEnumField("kind", wire.Kind.HELLO, KIND_NAMES),
+        FlagsField("flags", 0, 8, ["replica"]),
+        ByteField("ttl", 0),
+        ByteField("hops", 1),
+        FieldLenField("route_length", None, fmt="B", length_of="routing"),
+        FieldLenField("body_length", None, fmt="H", length_of="body"),
+        IntField("originator", 0),
+        IntEnumField(
+            "destination", wire.BROADCAST, {wire.BROADCAST: "broadcast", wire.ANY_NODE: "any"}
+        ),
+        IntField("publisher", 0),
+        IntField("sequence", 0),
+        PacketLenField(
+            "routing", cast(Packet, None), _route, length_from=lambda packet: packet.route_length
+        ),
+        CborField("body", b"", length_from=lambda packet: packet.body_length),
+    ]
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *_args: Any, **_fields: Any) -> type[Packet]:
+        """Choose the class for a datagram: this one, or `Raw` where a node would refuse it."""
+        if _pkt is None:
+            return cls
+        try:
+            wire.decode(_pkt)
+        except wire.WireError:
+            raw: type[Packet] = conf.raw_layer
+            return raw
+        return cls
+
+    def mysummary(self) -> str:
+        """Return one line, such as "EVENT 3/17 from 3 to broadcast hop 2 ttl 14"."""
+        event = f" {self.publisher}/{self.sequence}" if self.publisher or self.sequence else ""
+        return str(
+            self.sprintf("%PubSub.kind%")
+            + event
+            + self.sprintf(
+                " from %PubSub.originator% to %PubSub.destination%"
+                " hop %PubSub.hops% ttl %PubSub.ttl%"
+            )
+        )
+
+
+for _port in (wire.CLIENT_PORT, wire.NODE_PORT):
+    bind_bottom_up(UDP, PubSub, sport=_port)
+    bind_bottom_up(UDP, PubSub, dport=_port)
+bind_layers(UDP, PubSub, sport=wire.NODE_PORT, dport=wire.NODE_PORT)

@@ -1,0 +1,1 @@
+"""Scenarios, topologies, the radio model and the backends that run them."""

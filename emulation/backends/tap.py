@@ -1,0 +1,444 @@
+"""The `tap` backend: real processes in network namespaces over an emulated radio.
+
+    Mininet station (namespace, shell) ── node app ── UDP ── kernel ── TAP device
+                                                                          │
+    medium process (emulation.radio.tap): all TAP devices, the radio model ┘
+
+Processes of a run, all children of the command line and ended with it: one node app a station,
+the medium, the position server (`emulation.gpsd`), the recorder (`capture`) and the workload
+driver (`emulation.driver`).  The medium opens the TAP devices inside the stations' namespaces, so
+devices and namespaces vanish with the processes that hold them; nothing is ever made in the root
+namespace, and runs beside each other do not meet.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from emulation import processes
+from emulation.backends import BackendError, Observer
+from emulation.control import ControlError
+from emulation.control import request as control_request
+from emulation.driver import client_socket
+from emulation.fidelity import CpuSampler, assess
+from emulation.interrupts import Interrupts
+from emulation.processes import StateFolder, await_condition, end, start
+from emulation.runs import RunFolder, unix_ns_of
+from emulation.scenario import NodeSpec, Scenario
+from nodeapp.wire import CLIENT_PORT, NODE_PORT, Frame, Kind
+
+START_LIMIT: Final = 60.0
+"""Seconds that a process of the emulation may take to be ready."""
+LEAD: Final = 0.5
+"""Seconds between the last preparation and time 0 of the scenario."""
+POLL: Final = 0.2
+CAPTURE_BUFFER: Final = 4 << 20
+"""Bytes of receive buffer a capturing socket gets."""
+GPSD: Final = "127.0.0.1:2947"
+
+
+class TapBackend:
+    """Kernel network stack, sockets, namespaces, Mininet; the radio is a TAP device a station."""
+
+    name = "tap"
+    summary = "real processes and kernel stack; TAP devices over the radio model in user space"
+
+    def obstacles(self) -> list[str]:
+        """Return why this machine cannot run the backend and what to do, one line each."""
+        found = []
+        if os.geteuid() != 0:
+            found.append("needs root: run it with sudo")
+        if not Path("/dev/net/tun").exists():
+            found.append(
+                "/dev/net/tun is missing: load the module (modprobe tun) or give the container "
+                "the device (--device /dev/net/tun)"
+            )
+        if not Path("/proc/self/ns/net").exists():
+            found.append("the kernel has no network namespaces (CONFIG_NET_NS)")
+        if importlib.util.find_spec("mininet") is None or shutil.which("mnexec") is None:
+            found.append("Mininet is missing: apt-get install mininet")
+        return found
+
+    def execute(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        observer: Observer,
+        interact: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Run the scenario into the folder; `interact` gets the network while it runs.
+
+        Raises `BackendError`.  KeyboardInterrupt ends the run early and is raised again once
+        everything is stopped and written.
+        """
+        obstacles = self.obstacles()
+        if obstacles:
+            raise BackendError(obstacles[0])
+        processes.sweep()
+        with Interrupts() as interrupts:
+            run = TapRun(scenario, folder, observer, interrupts)
+            try:
+                run.start()
+                if interact is None:
+                    run.watch_until_end()
+                else:
+                    run.interact(interact)
+                run.ended = "completed"
+            except KeyboardInterrupt:
+                run.ended = "interrupted"
+                raise
+            finally:
+                run.stop()
+
+
+class TapRun:
+    """One run of the `tap` backend: starts the processes, watches them, stops them."""
+
+    def __init__(
+        self, scenario: Scenario, folder: RunFolder, observer: Observer, interrupts: Interrupts
+    ) -> None:
+        self._interrupts = interrupts
+        self.scenario = scenario
+        self.folder = folder
+        self.observer = observer
+        self.problems: list[str] = []
+        self.ended = "failed"
+        self.epoch = 0.0
+        self.net: Any = None
+        self.nodes: dict[str, subprocess.Popen[bytes]] = {}
+        self.state = StateFolder()
+        self.medium_control = self.state.path / "medium"
+        self.gpsd_control = self.state.path / "gpsd"
+        self._recorder_status = self.state.path / "recorder.json"
+        self._driver_status = self.state.path / "driver.json"
+        self.helpers: dict[str, subprocess.Popen[bytes]] = {}
+        self._reported: set[str] = set()
+        self._cpu = CpuSampler()
+        self._began = time.monotonic()
+        self._log = (folder.logs / "emulation.log").open("ab")
+
+    # -- start ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start everything and let the scenario begin.  Raises `BackendError`."""
+        from emulation.net import WifiNet
+
+        specs = self.scenario.nodes
+        self.observer.stage(f"starting {len(specs)} stations")
+        self.net = WifiNet()
+        environment = self.state.environment()
+        for spec in specs:
+            self._interrupts.check()
+            self.net.addStation(spec.name, spec, environment=environment)
+        pids = self.pids()
+        self.observer.stage("starting the radio medium")
+        self._start_medium(pids)
+        self.net.configure()
+        self.observer.stage("starting positions and captures")
+        self._start_gpsd(pids)
+        self._start_recorder(pids)
+        self.observer.stage(f"starting {len(specs)} node apps")
+        for station, spec in zip(self.net.stations, specs, strict=True):
+            self._interrupts.check()
+            self.nodes[spec.name] = self._start_node(station, spec)
+        self._await_nodes(pids)
+        self.epoch = time.monotonic() + LEAD
+        self._write_facts("running")
+        control_request(self.medium_control, {"op": "start", "epoch": self.epoch})
+        control_request(self.gpsd_control, {"op": "start", "epoch": self.epoch})
+        self._start_driver(pids)
+        self.observer.stage("running")
+
+    def pids(self) -> dict[str, int]:
+        """Return the process whose namespace is a station's, by name."""
+        return {station.name: station.pid for station in self.net.stations}
+
+    def _stations(self, pids: Mapping[str, int]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": spec.name,
+                "pid": pids[spec.name],
+                "interface": spec.interface,
+                "mac": spec.mac,
+                "waypoints": spec.waypoints,
+            }
+            for spec in self.scenario.nodes
+        ]
+
+    def _start_helper(self, name: str, module: str, config: Mapping[str, Any]) -> None:
+        path = self.state.path / f"{name}.config.json"
+        path.write_text(json.dumps(config), encoding="utf-8")
+        environment = self.state.environment()
+        self.helpers[name] = start([module, str(path)], environment, self._log)
+
+    def _await(self, condition: Callable[[], bool]) -> bool:
+        """Wait until a condition holds, at most `START_LIMIT`, unless interrupted."""
+
+        def holds() -> bool:
+            self._interrupts.check()
+            return condition()
+
+        return await_condition(holds, START_LIMIT)
+
+    def _await_helper(self, name: str, ready: Callable[[], bool]) -> None:
+        process = self.helpers[name]
+        if not self._await(lambda: process.poll() is not None or ready()):
+            raise BackendError(f"the {name} was not ready within {START_LIMIT:.0f} s")
+        if process.poll() is not None:
+            raise BackendError(f"the {name} did not start: {self._last_log_line()}")
+
+    def _start_medium(self, pids: Mapping[str, int]) -> None:
+        config = {
+            "radio": self.scenario.radio.model_dump(mode="json"),
+            "seed": self.scenario.seed,
+            "stations": self._stations(pids),
+            "control": str(self.medium_control),
+        }
+        self._start_helper("medium", "emulation.radio.tap", config)
+        self._await_helper("medium", lambda: _answers(self.medium_control))
+
+    def _start_gpsd(self, pids: Mapping[str, int]) -> None:
+        config = {"stations": self._stations(pids), "control": str(self.gpsd_control)}
+        self._start_helper("gpsd", "emulation.gpsd", config)
+        self._await_helper("gpsd", lambda: _answers(self.gpsd_control))
+
+    def _start_recorder(self, pids: Mapping[str, int]) -> None:
+        interfaces = []
+        for spec in self.scenario.nodes:
+            pid = pids[spec.name]
+            for interface, file, loopback in (
+                (spec.interface, self.folder.radio_capture(spec), False),
+                ("lo", self.folder.loopback_capture(spec), True),
+            ):
+                entry = {"pid": pid, "interface": interface, "file": str(file.resolve())}
+                interfaces.append(entry | {"loopback": loopback})
+        config = {
+            "interfaces": interfaces,
+            "status": str(self._recorder_status),
+            "buffer_bytes": CAPTURE_BUFFER,
+        }
+        self._start_helper("recorder", "capture", config)
+        self._await_helper("recorder", lambda: bool(_read_json(self._recorder_status).get("ready")))
+
+    def _start_driver(self, pids: Mapping[str, int]) -> None:
+        config = {
+            "scenario": str(self.folder.scenario),
+            "pids": dict(pids),
+            "epoch": self.epoch,
+            "status": str(self._driver_status),
+        }
+        self._start_helper("driver", "emulation.driver", config)
+
+    def _start_node(self, station: Any, spec: NodeSpec) -> subprocess.Popen[bytes]:
+        arguments = node_arguments(self.scenario, spec)
+        # setpriv: a killed run takes its node apps with it.
+        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "nodeapp", *arguments]
+        with self.folder.log(spec).open("ab") as log:
+            process: subprocess.Popen[bytes] = station.popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.state.environment(),
+            )
+        return process
+
+    def _await_nodes(self, pids: Mapping[str, int]) -> None:
+        """Wait until every node app answers at its client port or has died."""
+        with ExitStack() as stack:
+            waiting = {name: stack.enter_context(client_socket(pids[name])) for name in self.nodes}
+            question = Frame(Kind.STATUS, originator=1, destination=0, hops=0).encode()
+
+            def all_answer() -> bool:
+                for name, client in list(waiting.items()):
+                    try:
+                        client.send(question)
+                        client.recv(65_535)
+                    except (BlockingIOError, ConnectionRefusedError):
+                        if self.nodes[name].poll() is None:
+                            continue
+                    del waiting[name]
+                return not waiting
+
+            if not self._await(all_answer):
+                raise BackendError(f"no answer from the node apps of {', '.join(sorted(waiting))}")
+        self._report_deaths()
+        if all(process.poll() is not None for process in self.nodes.values()):
+            raise BackendError("every node app ended at its start")
+
+    # -- while it runs -------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the scenario's time, seconds."""
+        return time.monotonic() - self.epoch
+
+    def watch_until_end(self) -> None:
+        """Wait for the scenario's end.  Raises `BackendError` where the emulation itself dies."""
+        sampled = time.monotonic()
+        while (now := self.now()) < self.scenario.duration:
+            self._interrupts.check()
+            self.observer.elapsed(max(0.0, now))
+            if time.monotonic() - sampled >= 1.0:
+                sampled = time.monotonic()
+                self._cpu.sample()
+            self._report_deaths()
+            time.sleep(min(POLL, max(0.0, self.scenario.duration - now)))
+        self.observer.elapsed(self.scenario.duration)
+
+    def interact(self, interact: Callable[[Any], None]) -> None:
+        """Hand the network to `interact` and report deaths meanwhile."""
+        finished = threading.Event()
+
+        def watch() -> None:
+            while not finished.wait(1.0):
+                self._cpu.sample()
+                try:
+                    self._report_deaths()
+                except BackendError as error:
+                    self._problem(str(error))
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            with self._interrupts.at_prompt():
+                interact(self)
+        finally:
+            finished.set()
+            watcher.join()
+
+    def _report_deaths(self) -> None:
+        for name, process in self.nodes.items():
+            code = process.poll()
+            if code is not None and name not in self._reported:
+                self._reported.add(name)
+                log = self.folder.logs / f"{name}.log"
+                self._problem(f"{name}: the node app {_ended(code)}; see {log}")
+        for name, process in self.helpers.items():
+            code = process.poll()
+            if code not in (None, 0) and name not in self._reported:
+                self._reported.add(name)
+                raise BackendError(f"the {name} {_ended(code)}: {self._last_log_line()}")
+
+    def _problem(self, text: str) -> None:
+        self.problems.append(text)
+        self.observer.problem(text)
+
+    def _last_log_line(self) -> str:
+        self._log.flush()
+        lines = (self.folder.logs / "emulation.log").read_text(encoding="utf-8").strip()
+        return lines.splitlines()[-1] if lines else "no message"
+
+    # -- stop ----------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Stop everything, collect the fidelity figures, write them; safe at any stage."""
+        try:
+            self.observer.stage("stopping")
+            self._stop_processes()
+        finally:
+            self.state.remove()
+            if self.net is not None:
+                self.net.stop()
+            self._log.close()
+
+    def _stop_processes(self) -> None:
+        drops = self._socket_drops()
+        medium = _ask(self.medium_control, {"op": "stats"})
+        if "driver" in self.helpers and self.ended == "completed":
+            # The driver ends with the scenario, the command line perhaps a little before it.
+            await_condition(lambda: self.helpers["driver"].poll() is not None, 2.0)
+        for process in self.nodes.values():
+            if process.poll() is None:
+                process.terminate()
+        for process in self.nodes.values():
+            end(process)
+        for name in ("driver", "recorder", "gpsd", "medium"):
+            if name in self.helpers:
+                end(self.helpers[name])
+        driver = _read_json(self._driver_status)
+        self.problems += driver.get("problems", [])
+        if self.epoch:
+            fidelity = assess(
+                medium=medium,
+                recorder=_read_json(self._recorder_status),
+                driver=driver,
+                socket_drops=drops,
+                cpu=self._cpu,
+            )
+            self.folder.write_fidelity(fidelity)
+            self._write_facts(self.ended)
+
+    def _socket_drops(self) -> int:
+        """Return how many datagrams full sockets of the node apps dropped."""
+        from emulation.net import socket_drops
+
+        stations = self.net.stations if self.net is not None else ()
+        return sum(
+            socket_drops(station.pid, (NODE_PORT, CLIENT_PORT))
+            for station in stations
+            if station.shell.poll() is None
+        )
+
+    def _write_facts(self, ended: str) -> None:
+        self.folder.write_facts(
+            backend=TapBackend.name,
+            epoch_ns=unix_ns_of(self.epoch),
+            ended=ended,
+            wall_seconds=time.monotonic() - self._began,
+            problems=self.problems,
+        )
+
+
+def node_arguments(scenario: Scenario, spec: NodeSpec) -> list[str]:
+    """Return the command line of a node app, after `python -m nodeapp`."""
+    arguments = ["--id", str(spec.id), "--interface", spec.interface, "--gpsd", GPSD]
+    arguments += ["--protocol", scenario.protocol.name, "--seed", str(scenario.seed)]
+    # "=": a negative coordinate must not look like an option.
+    arguments.append("--area=" + ",".join(str(edge) for edge in scenario.area))
+    if scenario.radio.range is not None:
+        arguments += ["--range", str(scenario.radio.range)]
+    for key, value in scenario.protocol.parameters.items():
+        arguments += ["--set", f"{key}={value}"]
+    return arguments
+
+
+def _ended(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"was killed by signal {-code}"
+    return f"ended with exit code {code}"
+
+
+def _answers(control: Path) -> bool:
+    try:
+        control_request(control, {"op": "ping"}, timeout=1.0)
+    except ControlError:
+        return False
+    return True
+
+
+def _ask(control: Path, question: dict[str, Any]) -> dict[str, Any]:
+    """Return a control process's answer, empty where it cannot give one any more."""
+    try:
+        answer: dict[str, Any] = control_request(control, question)
+    except ControlError:
+        return {}
+    return answer
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value

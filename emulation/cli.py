@@ -1,0 +1,338 @@
+"""The command line of the testbed: `./run_testbed.sh COMMAND`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from emulation import processes
+from emulation.backends import BackendError, backends
+from emulation.catalog import (
+    make_scenario,
+    protocol_parameters,
+    topology_class,
+    topology_names,
+    topology_parameters,
+)
+from emulation.display import AnalysisDisplay, RunDisplay, summarise
+from emulation.runs import RunFolder
+from emulation.scenario import Scenario, ScenarioError
+from nodeapp.parameters import Parameter
+from nodeapp.pubsub.registry import PROTOCOLS
+
+PROGRAM = "run_testbed.sh"
+RUNS = processes.PROJECT / "runs"
+DEMO = ("roaming_field", "broker-gpsr")
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+console = Console(stderr=True)
+app = typer.Typer(
+    name=PROGRAM,
+    help="Publish/subscribe over emulated wireless networks: run, capture, analyse.",
+    epilog="Without a command: sets up on first use and runs the demo "
+    f"({DEMO[1]} on {DEMO[0]}), then opens nothing but writes a report.",
+    rich_markup_mode=None,
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Topology = Annotated[str, typer.Argument(help="a topology; see list", metavar="TOPOLOGY")]
+Protocol = Annotated[str, typer.Argument(help="a protocol; see list", metavar="PROTOCOL")]
+BackendOption = Annotated[str, typer.Option("--backend", help="how to execute; see doctor")]
+NodesOption = Annotated[
+    int | None, typer.Option("--nodes", help="number of stations (short for --set nodes=N)")
+]
+DurationOption = Annotated[float, typer.Option("--duration", help="seconds of the scenario")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", help="decides placement, motion, workload and channel")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="a parameter of topology or protocol; see list NAME"
+    ),
+]
+RunsOption = Annotated[
+    Path, typer.Option("--runs", help="where run folders are made", file_okay=False)
+]
+AnalyseOption = Annotated[
+    bool, typer.Option("--analyze/--no-analyze", help="write metrics and report after the run")
+]
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    """End with one line that says what to do."""
+    console.print(f"[red]error:[/red] {message}", highlight=False, soft_wrap=True)
+    raise typer.Exit(code)
+
+
+@app.callback(invoke_without_command=True)
+def demo(context: typer.Context) -> None:
+    """Run the demo where no command is given."""
+    if context.invoked_subcommand is None:
+        run(*DEMO)
+
+
+@app.command()
+def run(
+    topology: Topology,
+    protocol: Protocol,
+    backend: BackendOption = "tap",
+    nodes: NodesOption = None,
+    duration: DurationOption = 60.0,
+    seed: SeedOption = 1,
+    settings: SetOption = None,
+    runs: RunsOption = RUNS,
+    analyze: AnalyseOption = True,
+) -> None:
+    """Run one scenario, capture it, analyse the captures and write a report.
+
+    Example: run roaming_field broker-gpsr --nodes 30 --duration 120 --set speed=10
+    """
+    scenario = _scenario(topology, protocol, nodes, duration, seed, settings)
+    _execute(scenario, backend, runs, analyze)
+
+
+@app.command()
+def cli(
+    topology: Topology,
+    protocol: Protocol,
+    backend: BackendOption = "tap",
+    nodes: NodesOption = None,
+    duration: DurationOption = 600.0,
+    seed: SeedOption = 1,
+    settings: SetOption = None,
+    runs: RunsOption = RUNS,
+    analyze: AnalyseOption = True,
+) -> None:
+    """Run one scenario with the Mininet CLI open; leaving the prompt ends the run.
+
+    Example: cli roaming_field broker-gpsr --nodes 10, then: sta1 pubsub pub traffic speed=10
+    """
+    scenario = _scenario(topology, protocol, nodes, duration, seed, settings)
+
+    def interact(tap_run: Any) -> None:
+        from emulation.console import Console as Prompt
+
+        Prompt(tap_run)
+
+    _execute(scenario, backend, runs, analyze, interact)
+
+
+@app.command()
+def analyze(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders")],
+    master: Annotated[
+        str, typer.Option(help="Spark master: local[*], local[2], spark://host:port")
+    ] = "local[*]",
+) -> None:
+    """Compute delivery, delay and overhead from captures; write Parquet tables and reports.
+
+    Example: analyze runs/20260101-120000-roaming_field-flooding
+    """
+    _analyse([_resolve(folder) for folder in folders], master)
+
+
+@app.command(name="list")
+def list_(
+    name: Annotated[
+        str | None, typer.Argument(help="a topology or protocol: lists its parameters")
+    ] = None,
+) -> None:
+    """List topologies and protocols, or the parameters of one of them."""
+    out = Console()
+    if name is None:
+        for title, rows in (
+            ("Topologies", [(n, _summary(topology_class(n))) for n in topology_names()]),
+            ("Protocols", [(n, entry.summary) for n, entry in PROTOCOLS.items()]),
+            ("Backends", [(n, entry.summary) for n, entry in backends().items()]),
+        ):
+            table = Table(title=title, title_justify="left", box=None, show_header=False)
+            for row in rows:
+                table.add_row(*row)
+            out.print(table)
+        out.print("Parameters of one: list NAME")
+        return
+    try:
+        if name in PROTOCOLS:
+            parameters = protocol_parameters(name)
+        elif name in topology_names():
+            parameters = topology_parameters(name)
+        else:
+            known = ", ".join([*topology_names(), *PROTOCOLS])
+            fail(f"no topology or protocol {name!r}; there are: {known}", USAGE)
+    except ScenarioError as error:
+        fail(str(error), USAGE)
+    table = Table("parameter", "default", "range", "meaning", title=name, title_justify="left")
+    for parameter in parameters:
+        table.add_row(parameter.name, str(parameter.default), _range(parameter), parameter.help)
+    out.print(table)
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine can run and, for what it cannot, why and what to do."""
+    from emulation.doctor import examine
+
+    table = Table("", "what", "for", "why not, and what to do")
+    findings = examine()
+    for finding in findings:
+        mark = "[red]no[/red]" if finding.obstacles else "[green]yes[/green]"
+        table.add_row(mark, finding.subject, finding.purpose, "\n".join(finding.obstacles))
+    Console().print(table)
+    if any(finding.obstacles for finding in findings):
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def clean() -> None:
+    """Remove what killed runs left: processes, and with them namespaces and devices."""
+    if os.geteuid() != 0:
+        fail(f"needs root: sudo {PROGRAM} clean")
+    for line in processes.sweep():
+        console.print(line, highlight=False)
+    running = processes.running()
+    if running:
+        pids = ", ".join(str(pid) for pid in running)
+        console.print(f"left alone: runs under way (process {pids})", highlight=False)
+    console.print("clean")
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def test(context: typer.Context) -> None:
+    """Check style and types and run the tests; further arguments go to pytest."""
+    os.chdir(processes.PROJECT)
+    steps = [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]]
+    if context.args:
+        steps = []
+    steps.append(["pytest", *context.args])
+    for step in steps:
+        console.rule(shlex.join(step))
+        code = subprocess.run([sys.executable, "-m", *step], check=False).returncode
+        if code != 0:
+            raise typer.Exit(code)
+
+
+def _scenario(
+    topology: str,
+    protocol: str,
+    nodes: int | None,
+    duration: float,
+    seed: int,
+    settings: list[str] | None,
+) -> Scenario:
+    values: dict[str, Any] = {}
+    for setting in settings or []:
+        key, separator, value = setting.partition("=")
+        if not separator or not key:
+            fail(f"--set takes KEY=VALUE, not {setting!r}", USAGE)
+        values[key.replace("-", "_")] = value
+    if nodes is not None:
+        values["nodes"] = nodes
+    if not 0 < duration <= 7 * 86_400:
+        fail("--duration must be above 0 and at most 604800 (a week), in seconds", USAGE)
+    if not 0 <= seed < 2**63:
+        fail("--seed must be between 0 and 2**63 - 1", USAGE)
+    try:
+        return make_scenario(topology, protocol, seed=seed, duration=duration, settings=values)
+    except ScenarioError as error:
+        fail(str(error), USAGE)
+
+
+def _execute(
+    scenario: Scenario,
+    backend_name: str,
+    runs: Path,
+    analyze: bool,
+    interact: Callable[[Any], None] | None = None,
+) -> None:
+    known = backends()
+    if backend_name not in known:
+        fail(f"no backend {backend_name!r}; there are: {', '.join(known)}", USAGE)
+    backend = known[backend_name]
+    obstacles = backend.obstacles()
+    if obstacles:
+        fail(obstacles[0])
+    try:
+        folder = RunFolder.create(runs, scenario)
+    except OSError as error:
+        fail(f"cannot write a run folder under {runs}: {error.strerror}")
+    interrupted = False
+    try:
+        with RunDisplay(console, scenario.duration, bar=interact is None) as display:
+            backend.execute(scenario, folder, display, interact)
+    except KeyboardInterrupt:
+        interrupted = True
+        console.print("interrupted: stopped everything; captures up to here are kept")
+    except BackendError as error:
+        folder.give_to_caller()
+        fail(f"{error} (logs: {folder.logs})")
+    except OSError as error:
+        fail(f"{error.strerror or error}: {error.filename or folder.path}")
+    console.print(f"run folder: {folder.path}", highlight=False, soft_wrap=True)
+    try:
+        if analyze and not interrupted:
+            _analyse([folder.path], "local[*]")
+    finally:
+        folder.give_to_caller()
+    if interrupted:
+        console.print(f"analyse it: {PROGRAM} analyze {folder.path}", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def _analyse(folders: list[Path], master: str) -> None:
+    from spark_analysis.errors import AnalysisError
+    from spark_analysis.main import analyse_and_report
+
+    try:
+        with AnalysisDisplay(console) as display:
+            outcome = analyse_and_report(folders, master, display.progress)
+    except AnalysisError as error:
+        fail(str(error))
+    summarise(console, outcome.analysis)
+    for page in outcome.reports:
+        console.print(f"report: {page}", highlight=False, soft_wrap=True)
+
+
+def _resolve(folder: Path) -> Path:
+    """Return the run folder meant: as given, or by its name under the default place."""
+    for candidate in (folder, RUNS / folder):
+        if candidate.is_dir():
+            return candidate
+    fail(f"no run folder {folder}; runs are made under {RUNS}", USAGE)
+
+
+def _summary(topology: type) -> str:
+    return (topology.__doc__ or "").splitlines()[0]
+
+
+def _range(parameter: Parameter) -> str:
+    if parameter.choices:
+        return ", ".join(str(choice) for choice in parameter.choices)
+    if parameter.low is None and parameter.high is None:
+        return ""
+    low = "" if parameter.low is None else f"{parameter.low:g}"
+    high = "" if parameter.high is None else f"{parameter.high:g}"
+    return f"{low} … {high}"
+
+
+def main() -> None:
+    """Run the command line; interrupts end with one line."""
+    try:
+        app(prog_name=PROGRAM)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""What the command line shows: progress of a run, tables, one-line errors."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from spark_analysis.analysis import Analysis
+
+
+class RunDisplay:
+    """Progress of a run: the stage, then a bar over the scenario's seconds."""
+
+    def __init__(self, console: Console, duration: float, bar: bool = True) -> None:
+        self._console = console
+        self._duration = duration
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[clock]}"),
+            console=console,
+            transient=True,
+            disable=not bar,
+        )
+        self._task: TaskID | None = None
+        self._last = ""
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def stage(self, text: str) -> None:
+        """Say what is being done now."""
+        if not self._console.is_terminal or self._progress.disable:
+            self._console.print(f"... {text}")
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(text, total=None, clock="")
+
+    def elapsed(self, seconds: float) -> None:
+        """Say how much of the scenario has run."""
+        if self._task is not None:
+            clock = f"{seconds:.0f} of {self._duration:g} s"
+            self._progress.update(self._task, completed=seconds, total=self._duration, clock=clock)
+
+    def problem(self, text: str) -> None:
+        """Say what went wrong while the run goes on."""
+        self._console.print(f"[yellow]warning:[/yellow] {text}", highlight=False)
+
+
+class AnalysisDisplay:
+    """Progress of an analysis: what is being worked out, and a bar over the whole."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("", total=1.0)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def progress(self, what: str, share: float) -> None:
+        """Say what is being worked out, and the share of the whole that is done."""
+        self._progress.update(self._task, description=what, completed=share)
+
+
+def summarise(console: Console, analysis: Analysis) -> None:
+    """Print the key figures of every run, and whether it kept real time."""
+    table = Table("run", "delivery", "median delay", "p99 delay", "frames per delivery", box=None)
+    for row in analysis.summary.itertuples():
+        table.add_row(
+            row.run,
+            f"{_number(100 * row.delivery_ratio, '.1f')} % "
+            f"({row.received:.0f} of {row.expected:.0f})",
+            f"{_number(1e3 * row.delay_p50, '.1f')} ms",
+            f"{_number(1e3 * row.delay_p99, '.1f')} ms",
+            _number(row.frames_per_delivery, ".1f"),
+        )
+    console.print(table, soft_wrap=True)
+    for run in analysis.runs:
+        for problem in analysis.problems[run.name]:
+            console.print(f"[yellow]warning:[/yellow] {run.name}: {problem}", highlight=False)
+        if run.fidelity is not None and not run.fidelity.kept_real_time:
+            console.print(f"[red]{run.name} lost real time or packets:[/red]", highlight=False)
+            for check in run.fidelity.checks:
+                if not check.ok and check.limit is not None:
+                    console.print(
+                        f"  {check.name}: {check.value:g} {check.unit}, at most {check.limit:g}; "
+                        f"{check.advice}",
+                        highlight=False,
+                    )
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if value is None or math.isnan(value) else format(value, form)

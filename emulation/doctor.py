@@ -1,0 +1,66 @@
+"""What this machine can do, and what to do about what it cannot."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulation.backends import backends
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that works, or why it does not and what to do."""
+
+    subject: str
+    purpose: str
+    obstacles: tuple[str, ...]
+
+
+def examine() -> list[Finding]:
+    """Return a finding for every backend and for the analysis."""
+    findings = [
+        Finding(f"backend {name}", backend.summary, tuple(backend.obstacles()))
+        for name, backend in backends().items()
+    ]
+    checks: tuple[tuple[str, str, Callable[[], str | None]], ...] = (
+        ("analysis", "Spark jobs and reports", _java),
+        ("dissector", "look into captures with Wireshark or tshark", _tshark),
+        ("capture buffers", "captures without loss at high rates", _receive_buffer),
+        ("disk", "captures and reports", _disk),
+    )
+    for subject, purpose, check in checks:
+        obstacle = check()
+        findings.append(Finding(subject, purpose, (obstacle,) if obstacle else ()))
+    return findings
+
+
+def _java() -> str | None:
+    from spark_analysis.session import SessionError, java_version
+
+    try:
+        java_version()
+    except SessionError as error:
+        return str(error)
+    return None
+
+
+def _tshark() -> str | None:
+    return None if shutil.which("tshark") else "tshark is missing: apt-get install tshark"
+
+
+def _receive_buffer() -> str | None:
+    if os.geteuid() == 0:  # root may exceed the limit (SO_RCVBUFFORCE)
+        return None
+    limit = int(Path("/proc/sys/net/core/rmem_max").read_text(encoding="ascii"))
+    if limit >= 1 << 20:
+        return None
+    return f"net.core.rmem_max is {limit}: sysctl -w net.core.rmem_max=4194304"
+
+
+def _disk() -> str | None:
+    free = shutil.disk_usage(Path(__file__).parent).free
+    return None if free >= 1 << 30 else f"{free >> 20} MiB free: make room for captures"

@@ -1,0 +1,121 @@
+"""Fidelity monitor: did the emulation keep real time, and was everything seen?
+
+An emulation that falls behind its clock or loses packets outside the radio model still prints
+numbers.  Each check below compares one figure of the processes that make the emulation with a
+limit; a run in which any fails says so in the terminal and at the top of its report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import psutil
+
+BUSY: Final = 95.0
+"""Percent of all cores from which a second counts as saturated."""
+FEWER = "use fewer nodes or a lower message rate, or a machine with more cores"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One figure against its limit; `limit` None is for information."""
+
+    name: str
+    value: float
+    limit: float | None
+    unit: str
+    advice: str
+
+    @property
+    def ok(self) -> bool:
+        """Say whether the figure is within its limit."""
+        return self.limit is None or self.value <= self.limit
+
+
+class CpuSampler:
+    """Shares of the machine's processors in use, one sample a call."""
+
+    def __init__(self) -> None:
+        self.samples: list[float] = []
+        psutil.cpu_percent()
+
+    def sample(self) -> None:
+        """Take the share since the last call."""
+        self.samples.append(psutil.cpu_percent())
+
+    def saturated(self) -> float:
+        """Return the percentage of samples in which all cores were busy."""
+        busy = sum(sample >= BUSY for sample in self.samples)
+        return 100.0 * busy / len(self.samples) if self.samples else 0.0
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Return the value below which `share` of the sorted values lie; 0 where there are none."""
+    if not ordered:
+        return 0.0
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def assess(
+    *,
+    medium: Mapping[str, Any],
+    recorder: Mapping[str, Any],
+    driver: Mapping[str, Any],
+    socket_drops: int,
+    cpu: CpuSampler,
+) -> dict[str, Any]:
+    """Return the contents of fidelity.json from what the processes of a run reported."""
+    late = medium.get("lateness", {})
+    operations = driver.get("lateness", [])
+    checks = [
+        Check("frames delivered late, median", late.get("p50_us", 0.0), 1_000, "µs", FEWER),
+        Check("frames delivered late, p99", late.get("p99_us", 0.0), 10_000, "µs", FEWER),
+        Check("frames delivered late, maximum", late.get("max_us", 0.0), 100_000, "µs", FEWER),
+        Check(
+            "client operations late, p99",
+            round(percentile(operations, 0.99) * 1e6),
+            20_000,
+            "µs",
+            FEWER,
+        ),
+        Check("seconds with all cores busy", round(cpu.saturated(), 1), 10, "%", FEWER),
+        Check(
+            "frames the radio interfaces dropped",
+            sum(medium.get("tap_drops", {}).values()),
+            0,
+            "frames",
+            FEWER,
+        ),
+        Check(
+            "frames not written to a radio interface",
+            medium.get("write_drops", 0),
+            0,
+            "frames",
+            FEWER,
+        ),
+        Check("datagrams dropped by full sockets", socket_drops, 0, "datagrams", FEWER),
+        Check(
+            "packets the captures missed",
+            recorder.get("kernel_drops", 0),
+            0,
+            "packets",
+            "raise net.core.rmem_max, or " + FEWER,
+        ),
+        Check(
+            "packets not written to a capture file",
+            recorder.get("write_errors", 0),
+            0,
+            "packets",
+            "free disk space under the run folder",
+        ),
+        Check("CPU time of the medium", round(medium.get("cpu_seconds", 0.0), 2), None, "s", ""),
+        Check(
+            "CPU time of the recorder", round(recorder.get("cpu_seconds", 0.0), 2), None, "s", ""
+        ),
+    ]
+    return {
+        "kept_real_time": all(check.ok for check in checks),
+        "checks": [asdict(check) | {"ok": check.ok} for check in checks],
+    }

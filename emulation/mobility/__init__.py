@@ -1,0 +1,1 @@
+"""Mobility models: each turns a seeded generator into one trajectory of waypoints a node."""

@@ -1,0 +1,70 @@
+"""Random waypoint mobility (Johnson and Maltz 1996; Broch et al., MobiCom 1998).
+
+A node picks a destination uniformly in a rectangle and a speed uniformly in an interval, goes
+there in a straight line, pauses, and picks again.  The distribution of places and speeds drifts
+from the uniform start towards a stationary one that favours the centre and slow nodes (Yoon, Liu
+and Noble, INFOCOM 2003; Navidi and Camp 2004); `discard` lets that much motion pass unseen.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+from emulation.scenario import Waypoint
+
+
+@dataclass(frozen=True, slots=True)
+class RandomWaypoint:
+    """Random waypoint motion in a rectangle.
+
+    `area` is (x0, y0, x1, y1) in metres, speeds are metres a second, `pause` and `discard` are
+    seconds.  Raises ValueError for a minimum speed of 0 with a positive maximum: such a model
+    never reaches a stationary regime.
+    """
+
+    area: tuple[float, float, float, float]
+    min_speed: float
+    max_speed: float
+    pause: float = 0.0
+    discard: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.max_speed > 0 and not 0 < self.min_speed <= self.max_speed:
+            raise ValueError("the minimum speed must be above 0 and at most the maximum speed")
+
+    def place(self, rng: random.Random) -> tuple[float, float]:
+        """Return a uniformly distributed place in the area."""
+        x0, y0, x1, y1 = self.area
+        return rng.uniform(x0, x1), rng.uniform(y0, y1)
+
+    def trajectory(
+        self, start: tuple[float, float], duration: float, rng: random.Random
+    ) -> tuple[Waypoint, ...]:
+        """Return the waypoints of one node that is at `start` when `discard` begins."""
+        time, (x, y) = -self.discard, start
+        if self.max_speed <= 0:
+            return (Waypoint(0.0, x, y),)
+        points = [Waypoint(time, x, y)]
+        while time < duration:
+            next_x, next_y = self.place(rng)
+            speed = rng.uniform(self.min_speed, self.max_speed)
+            time += math.hypot(next_x - x, next_y - y) / speed
+            x, y = next_x, next_y
+            points.append(Waypoint(time, x, y))
+            if self.pause > 0:
+                time += self.pause
+                points.append(Waypoint(time, x, y))
+        return _from_zero(points)
+
+
+def _from_zero(points: list[Waypoint]) -> tuple[Waypoint, ...]:
+    """Drop what lies before time 0, putting a waypoint there."""
+    first = max(index for index, point in enumerate(points) if point.time <= 0)
+    before, after = points[first], points[first + 1]
+    share = -before.time / (after.time - before.time)
+    start = Waypoint(
+        0.0, before.x + share * (after.x - before.x), before.y + share * (after.y - before.y)
+    )
+    return (start, *points[first + 1 :])

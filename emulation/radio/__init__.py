@@ -1,0 +1,1 @@
+"""The radio: propagation, error rates, airtime and the shared medium, without I/O."""

@@ -1,0 +1,108 @@
+"""TAP devices inside other processes' network namespaces (Linux, tun.c).
+
+A TAP is a network interface whose frames a process reads and writes.  It is opened inside the
+namespace and belongs to it; it vanishes when the descriptor is closed, however the process ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import struct
+from pathlib import Path
+from typing import Final
+
+from capture.namespaces import network_namespace
+
+TUN: Final = Path("/dev/net/tun")
+TUNSETIFF: Final = 0x400454CA
+IFF_TAP: Final = 0x0002
+IFF_NO_PI: Final = 0x1000
+IFF_TUN_EXCL: Final = 0x8000
+SIOCSIFMTU: Final = 0x8922
+SIOCSIFHWADDR: Final = 0x8924
+SIOCSIFTXQLEN: Final = 0x8943
+ARPHRD_ETHER: Final = 1
+IFNAMSIZ: Final = 16
+TX_DROPPED_COLUMN: Final = 11
+"""Of /proc/net/dev after the name: packets that the device refused to take from the stack."""
+
+
+class DeviceError(Exception):
+    """A device that cannot be made; the message is one line."""
+
+
+class Tap:
+    """One TAP device.
+
+    Opens `interface` with Ethernet address `mac` in the network namespace of process `pid` and
+    turns IPv6 off there: its autoconfiguration would fill the air before a run begins.  The device
+    is down until somebody sets it up.  Raises `DeviceError`.
+    """
+
+    def __init__(self, pid: int, interface: str, mac: str, mtu: int, queue: int) -> None:
+        self.interface = interface
+        if not 0 < len(interface.encode()) < IFNAMSIZ:
+            raise DeviceError(f"interface name {interface!r} must have 1 to {IFNAMSIZ - 1} bytes")
+        try:
+            with network_namespace(pid):
+                _disable_ipv6()
+                self.fd = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+                try:
+                    self._configure(mac, mtu, queue)
+                    # Opened here, so it shows this namespace's devices for good.
+                    self._statistics = os.open("/proc/thread-self/net/dev", os.O_RDONLY)
+                except BaseException:
+                    os.close(self.fd)
+                    raise
+        except OSError as error:
+            raise DeviceError(_reason(error, pid, interface)) from None
+
+    def _configure(self, mac: str, mtu: int, queue: int) -> None:
+        name = self.interface.encode()
+        flags = IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL
+        fcntl.ioctl(self.fd, TUNSETIFF, struct.pack("16sH22x", name, flags))
+        address = bytes.fromhex(mac.replace(":", ""))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inside:
+            for request, argument in (
+                (SIOCSIFHWADDR, struct.pack("16sH6s16x", name, ARPHRD_ETHER, address)),
+                (SIOCSIFMTU, struct.pack("16si20x", name, mtu)),
+                (SIOCSIFTXQLEN, struct.pack("16si20x", name, queue)),
+            ):
+                fcntl.ioctl(inside, request, argument)
+
+    def tx_dropped(self) -> int:
+        """Return how many frames the kernel dropped because they were not read fast enough."""
+        lines = os.pread(self._statistics, 65_536, 0).decode().splitlines()
+        for line in lines:
+            name, _, numbers = line.partition(":")
+            if name.strip() == self.interface:
+                return int(numbers.split()[TX_DROPPED_COLUMN])
+        return 0
+
+    def close(self) -> None:
+        """Remove the device."""
+        os.close(self.fd)
+        os.close(self._statistics)
+
+
+def _disable_ipv6() -> None:
+    settings = Path("/proc/sys/net/ipv6/conf")
+    if settings.is_dir():  # missing in kernels without IPv6
+        for scope in ("all", "default"):
+            (settings / scope / "disable_ipv6").write_text("1")
+
+
+def _reason(error: OSError, pid: int, interface: str) -> str:
+    where = f"{interface} of process {pid}"
+    if error.errno == errno.ENOENT and error.filename == str(TUN):
+        return f"{TUN} is missing: load the module (modprobe tun), or give the container the device"
+    if error.errno in (errno.ENOENT, errno.ESRCH):
+        return f"{where}: there is no such process"
+    if error.errno in (errno.EPERM, errno.EACCES):
+        return f"{where}: not permitted; run as root"
+    if error.errno == errno.EBUSY:
+        return f"{where}: an interface of this name exists there already"
+    return f"{where}: {error.strerror or error}"

@@ -1,0 +1,466 @@
+"""The radio channel shared by all stations: CSMA/CA of 802.11 over `emulation.radio.air`.
+
+Sans-I/O: the medium has no clock and no sockets.  Its owner says what is sent and what time it
+is, and is told which frames have arrived where.  Given the same calls and the same generator it
+does the same, to the bit.
+
+    medium.transmit(now, source, destination, size_bytes, frame)
+    medium.next_event()             when something will happen on its own
+    medium.advance(now)             what has arrived until now
+
+Theory of operation: the distributed coordination function (IEEE 802.11-2016, 10.3), as a
+discrete-event simulation whose events are only those of contenders and of frames on the air.
+
+*Access.*  A station with a frame transmits at once where it has sensed nothing for an interframe
+space.  Otherwise it draws a number of slots and becomes a contender: after the medium has been
+idle for the interframe space, it counts slots, and transmits when none is left.  The count stands
+still while the medium is busy.  After each transmission it counts a fresh number even when it has
+nothing to send (post-backoff).
+
+*Carrier sense.*  Since a frame's end is known when it starts, so is the moment until which it
+silences those that sense it: they are told once, and no event marks the end of busy.  The heap
+keeps one entry per contender, at a time not later than its access; freezing only changes the
+contender, and an entry that comes too early goes back.  A frame younger than the CCA time is not
+sensed yet: contenders that finish within that time of each other collide.
+
+*Virtual carrier sense.*  A unicast silences those that sense it until its ACK would end.  Those
+that decode it do so by its duration field (NAV), the others by EIFS, which is about as long.
+
+*Acknowledgement.*  The receiver of a unicast answers after SIFS.  The ACK is a frame on the air
+like any other.  Where it does not arrive, the sender doubles its contention window and tries
+again, `retry_limit` times; the receiver passes a frame on once, however often it gets it.
+
+Departures from the standard: rates follow the SNR of the link without probing; no RTS, no
+fragmentation, no aggregation; the ACK timeout ends with the NAV, so that all stations around
+count their slots from the same instant.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from heapq import heappop, heappush
+from typing import Any, Final, NamedTuple
+
+import numpy.typing as npt
+
+from emulation.radio.air import Air, Job, Transmission
+from emulation.radio.airtime import ACK_BYTES, PREAMBLE
+from emulation.radio.links import Link, Links
+from emulation.radio.spec import RadioSpec
+
+BROADCAST: Final = -1
+"""Destination: every station that receives the frame."""
+NOBODY: Final = -2
+"""Destination of a unicast to an address that no station has: sent, and never acknowledged."""
+FOREVER: Final = float("inf")
+_NS: Final = 1e-9
+"""Rounding of sums of times: two instants closer than this are one."""
+
+_ACCESS, _END, _ACK, _NO_ACK = range(4)
+
+
+class Delivery(NamedTuple):
+    """A frame's end at `time`, and the stations that received it (at least one)."""
+
+    time: float
+    frame: Any
+    source: int
+    receivers: list[int]
+
+
+class Counters:
+    """What has happened so far; lists have one number per station."""
+
+    def __init__(self, count: int) -> None:
+        self.queued = [0] * count
+        """Frames accepted from the host."""
+        self.sent = [0] * count
+        """Transmissions, retries included, ACKs not."""
+        self.acks = [0] * count
+        """ACKs transmitted."""
+        self.received = [0] * count
+        """Frames delivered to the station's host."""
+        self.retries = [0] * count
+        """Transmissions after the first of a frame."""
+        self.retry_drops = [0] * count
+        """Unicasts given up without an ACK."""
+        self.queue_drops = [0] * count
+        """Frames refused because the queue was full, or dropped because the station went down."""
+        self.collisions = [0] * count
+        """Frames that this station would have received, had no other overlapped them."""
+        self.noise_losses = [0] * count
+        """Frames lost at this station to noise alone."""
+        self.airtime = [0.0] * count
+        """Seconds of transmitting, ACKs included."""
+
+    def as_dict(self) -> dict[str, list[int] | list[float]]:
+        """Return all lists by name."""
+        return dict(vars(self))
+
+    def totals(self) -> dict[str, float]:
+        """Return the sums over all stations by name."""
+        return {name: sum(values) for name, values in vars(self).items()}
+
+
+class _Station:
+    """State of one station's DCF."""
+
+    __slots__ = ("access_at", "count_from", "idle_from", "index", "job", "queue", "slots", "window")
+
+    def __init__(self, index: int, window: int) -> None:
+        self.index = index
+        self.queue: deque[Job] = deque()
+        self.window = window
+        """Contention window: slots are drawn from 0 to this."""
+        self.slots = 0
+        """Slots left to count from `count_from`; both hold while the station contends."""
+        self.idle_from = 0.0
+        self.count_from = 0.0
+        self.access_at = 0.0
+        self.job: Job | None = None
+        """The frame on the air, or waiting for its ACK."""
+
+
+class Medium:
+    """The channel of `count` stations with the same `radio`, all at (0, 0) to begin with.
+
+    `rng` decides everything that is random.  Times are seconds on any clock that does not go back.
+    """
+
+    def __init__(self, radio: RadioSpec, count: int, rng: random.Random) -> None:
+        self.radio = radio
+        self.count = count
+        self.table = Links(radio, count, seed=rng.getrandbits(63))
+        self.counters = Counters(count)
+        self._random = rng.random
+        self._phy = self.table.phy
+        self._air = Air(radio, self.table.noise_mw)
+        self._stations = [_Station(i, self._phy.cw_min) for i in range(count)]
+        self._contenders: set[int] = set()
+        self._silencing: dict[int, Transmission] = {}
+        """Source: its last frame, as long as that may silence a station that has a frame now."""
+        self._ended: deque[Transmission] = deque()
+        """Of these, the frames that have ended."""
+        self._heap: list[tuple[float, int, int, Any]] = []
+        self._order = 0
+        self._out: list[Delivery] = []
+        self._now = -FOREVER
+
+    # What the owner calls.
+
+    def set_positions(self, xy: npt.ArrayLike) -> None:
+        """Place all stations: an array (N, 2) of metres.  Frames on the air are not affected."""
+        self.table.set_positions(xy)
+
+    def transmit(
+        self, now: float, source: int, destination: int, size_bytes: int, frame: Any
+    ) -> bool:
+        """Queue a frame at a station; `size_bytes` as an Ethernet frame.  Return whether it fits.
+
+        `destination` is a station, `BROADCAST` or `NOBODY`.  `frame` is handed on untouched.
+        """
+        self._run(now)
+        station = self._stations[source]
+        if len(station.queue) >= self.radio.queue_frames or source in self.table.down:
+            self.counters.queue_drops[source] += 1
+            return False
+        self.counters.queued[source] += 1
+        station.queue.append(Job(destination, size_bytes, frame))
+        if station.job is None and source not in self._contenders:
+            self._request_access(station, self._now)
+        return True
+
+    def next_event(self) -> float:
+        """Return when `advance` has something to do next; infinity where nothing is under way."""
+        if self._out:
+            return self._out[0].time
+        return self._heap[0][0] if self._heap else FOREVER
+
+    def advance(self, now: float) -> list[Delivery]:
+        """Let time pass until `now` and return what has arrived since the last call, in order."""
+        self._run(now)
+        if not self._out:
+            return []
+        result, self._out = self._out, []
+        return result
+
+    def fail(self, station: int, other: int | None = None) -> None:
+        """Take down a station, whose queue is lost, or the link between two stations."""
+        self.table.fail(station, other)
+        if other is None:
+            state = self._stations[station]
+            self.counters.queue_drops[station] += len(state.queue)
+            state.queue.clear()
+            state.job = None
+            state.window = self._phy.cw_min
+            self._contenders.discard(station)
+
+    def heal(self, station: int, other: int | None = None) -> None:
+        """Undo `fail` with the same arguments."""
+        self.table.heal(station, other)
+
+    def links(self, station: int) -> list[Link]:
+        """Return the links of a station to those that sense it, nearest first."""
+        return self.table.links(station)
+
+    def backlog(self, station: int) -> int:
+        """Return how many frames of a station wait, the one on the air included."""
+        return len(self._stations[station].queue)
+
+    # Events.
+
+    def _push(self, time: float, kind: int, what: Any) -> None:
+        self._order += 1
+        heappush(self._heap, (time, self._order, kind, what))
+
+    def _run(self, now: float) -> None:
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            time, _, kind, what = heappop(heap)
+            self._now = time
+            if kind == _ACCESS:
+                self._access(what, time)
+            elif kind == _END:
+                self._end(what, time)
+            elif kind == _ACK:
+                self._acknowledge(what, time)
+            else:
+                self._retry(what, time)
+        self._now = max(self._now, now)
+
+    # Channel access.
+
+    def _silent_until(self, index: int, before: float) -> float:
+        """Return until when frames that started before `before` silence a station."""
+        until = -FOREVER
+        for source in self._silencing.keys() & self.table.row(index).sense:
+            frame = self._silencing[source]
+            if frame.start <= before and frame.reserved > until:
+                until = frame.reserved
+        return until
+
+    def _request_access(self, station: _Station, now: float) -> None:
+        """Transmit at once where the medium has been idle for long enough, or contend."""
+        index = station.index
+        sensed = self._silent_until(index, now - self._phy.cca_time)
+        if sensed + self._phy.ifs <= now and not self._air.busy(index):
+            self._start(station, now)
+        else:
+            self._contend(station, now)
+
+    def _contend(self, station: _Station, now: float) -> None:
+        """Draw a backoff and start counting it down."""
+        phy = self._phy
+        station.slots = int(self._random() * (station.window + 1))
+        station.idle_from = self._silent_until(station.index, now)
+        station.count_from = max(station.idle_from + phy.ifs, now)
+        station.access_at = station.count_from + station.slots * phy.slot
+        self._contenders.add(station.index)
+        self._push(station.access_at, _ACCESS, station)
+
+    def _access(self, station: _Station, now: float) -> None:
+        """The countdown of a contender has ended, unless it was frozen meanwhile."""
+        if station.index not in self._contenders:
+            return
+        if station.access_at > now + _NS:
+            self._push(station.access_at, _ACCESS, station)
+            return
+        self._contenders.discard(station.index)
+        if not station.queue:
+            return  # that was post-backoff
+        if self._air.busy(station.index):
+            self._contend(station, now)  # its own ACK came first
+        else:
+            self._start(station, now)
+
+    def _silence(self, frame: Transmission) -> None:
+        """Freeze the countdown of all contenders that sense a frame that starts."""
+        phy = self._phy
+        soon = frame.start + phy.cca_time - _NS
+        for index in self._contenders & frame.row.sense:
+            station = self._stations[index]
+            if station.access_at < soon:
+                continue  # it transmits before it can have sensed this frame
+            counted = int((frame.start + _NS - station.count_from) / phy.slot)
+            if counted > 0:
+                station.slots -= counted
+            station.idle_from = max(station.idle_from, frame.reserved)
+            station.count_from = station.idle_from + phy.ifs
+            station.access_at = station.count_from + station.slots * phy.slot
+
+    # Transmission.
+
+    def _start(self, station: _Station, now: float) -> None:
+        """Put the first frame of a station's queue on the air."""
+        job = station.job = station.queue[0]
+        source, destination = station.index, job.destination
+        table, phy = self.table, self._phy
+        row = table.row(source)
+        mpdu = phy.mpdu_bytes(job.size)
+        if destination == BROADCAST:
+            survival = table.basic
+        else:
+            survival = table.tables[table.unicast_rate(row, destination)]
+        rate = survival.rate
+        duration = phy.duration(rate, mpdu)
+        end = reserved = now + duration
+        if destination != BROADCAST:
+            reserved += phy.sifs + phy.ack_duration(rate)
+        payload = now + PREAMBLE[rate.format]
+        counters = self.counters
+        counters.sent[source] += 1
+        if job.attempts:
+            counters.retries[source] += 1
+        job.attempts += 1
+        self._put_on_air(
+            Transmission(
+                row, source, destination, now, payload, end, reserved, 8 * mpdu, survival, job
+            )
+        )
+
+    def _put_on_air(self, frame: Transmission) -> None:
+        self.counters.airtime[frame.source] += frame.end - frame.start
+        self._air.add(frame)
+        self._silencing[frame.source] = frame
+        if self._contenders:
+            self._silence(frame)
+        self._push(frame.end, _END, frame)
+
+    def _end(self, frame: Transmission, now: float) -> None:
+        """A frame leaves the air."""
+        self._air.remove(frame)
+        ended = self._ended
+        ended.append(frame)
+        while ended[0].reserved + self._phy.ifs < now:
+            old = ended.popleft()
+            if self._silencing[old.source] is old:
+                del self._silencing[old.source]
+        station = self._stations[frame.source]
+        if frame.acknowledges is not None:
+            self._ack_ended(frame, frame.acknowledges, now)
+        elif frame.job is not station.job:
+            pass  # the station went down meanwhile
+        elif frame.destination == BROADCAST:
+            self._deliver_broadcast(frame, now)
+            self._done(station, now)
+        elif self._received(frame, frame.destination):
+            if not frame.job.delivered:
+                frame.job.delivered = True
+                self.counters.received[frame.destination] += 1
+                self._out.append(Delivery(now, frame.job.frame, frame.source, [frame.destination]))
+            self._push(now + self._phy.sifs, _ACK, frame)
+        else:
+            self._push(frame.reserved, _NO_ACK, frame)
+        self._air.forget(frame)
+
+    def _deliver_broadcast(self, frame: Transmission, now: float) -> None:
+        certain, others = self.table.broadcast_outcome(frame.row, frame.bits)
+        draw = self._random
+        counters = self.counters
+        lost: list[int] = []
+        if frame.overlaps:
+            receivers: list[int] = []
+            interference = self._air.interference(frame)
+            for receiver, chance in (*((r, 1.0) for r in certain), *others):
+                if receiver in interference:
+                    if self._survives(frame, receiver, interference[receiver], chance):
+                        receivers.append(receiver)
+                elif chance == 1.0 or draw() < chance:
+                    receivers.append(receiver)
+                else:
+                    lost.append(receiver)
+        else:
+            receivers = list(certain)
+            for receiver, chance in others:
+                (receivers if draw() < chance else lost).append(receiver)
+        if self.table.down:
+            receivers = [r for r in receivers if r not in self.table.down]
+        for receiver in lost:
+            counters.noise_losses[receiver] += 1
+        received = counters.received
+        for receiver in receivers:
+            received[receiver] += 1
+        if receivers:
+            self._out.append(Delivery(now, frame.job.frame, frame.source, receivers))
+
+    def _survives(
+        self, frame: Transmission, receiver: int, interference: float, alone: float
+    ) -> bool:
+        """Decide about a disturbed receiver that the frame reaches `alone` with that chance."""
+        luck = self._random()
+        if luck >= alone:
+            self.counters.noise_losses[receiver] += 1
+            return False
+        if not self._air.survives(frame, receiver, interference, luck):
+            self.counters.collisions[receiver] += 1
+            return False
+        return True
+
+    def _received(self, frame: Transmission, receiver: int) -> bool:
+        """Decide about the one receiver of a unicast or an ACK."""
+        if receiver not in frame.row.snr_db or receiver in self.table.down:
+            return False
+        chance = self._air.alone(frame, receiver)
+        if frame.overlaps:
+            interference = self._air.interference(frame).get(receiver, 0.0)
+            return self._survives(frame, receiver, interference, chance)
+        if self._random() < chance:
+            return True
+        self.counters.noise_losses[receiver] += 1
+        return False
+
+    # Acknowledgement.
+
+    def _acknowledge(self, frame: Transmission, now: float) -> None:
+        """The receiver of a unicast answers, unless it transmits or has gone down meanwhile."""
+        source, destination = frame.source, frame.destination
+        if destination in self.table.down or self._air.busy(destination):
+            self._push(frame.reserved, _NO_ACK, frame)
+            return
+        rate = self._phy.control_rate(frame.table.rate)
+        end = now + self._phy.duration(rate, ACK_BYTES)
+        self.counters.acks[destination] += 1
+        ack = Transmission(
+            self.table.row(destination),
+            destination,
+            source,
+            now,
+            now + PREAMBLE[rate.format],
+            end,
+            end,
+            8 * ACK_BYTES,
+            self.table.control_tables[rate],
+            frame.job,
+            acknowledges=frame,
+        )
+        self._put_on_air(ack)
+
+    def _ack_ended(self, ack: Transmission, frame: Transmission, now: float) -> None:
+        station = self._stations[frame.source]
+        if station.job is not frame.job:
+            return
+        if self._received(ack, frame.source):
+            self._done(station, now)
+        else:
+            self._retry(frame, now)
+
+    def _retry(self, frame: Transmission, now: float) -> None:
+        """A unicast was not acknowledged."""
+        station = self._stations[frame.source]
+        if station.job is not frame.job:
+            return
+        if frame.job.attempts > self.radio.retry_limit:
+            self.counters.retry_drops[frame.source] += 1
+            self._done(station, now)
+            return
+        station.job = None
+        station.window = min(2 * station.window + 1, self._phy.cw_max)
+        self._contend(station, now)
+
+    def _done(self, station: _Station, now: float) -> None:
+        """The frame is out of the queue; contend for the next, or count the post-backoff."""
+        station.queue.popleft()
+        station.job = None
+        station.window = self._phy.cw_min
+        self._contend(station, now)

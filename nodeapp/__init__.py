@@ -1,0 +1,1 @@
+"""The node application: publish/subscribe protocols over one radio hop, without the testbed."""

@@ -1,0 +1,148 @@
+"""Run a node until SIGTERM: `python -m nodeapp --id 3 --interface wlan0 --protocol flooding`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import math
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from nodeapp import addressing, gps
+from nodeapp.node import NodeError, NodeOptions, run
+from nodeapp.parameters import ParameterError
+from nodeapp.pubsub.base import Environment
+from nodeapp.pubsub.registry import PROTOCOLS
+
+_PROTOCOLS: Final = "\n".join(f"  {name:14}{each.summary}" for name, each in PROTOCOLS.items())
+
+
+def _numbers(count: int, what: str) -> type:
+    """Return an argparse type for `count` finite numbers separated by commas."""
+
+    def parse(text: str) -> tuple[float, ...]:
+        try:
+            numbers = tuple(float(part) for part in text.split(","))
+        except ValueError:
+            numbers = ()
+        if len(numbers) != count or not all(map(math.isfinite, numbers)):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return numbers
+
+    return parse  # type: ignore[return-value]  # argparse takes any callable
+
+
+def _node_id(text: str) -> int:
+    try:
+        addressing.address_of(int(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a node id: 1 to {addressing.NETWORK.num_addresses - 2}"
+        ) from None
+    return int(text)
+
+
+def _endpoint(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":") if ":" in text else (text, "", str(gps.GPSD_PORT))
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise argparse.ArgumentTypeError(f"{text!r} is not host:port")
+    return host, int(port)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not name=value")
+    return name, value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m nodeapp",
+        description="Run one node of the publish/subscribe network until SIGTERM or Ctrl-C.",
+        epilog=f"protocols:\n{_PROTOCOLS}\n\nApplications reach the node with the pubsub command.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--id", type=_node_id, required=True, help="node id; its address is 10.0.0.0 plus the id")
+    add("--interface", required=True, help="radio interface, with that address")
+    add("--protocol", required=True, choices=sorted(PROTOCOLS), metavar="NAME")
+    add(
+        "--set",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the protocol; may be repeated",
+    )
+    add(
+        "--area",
+        type=_numbers(4, "x0,y0,x1,y1 in metres"),
+        default=(0.0, 0.0, 1000.0, 1000.0),
+        metavar="X0,Y0,X1,Y1",
+        help="metres; the same at every node (default 0,0,1000,1000)",
+    )
+    add("--range", type=float, default=250.0, help="radio range, metres (default 250)")
+    add("--seed", type=int, default=0, help="of the node's random numbers (default 0)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--gpsd", type=_endpoint, metavar="HOST:PORT", help="gpsd server that tells the position"
+    )
+    where.add_argument(
+        "--position",
+        type=_numbers(2, "x,y in metres"),
+        metavar="X,Y",
+        help="a fixed position (--position=-5,3 where x is negative)",
+    )
+    add(
+        "--origin",
+        type=_numbers(2, "latitude,longitude in degrees"),
+        default=(0.0, 0.0),
+        metavar="LAT,LON",
+        help="of the local plane (default 0,0)",
+    )
+    add("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the node that the command line asks for; return the exit code."""
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    x0, y0, x1, y1 = asked.area
+    if not (x0 < x1 and y0 < y1):
+        parser.error("--area: x0 must be below x1 and y0 below y1")
+    if not 0 < asked.range < math.inf:
+        parser.error("--range: must be above 0")
+    try:
+        plane = gps.Plane(*asked.origin)
+    except ValueError as error:
+        parser.error(f"--origin: {error}")
+    logging.basicConfig(
+        level=asked.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    try:
+        options = NodeOptions(
+            node_id=asked.id,
+            interface=asked.interface,
+            protocol=asked.protocol,
+            environment=Environment(asked.area, asked.range),
+            parameters=dict(asked.set),
+            position=asked.position,
+            gpsd=asked.gpsd,
+            plane=plane,
+            seed=asked.seed,
+        )
+        asyncio.run(run(options))
+    except (NodeError, ParameterError) as error:
+        print(f"nodeapp: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

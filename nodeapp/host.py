@@ -1,0 +1,57 @@
+"""What protocols may ask of the world: the `Host`.
+
+Routing and publish/subscribe protocols are plain objects.  They never open a socket, read a
+clock or sleep; everything they need comes through a host.  `nodeapp.node` is the host on a real
+machine or in a namespace (asyncio); a simulator is another.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from nodeapp.events import Event
+
+
+class Position(NamedTuple):
+    """A place on the local plane, metres, with velocity, metres a second."""
+
+    x: float
+    y: float
+    vx: float = 0.0
+    vy: float = 0.0
+
+
+class Timer(Protocol):
+    """A pending call."""
+
+    def cancel(self) -> None:
+        """Forget the call; no effect where it was made already."""
+
+
+class Host(Protocol):
+    """The world as one node sees it."""
+
+    @property
+    def node_id(self) -> int:
+        """This node: 1 to 2**32 - 2; the IPv4 address follows from it (`nodeapp.addressing`)."""
+
+    @property
+    def rng(self) -> random.Random:
+        """Source of randomness, seeded per node."""
+
+    def now(self) -> float:
+        """Seconds on a monotonic clock."""
+
+    def position(self) -> Position:
+        """Where this node is."""
+
+    def send(self, to: int, datagram: bytes) -> None:
+        """Send to one neighbour, or to all with `nodeapp.wire.BROADCAST`: one radio hop."""
+
+    def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:
+        """Call `callback(*args)` in `delay` seconds."""
+
+    def notify(self, event: Event, hops: int) -> None:
+        """Hand an event that came over `hops` radio hops to the local clients that want it."""

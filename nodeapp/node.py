@@ -1,0 +1,323 @@
+"""The host on a real machine or in a network namespace: one event loop, two UDP sockets.
+
+`Node` gives a service what `nodeapp.host` promises: the radio socket sends and receives datagrams
+of neighbours, the loop calls back, gpsd or a fixed position says where the node is, the client
+port serves applications.  Whatever arrives, on either socket, is at worst counted.  A defect in a
+protocol is logged with the frame that brought it to light, and the node goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import random
+import signal
+import socket
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from nodeapp import gps
+from nodeapp.addressing import address_of, node_of
+from nodeapp.clients import Address, ClientTable
+from nodeapp.events import Event
+from nodeapp.host import Position, Timer
+from nodeapp.parameters import convert, parameters_of
+from nodeapp.pubsub import registry
+from nodeapp.pubsub.base import Environment
+from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT
+
+LIMITED_BROADCAST: Final = "255.255.255.255"
+"""All neighbours whatever the interface's netmask (RFC 919); the socket is bound to a device."""
+RECEIVE_BUFFER: Final = 4 << 20
+"""Bytes asked for on the radio socket: bursts wait there while the processor is elsewhere."""
+BATCH: Final = 64
+"""Datagrams read before the loop's timers and the other socket have their turn."""
+EXTRAPOLATION: Final = 2.0
+"""Seconds for which a fix is carried on along its velocity when the next does not come."""
+
+log = logging.getLogger("nodeapp")
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """What a node is started with.  One of `position` and `gpsd` (host, port), or neither."""
+
+    node_id: int
+    interface: str
+    protocol: str
+    environment: Environment
+    parameters: dict[str, Any] = field(default_factory=dict)
+    position: tuple[float, float] | None = None
+    gpsd: tuple[str, int] | None = None
+    plane: gps.Plane = field(default_factory=gps.Plane)
+    seed: int = 0
+
+
+class NodeError(Exception):
+    """A node that cannot start; the message is one line and says what to do."""
+
+
+def check(options: NodeOptions) -> None:
+    """Raise what is wrong with options that name a protocol: `NodeError` or `ParameterError`."""
+    protocol = registry.PROTOCOLS[options.protocol]
+    convert(parameters_of(protocol.parameters), options.parameters)
+    if protocol.service.needs_position and options.position is None and options.gpsd is None:
+        raise NodeError(
+            f"{options.protocol} needs to know where the node is: give --gpsd or --position"
+        )
+
+
+def open_radio(interface: str, port: int = NODE_PORT) -> socket.socket:
+    """Return a UDP socket that sends and receives on one interface.  Raises `NodeError`."""
+    radio = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        radio.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode() + b"\0")
+        radio.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        radio.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        radio.setblocking(False)
+        radio.bind(("", port))
+    except OSError as error:
+        radio.close()
+        raise NodeError(
+            f"cannot use interface {interface}, UDP port {port}: {error.strerror}"
+            + _advice(error, "; 'ip link' lists the interfaces here")
+        ) from None
+    return radio
+
+
+def open_client_port(port: int = CLIENT_PORT) -> socket.socket:
+    """Return the UDP socket for local clients.  Raises `NodeError`."""
+    clients = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        clients.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        clients.setblocking(False)
+        clients.bind(("127.0.0.1", port))
+    except OSError as error:
+        clients.close()
+        raise NodeError(
+            f"cannot serve clients on 127.0.0.1, UDP port {port}: {error.strerror}"
+            + _advice(error, "; is the loopback interface up?")
+        ) from None
+    return clients
+
+
+def _advice(error: OSError, otherwise: str) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return ": another node runs here; stop it, or use another network namespace"
+    return otherwise
+
+
+class Node:
+    """The host of one service.  Owns the sockets it is given; `close` closes them."""
+
+    def __init__(
+        self,
+        options: NodeOptions,
+        loop: asyncio.AbstractEventLoop,
+        radio: socket.socket,
+        client_port: socket.socket,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._options = options
+        self._loop = loop
+        self._radio = radio
+        self._client_port = client_port
+        self._rng = random.Random(f"{options.seed}/{options.node_id}")
+        self._fix: Position | None = (
+            None if options.position is None else Position(*options.position)
+        )
+        self._fix_time = loop.time()
+        self._started = False
+        self._addresses = {BROADCAST: (LIMITED_BROADCAST, NODE_PORT)}
+        self._senders: dict[str, int | None] = {}
+        self.service = registry.create(
+            options.protocol, self, options.parameters, options.environment
+        )
+        self.clients = ClientTable(self, self.service, self._send_to_client, self._about)
+
+    # The host (nodeapp.host).
+
+    @property
+    def node_id(self) -> int:
+        """This node."""
+        return self._options.node_id
+
+    @property
+    def rng(self) -> random.Random:
+        """Seeded from the option `seed` and the node id."""
+        return self._rng
+
+    def now(self) -> float:
+        """Seconds of the loop's monotonic clock."""
+        return self._loop.time()
+
+    def position(self) -> Position:
+        """The last fix, carried on along its velocity for up to `EXTRAPOLATION` seconds."""
+        if self._fix is None:
+            return Position(0.0, 0.0)
+        x, y, vx, vy = self._fix
+        if vx == 0.0 == vy:
+            return self._fix
+        age = min(self._loop.time() - self._fix_time, EXTRAPOLATION)
+        return Position(x + vx * age, y + vy * age, vx, vy)
+
+    def send(self, to: int, datagram: bytes) -> None:
+        """Send over the radio; a datagram the kernel does not take is lost, and counted."""
+        address = self._addresses.get(to)
+        if address is None:
+            address = self._addresses[to] = (address_of(to), NODE_PORT)
+        try:
+            self._radio.sendto(datagram, address)
+        except OSError as error:
+            # ENOBUFS and EAGAIN: queues are full; ENETDOWN, EPERM, ...: the radio is down or
+            # barred for a while.  To the protocol all are a frame that nobody heard.
+            self.counters[f"send failed: {errno.errorcode.get(error.errno or 0, 'unknown')}"] += 1
+
+    def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:
+        """Call back from the loop."""
+        return self._loop.call_later(delay, callback, *args)
+
+    def notify(self, event: Event, hops: int) -> None:
+        """Hand an event to the local clients that want it."""
+        self.clients.notify(event, hops)
+
+    # Life.
+
+    def start(self) -> None:
+        """Serve both sockets; start the service, at the first fix where it needs one."""
+        self._loop.set_exception_handler(self._failed)
+        self._loop.add_reader(self._client_port, self._read_clients)
+        self._loop.add_reader(self._radio, self._read_radio)
+        self.clients.start()
+        if self._fix is not None or not self.service.needs_position:
+            self._start_service()
+        else:
+            self.clients.closed = "this node does not know its position yet: gpsd has no fix"
+
+    def _start_service(self) -> None:
+        self._started = True
+        self.clients.closed = None
+        self.service.start()
+
+    def fix(self, position: Position) -> None:
+        """Take a position from gpsd."""
+        self._fix, self._fix_time = position, self._loop.time()
+        if not self._started:
+            log.info("first fix: %.1f,%.1f", position.x, position.y)
+            self._start_service()
+
+    def close(self) -> None:
+        """Stop serving and close the sockets."""
+        for served in (self._radio, self._client_port):
+            self._loop.remove_reader(served)
+            served.close()
+
+    # Sockets.
+
+    def _read_radio(self) -> None:
+        for _ in range(BATCH):
+            try:
+                datagram, (address, _port) = self._radio.recvfrom(65_535)
+            except BlockingIOError:
+                return
+            except OSError as error:  # reported late for an earlier datagram
+                self.counters[f"receive failed: {errno.errorcode.get(error.errno or 0)}"] += 1
+                return
+            sender = self._sender(address)
+            if sender is None or not self._started:
+                self.counters["foreign or early"] += 1
+            elif sender != self.node_id:
+                self._guarded(self.service.datagram_received, datagram, sender)
+
+    def _sender(self, address: str) -> int | None:
+        try:
+            return self._senders[address]
+        except KeyError:
+            if len(self._senders) >= 65_536:
+                self._senders.clear()
+            try:
+                node = node_of(address)
+            except ValueError:
+                self._senders[address] = None
+            else:
+                self._senders[address] = node if node else None
+            return self._senders[address]
+
+    def _read_clients(self) -> None:
+        for _ in range(BATCH):
+            try:
+                datagram, address = self._client_port.recvfrom(65_535)
+            except BlockingIOError:
+                return
+            except ConnectionRefusedError:
+                self.counters["clients gone"] += 1  # the lease ends their subscriptions
+                continue
+            except OSError as error:
+                self.counters[f"receive failed: {errno.errorcode.get(error.errno or 0)}"] += 1
+                return
+            self._guarded(self.clients.datagram_received, datagram, address)
+
+    def _send_to_client(self, client: Address, datagram: bytes) -> None:
+        try:
+            self._client_port.sendto(datagram, client)
+        except OSError as error:
+            self.counters[f"client send failed: {errno.errorcode.get(error.errno or 0)}"] += 1
+
+    def _guarded(
+        self, receiver: Callable[[bytes, Any], None], datagram: bytes, source: Any
+    ) -> None:
+        try:
+            receiver(datagram, source)
+        except Exception:  # a defect: keep the evidence and the node
+            self.counters["internal errors"] += 1
+            log.exception("defect at a datagram from %s: %s", source, datagram.hex())
+
+    def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.counters["internal errors"] += 1
+        log.error("defect: %s", context["message"], exc_info=context.get("exception"))
+
+    def _about(self) -> dict[str, Any]:
+        known = self._fix is not None
+        x, y, vx, vy = (round(value, 3) for value in self.position())
+        return {
+            "node": self.node_id,
+            "protocol": self._options.protocol,
+            "position": [x, y] if known else None,
+            "velocity": [vx, vy] if known else None,
+            "host counters": dict(self.counters),
+        }
+
+
+async def run(options: NodeOptions) -> None:
+    """Run a node until SIGTERM or SIGINT.
+
+    Raises `NodeError` where it cannot start, `nodeapp.parameters.ParameterError` for parameters
+    that its protocol does not have.
+    """
+    check(options)
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    radio = open_radio(options.interface)
+    try:
+        client_port = open_client_port()
+    except NodeError:
+        radio.close()
+        raise
+    node = Node(options, loop, radio, client_port)
+    node.start()
+    following = None
+    if options.gpsd is not None:
+        following = asyncio.create_task(gps.follow(*options.gpsd, options.plane, node.fix))
+    log.info("node %d runs %s on %s", options.node_id, options.protocol, options.interface)
+    try:
+        await stop.wait()
+    finally:
+        if following is not None:
+            following.cancel()
+        node.close()
+        log.info("node %d ends; %s", options.node_id, dict(node.service.counters))

@@ -1,0 +1,1 @@
+"""Publish/subscribe services, one file a system, and what they share."""

@@ -1,0 +1,153 @@
+"""What every publish/subscribe service shares.
+
+A service is a plain object between a host and the radio: frames in, timers in, calls out.  The
+base class dispatches frames by kind, counts those that are malformed or not the protocol's,
+keeps the local subscriptions, and hands each event to the local clients at most once.  A protocol
+says which kinds it handles, what it does with an event of a local client (`disseminate`), and
+what a change of the local subscriptions means to it.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from nodeapp import wire
+from nodeapp.events import Event, Subscription
+from nodeapp.host import Host
+from nodeapp.wire import Frame, WireError
+
+Handler = Callable[[Frame, int], None]
+
+HOLD_TIME: Final = 30.0
+"""Seconds for which an event id is remembered; DUP_HOLD_TIME of OLSR (RFC 3626, 18.3)."""
+HELD_EVENTS: Final = 8192
+"""Event ids that are remembered at most, so that memory stays bounded under any load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What all nodes know of the network: area (x0, y0, x1, y1) and radio range, metres."""
+
+    area: tuple[float, float, float, float]
+    radio_range: float
+
+
+class RefusedError(ValueError):
+    """A client's request that the protocol cannot serve; the message says why."""
+
+
+class EventIds:
+    """The event ids of the last `HOLD_TIME` seconds, `HELD_EVENTS` at most."""
+
+    def __init__(self) -> None:
+        self._held: set[int] = set()
+        self._order: deque[tuple[float, int]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, publisher: int, sequence: int, now: float) -> bool:
+        """Remember an id at time `now`; False where it is remembered already."""
+        key = publisher << 32 | sequence
+        held, order = self._held, self._order
+        if key in held:
+            return False
+        while order and (order[0][0] < now - HOLD_TIME or len(order) >= HELD_EVENTS):
+            held.discard(order.popleft()[1])
+        held.add(key)
+        order.append((now, key))
+        return True
+
+
+class Service(abc.ABC):
+    """One publish/subscribe protocol at one node.
+
+    `counters` counts what happened, by name, for STATUS only.
+    """
+
+    Parameters: ClassVar[type[Any]]
+    """The dataclass of the protocol's parameters (`nodeapp.parameters`)."""
+    needs_position: ClassVar[bool] = False
+    """Whether the protocol cannot work without knowing where the node is."""
+    needs_topic: ClassVar[bool] = False
+    """Whether every event has to have a topic, and every filter a predicate `topic = ...`."""
+
+    def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
+        self.host = host
+        self.environment = environment
+        self.counters: Counter[str] = Counter()
+        self.local: list[Subscription] = []
+        self.handlers: dict[int, Handler] = {}
+        self._delivered = EventIds()
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Begin: from now on the host sends and calls back."""
+
+    @abc.abstractmethod
+    def disseminate(self, event: Event) -> None:
+        """Send an event of a local client on its way; the local subscribers have it already."""
+
+    def _check_topic(self, topic: str | None, what: str) -> None:
+        if self.needs_topic and topic is None:
+            raise RefusedError(f"this protocol finds subscribers by topic: give {what} a topic")
+
+    def datagram_received(self, datagram: bytes, sender: int) -> None:
+        """Take a datagram that the neighbour `sender` transmitted, whatever is in it."""
+        try:
+            frame = wire.decode(datagram)
+        except WireError:
+            self.counters["malformed"] += 1
+            return
+        self.receive(frame, sender)
+
+    def receive(self, frame: Frame, sender: int) -> None:
+        """Take a decoded frame that the neighbour `sender` transmitted."""
+        handler = self.handlers.get(frame.kind)
+        if handler is None:
+            self.counters["unexpected kind"] += 1
+            return
+        try:
+            handler(frame, sender)
+        except WireError:
+            self.counters["malformed"] += 1
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Add a local subscription, once.  Raises `RefusedError`."""
+        self._check_topic(subscription.filter.topic, "the filter")
+        self.local.append(subscription)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Remove a local subscription that was added."""
+        self.local.remove(subscription)
+
+    def publish(self, event: Event) -> None:
+        """Publish an event of a local client; a repeated event id does nothing.
+
+        Raises `RefusedError` where the protocol cannot carry it.
+        """
+        self._check_topic(event.topic, "the event")
+        if self._delivered.add(event.publisher, event.sequence, self.host.now()):
+            self.counters["published"] += 1
+            self.host.notify(event, 0)
+            self.disseminate(event)
+
+    def deliver(self, frame: Frame) -> None:
+        """Hand the event in `frame` to the local clients, unless they had it before.
+
+        Raises `WireError` where the frame's body is not an event.
+        """
+        if not self.local:
+            return
+        event = Event.decode(frame.publisher, frame.sequence, frame.body)
+        if self._delivered.add(frame.publisher, frame.sequence, self.host.now()):
+            self.counters["delivered"] += 1
+            self.host.notify(event, frame.hops)
+
+    def status(self) -> dict[str, Any]:
+        """Return what STATUS tells of the protocol, in what CBOR has: numbers, texts, maps."""
+        return {"counters": dict(self.counters), "local subscriptions": len(self.local)}

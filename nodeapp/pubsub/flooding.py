@@ -1,0 +1,70 @@
+"""Flooding: every node rebroadcasts each event once.
+
+The reference for delivery: nothing is configured and nothing can be out of date.  A rebroadcast
+waits for a random time up to `max_jitter` (RFC 5148, 5.2), or neighbours that heard the same
+transmission would answer it together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from nodeapp.events import Event
+from nodeapp.host import Host
+from nodeapp.parameters import Param
+from nodeapp.pubsub.base import Environment, EventIds, Service
+from nodeapp.wire import BROADCAST, Frame, Kind
+
+
+@dataclass(frozen=True)
+class FloodingParameters:
+    """Parameters of `Flooding`."""
+
+    ttl: Annotated[int, Param("hops an event may travel", low=1, high=255)] = 64
+    max_jitter: Annotated[float, Param("s before a rebroadcast, at most", low=0, high=10)] = 0.05
+
+
+class Flooding(Service):
+    """Every node rebroadcasts each event once."""
+
+    Parameters = FloodingParameters
+
+    def __init__(
+        self, host: Host, environment: Environment, parameters: FloodingParameters
+    ) -> None:
+        super().__init__(host, environment, parameters)
+        self._parameters = parameters
+        self._seen = EventIds()
+        self.handlers[Kind.EVENT] = self._event_received
+
+    def start(self) -> None:
+        """Do nothing yet: the protocol acts on events alone."""
+
+    def disseminate(self, event: Event) -> None:
+        """Broadcast a local client's event."""
+        self._seen.add(event.publisher, event.sequence, self.host.now())
+        frame = Frame(
+            Kind.EVENT,
+            originator=self.host.node_id,
+            publisher=event.publisher,
+            sequence=event.sequence,
+            ttl=self._parameters.ttl - 1,
+            body=event.encode(),
+        )
+        self.host.send(BROADCAST, frame.encode())
+
+    def _event_received(self, frame: Frame, sender: int) -> None:
+        if not self._seen.add(frame.publisher, frame.sequence, self.host.now()):
+            self.counters["duplicates"] += 1
+            return
+        self.deliver(frame)
+        if frame.ttl == 0 or frame.hops == 255:
+            self.counters["time to live used up"] += 1
+            return
+        delay = self.host.rng.uniform(0.0, self._parameters.max_jitter)
+        self.host.call_later(delay, self._rebroadcast, frame)
+
+    def _rebroadcast(self, frame: Frame) -> None:
+        self.counters["rebroadcast"] += 1
+        self.host.send(BROADCAST, frame.forwarded().encode())

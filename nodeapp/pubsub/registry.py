@@ -1,0 +1,61 @@
+"""The publish/subscribe protocols by name.  A new one is a file beside this and a line below.
+
+A module is loaded when its protocol is asked for, so that a node pays for its own only.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from nodeapp.host import Host
+from nodeapp.parameters import convert, parameters_of
+from nodeapp.pubsub.base import Environment, Service
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """One protocol: where its `Service` is ("module:class") and what it does, in a line."""
+
+    location: str
+    summary: str
+
+    @property
+    def service(self) -> type[Service]:
+        """The class of the service."""
+        module, _, name = self.location.partition(":")
+        found = getattr(importlib.import_module(f"nodeapp.pubsub.{module}"), name)
+        assert isinstance(found, type)
+        assert issubclass(found, Service)
+        return found
+
+    @property
+    def parameters(self) -> type[Any]:
+        """The dataclass of its parameters, for `nodeapp.parameters.parameters_of`."""
+        return self.service.Parameters
+
+
+PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
+    {
+        "flooding": Protocol("flooding:Flooding", "every node rebroadcasts each event once"),
+        "broker-gpsr": Protocol(
+            "broker_gpsr:BrokerGpsr", "brokers at the place a topic hashes to, reached by GPSR"
+        ),
+    }
+)
+
+
+def create(
+    name: str, host: Host, parameters: Mapping[str, object], environment: Environment
+) -> Service:
+    """Return the service of protocol `name` for a host; it does nothing until `start`.
+
+    Raises KeyError for an unknown name, `nodeapp.parameters.ParameterError` for a parameter that
+    does not exist or is out of range.
+    """
+    service = PROTOCOLS[name].service
+    values = convert(parameters_of(service.Parameters), parameters)
+    return service(host, environment, service.Parameters(**values))

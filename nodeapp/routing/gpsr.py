@@ -1,0 +1,180 @@
+"""GPSR: greedy perimeter stateless routing (Karp and Kung, MobiCom 2000).
+
+A frame carries the location it is bound for.  Greedy mode: it goes to the neighbour nearest to
+that location, if that is nearer than this node.  Where none is, it enters perimeter mode at this
+node x (Lp) and walks the faces of the planar Gabriel graph that the line from x to the location D
+passes through, by the right-hand rule.  At an edge that crosses the line nearer to D than where
+the face was entered (Lf), it turns into the next face instead of crossing.  A node nearer to D
+than x puts it back to greedy mode.
+
+A frame about to take the first edge of the face (e0) again has toured the face: D cannot be
+reached.  Two ends of that:
+  * a frame for one node (`destination` is its id) is dropped and counted;
+  * a frame for whichever node is nearest (`destination` ANY_NODE) is there.  The node nearest to D
+    is on the border of the face that holds D, a frame that reaches it finds no nearer one, enters
+    perimeter mode there, and tours just this face: it is the home node of GHT (Ratnasamy et al.,
+    WSNA 2002, section 4.1).
+
+A node that has the destination among its neighbours sends straight to it, wherever D is.
+
+The walk relies on the paper's assumptions: links are those of a unit disk and beacons are fresh.
+Where nodes move, ends of an edge may differ about it; the time to live bounds what comes of that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from nodeapp.geometry import (
+    Point,
+    bearing,
+    crossing,
+    gabriel_neighbours,
+    nearest,
+    next_counterclockwise,
+    squared_distance,
+)
+from nodeapp.host import Host
+from nodeapp.parameters import Param
+from nodeapp.routing.neighbours import BeaconParameters, Neighbours
+from nodeapp.wire import ANY_NODE, Frame, GeoRoute, Kind, decode_geo_route
+
+
+@dataclass(frozen=True)
+class GpsrParameters(BeaconParameters):
+    """Parameters of `Gpsr`."""
+
+    ttl: Annotated[int, Param("hops a frame may travel on one way", low=1, high=255)] = 128
+
+
+class Gpsr:
+    """Routes frames to locations.
+
+    `deliver(frame)` is called where a frame has arrived: at the node it is for, or for ANY_NODE at
+    the nearest one.  `capture(frame, location)` is called before that at every node a frame
+    passes, the first one included; where it returns True the frame goes no further.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        parameters: GpsrParameters,
+        radio_range: float,
+        counters: Counter[str],
+        deliver: Callable[[Frame], None],
+        capture: Callable[[Frame, Point], bool],
+    ) -> None:
+        self.neighbours = Neighbours(host, parameters, radio_range)
+        self.handlers: dict[int, Callable[[Frame, int], None]] = {
+            Kind.HELLO: self.neighbours.hello_received
+        }
+        self._host = host
+        self._ttl = parameters.ttl
+        self._counters = counters
+        self._deliver = deliver
+        self._capture = capture
+        self._planar: dict[int, Point] = {}
+        self._planar_of: dict[int, Point] | None = None
+        self._planar_at = (0.0, 0.0)
+
+    def start(self) -> None:
+        """Begin to send beacons."""
+        self.neighbours.start()
+
+    def send(self, frame: Frame, location: Point) -> None:
+        """Send a frame on its way; its `hops` are those its event has travelled before (0)."""
+        self._forward(frame._replace(ttl=self._ttl, route=b""), GeoRoute(*location), 0)
+
+    def receive(self, frame: Frame, sender: int) -> None:
+        """Take a frame that a neighbour sent here.  Raises `WireError`."""
+        self._forward(frame, decode_geo_route(frame.route), sender)
+
+    def _forward(self, frame: Frame, geo: GeoRoute, sender: int) -> None:
+        location = (geo.x, geo.y)
+        if self._capture(frame, location):
+            return
+        if frame.destination == self._host.node_id:
+            self._deliver(frame)
+            return
+        neighbours = self.neighbours.places()
+        if frame.destination in neighbours:  # ANY_NODE is the id of no neighbour
+            self._transmit(frame, frame.destination, GeoRoute(geo.x, geo.y))
+            return
+        own = self.neighbours.place()
+        distance = squared_distance(own, location)
+        if geo.entered is not None and distance < squared_distance(geo.entered, location):
+            geo = GeoRoute(geo.x, geo.y)
+        if geo.entered is None:
+            best, best_distance = nearest(location, neighbours)
+            if best is not None and best_distance < distance:
+                self._transmit(frame, best, geo)
+            else:
+                self._enter_perimeter(frame, geo, own)
+        else:
+            self._walk(frame, geo, geo.entered, own, sender)
+
+    def _enter_perimeter(self, frame: Frame, geo: GeoRoute, own: Point) -> None:
+        toward = bearing(own, (geo.x, geo.y))
+        first = next_counterclockwise(own, toward, self._planar_neighbours(own))
+        if first is None:
+            self._toured(frame)
+            return
+        edge = (self._host.node_id, first)
+        self._transmit(frame, first, geo._replace(entered=own, face=own, edge=edge))
+
+    def _walk(self, frame: Frame, geo: GeoRoute, entered: Point, own: Point, sender: int) -> None:
+        """Choose the next edge of the face, or of the next face where the line leaves this one."""
+        before = self.neighbours.place_of(sender)
+        if before is None:
+            # Its beacons were all lost so far: the edge that the frame came by has no direction.
+            self._counters["perimeter re-entered"] += 1
+            self._enter_perimeter(frame, geo, own)
+            return
+        planar = self._planar_neighbours(own)
+        following = next_counterclockwise(own, bearing(own, before), planar)
+        if following is None or (self._host.node_id, following) == geo.edge:
+            self._toured(frame)
+            return
+        location = (geo.x, geo.y)
+        face = geo.face
+        for _ in planar:  # at most once around
+            place = crossing(own, planar[following], entered, location)
+            if place is None or not (
+                squared_distance(place, location) < squared_distance(face, location)
+            ):
+                break
+            face = place
+            following = next_counterclockwise(own, bearing(own, planar[following]), planar)
+            assert following is not None
+            geo = geo._replace(face=face, edge=(self._host.node_id, following))
+        self._transmit(frame, following, geo)
+
+    def _toured(self, frame: Frame) -> None:
+        if frame.destination == ANY_NODE:
+            self._counters["served as the nearest node"] += 1
+            self._deliver(frame)
+        else:
+            self._counters["destination unreachable"] += 1
+
+    def _transmit(self, frame: Frame, to: int, geo: GeoRoute) -> None:
+        if frame.ttl == 0 or frame.hops == 255:
+            self._counters["time to live used up"] += 1
+            return
+        if geo.entered is not None:
+            self._counters["perimeter hops"] += 1
+        self._host.send(to, frame.forwarded(geo.encode()).encode())
+
+    def _planar_neighbours(self, own: Point) -> dict[int, Point]:
+        places = self.neighbours.places()
+        if places is not self._planar_of or own != self._planar_at:
+            self._planar = gabriel_neighbours(own, places)
+            self._planar_of, self._planar_at = places, own
+        return self._planar
+
+    def status(self) -> dict[str, Any]:
+        """Return what STATUS tells: neighbours, a few hundred at most, with their places."""
+        known = sorted(self.neighbours.current().items())[:500]
+        return {"neighbours": {str(n): [round(at.x, 2), round(at.y, 2)] for n, at in known}}

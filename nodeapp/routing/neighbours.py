@@ -1,0 +1,182 @@
+"""One-hop neighbours: beacons with position and velocity (GPSR, section 2.3).
+
+Every node broadcasts a HELLO each `hello_interval` B, jittered by 50% so that neighbours do not
+stay in step: intervals are uniform in [0.5 B, 1.5 B].  A neighbour not heard for 4.5 B is gone
+(T of the paper: three times the longest interval).
+
+The paper also removes a neighbour when the link layer gives up on a frame to it (2.5), of which a
+UDP socket learns nothing.  Without that, a neighbour that has moved away swallows frames until it
+times out, and greedy forwarding prefers just those at the edge of the range.  Beacons therefore
+carry velocities, and tables are read with every neighbour moved on along its own, without those
+that must be out of range by now: neighbour location prediction of Son, Helmy and Krishnamachari
+("The effect of mobility-induced location errors on geographic routing in mobile ad hoc and sensor
+networks", IEEE TMC 3(3), 2004), whose lost-link problem this is.  `prediction` turns it off.
+
+The body of a HELLO is the CBOR array of the four binary64 floats x, y, vx, vy; as its layout is
+fixed, one struct reads and writes it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Annotated, Final, NamedTuple
+
+from nodeapp.geometry import Point, nudge, squared_distance
+from nodeapp.host import Host
+from nodeapp.parameters import Param
+from nodeapp.wire import BROADCAST, Frame, Kind, WireError
+
+_HELLO: Final = struct.Struct(">BBdBdBdBd")
+_ARRAY_OF_4: Final = 0x84
+_BINARY64: Final = 0xFB
+_HEADS: Final = (_ARRAY_OF_4, _BINARY64, _BINARY64, _BINARY64, _BINARY64)
+LIMIT: Final = 1e9
+"""Metres, and metres a second: no coordinate or velocity is larger."""
+MAX_NEIGHBOURS: Final = 4096
+"""Neighbours that are remembered at most, whatever ids are claimed on the air."""
+
+
+@dataclass(frozen=True)
+class BeaconParameters:
+    """Parameters of `Neighbours`."""
+
+    hello_interval: Annotated[float, Param("s between beacons (B)", low=0.05, high=3600)] = 1.0
+    hello_jitter: Annotated[float, Param("share of B, each way", low=0, high=0.9)] = 0.5
+    hello_timeout: Annotated[float, Param("intervals without a beacon", low=1, high=100)] = 4.5
+    prediction: Annotated[bool, Param("move neighbours on along their velocities")] = True
+
+
+class Neighbour(NamedTuple):
+    """A neighbour as its last beacon told: position, velocity, and when it was heard.
+
+    `squared_reach`: how far it can be and be heard; the radio range, or the distance over which it
+    was heard where that was more.
+    """
+
+    x: float
+    y: float
+    vx: float
+    vy: float
+    heard: float
+    squared_reach: float
+
+
+def encode_hello(x: float, y: float, vx: float, vy: float) -> bytes:
+    """Return the body of a HELLO."""
+    return _HELLO.pack(_ARRAY_OF_4, _BINARY64, x, _BINARY64, y, _BINARY64, vx, _BINARY64, vy)
+
+
+def decode_hello(body: bytes) -> tuple[float, float, float, float]:
+    """Return x, y, vx, vy of a HELLO's body.  Raises `WireError`."""
+    if len(body) != _HELLO.size:
+        raise WireError("not the body of a HELLO")
+    array, head_x, x, head_y, y, head_vx, vx, head_vy, vy = _HELLO.unpack(body)
+    if (array, head_x, head_y, head_vx, head_vy) != _HEADS:
+        raise WireError("not the body of a HELLO")
+    # Written so that NaN fails.
+    if not (abs(x) < LIMIT and abs(y) < LIMIT and abs(vx) < LIMIT and abs(vy) < LIMIT):
+        raise WireError("a position or velocity is not a finite number of metres")
+    return x, y, vx, vy
+
+
+class Neighbours:
+    """Sends this node's beacons and keeps the table of its neighbours."""
+
+    def __init__(self, host: Host, parameters: BeaconParameters, radio_range: float) -> None:
+        self._host = host
+        self._prediction = parameters.prediction
+        self._squared_range = radio_range * radio_range
+        self._interval = parameters.hello_interval
+        self._jitter = parameters.hello_jitter * parameters.hello_interval
+        self._timeout = parameters.hello_timeout * parameters.hello_interval
+        self._table: dict[int, Neighbour] = {}
+        self._next_expiry = 0.0
+        self._nudge = nudge(host.node_id)
+        self._places: dict[int, Point] | None = None
+        self._places_at = 0.0
+        self._all_still = True
+
+    def start(self) -> None:
+        """Begin to send beacons, the first at a random time of the first interval."""
+        self._host.call_later(self._host.rng.uniform(0.0, self._interval), self._beacon)
+
+    def place(self) -> Point:
+        """Where this node is, as it announces itself (see `nodeapp.geometry`)."""
+        position = self._host.position()
+        return position.x + self._nudge[0], position.y + self._nudge[1]
+
+    def _beacon(self) -> None:
+        host = self._host
+        _, _, vx, vy = host.position()
+        frame = Frame(Kind.HELLO, host.node_id, body=encode_hello(*self.place(), vx, vy))
+        host.send(BROADCAST, frame.encode())
+        delay = self._interval + host.rng.uniform(-self._jitter, self._jitter)
+        host.call_later(delay, self._beacon)
+
+    def hello_received(self, frame: Frame, sender: int) -> None:
+        """Take a HELLO.  Raises `WireError` where it is malformed or tells of another node."""
+        if frame.originator != sender:
+            raise WireError("a HELLO is not relayed")
+        x, y, vx, vy = decode_hello(frame.body)
+        if len(self._table) >= MAX_NEIGHBOURS and sender not in self._table:
+            return
+        distance = squared_distance((x, y), self.place())
+        reach = max(distance, self._squared_range)
+        before = self._table.get(sender)
+        self._table[sender] = Neighbour(x, y, vx, vy, self._host.now(), reach)
+        if before is None or before[:4] != (x, y, vx, vy):
+            self._places = None
+
+    def current(self) -> dict[int, Neighbour]:
+        """Return the neighbours heard lately, by id; the table itself, not to be changed."""
+        now = self._host.now()
+        if now >= self._next_expiry:
+            oldest = now - self._timeout
+            gone = [node for node, neighbour in self._table.items() if neighbour.heard < oldest]
+            for node in gone:
+                del self._table[node]
+                self._places = None
+            # Nobody can expire before the one that is now the longest unheard does.
+            earliest = min((each.heard for each in self._table.values()), default=now)
+            self._next_expiry = earliest + self._timeout
+        return self._table
+
+    def places(self) -> dict[int, Point]:
+        """Return where the neighbours are, metres, by id; not to be changed.
+
+        The same object for as long as nothing has changed.
+        """
+        table = self.current()
+        now = self._host.now()
+        if self._places is not None and (self._all_still or self._places_at == now):
+            return self._places
+        self._places_at = now
+        _, _, vx, vy = self._host.position()
+        self._all_still = not self._prediction or not (
+            vx or vy or any(each.vx or each.vy for each in table.values())
+        )
+        if self._all_still:
+            self._places = {node: (each.x, each.y) for node, each in table.items()}
+        else:
+            self._places = self._predicted(table, now)
+        return self._places
+
+    def place_of(self, node: int) -> Point | None:
+        """Return where a neighbour is, within range or not; None for one that is not known."""
+        place = self.places().get(node)
+        if place is None and node in self._table:
+            x, y, vx, vy, heard, _ = self._table[node]
+            age = self._host.now() - heard
+            place = (x + vx * age, y + vy * age)
+        return place
+
+    def _predicted(self, table: dict[int, Neighbour], now: float) -> dict[int, Point]:
+        ox, oy = self.place()
+        places = {}
+        for node, (x, y, vx, vy, heard, squared_reach) in table.items():
+            age = now - heard
+            px, py = x + vx * age, y + vy * age
+            if (px - ox) * (px - ox) + (py - oy) * (py - oy) <= squared_reach:
+                places[node] = (px, py)
+        return places

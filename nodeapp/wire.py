@@ -1,0 +1,253 @@
+"""Wire format of the testbed: one fixed header, an optional routing extension, a CBOR body.
+
+Every datagram, between nodes (UDP port `NODE_PORT`) and between a node and its local clients
+(UDP port `CLIENT_PORT` on loopback), is
+
+    0               1               2               3
+    +---------------+---------------+---------------+---------------+
+    | version       | kind          | flags         | ttl           |
+    +---------------+---------------+---------------+---------------+
+    | hops          | route length  | body length                   |
+    +---------------+---------------+---------------+---------------+
+    | originator                                                    |
+    +---------------------------------------------------------------+
+    | final destination                                             |
+    +---------------------------------------------------------------+
+    | publisher                                                     |
+    +---------------------------------------------------------------+
+    | event sequence number                                         |
+    +---------------------------------------------------------------+
+    | routing extension (route length bytes)                        |
+    +---------------------------------------------------------------+
+    | body (body length bytes, CBOR, RFC 8949)                      |
+    +---------------------------------------------------------------+
+
+in network byte order.  What captures are analysed for is in the 24 fixed bytes, so that a
+decoder needs neither CBOR nor the protocols.  A forwarder rewrites header and routing extension
+and relays the body untouched.
+
+ttl is the number of hops still allowed after this one; hops is the number of radio transmissions
+made so far, this one included: 1 where the originator sends, 0 only on loopback.  Publisher and
+sequence number together are the event id; both are 0 in frames that carry no event.
+
+Length, version and kind are checked on receipt; a frame that fails is refused with `WireError`,
+which the caller counts.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+import cbor2
+
+VERSION: Final = 1
+NODE_PORT: Final = 5550
+CLIENT_PORT: Final = 5551
+BROADCAST: Final = 0xFFFFFFFF
+"""Node id of all one-hop neighbours."""
+ANY_NODE: Final = 0
+"""Final destination of a frame that is for whichever node serves its location."""
+HEADER: Final = struct.Struct(">BBBBBBHIIII")
+HEADER_LENGTH: Final = HEADER.size
+MAX_TTL: Final = 255
+MAX_BODY: Final = 60_000
+"""Bytes; with the header and IP and UDP headers below the 65,535 of an IPv4 datagram."""
+
+
+class Kind(IntEnum):
+    """Message kinds; those from `FIRST_CLIENT_KIND` travel only between a node and its clients."""
+
+    HELLO = 1
+    EVENT = 2
+    SUBSCRIPTION = 3
+    SUBSCRIBE = 65
+    UNSUBSCRIBE = 66
+    PUBLISH = 67
+    NOTIFY = 68
+    STATUS = 69
+    ACK = 70
+
+
+FIRST_CLIENT_KIND: Final = 64
+KINDS: Final = frozenset(int(kind) for kind in Kind)
+
+FLAG_REPLICA: Final = 0x01
+"""A subscription copied by the node that captured it to its neighbours; not captured again."""
+
+
+class WireError(ValueError):
+    """A datagram or a body that does not follow the wire format."""
+
+
+class Frame(NamedTuple):
+    """One decoded datagram; immutable, so that receivers of one broadcast can share it."""
+
+    kind: int
+    originator: int
+    destination: int = BROADCAST
+    publisher: int = 0
+    sequence: int = 0
+    ttl: int = 0
+    hops: int = 1
+    flags: int = 0
+    route: bytes = b""
+    body: bytes = b""
+
+    def encode(self) -> bytes:
+        """Return the datagram.  Raises `WireError` where a field does not fit its width."""
+        try:
+            header = HEADER.pack(
+                VERSION,
+                self.kind,
+                self.flags,
+                self.ttl,
+                self.hops,
+                len(self.route),
+                len(self.body),
+                self.originator,
+                self.destination,
+                self.publisher,
+                self.sequence,
+            )
+        except struct.error as error:
+            raise WireError(f"a header field is out of range: {error}") from None
+        if len(self.body) > MAX_BODY:
+            raise WireError(f"body of {len(self.body)} bytes; at most {MAX_BODY} fit a datagram")
+        return header + self.route + self.body
+
+    def forwarded(self, route: bytes | None = None) -> Frame:
+        """Return the frame as the next hop's transmission: one hop more, one hop of life less.
+
+        Raises `WireError` where no hop is left (`ttl` 0 or `hops` 255).
+        """
+        if self.ttl <= 0 or self.hops >= 255:
+            raise WireError("time to live is used up")
+        return self._replace(
+            ttl=self.ttl - 1, hops=self.hops + 1, route=self.route if route is None else route
+        )
+
+
+def decode(datagram: bytes) -> Frame:
+    """Return the frame in `datagram`.  Raises `WireError` where it is malformed or unknown."""
+    if len(datagram) < HEADER_LENGTH:
+        raise WireError("shorter than the header")
+    (
+        version,
+        kind,
+        flags,
+        ttl,
+        hops,
+        route_length,
+        body_length,
+        originator,
+        destination,
+        publisher,
+        sequence,
+    ) = HEADER.unpack_from(datagram)
+    if version != VERSION:
+        raise WireError(f"version {version} is not {VERSION}")
+    if kind not in KINDS:
+        raise WireError(f"unknown kind {kind}")
+    body_start = HEADER_LENGTH + route_length
+    if len(datagram) != body_start + body_length or body_length > MAX_BODY:
+        raise WireError("length does not match the header")
+    return Frame(
+        kind,
+        originator,
+        destination,
+        publisher,
+        sequence,
+        ttl,
+        hops,
+        flags,
+        datagram[HEADER_LENGTH:body_start],
+        datagram[body_start:],
+    )
+
+
+class GeoRoute(NamedTuple):
+    """Routing extension of geographic forwarding: GPSR's packet header (Karp and Kung, table 1).
+
+    Coordinates are metres on the local plane.  In greedy mode only the destination location is
+    carried; in perimeter mode also where the packet entered that mode (`entered`, Lp), the point
+    where it entered the current face (`face`, Lf) and the first edge of the face (`edge`, e0).
+    """
+
+    x: float
+    y: float
+    entered: tuple[float, float] | None = None
+    face: tuple[float, float] = (0.0, 0.0)
+    edge: tuple[int, int] = (0, 0)
+
+    def encode(self) -> bytes:
+        """Return the extension: 17 bytes in greedy mode, 57 in perimeter mode."""
+        if self.entered is None:
+            return _GREEDY.pack(GREEDY, self.x, self.y)
+        return _PERIMETER.pack(PERIMETER, self.x, self.y, *self.entered, *self.face, *self.edge)
+
+
+GREEDY: Final = 1
+PERIMETER: Final = 2
+_GREEDY: Final = struct.Struct(">Bdd")
+_PERIMETER: Final = struct.Struct(">BddddddII")
+
+
+def decode_geo_route(route: bytes) -> GeoRoute:
+    """Return the geographic routing extension in `route`.  Raises `WireError`."""
+    if len(route) == _GREEDY.size and route[0] == GREEDY:
+        _, x, y = _GREEDY.unpack(route)
+        geo = GeoRoute(x, y)
+    elif len(route) == _PERIMETER.size and route[0] == PERIMETER:
+        _, x, y, ex, ey, fx, fy, first, second = _PERIMETER.unpack(route)
+        geo = GeoRoute(x, y, (ex, ey), (fx, fy), (first, second))
+    else:
+        raise WireError("not a geographic routing extension")
+    coordinates = (geo.x, geo.y, *(geo.entered or ()), *geo.face)
+    if not all(abs(value) < 1e9 for value in coordinates):  # false for NaN and infinity too
+        raise WireError("a coordinate is not a finite number of metres")
+    return geo
+
+
+def encode_body(value: Any) -> bytes:
+    """Return `value` (maps, arrays, text, numbers, booleans, bytes, None) in CBOR."""
+    return cbor2.dumps(value)
+
+
+def decode_body(body: bytes) -> Any:
+    """Return the one CBOR item that `body` is, as plain values.
+
+    Raises `WireError`, whatever the bytes.  Refused are also tags (a tagged value may cost far
+    more to build than its bytes), nesting beyond `MAX_DEPTH`, repeated and non-text map keys, and
+    bytes after the item.
+    """
+    source = io.BytesIO(body)
+    try:
+        value = cbor2.CBORDecoder(
+            source,
+            tag_hook=_refuse_tag,
+            semantic_decoders=_REFUSED_TAGS,
+            max_depth=MAX_DEPTH,
+            allow_duplicate_keys=False,
+            strict_hashable_types=True,
+        ).decode()
+    except (cbor2.CBORError, ValueError) as error:
+        raise WireError(f"body is not CBOR: {error}") from None
+    if source.tell() != len(body):
+        raise WireError(f"{len(body) - source.tell()} bytes after the body's CBOR item")
+    return value
+
+
+def _refuse_tag(*_: object) -> Any:
+    raise ValueError("tags are not allowed")
+
+
+MAX_DEPTH: Final = 8
+"""Arrays and maps within one another in a body."""
+_REFUSED_TAGS: Final = dict.fromkeys(
+    # The tags that cbor2 decodes itself; those it does not know go to the tag hook.
+    (*range(6), 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799),
+    _refuse_tag,
+)

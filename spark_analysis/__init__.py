@@ -1,0 +1,1 @@
+"""Spark jobs over packet captures: delivery, delay, overhead, and the report."""

@@ -1,0 +1,89 @@
+"""Decoded packets as Arrow record batches, on NumPy's own buffers.
+
+Spark takes a batch only where its types are exactly those of the schema, so nothing is inferred
+here: every column is built from its values and the bits that say which of them are not null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Values = npt.NDArray[Any]
+
+
+def record_batch(
+    schema: pa.Schema,
+    labels: Mapping[str, str],
+    number: int,
+    data: npt.NDArray[np.uint8],
+    decoded: Mapping[str, Values],
+    *,
+    bodies_from: int,
+) -> pa.RecordBatch:
+    """Return a batch with the columns of `schema`, which are some of `FRAMES` (`schemas`).
+
+    `labels` are the columns that are the same in every row, `number` that of the first record,
+    `decoded` what `capture.decode.decode_records` made of `data`.  Bodies are given for message
+    kinds from `bodies_from` on.
+    """
+    rows = len(decoded["time_ns"])
+    is_frame = decoded["is_frame"]
+    frame, ip = _bits(is_frame), _bits(decoded["is_ip"])
+    arrays: list[pa.Array] = []
+    for field in schema:
+        name, kind = field.name, field.type
+        if name in labels:
+            array = _constant(labels[name], rows)
+        elif name == "number":
+            array = _column(kind, np.arange(number, number + rows, dtype=np.int64))
+        elif name == "time_ns":
+            array = _column(kind, decoded[name])
+        elif name == "time":
+            array = _column(kind, decoded["time_ns"] // 1_000)
+        elif name == "length":
+            array = _column(kind, decoded[name])
+        elif name in ("ip_src", "ip_dst"):
+            array = _column(kind, decoded[name], ip)
+        elif name in ("port_src", "port_dst"):
+            array = _column(kind, decoded[name], _bits(decoded[name] >= 0))
+        elif name == "body":
+            array = _bodies(data, decoded, is_frame & (decoded["kind"] >= bodies_from))
+        else:
+            array = _column(kind, decoded[name], frame)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _bits(mask: npt.NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(mask, bitorder="little"))
+
+
+def _column(kind: pa.DataType, values: Values, valid: pa.Buffer | None = None) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values)])
+
+
+def _constant(text: str, rows: int) -> pa.Array:
+    raw = text.encode()
+    offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(len(raw))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw * rows)]
+    return pa.Array.from_buffers(pa.string(), rows, buffers)
+
+
+def _bodies(
+    data: npt.NDArray[np.uint8], decoded: Mapping[str, Values], wanted: npt.NDArray[np.bool_]
+) -> pa.Array:
+    starts = decoded["body_offset"][wanted]
+    lengths = decoded["body_length"][wanted]
+    view = data.data
+    ends = starts + lengths
+    places = zip(starts.tolist(), ends.tolist(), strict=True)
+    bodies = b"".join([view[start:end] for start, end in places])
+    offsets = np.zeros(len(wanted) + 1, np.int32)
+    np.cumsum(np.where(wanted, decoded["body_length"], 0), out=offsets[1:])
+    buffers = [_bits(wanted), pa.py_buffer(offsets), pa.py_buffer(bodies)]
+    return pa.Array.from_buffers(pa.binary(), len(wanted), buffers)

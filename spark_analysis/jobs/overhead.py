@@ -1,0 +1,100 @@
+"""Overhead: what the radio interfaces sent and received.
+
+A frame is sent by the node whose own address is its IPv4 source, and received by any other that
+captured it.  Counted are frames as the network layer hands them over, once each: retransmissions
+and acknowledgements of the medium access layer, and its headers, are not in these captures.
+`bytes` are those of the Ethernet frame, `wire_bytes` those of the testbed's header, routing
+extension and body.
+
+Messages of kind EVENT are event messages, all other kinds control.  Packets that are no whole
+testbed frame (other programs', and events so long that IP had to fragment them) are `other`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from nodeapp.wire import HEADER_LENGTH, NODE_PORT, Kind
+from spark_analysis.jobs.columns import count_if, sum_if
+from spark_analysis.schemas import LOAD, OVERHEAD
+
+EVENT_KINDS: Final = (Kind.EVENT,)
+"""Kinds that carry an event."""
+
+
+def radio_packets(frames: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Return the packets of the radio interfaces of the scenario's nodes, with `FRAMES` columns.
+
+    Adds node_id and `sent`: true, false (received), or null where there is no IPv4 source.
+    """
+    return (
+        frames.filter(sf.col("interface") != "lo")
+        .join(sf.broadcast(nodes.select("run", "node", "node_id", "ip")), ["run", "node"])
+        .withColumn("sent", sf.col("ip_src") == sf.col("ip"))
+    )
+
+
+def kind_name(kind: Column) -> Column:
+    """Return the name of a message kind; `other` for null."""
+    name = sf.when(kind.isNull(), "other")
+    for known in Kind:
+        name = name.when(kind == int(known), known.name)
+    return name.otherwise(kind.cast("string"))
+
+
+def category(kind: Column) -> Column:
+    """Return event, control or other."""
+    is_event = kind.isin([int(event) for event in EVENT_KINDS])
+    return sf.when(kind.isNull(), "other").when(is_event, "event").otherwise("control")
+
+
+def overhead(packets: DataFrame) -> DataFrame:
+    """Return `OVERHEAD` from `radio_packets`."""
+    sent, received = sf.col("sent"), ~sf.col("sent")
+    unattributed = sf.col("sent").isNull()
+    length = sf.col("length")
+    wire_length = HEADER_LENGTH + sf.col("route_length") + sf.col("body_length")
+    table = (
+        packets.groupBy("run", "node", "node_id", "kind")
+        .agg(
+            count_if(sent).alias("sent_frames"),
+            sum_if(sent, length).alias("sent_bytes"),
+            sum_if(sent, wire_length).alias("sent_wire_bytes"),
+            count_if(received).alias("received_frames"),
+            sum_if(received, length).alias("received_bytes"),
+            sum_if(received, wire_length).alias("received_wire_bytes"),
+            count_if(unattributed).alias("unattributed_frames"),
+            sum_if(unattributed, length).alias("unattributed_bytes"),
+        )
+        .withColumn("kind_name", kind_name(sf.col("kind")))
+        .withColumn("category", category(sf.col("kind")))
+    )
+    return table.to(OVERHEAD)
+
+
+def load(packets: DataFrame, runs: DataFrame) -> DataFrame:
+    """Return `LOAD` from `radio_packets`, of all packets.  `runs` has run and epoch_ns."""
+    sent, received = sf.col("sent"), ~sf.col("sent")
+    length = sf.col("length")
+    since = sf.col("time_ns") - sf.col("epoch_ns")
+    table = (
+        packets.join(sf.broadcast(runs.select("run", "epoch_ns")), "run")
+        .withColumn("second", sf.floor(since / sf.lit(1e9)))
+        .groupBy("run", "node", "node_id", "second")
+        .agg(
+            count_if(sent).alias("sent_frames"),
+            sum_if(sent, length).alias("sent_bytes"),
+            count_if(received).alias("received_frames"),
+            sum_if(received, length).alias("received_bytes"),
+        )
+    )
+    return table.to(LOAD)
+
+
+def undecoded(packets: DataFrame) -> DataFrame:
+    """Return run, packets: to the node port, and no whole frame of the testbed."""
+    strange = sf.col("kind").isNull() & (sf.col("port_dst") == NODE_PORT)
+    return packets.filter(strange).groupBy("run").agg(sf.count("*").alias("packets"))

@@ -1,0 +1,132 @@
+"""Who was subscribed to what, from when until when.
+
+A subscription begins with a client's SUBSCRIBE and ends with an UNSUBSCRIBE, with a SUBSCRIBE of
+the same number for something else, or `LEASE` after the last SUBSCRIBE, if that is earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from nodeapp.clients import LEASE
+from nodeapp.events import Filter, Subscription
+from nodeapp.wire import Kind, WireError, decode_body
+from spark_analysis.schemas import SUBSCRIPTIONS
+
+LEASE_NS: Final = int(LEASE * 1e9)
+
+
+class Request(NamedTuple):
+    """A SUBSCRIBE or UNSUBSCRIBE; `number` is the subscription's, 0 in an UNSUBSCRIBE by filter."""
+
+    time_ns: int
+    client: int
+    kind: int
+    number: int
+    body: bytes
+
+
+class Interval(NamedTuple):
+    """A client was subscribed in [from_ns, until_ns)."""
+
+    client: int
+    number: int
+    subscription: Subscription
+    from_ns: int
+    until_ns: int
+    renewals: int
+
+
+@dataclass(slots=True)
+class _Open:
+    subscription: Subscription
+    from_ns: int
+    last_ns: int
+    renewals: int = 0
+
+
+def intervals(requests: Iterable[Request]) -> list[Interval]:
+    """Return the intervals of subscription at one node from its requests, in order of time.
+
+    Malformed requests have no effect, as at the node.
+    """
+    found: list[Interval] = []
+    held: dict[tuple[int, int], _Open] = {}
+
+    def close(key: tuple[int, int], time_ns: int) -> None:
+        if (old := held.pop(key, None)) is not None:
+            until = min(time_ns, old.last_ns + LEASE_NS)
+            found.append(Interval(*key, old.subscription, old.from_ns, until, old.renewals))
+
+    for request in requests:
+        now, key = request.time_ns, (request.client, request.number)
+        try:
+            if request.kind == Kind.SUBSCRIBE and request.number:
+                subscription = Subscription.decode(request.body)
+                old = held.get(key)
+                if (
+                    old is not None
+                    and old.subscription == subscription
+                    and now < old.last_ns + LEASE_NS
+                ):
+                    old.last_ns = now
+                    old.renewals += 1
+                else:
+                    close(key, now)
+                    held[key] = _Open(subscription, now, now)
+            elif request.kind == Kind.UNSUBSCRIBE and request.number:
+                close(key, now)
+            elif request.kind == Kind.UNSUBSCRIBE:
+                wanted = Filter.decode(decode_body(request.body))
+                for other in [k for k, o in held.items() if o.subscription.filter == wanted]:
+                    close(other, now)
+        except WireError:
+            continue
+    for key, old in list(held.items()):
+        close(key, old.last_ns + LEASE_NS)
+    return found
+
+
+def subscriptions(requests: DataFrame) -> DataFrame:
+    """Return `SUBSCRIPTIONS` from the requests of clients (`jobs.clients.requests`)."""
+    wanted = requests.filter(sf.col("kind").isin(int(Kind.SUBSCRIBE), int(Kind.UNSUBSCRIBE)))
+    found = (
+        wanted.select("run", "node_id", "time_ns", "client", "kind", "sequence", "body")
+        .groupBy("run", "node_id")
+        .applyInArrow(_of_node, SUBSCRIPTIONS)
+    )
+    return found.to(SUBSCRIPTIONS)
+
+
+def _of_node(table: pa.Table) -> pa.Table:
+    """Return the subscriptions of one node of one run from its requests."""
+    rows = table.sort_by("time_ns").to_pylist()
+    found = intervals(
+        Request(row["time_ns"], row["client"], row["kind"], row["sequence"], row["body"])
+        for row in rows
+    )
+    return pa.Table.from_pylist(
+        [
+            {
+                "run": rows[0]["run"],
+                "node_id": rows[0]["node_id"],
+                "client": interval.client,
+                "subscription": interval.number,
+                "filter": str(interval.subscription.filter),
+                "topic": interval.subscription.filter.topic,
+                "body": interval.subscription.encode(),
+                "from_ns": interval.from_ns,
+                "until_ns": interval.until_ns,
+                "renewals": interval.renewals,
+            }
+            for interval in found
+        ],
+        schema=to_arrow_schema(SUBSCRIPTIONS),
+    )

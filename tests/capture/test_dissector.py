@@ -1,0 +1,138 @@
+"""The Wireshark dissector, through tshark."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nodeapp.wire import FLAG_REPLICA, MAX_BODY, Frame, GeoRoute, Kind, encode_body
+from tests.capture.packets import ethernet, pcap, udp_ipv4
+
+SCRIPT = Path(__file__).parents[2] / "capture" / "dissector" / "pubsub.lua"
+
+GREEDY = Frame(
+    Kind.EVENT,
+    originator=3,
+    destination=0,
+    publisher=3,
+    sequence=17,
+    ttl=14,
+    hops=2,
+    flags=FLAG_REPLICA,
+    route=GeoRoute(1.5, -20.25).encode(),
+    body=encode_body([{"topic": "traffic"}, None, b"payload"]),
+)
+PERIMETER = GREEDY._replace(
+    destination=9, route=GeoRoute(1, 2, (3, 4), (5, 6), (7, 8)).encode(), flags=0
+)
+HELLO = Frame(Kind.HELLO, originator=12, body=encode_body([0.5, 1.5]))
+NOTIFY = Frame(Kind.NOTIFY, 3, destination=1, publisher=4, sequence=2**31, hops=0)
+GOOD = (GREEDY, PERIMETER, HELLO, NOTIFY)
+
+
+def tshark(folder: Path, datagrams: list[bytes], *options: str) -> list[str]:
+    """Write a capture of `datagrams` and return what tshark says about it, line by line."""
+    path = folder / "test.pcap"
+    path.write_bytes(pcap(ethernet(udp_ipv4(datagram)) for datagram in datagrams))
+    done = subprocess.run(
+        ["tshark", "-n", "-X", f"lua_script:{SCRIPT}", "-r", str(path), *options],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Lua" not in done.stderr, done.stderr
+    return done.stdout.rstrip("\n").split("\n")
+
+
+def fields(folder: Path, datagrams: list[bytes], *names: str) -> list[list[str]]:
+    """Return the values of display filter fields, one list a packet."""
+    options = [option for name in names for option in ("-e", f"pubsub.{name}")]
+    lines = tshark(folder, datagrams, "-T", "fields", *options)
+    return [line.split("\t") for line in lines]
+
+
+def test_every_header_field(tmp_path: Path) -> None:
+    datagrams = [frame.encode() for frame in GOOD]
+    names = ("version", "kind", "ttl", "hops", "originator", "destination", "publisher")
+    lengths = ("sequence", "route_length", "body_length")
+    for frame, values in zip(GOOD, fields(tmp_path, datagrams, *names, *lengths), strict=True):
+        assert [int(value) for value in values] == [
+            1,
+            frame.kind,
+            frame.ttl,
+            frame.hops,
+            frame.originator,
+            frame.destination,
+            frame.publisher,
+            frame.sequence,
+            len(frame.route),
+            len(frame.body),
+        ]
+    assert fields(tmp_path, datagrams, "flags", "flags.replica", "event") == [
+        ["0x01", "1", "3/17"],
+        ["0x00", "0", "3/17"],
+        ["0x00", "0", ""],
+        ["0x00", "0", f"4/{2**31}"],
+    ]
+
+
+def test_geographic_routes(tmp_path: Path) -> None:
+    names = ("mode", "x", "y", "entered_x", "entered_y", "face_x", "face_y", "edge_from", "edge_to")
+    unknown = HELLO._replace(route=b"\x09abc")
+    assert fields(
+        tmp_path,
+        [frame.encode() for frame in (GREEDY, PERIMETER, unknown)],
+        *(f"route.{name}" for name in names),
+    ) == [
+        ["1", "1.5", "-20.25", "", "", "", "", "", ""],
+        ["2", "1", "2", "3", "4", "5", "6", "7", "8"],
+        [""] * 9,
+    ]
+
+
+def test_info_column_and_body(tmp_path: Path) -> None:
+    datagrams = [frame.encode() for frame in GOOD]
+    lines = tshark(tmp_path, datagrams, "-T", "fields", "-e", "_ws.col.Info")
+    assert lines == [
+        "EVENT 3/17 from 3 to any hop 2 ttl 14",
+        "EVENT 3/17 from 3 to 9 hop 2 ttl 14",
+        "HELLO from 12 to broadcast hop 1 ttl 0",
+        f"NOTIFY 4/{2**31} from 3 to 1 hop 0 ttl 0",
+    ]
+    tree = "\n".join(tshark(tmp_path, datagrams[:1], "-V"))
+    assert "Text String: traffic" in tree
+
+
+def test_filters(tmp_path: Path) -> None:
+    datagrams = [frame.encode() for frame in GOOD]
+    matching = tshark(tmp_path, datagrams, "-Y", 'pubsub.kind == 2 && pubsub.event == "3/17"')
+    assert len(matching) == 2
+
+
+@pytest.mark.parametrize(
+    ("datagram", "reason"),
+    [
+        (b"", None),  # an empty datagram has no payload to dissect
+        (b"\x01\x02", "shorter than the header"),
+        (b"\x02" + HELLO.encode()[1:], "version 2 is not 1"),
+        (b"\x01\x63" + HELLO.encode()[2:], "unknown kind 99"),
+        (HELLO.encode() + b"x", "44 bytes where the header says 43"),
+        (HELLO.encode()[:-1], "42 bytes where the header says 43"),
+        (
+            HELLO.encode()[:6]
+            + (MAX_BODY + 1).to_bytes(2, "big")
+            + HELLO.encode()[8:24]
+            + bytes(MAX_BODY + 1),
+            "body of 60001 bytes; at most 60000 are allowed",
+        ),
+        (HELLO._replace(body=b"\x9f\xff\xff\x5b" + b"\xff" * 8).encode(), None),
+    ],
+)
+def test_malformed_frames_are_marked(tmp_path: Path, datagram: bytes, reason: str | None) -> None:
+    (line,) = tshark(tmp_path, [datagram], "-T", "fields", "-e", "_ws.expert.message")
+    if reason is None:
+        assert "Malformed frame:" not in line
+    else:
+        assert f"Malformed frame: {reason}" in line

@@ -1,0 +1,75 @@
+"""scapy layers: what is built is what the nodes speak; what they refuse is Raw."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from scapy.layers.inet import IP, UDP
+from scapy.packet import Raw
+
+from capture.layers import GreedyRoute, PerimeterRoute, PubSub
+from nodeapp import wire
+
+
+def test_a_packet_built_by_hand_is_a_frame() -> None:
+    built = PubSub(kind="EVENT", originator=3, publisher=3, sequence=17, hops=2, ttl=14)
+    built.flags = "replica"
+    built.routing = GreedyRoute(x=1.5, y=-2)
+    built.body = [{"topic": "traffic"}, None, b"payload"]
+    frame = wire.decode(bytes(built))
+    assert (frame.kind, frame.originator, frame.flags) == (wire.Kind.EVENT, 3, wire.FLAG_REPLICA)
+    assert (frame.publisher, frame.sequence, frame.hops, frame.ttl) == (3, 17, 2, 14)
+    assert frame.destination == wire.BROADCAST
+    assert wire.decode_geo_route(frame.route) == wire.GeoRoute(1.5, -2)
+    assert wire.decode_body(frame.body) == [{"topic": "traffic"}, None, b"payload"]
+
+
+def test_a_perimeter_route_has_its_fields() -> None:
+    geo = wire.GeoRoute(1, 2, (3, 4), (5, 6), (7, 8))
+    layer = PubSub(wire.Frame(wire.Kind.EVENT, 1, route=geo.encode(), body=b"\x01").encode())
+    route = layer.routing
+    assert isinstance(route, PerimeterRoute)
+    assert (route.x, route.y) == (1, 2)
+    assert (route.entered_x, route.entered_y, route.face_x, route.face_y) == (3, 4, 5, 6)
+    assert (route.edge_from, route.edge_to) == (7, 8)
+    assert bytes(PubSub(kind="EVENT", originator=1, routing=route, body=1)) == bytes(layer)
+
+
+def test_an_unknown_route_and_a_body_that_is_not_cbor_are_kept() -> None:
+    datagram = wire.Frame(wire.Kind.HELLO, 1, route=b"\x09abc", body=b"\xff").encode()
+    layer = PubSub(datagram)
+    assert isinstance(layer.routing, Raw)
+    assert "b'\\xff'" in str(layer.show(dump=True))
+    assert bytes(layer) == datagram
+
+
+def test_summaries() -> None:
+    event = PubSub(kind="EVENT", originator=4, publisher=3, sequence=17, hops=2, ttl=14)
+    sent = IP(bytes(IP(src="10.0.0.4", dst="10.255.255.255") / UDP() / event))
+    assert sent.summary() == "IP / UDP / EVENT 3/17 from 4 to broadcast hop 2 ttl 14"
+    assert PubSub(kind="HELLO", originator=4, destination=9).summary() == (
+        "HELLO from 4 to 9 hop 1 ttl 0"
+    )
+    assert (sent[UDP].sport, sent[UDP].dport) == (wire.NODE_PORT, wire.NODE_PORT)
+
+
+def test_both_ports_in_both_directions() -> None:
+    datagram = wire.Frame(wire.Kind.STATUS, 5).encode()
+    for ports in ((5550, 9), (9, 5550), (5551, 9), (9, 5551)):
+        assert PubSub in UDP(bytes(UDP(sport=ports[0], dport=ports[1]) / datagram))
+    assert PubSub not in UDP(bytes(UDP(sport=9, dport=9) / datagram))
+
+
+def test_the_body_is_shown_decoded() -> None:
+    layer = PubSub(wire.Frame(wire.Kind.PUBLISH, 1, body=wire.encode_body(["speed", 10])).encode())
+    assert "['speed', 10]" in str(layer.show(dump=True))
+
+
+@given(st.binary(max_size=100))
+def test_malformed_input_is_raw(datagram: bytes) -> None:
+    packet = UDP(bytes(UDP(sport=5550, dport=5550) / datagram))
+    packet.show(dump=True)
+    try:
+        wire.decode(datagram)
+    except wire.WireError:
+        assert PubSub not in packet

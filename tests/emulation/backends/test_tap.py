@@ -1,0 +1,294 @@
+"""The tap backend with real namespaces, TAP devices, node apps and captures."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from scapy.utils import RawPcapReader
+
+from emulation.backends import BackendError
+from emulation.backends.tap import TapBackend, TapRun
+from emulation.catalog import make_scenario
+from emulation.interrupts import Interrupts
+from emulation.processes import PROJECT, RUN_VARIABLE, STATE, await_condition, running, sweep
+from emulation.runs import RunFolder
+from emulation.scenario import Scenario
+
+pytestmark = pytest.mark.root
+
+
+class Recorded:
+    """An observer that remembers."""
+
+    def __init__(self, on_elapsed: Callable[[float], None] | None = None) -> None:
+        self.stages: list[str] = []
+        self.problems: list[str] = []
+        self._on_elapsed = on_elapsed
+
+    def stage(self, text: str) -> None:
+        self.stages.append(text)
+
+    def elapsed(self, seconds: float) -> None:
+        if self._on_elapsed is not None:
+            self._on_elapsed(seconds)
+
+    def problem(self, text: str) -> None:
+        self.problems.append(text)
+
+
+def quiet(nodes: int = 4, duration: float = 3.0, **settings: object) -> Scenario:
+    """A scenario without clients."""
+    return make_scenario(
+        "roaming_field",
+        "broker-gpsr",
+        seed=1,
+        duration=duration,
+        settings={"nodes": nodes, "topics": 0, "speed": 0, "hello_interval": 0.05} | settings,
+    )
+
+
+def perform(
+    scenario: Scenario, folder: RunFolder, on_elapsed: Callable[[TapRun, float], None]
+) -> Recorded:
+    """Run a scenario, calling `on_elapsed(run, seconds)` while it goes on."""
+    observer = Recorded(lambda seconds: on_elapsed(run, seconds))
+    with Interrupts() as interrupts:
+        run = TapRun(scenario, folder, observer, interrupts)
+        try:
+            run.start()
+            run.watch_until_end()
+            run.ended = "completed"
+        finally:
+            run.stop()
+    return observer
+
+
+def traces_left() -> list[str]:
+    """Everything a run could leave: marked processes, state, devices of the root namespace."""
+    left = [
+        str(process.pid)
+        for process in psutil.process_iter()
+        if RUN_VARIABLE.encode() in _environment(process.pid)
+    ]
+    left += [entry.name for entry in STATE.iterdir()] if STATE.exists() else []
+    return left + [
+        device.name for device in Path("/sys/class/net").iterdir() if "wlan" in device.name
+    ]
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    sweep()
+    yield
+    assert await_condition(lambda: not traces_left(), 10.0), traces_left()
+
+
+def command(*arguments: str, runs: Path) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "emulation.cli",
+        "run",
+        "roaming_field",
+        "broker-gpsr",
+        "--no-analyze",
+        "--runs",
+        str(runs),
+        *arguments,
+    ]
+
+
+QUIET = ("--nodes", "4", "--set", "topics=0")
+
+
+def packets(capture: Path) -> int:
+    with RawPcapReader(str(capture)) as reader:
+        return sum(1 for _ in reader)
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return value
+
+
+def test_a_run_leaves_a_complete_folder(tmp_path: Path) -> None:
+    scenario = make_scenario(
+        "roaming_field",
+        "broker-gpsr",
+        seed=2,
+        duration=14.0,
+        settings={"nodes": 6, "topics": 1, "subscribers": 3, "interval": 1},
+    )
+    folder = RunFolder.create(tmp_path, scenario)
+    observer = Recorded()
+    TapBackend().execute(scenario, folder, observer)
+    assert observer.problems == []
+    assert Scenario.load(folder.scenario) == scenario
+    assert facts(folder.path)["ended"] == "completed"
+    assert facts(folder.path)["problems"] == []
+    fidelity = json.loads(folder.fidelity.read_text())
+    names = {check["name"]: check["value"] for check in fidelity["checks"]}
+    assert names["packets the captures missed"] == 0
+    assert names["frames delivered late, median"] > 0
+    for node in scenario.nodes:
+        assert packets(folder.radio_capture(node)) > 10  # its own beacons alone
+        assert folder.log(node).exists()
+    publishers = {o.node for o in scenario.workload if o.action == "publish"}
+    for node in scenario.nodes:
+        if node.id in publishers:
+            assert packets(folder.loopback_capture(node)) >= 2
+
+
+def test_a_node_app_that_dies_is_reported_and_the_run_goes_on(tmp_path: Path) -> None:
+    scenario = quiet(duration=4.0)
+    folder = RunFolder.create(tmp_path, scenario)
+
+    def kill_one(run: TapRun, seconds: float) -> None:
+        if seconds > 1.0 and run.nodes["sta2"].poll() is None:
+            run.nodes["sta2"].kill()
+
+    observer = perform(scenario, folder, kill_one)
+    assert len(observer.problems) == 1
+    assert observer.problems[0].startswith("sta2: the node app was killed by signal 9")
+    assert facts(folder.path)["problems"] == observer.problems
+    assert facts(folder.path)["ended"] == "completed"
+
+
+def test_the_medium_dying_ends_the_run_with_a_reason(tmp_path: Path) -> None:
+    scenario = quiet(duration=30.0)
+    folder = RunFolder.create(tmp_path, scenario)
+
+    def kill_medium(run: TapRun, seconds: float) -> None:
+        if seconds > 0.5:
+            run.helpers["medium"].kill()
+
+    with pytest.raises(BackendError, match="the medium was killed by signal 9"):
+        perform(scenario, folder, kill_medium)
+    assert facts(folder.path)["ended"] == "failed"
+
+
+@pytest.mark.parametrize("stage", ["starting 4 stations", "starting 4 node apps", "running"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_ended_at_any_stage_leaves_nothing(
+    tmp_path: Path, stage: str, number: signal.Signals
+) -> None:
+    process = subprocess.Popen(
+        command("--duration", "60", *QUIET, runs=tmp_path),
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=PROJECT,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if stage in line:
+            break
+    if stage == "running":
+        time.sleep(1.0)  # so that there is something in the captures
+    process.send_signal(number)
+    output = process.stderr.read()
+    code = process.wait(30)
+    if number == signal.SIGKILL:
+        assert code == -signal.SIGKILL
+        assert running() == []
+        assert await_condition(lambda: bool(sweep()) or not traces_left(), 5.0)
+    else:
+        assert code == 130, output
+        assert "Traceback" not in output
+        assert "interrupted" in output
+    (folder,) = tmp_path.iterdir()
+    for capture in folder.glob("captures/*.pcap"):
+        packets(capture)
+
+
+def test_two_runs_beside_each_other(tmp_path: Path) -> None:
+    both = [
+        subprocess.Popen(
+            command("--duration", "3", *QUIET, runs=tmp_path),
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=PROJECT,
+        )
+        for _ in range(2)
+    ]
+    outputs = [process.communicate(timeout=90)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    folders = list(tmp_path.iterdir())
+    assert len(folders) == 2
+    assert all(facts(folder)["ended"] == "completed" for folder in folders)
+
+
+def test_a_full_disk_under_the_captures_is_reported(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], check=True)
+    try:
+        scenario = quiet(duration=4.0)
+        folder = RunFolder.create(disk, scenario)
+        filler = disk / "filler"
+
+        def fill(seconds: float) -> None:
+            if seconds > 0.5 and not filler.exists():
+                try:
+                    with filler.open("wb", buffering=0) as file:
+                        while file.write(b"x" * 4096):
+                            pass
+                except OSError:
+                    threading.Timer(2.0, filler.write_bytes, [b""]).start()
+
+        TapBackend().execute(scenario, folder, Recorded(fill))
+        fidelity = json.loads(folder.fidelity.read_text())
+        values = {check["name"]: check["value"] for check in fidelity["checks"]}
+        assert values["packets not written to a capture file"] > 0
+        assert not fidelity["kept_real_time"]
+        for node in scenario.nodes:
+            packets(folder.radio_capture(node))
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_without_root_it_says_so(tmp_path: Path) -> None:
+    result = subprocess.run(
+        command(*QUIET, runs=tmp_path),
+        user=65534,
+        cwd=PROJECT,
+        env=os.environ | {"HOME": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "error: needs root: run it with sudo" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_without_tun_it_says_what_to_do(tmp_path: Path) -> None:
+    hide = 'mount -t tmpfs none /dev/net && exec "$@"'
+    result = subprocess.run(
+        ["unshare", "-m", "sh", "-c", hide, "sh", *command(*QUIET, runs=tmp_path)],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "/dev/net/tun is missing" in result.stderr
+    assert "Traceback" not in result.stderr

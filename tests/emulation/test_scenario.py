@@ -1,0 +1,135 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulation.radio.spec import RadioSpec
+from emulation.scenario import (
+    NodeSpec,
+    Operation,
+    ProtocolSpec,
+    Scenario,
+    ScenarioError,
+    Trace,
+    Waypoint,
+)
+
+coordinate = st.floats(-1e5, 1e5)
+
+
+@st.composite
+def trajectories(draw: st.DrawFn) -> tuple[Waypoint, ...]:
+    gaps = draw(st.lists(st.floats(0.01, 50), min_size=1, max_size=5))
+    times = np.cumsum([0.0, *gaps[1:]])
+    return tuple(Waypoint(float(t), draw(coordinate), draw(coordinate)) for t in times)
+
+
+def scenario(**changes: object) -> Scenario:
+    values: dict[str, object] = {
+        "topology": "two",
+        "protocol": ProtocolSpec(name="flooding", parameters={"jitter": 0.01}),
+        "seed": 7,
+        "duration": 20.0,
+        "area": (0.0, 0.0, 100.0, 100.0),
+        "radio": RadioSpec(range=50.0),
+        "nodes": (
+            NodeSpec(id=1, name="sta1", waypoints=(Waypoint(0, 1, 2), Waypoint(10, 5, 5))),
+            NodeSpec(id=2, name="sta2", waypoints=(Waypoint(0, 9, 9),)),
+        ),
+        "workload": (
+            Operation(
+                time=1, node=1, action="subscribe", subscription=1, filter=(("a", ">", 1.5),)
+            ),
+            Operation(time=3, node=2, action="publish", sequence=1, event={"a": 2, "b": "x"}),
+        ),
+    }
+    return Scenario.model_validate(values | changes)
+
+
+def test_json_round_trip(tmp_path: Path) -> None:
+    original = scenario()
+    original.save(tmp_path / "scenario.json")
+    assert Scenario.load(tmp_path / "scenario.json") == original
+
+
+@given(st.lists(trajectories(), min_size=1, max_size=4))
+def test_trajectories_survive_json(tracks: list[tuple[Waypoint, ...]]) -> None:
+    nodes = tuple(
+        NodeSpec(id=number, name=f"n{number}", waypoints=track)
+        for number, track in enumerate(tracks, start=1)
+    )
+    original = scenario(nodes=nodes, workload=())
+    assert Scenario.model_validate_json(original.model_dump_json()) == original
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1", '{"format": 99}'])
+def test_a_file_that_is_no_scenario_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "scenario.json"
+    path.write_text(text)
+    with pytest.raises(ScenarioError) as error:
+        Scenario.load(path)
+    assert "\n" not in str(error.value)
+    assert str(path) in str(error.value)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="No such file"):
+        Scenario.load(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"nodes": ()},
+        {"duration": 0},
+        {"seed": -1},
+        {"workload": (Operation(time=1, node=99, action="publish", sequence=1),)},
+        {
+            "workload": tuple(
+                Operation(time=time, node=1, action="publish", sequence=1) for time in (1, 2)
+            )
+        },
+        {
+            "nodes": (
+                NodeSpec(id=1, name="a", waypoints=(Waypoint(0, 0, 0),)),
+                NodeSpec(id=1, name="b", waypoints=(Waypoint(0, 0, 0),)),
+            )
+        },
+    ],
+)
+def test_inconsistent_scenarios_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"validation error"):
+        scenario(**changes)
+
+
+def test_addresses_follow_from_the_id() -> None:
+    node = NodeSpec(id=258, name="sta258", waypoints=(Waypoint(0, 0, 0),))
+    assert (node.address, node.mac, node.interface) == (
+        "10.0.1.2",
+        "02:00:00:00:01:02",
+        "sta258-wlan0",
+    )
+
+
+def test_trace_interpolates_and_holds_at_both_ends() -> None:
+    trace = Trace(
+        [(Waypoint(2, 0, 0), Waypoint(4, 10, 20), Waypoint(6, 10, 20)), (Waypoint(0, 7, 8),)]
+    )
+    assert trace.moving
+    assert trace.positions(0).tolist() == [[0, 0], [7, 8]]
+    assert trace.positions(3).tolist() == [[5, 10], [7, 8]]
+    assert trace.positions(99).tolist() == [[10, 20], [7, 8]]
+    assert trace.velocity(0, 3) == (5, 10)
+    assert trace.velocity(0, 5) == (0, 0)
+    assert trace.velocity(0, 1) == trace.velocity(0, 99) == trace.velocity(1, 3) == (0, 0)
+
+
+@given(trajectories(), st.floats(0, 200))
+def test_trace_stays_within_the_box_of_its_waypoints(
+    track: tuple[Waypoint, ...], time: float
+) -> None:
+    x, y = Trace([track]).positions(time)[0]
+    assert min(p.x for p in track) - 1e-6 <= x <= max(p.x for p in track) + 1e-6
+    assert min(p.y for p in track) - 1e-6 <= y <= max(p.y for p in track) + 1e-6

@@ -1,0 +1,254 @@
+"""GPSR on static unit-disk graphs: every reachable node is reached, the nearest node serves."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeapp.geometry import Point, gabriel_neighbours, squared_distance
+from nodeapp.host import Position
+from nodeapp.routing.gpsr import Gpsr, GpsrParameters
+from nodeapp.routing.neighbours import encode_hello
+from nodeapp.wire import ANY_NODE, Frame, GeoRoute, Kind, WireError, decode
+
+RANGE = 100.0
+
+
+class Station:
+    """A host whose transmissions wait in the field's queue; its clock stands still."""
+
+    def __init__(self, field: Field, node_id: int, place: Point) -> None:
+        self.field = field
+        self.node_id = node_id
+        self.place = place
+        self.rng = random.Random(node_id)
+        self.counters: Counter[str] = Counter()
+        self.arrived: list[Frame] = []
+        self.captures = False
+        parameters = GpsrParameters(ttl=255)
+        self.router = Gpsr(
+            self, parameters, RANGE, self.counters, self.arrived.append, self.capture
+        )
+
+    def now(self) -> float:
+        return 0.0
+
+    def position(self) -> Position:
+        return Position(*self.place)
+
+    def send(self, to: int, datagram: bytes) -> None:
+        self.field.queue.append((self.node_id, to, decode(datagram)))
+
+    def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Any:
+        raise AssertionError("routing of a frame needs no timers")
+
+    def notify(self, event: Any, hops: int) -> None:
+        raise AssertionError("routing knows no events")
+
+    def capture(self, frame: Frame, location: Point) -> bool:
+        if self.captures:
+            self.arrived.append(frame)
+        return self.captures
+
+
+class Field:
+    """Stations that know all their neighbours."""
+
+    def __init__(self, places: list[Point]) -> None:
+        self.queue: deque[tuple[int, int, Frame]] = deque()
+        self.stations = [Station(self, node, place) for node, place in enumerate(places, start=1)]
+        self.path: list[int] = []
+        for one, other in itertools.permutations(self.stations, 2):
+            if math.dist(one.place, other.place) <= RANGE:
+                x, y = other.router.neighbours.place()
+                hello = Frame(Kind.HELLO, other.node_id, body=encode_hello(x, y, 0.0, 0.0))
+                one.router.neighbours.hello_received(hello, other.node_id)
+
+    def component(self, start: Station) -> list[Station]:
+        reached, waiting = {start.node_id}, [start]
+        while waiting:
+            for node in waiting.pop().router.neighbours.current():
+                if node not in reached:
+                    reached.add(node)
+                    waiting.append(self.stations[node - 1])
+        return [self.stations[node - 1] for node in sorted(reached)]
+
+    def route(self, source: Station, destination: int, location: Point) -> list[int]:
+        """Send a frame, and return the ids of the stations where it arrived."""
+        for station in self.stations:
+            station.arrived.clear()
+        self.path = [source.node_id]
+        source.router.send(Frame(Kind.EVENT, source.node_id, destination, hops=0), location)
+        while self.queue:
+            sender, to, frame = self.queue.popleft()
+            self.path.append(to)
+            assert frame.hops == len(self.path) - 1
+            self.stations[to - 1].router.receive(frame, sender)
+        return [station.node_id for station in self.stations if station.arrived]
+
+
+def scattered(count: int, spread: float, seed: int) -> list[Point]:
+    rng = random.Random(seed)
+    side = spread * RANGE * math.sqrt(count)
+    return [(rng.uniform(0, side), rng.uniform(0, side)) for _ in range(count)]
+
+
+random_fields = st.builds(scattered, st.integers(2, 40), st.floats(0.2, 0.8), st.integers(0, 2**32))
+# Positions on a lattice: nodes at one place, in a line, on a circle.
+lattice_points = st.tuples(st.integers(0, 6), st.integers(0, 6)).map(
+    lambda cell: (cell[0] * RANGE / 2, cell[1] * RANGE / 2)
+)
+fields = random_fields | st.lists(lattice_points, min_size=2, max_size=25)
+
+
+@given(fields, st.data())
+def test_every_reachable_node_is_reached(places: list[Point], data: st.DataObject) -> None:
+    field = Field(places)
+    source = data.draw(st.sampled_from(field.stations))
+    component = field.component(source)
+    for target in field.stations:
+        arrived = field.route(source, target.node_id, target.router.neighbours.place())
+        if target in component:
+            assert arrived == [target.node_id]
+        else:
+            assert arrived == []
+            unreachable = sum(each.counters["destination unreachable"] for each in field.stations)
+            assert unreachable == 1
+            for station in field.stations:
+                station.counters.clear()
+
+
+@given(fields, st.floats(-0.3, 1.3), st.floats(-0.3, 1.3), st.data())
+def test_the_nearest_node_serves_a_location(
+    places: list[Point], x: float, y: float, data: st.DataObject
+) -> None:
+    field = Field(places)
+    source = data.draw(st.sampled_from(field.stations))
+    component = field.component(source)
+    if len(component) < len(field.stations):
+        field = Field([station.place for station in component])
+        source = field.stations[component.index(source)]
+    width, height = (max(place[axis] for place in places) for axis in (0, 1))
+    location = (x * width + 0.123, y * height + 0.456)
+    (served,) = field.route(source, ANY_NODE, location)
+    distances = {
+        each.node_id: squared_distance(each.router.neighbours.place(), location)
+        for each in field.stations
+    }
+    assert distances[served] == min(distances.values())
+
+
+@given(fields)
+def test_the_gabriel_graph_is_symmetric_planar_and_connected(places: list[Point]) -> None:
+    field = Field(places)
+    spots = {each.node_id: each.router.neighbours.place() for each in field.stations}
+    edges = set()
+    for station in field.stations:
+        known = station.router.neighbours.places()
+        kept = gabriel_neighbours(spots[station.node_id], known)
+        edges |= {(station.node_id, node) for node in kept}
+    assert all((b, a) in edges for a, b in edges)
+
+    def turn(a: int, b: int, c: int) -> float:
+        (ax, ay), (bx, by), (cx, cy) = spots[a], spots[b], spots[c]
+        return (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
+
+    for (a, b), (c, d) in itertools.combinations({(a, b) for a, b in edges if a < b}, 2):
+        if len({a, b, c, d}) == 4:
+            crosses = turn(a, b, c) * turn(a, b, d) < 0 and turn(c, d, a) * turn(c, d, b) < 0
+            assert not crosses
+    # As connected as the network.
+    for station in field.stations:
+        reached, waiting = {station.node_id}, [station.node_id]
+        while waiting:
+            here = waiting.pop()
+            for node in (b for a, b in edges if a == here and b not in reached):
+                reached.add(node)
+                waiting.append(node)
+        assert reached == {each.node_id for each in field.component(station)}
+
+
+def test_greedy_takes_the_neighbour_nearest_to_the_location() -> None:
+    field = Field([(0, 0), (60, 0), (90, 0), (150, 0), (180, 0)])
+    assert field.route(field.stations[0], 5, (180, 0)) == [5]
+    assert field.path == [1, 3, 5]
+
+
+def test_a_void_is_walked_around() -> None:
+    # A horseshoe open to the left: greedy from 1 stops at 2.
+    around = [(80, 80), (150, 130), (230, 130), (300, 80), (300, 0)]
+    field = Field([(0, 0), (80, 0), *around])
+    assert field.route(field.stations[0], 7, (300, 0)) == [7]
+    assert field.path == [1, 2, 3, 4, 5, 6, 7]
+    assert sum(station.counters["perimeter hops"] for station in field.stations) > 0
+
+
+def test_the_destination_among_the_neighbours_is_sent_to_wherever_the_location_is() -> None:
+    field = Field([(0, 0), (90, 0), (-50, 0)])
+    assert field.route(field.stations[0], 3, (500, 0)) == [3]
+    assert field.path == [1, 3]
+
+
+def test_a_lone_node_serves_every_location_and_reaches_nobody() -> None:
+    field = Field([(0, 0)])
+    assert field.route(field.stations[0], ANY_NODE, (500, 0)) == [1]
+    assert field.route(field.stations[0], 9, (500, 0)) == []
+    assert field.stations[0].counters["destination unreachable"] == 1
+
+
+def test_a_capturing_node_ends_the_journey() -> None:
+    field = Field([(0, 0), (90, 0), (180, 0), (270, 0)])
+    field.stations[2].captures = True
+    assert field.route(field.stations[0], 4, (270, 0)) == [3]
+
+
+def test_the_time_to_live_ends_a_journey() -> None:
+    field = Field([(90 * i, 0) for i in range(6)])
+    first = field.stations[0]
+    first.router = Gpsr(
+        first, GpsrParameters(ttl=3), RANGE, first.counters, first.arrived.append, first.capture
+    )
+    hello = Frame(Kind.HELLO, 2, body=encode_hello(90, 0, 0, 0))
+    first.router.neighbours.hello_received(hello, 2)
+    assert field.route(first, 6, (450, 0)) == []
+    assert field.path == [1, 2, 3, 4]
+    assert field.stations[3].counters["time to live used up"] == 1
+
+
+def test_a_perimeter_frame_from_an_unknown_sender_starts_its_walk_anew() -> None:
+    field = Field([(0, 0), (0, 90)])
+    station = field.stations[0]
+    route = GeoRoute(500, 0, (-1.0, 0.0), (-1.0, 0.0), (9, 1)).encode()
+    # Nearer to D than where it entered would be greedy again; so the entry is put nearer.
+    near = GeoRoute(500, 0, (400.0, 0.0), (400.0, 0.0), (9, 1)).encode()
+    for extension in (route, near):
+        station.router.receive(Frame(Kind.EVENT, 9, 7, ttl=9, route=extension), 9)
+        assert field.queue.pop()[1] == 2
+    assert station.counters["perimeter re-entered"] == 1
+
+
+@given(st.binary(max_size=60))
+def test_a_malformed_extension_is_refused(route: bytes) -> None:
+    field = Field([(0, 0), (50, 0)])
+    try:
+        field.stations[0].router.receive(Frame(Kind.EVENT, 2, 9, ttl=9, route=route), 2)
+    except WireError:
+        pass
+    else:
+        assert len(route) in (17, 57)
+
+
+@pytest.mark.parametrize("count", [2, 10, 60])
+def test_a_long_chain_with_a_bend_is_followed(count: int) -> None:
+    places = [(90.0 * i, 0.0) for i in range(count)]
+    places += [(90.0 * (count - 1), 90.0 * i) for i in range(1, count)]
+    field = Field(places)
+    assert field.route(field.stations[0], len(places), places[-1]) == [len(places)]

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeapp.host import Position
+from nodeapp.pubsub.broker_gpsr import BrokerGpsr
+from nodeapp.routing.neighbours import Neighbours, decode_hello, encode_hello
+from nodeapp.wire import BROADCAST, Frame, Kind, WireError, decode_body
+from tests.nodeapp.network import Network, SimHost
+
+metres = st.floats(-9e8, 9e8)
+
+
+def table(node: SimHost) -> Neighbours:
+    assert isinstance(node.service, BrokerGpsr)
+    return node.service.router.neighbours
+
+
+def pair(**parameters: object) -> tuple[Network, SimHost, SimHost]:
+    network = Network()
+    one, other = (network.add((x, 0.0), "broker-gpsr", parameters) for x in (0.0, 100.0))
+    return network, one, other
+
+
+@given(metres, metres, metres, metres)
+def test_hellos_are_cbor(x: float, y: float, vx: float, vy: float) -> None:
+    body = encode_hello(x, y, vx, vy)
+    assert decode_hello(body) == (x, y, vx, vy)
+    assert decode_body(body) == [x, y, vx, vy]
+
+
+@given(st.binary(max_size=40) | st.binary(min_size=37, max_size=37))
+def test_random_hellos_are_refused_or_finite(body: bytes) -> None:
+    with contextlib.suppress(WireError):
+        assert all(abs(value) < 1e9 for value in decode_hello(body))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1e9])
+def test_hellos_from_nowhere_are_refused(bad: float) -> None:
+    for place in range(4):
+        values = [0.0] * 4
+        values[place] = bad
+        with pytest.raises(WireError):
+            decode_hello(encode_hello(*values))
+
+
+def test_beacons_come_at_jittered_intervals() -> None:
+    network, one, _ = pair()
+    network.run(200)
+    times = [time for time, sender, _, _ in network.sent if sender == 1]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert 0.5 <= min(gaps) < 0.6
+    assert 1.4 < max(gaps) <= 1.5
+    assert sum(gaps) / len(gaps) == pytest.approx(1.0, abs=0.07)
+    assert set(table(one).current()) == {2}
+
+
+def test_a_silent_neighbour_is_forgotten_after_its_timeout() -> None:
+    network, one, other = pair()
+    network.run(3)
+    heard = table(one).current()[2].heard
+    other.failed = True
+    network.run(heard + 4.45 - network.time)
+    assert set(table(one).places()) == {2}
+    network.run(0.1)
+    assert not table(one).places()
+
+
+def test_neighbours_are_moved_on_and_left_out_when_out_of_reach() -> None:
+    network = Network()
+    still = network.add((0.0, 0.0), "broker-gpsr")
+    leaving = network.add(lambda t: Position(100.0 + 50.0 * t, 0.0, 50.0, 0.0), "broker-gpsr")
+    plain = network.add((0.0, 5.0), "broker-gpsr", {"prediction": False})
+    network.run(2.5)
+    leaving.failed = True
+    known = table(still).places()[2]
+    assert known[0] == pytest.approx(100.0 + 50.0 * network.time, abs=0.1)
+    network.run(1.0)
+    assert 2 not in table(still).places()  # 275 m away
+    assert table(still).place_of(2) == pytest.approx((275.0, 0.0), abs=0.1)
+    assert 2 in table(plain).places()
+
+
+def test_a_hello_in_anothers_name_is_refused() -> None:
+    _, one, _ = pair()
+    frame = Frame(Kind.HELLO, 7, BROADCAST, body=encode_hello(0, 0, 0, 0))
+    one.hear(frame.encode(), 2)
+    assert one.service.counters["malformed"] == 1
+    assert 7 not in table(one).current()
+
+
+def test_nodes_at_one_place_announce_different_ones() -> None:
+    network = Network()
+    nodes = [network.add((5.0, 5.0), "broker-gpsr") for _ in range(10)]
+    assert len({table(node).place() for node in nodes}) == 10

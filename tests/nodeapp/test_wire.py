@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeapp import wire
+from nodeapp.wire import Frame, GeoRoute, Kind, WireError
+from tests.nodeapp.strategies import HOSTILE_CBOR, frames
+
+coordinates = st.floats(-9e8, 9e8)
+points = st.tuples(coordinates, coordinates)
+words = st.integers(0, 2**32 - 1)
+
+
+@given(frames)
+def test_frames_survive_the_wire(frame: Frame) -> None:
+    assert wire.decode(frame.encode()) == frame
+
+
+@given(st.binary(max_size=80))
+def test_random_bytes_are_refused_or_decoded(datagram: bytes) -> None:
+    try:
+        frame = wire.decode(datagram)
+    except WireError:
+        return
+    assert frame.encode() == datagram
+
+
+@given(frames, st.integers(1, 30), st.binary(min_size=1, max_size=3))
+def test_short_and_overlong_frames_are_refused(frame: Frame, cut: int, more: bytes) -> None:
+    datagram = frame.encode()
+    for bad in (
+        datagram[:-cut],
+        datagram + more,
+        b"\x02" + datagram[1:],
+        b"\x01\x00" + datagram[2:],
+    ):
+        with pytest.raises(WireError):
+            wire.decode(bad)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Frame(Kind.EVENT, 2**32),
+        Frame(Kind.EVENT, -1),
+        Frame(Kind.EVENT, 1, ttl=256),
+        Frame(Kind.EVENT, 1, hops=256),
+        Frame(Kind.EVENT, 1, sequence=2**32),
+        Frame(Kind.EVENT, 1, route=bytes(256)),
+    ],
+)
+def test_fields_that_do_not_fit_are_refused(frame: Frame) -> None:
+    with pytest.raises(WireError):
+        frame.encode()
+
+
+def test_a_body_that_does_not_fit_a_datagram_is_refused() -> None:
+    assert Frame(Kind.EVENT, 1, body=bytes(wire.MAX_BODY)).encode()
+    with pytest.raises(WireError):
+        Frame(Kind.EVENT, 1, body=bytes(wire.MAX_BODY + 1)).encode()
+
+
+def test_a_forwarded_frame_has_a_hop_more_and_one_less_to_live() -> None:
+    frame = Frame(Kind.EVENT, 1, ttl=2, hops=3).forwarded(b"route")
+    assert (frame.ttl, frame.hops, frame.route) == (1, 4, b"route")
+    for worn in (frame._replace(ttl=0), frame._replace(hops=255)):
+        with pytest.raises(WireError):
+            worn.forwarded()
+
+
+@given(points, points | st.none(), points, st.tuples(words, words))
+def test_geographic_extensions_survive_the_wire(
+    place: tuple[float, float],
+    entered: tuple[float, float] | None,
+    face: tuple[float, float],
+    edge: tuple[int, int],
+) -> None:
+    route = GeoRoute(*place) if entered is None else GeoRoute(*place, entered, face, edge)
+    assert wire.decode_geo_route(route.encode()) == route
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e9])
+def test_coordinates_that_are_no_metres_are_refused(bad: float) -> None:
+    for route in (
+        GeoRoute(bad, 0),
+        GeoRoute(0, bad),
+        GeoRoute(0, 0, (0, bad)),
+        GeoRoute(0, 0, (0, 0), (bad, 0)),
+    ):
+        with pytest.raises(WireError):
+            wire.decode_geo_route(route.encode())
+
+
+@pytest.mark.parametrize("body", HOSTILE_CBOR, ids=lambda body: body[:6].hex())
+def test_hostile_bodies_are_refused(body: bytes) -> None:
+    with pytest.raises(WireError):
+        wire.decode_body(body)
+
+
+def test_every_tag_is_refused() -> None:
+    for tag in [*range(300), 1004, 43000, 55799]:
+        head = bytes([0xD9]) + tag.to_bytes(2, "big")
+        for item in (b"\x01", b"\x61x", b"\x41x", b"\x82\x01\x02", b"\xa0"):
+            with pytest.raises(WireError):
+                wire.decode_body(head + item)
+
+
+@given(st.binary(max_size=40))
+def test_random_bodies_are_refused_or_decoded(body: bytes) -> None:
+    with contextlib.suppress(WireError):
+        wire.decode_body(body)

@@ -1,0 +1,64 @@
+"""Dispatchers that roam a square field.
+
+The published scenario has 200 dispatchers in a square of 2 km, a radio range of 250 m and 2 m/s,
+"common in the research field", which keeps the graph connected.  Fewer nodes get a smaller square
+of the same density, 50 a square kilometre, unless `side` is given.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from emulation.topo import Topo
+from emulation.workload import TopicWorkload
+from nodeapp.parameters import Param
+
+PUBLISHED_NODES = 200
+PUBLISHED_SIDE = 2000.0
+
+
+class RoamingField(Topo):
+    """Dispatchers that roam a square field at random, dense enough to stay connected."""
+
+    def build(  # type: ignore[override]  # the parameters are the point
+        self,
+        nodes: Annotated[int, Param("stations", low=2, high=5000)] = 20,
+        speed: Annotated[
+            float, Param("m/s of every station; 0: nobody moves", low=0, high=100)
+        ] = 2.0,
+        pause: Annotated[float, Param("s at every waypoint", low=0, high=3600)] = 0.0,
+        side: Annotated[
+            float, Param("m of the square; 0: the published density", low=0, high=100_000)
+        ] = 0.0,
+        range: Annotated[float, Param("m of radio range", low=1, high=10_000)] = 250.0,
+        propagation: Annotated[
+            str,
+            Param(
+                "path loss model",
+                choices=("twoRayGround", "friis", "logDistance", "logNormalShadowing", "unitDisk"),
+            ),
+        ] = "twoRayGround",
+        standard: Annotated[str, Param("802.11 amendment", choices=("b", "g", "n"))] = "g",
+        topics: Annotated[int, Param("topics", low=0, high=1000)] = 4,
+        publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 1,
+        subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 5,
+        interval: Annotated[
+            float, Param("s between a publisher's events", low=0.01, high=3600)
+        ] = 2.0,
+        size: Annotated[int, Param("bytes of an event", low=0, high=1400)] = 512,
+        selectivity: Annotated[
+            float, Param("share of a topic's events that a filter lets through", low=0.01, high=1)
+        ] = 1.0,
+    ) -> None:
+        side = side or PUBLISHED_SIDE * math.sqrt(nodes / PUBLISHED_NODES)
+        self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
+        self.setPropagationModel(propagation)
+        self.setMobilityModel(max_x=side, max_y=side, min_v=speed, max_v=speed, pause=pause)
+        assert self.mobility is not None
+        for number, place in enumerate(self.draw_connected(nodes, self.mobility), start=1):
+            self.addStation(f"sta{number}", position=place)
+        if topics:
+            self.topic_workload = TopicWorkload(
+                topics, publishers, subscribers, interval, size, selectivity
+            )
