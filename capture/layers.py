@@ -60,6 +60,7 @@ class PerimeterRoute(Packet):
         IEEEDoubleField("face_y", 0),
         IntField("edge_from", 0),
         IntField("edge_to", 0),
+        IntField("entry", 0),
     ]
 
 

@@ -8,6 +8,8 @@ behind asks instead, where it can stop.
 from __future__ import annotations
 
 import signal
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -42,13 +44,11 @@ class Interrupts:
     def at_prompt(self) -> Iterator[None]:
         """Let SIGINT reach what runs at a prompt for the block; the others end the block."""
         self.check()
-        noting = {
-            signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
-            signal.SIGTERM: signal.signal(signal.SIGTERM, _leave),
-            signal.SIGHUP: signal.signal(signal.SIGHUP, _leave),
-        }
+        noting = {number: signal.signal(number, _leave) for number in SIGNALS}
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            yield
+            with _insisting():
+                yield
         except SystemExit:
             self.requested = True
         finally:
@@ -59,3 +59,35 @@ class Interrupts:
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit
+
+
+@contextmanager
+def _insisting() -> Iterator[None]:
+    """Repeat a signal that is to end the block until it has ended.
+
+    A signal that comes between the display of a prompt and the wait for a key sets a flag that
+    nobody looks at before the next key; one that comes during the wait ends it.
+    """
+    main = threading.main_thread().ident
+    assert main is not None
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    left = threading.Event()
+
+    def insist() -> None:
+        while (received := reader.recv(64)) and not left.is_set():
+            if any(number != signal.SIGINT for number in received):
+                while not left.wait(0.1):
+                    signal.pthread_kill(main, signal.SIGTERM)
+
+    watcher = threading.Thread(target=insist, daemon=True)
+    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    watcher.start()
+    try:
+        yield
+    finally:
+        left.set()
+        signal.set_wakeup_fd(before)
+        writer.close()
+        watcher.join()
+        reader.close()

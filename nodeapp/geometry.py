@@ -59,16 +59,17 @@ def gabriel_neighbours(own: Point, neighbours: Mapping[int, Point]) -> dict[int,
 
 
 def next_counterclockwise(
-    own: Point, reference: float, neighbours: Mapping[int, Point]
+    own: Point, reference: float, neighbours: Mapping[int, Point], last: int | None = None
 ) -> int | None:
     """Return the neighbour next counter-clockwise about `own` from the bearing `reference`.
 
-    The one at the reference itself comes last: a dead end is left the way it was entered.  None
-    where there are no neighbours.  (The right-hand rule of GPSR, section 2.2.)
+    The one at the reference itself comes last: a dead end is left the way it was entered.  So does
+    the node `last`, which has moved off the reference since that was taken.  None where there are
+    no neighbours.  (The right-hand rule of GPSR, section 2.2.)
     """
     best, best_turn = None, math.inf
     for node, place in neighbours.items():
-        turn = (bearing(own, place) - reference) % _TURN or _TURN
+        turn = _TURN if node == last else (bearing(own, place) - reference) % _TURN or _TURN
         if turn < best_turn:
             best, best_turn = node, turn
     return best

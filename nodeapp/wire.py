@@ -174,6 +174,7 @@ class GeoRoute(NamedTuple):
     Coordinates are metres on the local plane.  In greedy mode only the destination location is
     carried; in perimeter mode also where the packet entered that mode (`entered`, Lp), the point
     where it entered the current face (`face`, Lf) and the first edge of the face (`edge`, e0).
+    `entry`, which the paper does not have, is the node that stood at Lp: nodes move.
     """
 
     x: float
@@ -181,18 +182,21 @@ class GeoRoute(NamedTuple):
     entered: tuple[float, float] | None = None
     face: tuple[float, float] = (0.0, 0.0)
     edge: tuple[int, int] = (0, 0)
+    entry: int = 0
 
     def encode(self) -> bytes:
-        """Return the extension: 17 bytes in greedy mode, 57 in perimeter mode."""
+        """Return the extension: 17 bytes in greedy mode, 61 in perimeter mode."""
         if self.entered is None:
             return _GREEDY.pack(GREEDY, self.x, self.y)
-        return _PERIMETER.pack(PERIMETER, self.x, self.y, *self.entered, *self.face, *self.edge)
+        return _PERIMETER.pack(
+            PERIMETER, self.x, self.y, *self.entered, *self.face, *self.edge, self.entry
+        )
 
 
 GREEDY: Final = 1
 PERIMETER: Final = 2
 _GREEDY: Final = struct.Struct(">Bdd")
-_PERIMETER: Final = struct.Struct(">BddddddII")
+_PERIMETER: Final = struct.Struct(">BddddddIII")
 
 
 def decode_geo_route(route: bytes) -> GeoRoute:
@@ -201,8 +205,8 @@ def decode_geo_route(route: bytes) -> GeoRoute:
         _, x, y = _GREEDY.unpack(route)
         geo = GeoRoute(x, y)
     elif len(route) == _PERIMETER.size and route[0] == PERIMETER:
-        _, x, y, ex, ey, fx, fy, first, second = _PERIMETER.unpack(route)
-        geo = GeoRoute(x, y, (ex, ey), (fx, fy), (first, second))
+        _, x, y, ex, ey, fx, fy, first, second, entry = _PERIMETER.unpack(route)
+        geo = GeoRoute(x, y, (ex, ey), (fx, fy), (first, second), entry)
     else:
         raise WireError("not a geographic routing extension")
     coordinates = (geo.x, geo.y, *(geo.entered or ()), *geo.face)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,6 +29,13 @@ def plain_errors() -> Iterator[None]:
 
 
 def first_line(reason: object) -> str:
-    """Return the first line of an error's message that is not blank, or the error's type."""
-    lines = (line.strip() for line in str(reason).splitlines())
-    return next((line for line in lines if line), type(reason).__name__)
+    """Return the line of an error's message that says most.
+
+    That is the first which is not blank, or the last line of the Python traceback that follows it
+    where a worker failed.
+    """
+    lines = [line for line in str(reason).splitlines() if line.strip()]
+    if any(line.endswith("Traceback (most recent call last):") for line in lines):
+        raised = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception)\b", line)]
+        lines = raised[-1:] or lines
+    return lines[0].strip() if lines else type(reason).__name__

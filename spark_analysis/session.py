@@ -10,6 +10,7 @@ project must lie at the same place on every machine (or a shared file system).
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -42,6 +43,8 @@ _JAVA_OPTIONS: Final = (
     "-Darrow.enable_unsafe_memory_access=true",
     "-Darrow.enable_null_check_for_get=false",
 )
+_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""PySpark prints through these, as JSON with a stack of Java calls, what it raises as well."""
 _INSTALL: Final = "install it, as root: apt-get install openjdk-17-jre-headless"
 
 
@@ -84,7 +87,7 @@ def _path(environment: Mapping[str, str]) -> str:
 
 
 def settings(master: str, scratch: Path) -> dict[str, str]:
-    """Return the configuration of a session; files that Spark makes go to `scratch`."""
+    """Return the configuration of a session; tables that are saved by name go to `scratch`."""
     local = master.startswith("local")
     cores = _cores(master)
     options = {
@@ -113,7 +116,6 @@ def settings(master: str, scratch: Path) -> dict[str, str]:
         options |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.local.dir": str(scratch),
         }
     return options
 
@@ -163,6 +165,8 @@ def _start(master: str, options: Mapping[str, str], scratch: Path) -> SparkSessi
             said = log.read_text(encoding="utf-8", errors="replace").splitlines()
             reason = next((line for line in said if "rror" in line or "xception" in line), error)
             raise SessionError(f"Spark does not start: {first_line(reason)}") from None
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     return SparkSession.builder.getOrCreate()
 
 

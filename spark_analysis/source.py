@@ -128,11 +128,12 @@ def survey(captures: Sequence[Capture]) -> Survey:
     for capture in captures:
         problem: str | None
         try:
-            with _Mapped(capture.path) as (header, data):
-                offsets, stop, problem = record_offsets(data, header)
-        except (PcapError, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            problem = f"{capture.path.name} is left out: it {reason}"
+            header, data = _map(capture.path)
+            offsets, stop, problem = record_offsets(data, header)
+        except PcapError as error:
+            problem = f"{capture.path.name} is left out: it {error}"
+        except OSError as error:
+            problem = f"{capture.path.name} is left out: it cannot be read: {error.strerror}"
         else:
             if problem is not None:
                 problem = f"{capture.path.name} is read up to record {len(offsets)}: {problem}"
@@ -142,26 +143,15 @@ def survey(captures: Sequence[Capture]) -> Survey:
     return Survey(tuple(readable), {run: tuple(lines) for run, lines in problems.items()})
 
 
-class _Mapped:
-    """A capture file in memory, with its header, for the time of a block.
+def _map(path: Path) -> tuple[PcapHeader, npt.NDArray[np.uint8]]:
+    """Return a capture's header and its bytes, mapped for as long as the array is there.
 
-    Raises `PcapError` or OSError on entry where there is no readable capture.
+    Raises `PcapError` or OSError where there is no readable capture.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._map: mmap.mmap | None = None
-
-    def __enter__(self) -> tuple[PcapHeader, npt.NDArray[np.uint8]]:
-        with self._path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size < FILE_HEADER:
-                return read_header(file.read(FILE_HEADER)), np.empty(0, np.uint8)
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return read_header(self._map), np.frombuffer(self._map, np.uint8)
-
-    def __exit__(self, *_: object) -> None:
-        # The map closes with the last array over it; closing it here would refuse while one lives.
-        self._map = None
+    with path.open("rb") as file:
+        header = read_header(file.read(FILE_HEADER))
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return header, np.frombuffer(mapped, np.uint8)
 
 
 @dataclass(frozen=True)
@@ -212,8 +202,8 @@ def _slices(capture: Capture, size: int, target: int) -> list[Slice]:
     if size <= target + target // 4:  # not worth following the file for the little beyond
         return [Slice(capture, FILE_HEADER, size, 1)] if size > FILE_HEADER else []
     try:
-        with _Mapped(capture.path) as (header, data):
-            offsets, stop, _ = record_offsets(data, header)
+        header, data = _map(capture.path)
+        offsets, stop, _ = record_offsets(data, header)
     except (PcapError, OSError):
         return []
     count = -(-(stop - FILE_HEADER) // target)

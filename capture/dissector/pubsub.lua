@@ -13,7 +13,7 @@ local HEADER_LENGTH = 24
 local MAX_BODY = 60000
 local BROADCAST = 0xFFFFFFFF
 local GREEDY, PERIMETER = 1, 2
-local GREEDY_LENGTH, PERIMETER_LENGTH = 17, 57
+local GREEDY_LENGTH, PERIMETER_LENGTH = 17, 61
 
 local KINDS = {
   [1] = "HELLO", [2] = "EVENT", [3] = "SUBSCRIPTION",
@@ -48,6 +48,7 @@ local f = {
   face_y = ProtoField.double("pubsub.route.face_y", "Entered face at y (m)"),
   edge_from = ProtoField.uint32("pubsub.route.edge_from", "First edge from"),
   edge_to = ProtoField.uint32("pubsub.route.edge_to", "First edge to"),
+  entry = ProtoField.uint32("pubsub.route.entry", "Entered perimeter mode at node"),
   body = ProtoField.bytes("pubsub.body", "Body"),
 }
 pubsub.fields = f
@@ -77,7 +78,7 @@ local function dissect_route(route, tree)
   local at = add_fields(branch, route, 1, 8, { f.x, f.y })
   if mode == PERIMETER then
     at = add_fields(branch, route, at, 8, { f.entered_x, f.entered_y, f.face_x, f.face_y })
-    add_fields(branch, route, at, 4, { f.edge_from, f.edge_to })
+    add_fields(branch, route, at, 4, { f.edge_from, f.edge_to, f.entry })
   end
 end
 

@@ -17,6 +17,11 @@ reached.  Two ends of that:
 
 A node that has the destination among its neighbours sends straight to it, wherever D is.
 
+Nodes move while a frame walks, if only by millimetres, and one such case repeats itself for ever:
+x itself, a little nearer to D than it was, seems to be progress, or its edges seem to cross the
+line.  The frame therefore carries the id of x as well (`entry`): x never puts it back to greedy
+mode, and an edge of x never crosses the line, as neither would where x stood still.
+
 The walk relies on the paper's assumptions: links are those of a unit disk and beacons are fresh.
 Where nodes move, ends of an edge may differ about it; the time to live bounds what comes of that.
 """
@@ -105,7 +110,11 @@ class Gpsr:
             return
         own = self.neighbours.place()
         distance = squared_distance(own, location)
-        if geo.entered is not None and distance < squared_distance(geo.entered, location):
+        if (
+            geo.entered is not None
+            and geo.entry != self._host.node_id
+            and distance < squared_distance(geo.entered, location)
+        ):
             geo = GeoRoute(geo.x, geo.y)
         if geo.entered is None:
             best, best_distance = nearest(location, neighbours)
@@ -123,7 +132,8 @@ class Gpsr:
             self._toured(frame)
             return
         edge = (self._host.node_id, first)
-        self._transmit(frame, first, geo._replace(entered=own, face=own, edge=edge))
+        geo = GeoRoute(geo.x, geo.y, own, own, edge, self._host.node_id)
+        self._transmit(frame, first, geo)
 
     def _walk(self, frame: Frame, geo: GeoRoute, entered: Point, own: Point, sender: int) -> None:
         """Choose the next edge of the face, or of the next face where the line leaves this one."""
@@ -134,13 +144,16 @@ class Gpsr:
             self._enter_perimeter(frame, geo, own)
             return
         planar = self._planar_neighbours(own)
-        following = next_counterclockwise(own, bearing(own, before), planar)
+        # The clock goes on: the sender is not where it was an instant ago.
+        following = next_counterclockwise(own, bearing(own, before), planar, last=sender)
         if following is None or (self._host.node_id, following) == geo.edge:
             self._toured(frame)
             return
         location = (geo.x, geo.y)
         face = geo.face
         for _ in planar:  # at most once around
+            if geo.entry in (self._host.node_id, following):
+                break  # an edge of x touches the line at x, wherever x has gone since
             place = crossing(own, planar[following], entered, location)
             if place is None or not (
                 squared_distance(place, location) < squared_distance(face, location)

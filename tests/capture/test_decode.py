@@ -38,6 +38,7 @@ FRAMES = st.builds(
         entered=st.none() | st.tuples(METRES, METRES),
         face=st.tuples(METRES, METRES),
         edge=st.tuples(WORD, WORD),
+        entry=WORD,
     ).map(wire.GeoRoute.encode),
     body=st.binary(max_size=120),
 )

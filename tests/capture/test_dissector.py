@@ -25,7 +25,7 @@ GREEDY = Frame(
     body=encode_body([{"topic": "traffic"}, None, b"payload"]),
 )
 PERIMETER = GREEDY._replace(
-    destination=9, route=GeoRoute(1, 2, (3, 4), (5, 6), (7, 8)).encode(), flags=0
+    destination=9, route=GeoRoute(1, 2, (3, 4), (5, 6), (7, 8), 9).encode(), flags=0
 )
 HELLO = Frame(Kind.HELLO, originator=12, body=encode_body([0.5, 1.5]))
 NOTIFY = Frame(Kind.NOTIFY, 3, destination=1, publisher=4, sequence=2**31, hops=0)
@@ -79,16 +79,17 @@ def test_every_header_field(tmp_path: Path) -> None:
 
 
 def test_geographic_routes(tmp_path: Path) -> None:
-    names = ("mode", "x", "y", "entered_x", "entered_y", "face_x", "face_y", "edge_from", "edge_to")
+    places = ("x", "y", "entered_x", "entered_y", "face_x", "face_y")
+    names = ("mode", *places, "edge_from", "edge_to", "entry")
     unknown = HELLO._replace(route=b"\x09abc")
     assert fields(
         tmp_path,
         [frame.encode() for frame in (GREEDY, PERIMETER, unknown)],
         *(f"route.{name}" for name in names),
     ) == [
-        ["1", "1.5", "-20.25", "", "", "", "", "", ""],
-        ["2", "1", "2", "3", "4", "5", "6", "7", "8"],
-        [""] * 9,
+        ["1", "1.5", "-20.25", "", "", "", "", "", "", ""],
+        ["2", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
+        [""] * 10,
     ]
 
 

@@ -25,13 +25,13 @@ def test_a_packet_built_by_hand_is_a_frame() -> None:
 
 
 def test_a_perimeter_route_has_its_fields() -> None:
-    geo = wire.GeoRoute(1, 2, (3, 4), (5, 6), (7, 8))
+    geo = wire.GeoRoute(1, 2, (3, 4), (5, 6), (7, 8), 9)
     layer = PubSub(wire.Frame(wire.Kind.EVENT, 1, route=geo.encode(), body=b"\x01").encode())
     route = layer.routing
     assert isinstance(route, PerimeterRoute)
     assert (route.x, route.y) == (1, 2)
     assert (route.entered_x, route.entered_y, route.face_x, route.face_y) == (3, 4, 5, 6)
-    assert (route.edge_from, route.edge_to) == (7, 8)
+    assert (route.edge_from, route.edge_to, route.entry) == (7, 8, 9)
     assert bytes(PubSub(kind="EVENT", originator=1, routing=route, body=1)) == bytes(layer)
 
 

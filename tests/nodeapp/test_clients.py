@@ -216,6 +216,7 @@ from_neighbours = st.builds(
         st.none() | st.tuples(st.floats(-300, 300), st.floats(-300, 300)),
         st.tuples(st.floats(-300, 300), st.floats(-300, 300)),
         st.tuples(st.integers(0, 3), st.integers(0, 3)),
+        st.integers(0, 3),
     ).map(wire.GeoRoute.encode),
     hostile
     | st.builds(lambda x, y: wire.encode_body([x, y, 0.0, 1.0]), st.floats(), st.floats())

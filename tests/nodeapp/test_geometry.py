@@ -74,3 +74,10 @@ def test_an_edge_at_the_start_crosses_there_exactly_or_not_at_all(
 def test_the_nearest_of_none_is_none() -> None:
     assert nearest((0, 0), {}) == (None, math.inf)
     assert nearest((0, 0), {1: (3, 4), 2: (0, 6)}) == (1, 25)
+
+
+def test_the_node_a_frame_came_from_is_last_however_it_has_moved() -> None:
+    around = {1: (1.0, 0.001), 2: (0.0, 1.0)}
+    assert next_counterclockwise((0.0, 0.0), 0.0, around) == 1
+    assert next_counterclockwise((0.0, 0.0), 0.0, around, last=1) == 2
+    assert next_counterclockwise((0.0, 0.0), 0.0, {1: around[1]}, last=1) == 1
