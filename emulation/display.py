@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
-from rich.table import Table
 
 if TYPE_CHECKING:
     from spark_analysis.analysis import Analysis
@@ -96,20 +95,22 @@ class AnalysisDisplay:
 
 def summarise(console: Console, analysis: Analysis) -> None:
     """Print the key figures of every run, and whether it kept real time."""
-    table = Table("run", "delivery", "median delay", "p99 delay", "frames per delivery", box=None)
     for row in analysis.summary.itertuples():
-        table.add_row(
-            row.run,
-            f"{_number(100 * row.delivery_ratio, '.1f')} % "
-            f"({row.received:.0f} of {row.expected:.0f})",
-            f"{_number(1e3 * row.delay_p50, '.1f')} ms",
-            f"{_number(1e3 * row.delay_p99, '.1f')} ms",
-            _number(row.frames_per_delivery, ".1f"),
+        console.print(f"[bold]{row.run}[/bold]", highlight=False, soft_wrap=True)
+        console.print(
+            f"  delivery {_number(100 * row.delivery_ratio, '.1f')} % "
+            f"({row.received:.0f} of {row.expected:.0f}), "
+            f"delay {_number(1e3 * row.delay_p50, '.1f')} ms median, "
+            f"{_number(1e3 * row.delay_p99, '.1f')} ms p99, "
+            f"{_number(row.frames_per_delivery, '.1f')} frames per delivery",
+            highlight=False,
+            soft_wrap=True,
         )
-    console.print(table, soft_wrap=True)
     for run in analysis.runs:
         for problem in analysis.problems[run.name]:
-            console.print(f"[yellow]warning:[/yellow] {run.name}: {problem}", highlight=False)
+            console.print(
+                f"[yellow]warning:[/yellow] {run.name}: {problem}", highlight=False, soft_wrap=True
+            )
         if run.fidelity is not None and not run.fidelity.kept_real_time:
             console.print(f"[red]{run.name} lost real time or packets:[/red]", highlight=False)
             for check in run.fidelity.checks:
@@ -118,6 +119,7 @@ def summarise(console: Console, analysis: Analysis) -> None:
                         f"  {check.name}: {check.value:g} {check.unit}, at most {check.limit:g}; "
                         f"{check.advice}",
                         highlight=False,
+                        soft_wrap=True,
                     )
 
 

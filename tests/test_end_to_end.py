@@ -1,0 +1,51 @@
+"""From one command to a report: real processes, sockets, captures and Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from emulation.processes import PROJECT
+
+pytestmark = [pytest.mark.root, pytest.mark.spark]
+
+
+def run(protocol: str, runs: Path) -> tuple[Path, str]:
+    """Run a small static network, and return its run folder and what the terminal showed."""
+    words = f"run roaming_field {protocol} --nodes 8 --duration 20 --runs {runs}".split()
+    for setting in ("speed=0", "topics=2", "subscribers=3", "interval=0.5", "selectivity=0.5"):
+        words += ["--set", setting]
+    result = subprocess.run(
+        [sys.executable, "-m", "emulation.cli", *words],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    (folder,) = runs.iterdir()
+    return folder, result.stderr
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("protocol", ["flooding", "broker-gpsr"])
+def test_a_run_ends_in_a_report(protocol: str, tmp_path: Path) -> None:
+    folder, shown = run(protocol, tmp_path)
+    summary = pd.read_parquet(folder / "metrics" / "summary.parquet").iloc[0]
+    assert summary["events"] > 20
+    # Two topics, three subscribers each, a filter that half of the events match.
+    assert 0.3 * 3 * summary["events"] < summary["expected_all"] < 0.7 * 3 * summary["events"]
+    assert summary["delivery_ratio"] > 0.95
+    assert summary["duplicates"] == summary["unexpected"] == summary["unknown"] == 0
+    assert 0 < summary["delay_p50"] < 0.1
+    assert summary["event_frames"] > 0
+    assert (summary["control_frames"] > 0) == (protocol == "broker-gpsr")
+    report = (folder / "report.html").read_text(encoding="utf-8")
+    assert f"{100 * summary['delivery_ratio']:.0f}" in report
+    assert "roaming_field" in report
+    assert f"report: {folder / 'report.html'}" in shown
+    assert "delivery " in shown
