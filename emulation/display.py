@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -13,7 +12,20 @@ if TYPE_CHECKING:
     from spark_analysis.analysis import Analysis
 
 
-class RunDisplay:
+class _Display:
+    """A context that shows a progress bar."""
+
+    _progress: Progress
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+class RunDisplay(_Display):
     """Progress of a run: the stage, then a bar over the scenario's seconds."""
 
     def __init__(self, console: Console, duration: float, bar: bool = True) -> None:
@@ -30,18 +42,6 @@ class RunDisplay:
         )
         self._task: TaskID | None = None
         self._last = ""
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
 
     def stage(self, text: str) -> None:
         """Say what is being done now."""
@@ -62,7 +62,7 @@ class RunDisplay:
         self._console.print(f"[yellow]warning:[/yellow] {text}", highlight=False)
 
 
-class AnalysisDisplay:
+class AnalysisDisplay(_Display):
     """Progress of an analysis: what is being worked out, and a bar over the whole."""
 
     def __init__(self, console: Console) -> None:
@@ -75,18 +75,6 @@ class AnalysisDisplay:
             disable=not console.is_terminal,
         )
         self._task = self._progress.add_task("", total=1.0)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
 
     def progress(self, what: str, share: float) -> None:
         """Say what is being worked out, and the share of the whole that is done."""

@@ -132,7 +132,8 @@ def read_run(path: Path) -> RunFolder:
     else:
         problems += record.problems
         if record.ended != "completed":
-            problems.append(f"the run was not completed: {record.ended}")
+            how = "it was killed, or is under way" if record.ended == "running" else record.ended
+            problems.append(f"the run was not completed: {how}")
     return RunFolder(path, scenario, record, fidelity, tuple(problems))
 
 

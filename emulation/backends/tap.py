@@ -368,16 +368,19 @@ class TapRun:
                 end(self.helpers[name])
         driver = _read_json(self._driver_status)
         self.problems += driver.get("problems", [])
-        if self.epoch:
+        if not self.epoch:
+            return
+        self._write_facts(self.ended)
+        recorder = _read_json(self._recorder_status)
+        if medium and recorder:  # else nobody knows how it went, and the report says that
             fidelity = assess(
                 medium=medium,
-                recorder=_read_json(self._recorder_status),
+                recorder=recorder,
                 driver=driver,
                 socket_drops=drops,
                 cpu=self._cpu,
             )
             self.folder.write_fidelity(fidelity)
-            self._write_facts(self.ended)
 
     def _socket_drops(self) -> int:
         """Return how many datagrams full sockets of the node apps dropped."""

@@ -12,6 +12,11 @@ that must be out of range by now: neighbour location prediction of Son, Helmy an
 ("The effect of mobility-induced location errors on geographic routing in mobile ad hoc and sensor
 networks", IEEE TMC 3(3), 2004), whose lost-link problem this is.  `prediction` turns it off.
 
+Beacons are short and sent at the lowest rate, so they are heard from farther away than longer
+frames are (the grey zone of Lundgren, Nordstrom and Tschudin, WOWMOM 2002), and greedy forwarding
+again prefers just those neighbours.  A neighbour beyond the nominal radio range is therefore not
+used, unless `beyond_range` says so: of use where shadowing makes some far links good ones.
+
 The body of a HELLO is the CBOR array of the four binary64 floats x, y, vx, vy; as its layout is
 fixed, one struct reads and writes it.
 """
@@ -33,6 +38,8 @@ _BINARY64: Final = 0xFB
 _HEADS: Final = (_ARRAY_OF_4, _BINARY64, _BINARY64, _BINARY64, _BINARY64)
 LIMIT: Final = 1e9
 """Metres, and metres a second: no coordinate or velocity is larger."""
+TOLERANCE: Final = 0.01
+"""Metres added to the radio range: nodes announce places that are off by less than that."""
 MAX_NEIGHBOURS: Final = 4096
 """Neighbours that are remembered at most, whatever ids are claimed on the air."""
 
@@ -45,6 +52,7 @@ class BeaconParameters:
     hello_jitter: Annotated[float, Param("share of B, each way", low=0, high=0.9)] = 0.5
     hello_timeout: Annotated[float, Param("intervals without a beacon", low=1, high=100)] = 4.5
     prediction: Annotated[bool, Param("move neighbours on along their velocities")] = True
+    beyond_range: Annotated[bool, Param("use neighbours heard beyond the radio range")] = False
 
 
 class Neighbour(NamedTuple):
@@ -86,7 +94,8 @@ class Neighbours:
     def __init__(self, host: Host, parameters: BeaconParameters, radio_range: float) -> None:
         self._host = host
         self._prediction = parameters.prediction
-        self._squared_range = radio_range * radio_range
+        self._squared_range = (radio_range + TOLERANCE) ** 2
+        self._beyond_range = parameters.beyond_range
         self._interval = parameters.hello_interval
         self._jitter = parameters.hello_jitter * parameters.hello_interval
         self._timeout = parameters.hello_timeout * parameters.hello_interval
@@ -122,6 +131,10 @@ class Neighbours:
         if len(self._table) >= MAX_NEIGHBOURS and sender not in self._table:
             return
         distance = squared_distance((x, y), self.place())
+        if distance > self._squared_range and not self._beyond_range:
+            if self._table.pop(sender, None) is not None:
+                self._places = None
+            return
         reach = max(distance, self._squared_range)
         before = self._table.get(sender)
         self._table[sender] = Neighbour(x, y, vx, vy, self._host.now(), reach)

@@ -182,6 +182,7 @@ def test_the_medium_dying_ends_the_run_with_a_reason(tmp_path: Path) -> None:
 
     with pytest.raises(BackendError, match="the medium was killed by signal 9"):
         perform(scenario, folder, kill_medium)
+    assert not folder.fidelity.exists()  # nobody knows
     assert facts(folder.path)["ended"] == "failed"
 
 

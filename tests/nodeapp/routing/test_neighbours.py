@@ -98,3 +98,18 @@ def test_nodes_at_one_place_announce_different_ones() -> None:
     network = Network()
     nodes = [network.add((5.0, 5.0), "broker-gpsr") for _ in range(10)]
     assert len({table(node).place() for node in nodes}) == 10
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_a_neighbour_in_the_grey_zone_is_used_only_where_asked_for(beyond: bool) -> None:
+    _, one, other = pair(beyond_range=beyond)
+    neighbours = table(one)
+
+    def hear(x: float) -> None:
+        hello = Frame(Kind.HELLO, other.node_id, body=encode_hello(x, 0.0, 0.0, 0.0))
+        neighbours.hello_received(hello, other.node_id)
+
+    hear(250.0)
+    assert other.node_id in neighbours.places()
+    hear(260.0)
+    assert (other.node_id in neighbours.places()) == beyond
