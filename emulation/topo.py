@@ -186,8 +186,16 @@ def connected_share(scenario: Scenario, samples: int = 30) -> float:
 
 
 def _bounds(places: list[Place]) -> tuple[float, float, float, float]:
-    xs, ys = zip(*places, strict=True)
-    return min(xs), min(ys), max(xs), max(ys)
+    """Return the box around places, at least a metre wide and high: stations may be in a line."""
+    (x0, x1), (y0, y1) = (
+        (min(values), max(values)) if max(values) - min(values) >= 1.0 else _metre(values[0])
+        for values in zip(*places, strict=True)
+    )
+    return x0, y0, x1, y1
+
+
+def _metre(middle: float) -> tuple[float, float]:
+    return middle - 0.5, middle + 0.5
 
 
 def _snake_case(name: str) -> str:

@@ -275,7 +275,9 @@ class TapRun:
                 raise BackendError(f"no answer from the node apps of {', '.join(sorted(waiting))}")
         self._report_deaths()
         if all(process.poll() is not None for process in self.nodes.values()):
-            raise BackendError("every node app ended at its start")
+            first = self.scenario.nodes[0]
+            said = _last_line(self.folder.log(first))
+            raise BackendError(f"every node app ended at its start; {first.name}: {said}")
 
     # -- while it runs -------------------------------------------------------------------------
 
@@ -336,8 +338,7 @@ class TapRun:
 
     def _last_log_line(self) -> str:
         self._log.flush()
-        lines = (self.folder.logs / "emulation.log").read_text(encoding="utf-8").strip()
-        return lines.splitlines()[-1] if lines else "no message"
+        return _last_line(self.folder.logs / "emulation.log")
 
     # -- stop ----------------------------------------------------------------------------------
 
@@ -414,6 +415,11 @@ def node_arguments(scenario: Scenario, spec: NodeSpec) -> list[str]:
     for key, value in scenario.protocol.parameters.items():
         arguments += ["--set", f"{key}={value}"]
     return arguments
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "no message"
 
 
 def _ended(code: int | None) -> str:

@@ -1,8 +1,11 @@
 import math
+import re
+from typing import Any
 
 import pytest
 
 from emulation.catalog import make_scenario, topology_names, topology_parameters
+from emulation.processes import PROJECT
 from emulation.radio.spec import Shadowing
 from emulation.scenario import ProtocolSpec, Scenario, ScenarioError
 from emulation.topo import Topo, connected_share
@@ -26,7 +29,7 @@ def test_a_topology_in_mininet_wifis_words() -> None:
     assert scenario.topology == "pair"
     assert [(n.id, n.name) for n in scenario.nodes] == [(1, "sta1"), (2, "sta2")]
     assert scenario.trace().positions(5).tolist() == [[10, 20], [30, 20]]
-    assert scenario.area == (10, 20, 30, 20)
+    assert scenario.area == (10, 19.5, 30, 20.5)
     assert scenario.radio.propagation == Shadowing(exponent=3.5, sigma_db=6)
 
 
@@ -106,3 +109,14 @@ def test_unknown_names_are_refused_with_those_that_exist() -> None:
 def test_every_topology_describes_its_parameters(name: str) -> None:
     assert topology_parameters(name)
     assert all(parameter.help for parameter in topology_parameters(name))
+
+
+def test_the_topology_in_the_readme_is_one() -> None:
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    module: dict[str, Any] = {}
+    exec(code, module)  # the reader's own file would say the same
+    line = module["Line"](1, 30.0, {"nodes": 4}).scenario(ProtocolSpec(name="flooding"))
+    assert [node.name for node in line.nodes] == ["sta1", "sta2", "sta3", "sta4"]
+    assert line.workload
+    assert connected_share(line) == 1.0

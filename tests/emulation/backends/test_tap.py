@@ -23,7 +23,7 @@ from emulation.catalog import make_scenario
 from emulation.interrupts import Interrupts
 from emulation.processes import PROJECT, RUN_VARIABLE, STATE, await_condition, running, sweep
 from emulation.runs import RunFolder
-from emulation.scenario import Scenario
+from emulation.scenario import ProtocolSpec, Scenario
 
 pytestmark = pytest.mark.root
 
@@ -184,6 +184,14 @@ def test_the_medium_dying_ends_the_run_with_a_reason(tmp_path: Path) -> None:
         perform(scenario, folder, kill_medium)
     assert not folder.fidelity.exists()  # nobody knows
     assert facts(folder.path)["ended"] == "failed"
+
+
+def test_node_apps_that_cannot_start_end_the_run_with_their_own_words(tmp_path: Path) -> None:
+    refused = ProtocolSpec(name="flooding", parameters={"unheard_of": 1})
+    scenario = quiet().model_copy(update={"protocol": refused})
+    folder = RunFolder.create(tmp_path, scenario)
+    with pytest.raises(BackendError, match=r"every node app ended .* sta1: .*unheard_of"):
+        TapBackend().execute(scenario, folder, Recorded())
 
 
 @pytest.mark.parametrize("stage", ["starting 4 stations", "starting 4 node apps", "running"])
