@@ -23,7 +23,7 @@ from emulation.catalog import (
     topology_names,
     topology_parameters,
 )
-from emulation.display import AnalysisDisplay, RunDisplay, summarise
+from emulation.display import AnalysisDisplay, RunDisplay, summarise, warn_of_infidelity
 from emulation.runs import RunFolder
 from emulation.scenario import Scenario, ScenarioError
 from nodeapp.parameters import Parameter
@@ -283,6 +283,8 @@ def _execute(
     try:
         if analyze and not interrupted:
             _analyse([folder.path], "local[*]")
+        else:
+            warn_of_infidelity(console, folder.path)
     finally:
         folder.give_to_caller()
     if interrupted:

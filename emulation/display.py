@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -99,16 +101,26 @@ def summarise(console: Console, analysis: Analysis) -> None:
             console.print(
                 f"[yellow]warning:[/yellow] {run.name}: {problem}", highlight=False, soft_wrap=True
             )
-        if run.fidelity is not None and not run.fidelity.kept_real_time:
-            console.print(f"[red]{run.name} lost real time or packets:[/red]", highlight=False)
-            for check in run.fidelity.checks:
-                if not check.ok and check.limit is not None:
-                    console.print(
-                        f"  {check.name}: {check.value:g} {check.unit}, at most {check.limit:g}; "
-                        f"{check.advice}",
-                        highlight=False,
-                        soft_wrap=True,
-                    )
+        warn_of_infidelity(console, run.path)
+
+
+def warn_of_infidelity(console: Console, folder: Path) -> None:
+    """Print which checks of the fidelity monitor a run has failed, if it has any."""
+    try:
+        fidelity = json.loads((folder / "fidelity.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return  # killed: the report says that nobody knows
+    failed = [check for check in fidelity["checks"] if not check["ok"]]
+    if failed:
+        heading = f"[red]{folder.name} lost real time or packets:[/red]"
+        console.print(heading, highlight=False, soft_wrap=True)
+    for check in failed:
+        console.print(
+            f"  {check['name']}: {check['value']:g} {check['unit']}, at most {check['limit']:g}; "
+            f"{check['advice']}",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _number(value: float, form: str) -> str:
