@@ -46,7 +46,7 @@ resolve_java() { # the newest Java that Spark 4 runs on and this release has
 }
 
 install_packages() {
-    local missing=("$@") package
+    local missing=("$@") index
     command -v apt-get >/dev/null ||
         fail "needs Debian or Ubuntu; elsewhere install by hand: ${packages[*]} and Java 17 or later"
     [ "$(id -u)" = 0 ] ||
@@ -54,8 +54,8 @@ install_packages() {
     say "installing Debian packages: ${missing[*]} (log: $log)"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update >>"$log" 2>&1 || fail "apt-get update failed; see the end of $log"
-    for package in "${!missing[@]}"; do
-        [ "${missing[$package]}" != openjdk-JRE ] || missing[package]=$(resolve_java)
+    for index in "${!missing[@]}"; do
+        [ "${missing[$index]}" != openjdk-JRE ] || missing[index]=$(resolve_java)
     done
     # Mininet recommends Open vSwitch and more; a run over radios alone needs none of it.
     apt-get install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1 ||

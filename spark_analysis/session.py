@@ -45,7 +45,7 @@ _JAVA_OPTIONS: Final = (
 )
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """PySpark prints through these, as JSON with a stack of Java calls, what it raises as well."""
-_INSTALL: Final = "install it, as root: apt-get install openjdk-17-jre-headless"
+_INSTALL: Final = "install it, as root: apt-get install openjdk-17-jre-headless (or openjdk-21-...)"
 
 
 class SessionError(AnalysisError):
