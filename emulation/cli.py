@@ -284,7 +284,9 @@ def _execute(
         if analyze and not interrupted:
             _analyse([folder.path], "local[*]")
         else:
-            warn_of_infidelity(console, folder.path)
+            from spark_analysis.runfolder import read_run
+
+            warn_of_infidelity(console, read_run(folder.path))
     finally:
         folder.give_to_caller()
     if interrupted:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -12,6 +10,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 if TYPE_CHECKING:
     from spark_analysis.analysis import Analysis
+    from spark_analysis.runfolder import RunFolder
 
 
 class _Display:
@@ -43,7 +42,6 @@ class RunDisplay(_Display):
             disable=not bar,
         )
         self._task: TaskID | None = None
-        self._last = ""
 
     def stage(self, text: str) -> None:
         """Say what is being done now."""
@@ -101,26 +99,23 @@ def summarise(console: Console, analysis: Analysis) -> None:
             console.print(
                 f"[yellow]warning:[/yellow] {run.name}: {problem}", highlight=False, soft_wrap=True
             )
-        warn_of_infidelity(console, run.path)
+        warn_of_infidelity(console, run)
 
 
-def warn_of_infidelity(console: Console, folder: Path) -> None:
+def warn_of_infidelity(console: Console, run: RunFolder) -> None:
     """Print which checks of the fidelity monitor a run has failed, if it has any."""
-    try:
-        fidelity = json.loads((folder / "fidelity.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return  # killed: the report says that nobody knows
-    failed = [check for check in fidelity["checks"] if not check["ok"]]
-    if failed:
-        heading = f"[red]{folder.name} lost real time or packets:[/red]"
-        console.print(heading, highlight=False, soft_wrap=True)
-    for check in failed:
-        console.print(
-            f"  {check['name']}: {check['value']:g} {check['unit']}, at most {check['limit']:g}; "
-            f"{check['advice']}",
-            highlight=False,
-            soft_wrap=True,
-        )
+    if run.fidelity is None or run.fidelity.kept_real_time:
+        return
+    heading = f"[red]{run.name} lost real time or packets:[/red]"
+    console.print(heading, highlight=False, soft_wrap=True)
+    for check in run.fidelity.checks:
+        if not check.ok and check.limit is not None:
+            console.print(
+                f"  {check.name}: {check.value:g} {check.unit}, at most {check.limit:g}; "
+                f"{check.advice}",
+                highlight=False,
+                soft_wrap=True,
+            )
 
 
 def _number(value: float, form: str) -> str:

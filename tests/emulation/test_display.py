@@ -1,29 +1,48 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 from rich.console import Console
 
+from emulation.catalog import make_scenario
 from emulation.display import warn_of_infidelity
+from emulation.runs import RunFolder
+from spark_analysis.runfolder import read_run
+
+CHECK = {"name": "frames late", "value": 25000, "limit": 10000, "unit": "µs", "advice": "rest"}
 
 
-def warning(folder: Path) -> str:
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    settings = {"nodes": 2, "topics": 0}
+    scenario = make_scenario("roaming_field", "flooding", seed=1, duration=5.0, settings=settings)
+    return RunFolder.create(tmp_path, scenario)
+
+
+def warning(folder: RunFolder) -> str:
     shown = io.StringIO()
-    warn_of_infidelity(Console(file=shown, width=40), folder)
+    warn_of_infidelity(Console(file=shown, width=40), read_run(folder.path))
     return shown.getvalue()
 
 
-def test_a_run_that_lost_real_time_says_which_check_failed(tmp_path: Path) -> None:
-    check = {"name": "frames late", "value": 25000, "limit": 10000, "unit": "µs", "advice": "rest"}
-    passed = check | {"name": "fine", "ok": True}
-    fidelity = {"kept_real_time": False, "checks": [check | {"ok": False}, passed]}
-    (tmp_path / "fidelity.json").write_text(json.dumps(fidelity))
-    assert "lost real time" in warning(tmp_path)
-    assert "frames late: 25000 µs, at most 10000; rest" in warning(tmp_path)
-    assert "fine" not in warning(tmp_path)
+def test_a_run_that_lost_real_time_says_which_check_failed(folder: RunFolder) -> None:
+    passed = CHECK | {"name": "fine", "ok": True}
+    fidelity = {"kept_real_time": False, "checks": [CHECK | {"ok": False}, passed]}
+    folder.write_fidelity(fidelity)
+    assert "lost real time" in warning(folder)
+    assert "frames late: 25000 µs, at most 10000; rest" in warning(folder)
+    assert "fine" not in warning(folder)
 
 
-def test_a_run_that_kept_it_and_one_that_was_killed_say_nothing(tmp_path: Path) -> None:
-    assert warning(tmp_path) == ""
-    (tmp_path / "fidelity.json").write_text(json.dumps({"kept_real_time": True, "checks": []}))
-    assert warning(tmp_path) == ""
+def test_a_run_that_kept_it_and_one_that_was_killed_say_nothing(folder: RunFolder) -> None:
+    assert warning(folder) == ""
+    folder.write_fidelity({"kept_real_time": True, "checks": []})
+    assert warning(folder) == ""
+
+
+@pytest.mark.parametrize("foreign", [{}, [], {"checks": [{}]}])
+def test_a_file_that_is_no_verdict_does_no_harm(folder: RunFolder, foreign: Any) -> None:
+    folder.fidelity.write_text(json.dumps(foreign))
+    assert warning(folder) == ""
