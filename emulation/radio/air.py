@@ -19,47 +19,91 @@ collisions frames do not meet at all.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from emulation.radio.errors import SurvivalTable
 from emulation.radio.links import Row
 from emulation.radio.spec import RadioSpec, UnitDisk
 
 
-@dataclass(slots=True, eq=False)
 class Job:
     """A frame that a host sends, and what has become of it."""
 
-    destination: int
-    size: int
-    frame: Any
-    attempts: int = 0
-    delivered: bool = False
+    __slots__ = ("attempts", "delivered", "destination", "frame", "size")
+
+    def __init__(self, destination: int, size: int, frame: Any) -> None:
+        self.destination = destination
+        self.size = size
+        self.frame = frame
+        self.attempts = 0
+        self.delivered = False
 
 
-@dataclass(slots=True, eq=False)
 class Transmission:
     """One frame on the air; times in seconds."""
 
-    row: Row
-    source: int
-    destination: int
-    start: float
-    payload: float
-    """When its first data bit starts."""
-    end: float
-    reserved: float
-    """Until when stations that sense the frame stay silent: its end, or that of its ACK."""
-    bits: int
-    table: SurvivalTable
-    job: Job
-    """What the host asked for; of an ACK, the frame that it acknowledges."""
-    acknowledges: Transmission | None = None
-    overlaps: list[Transmission] = field(default_factory=list)
-    """Frames near by that were on the air meanwhile."""
-    lost: set[int] = field(default_factory=set)
-    """Receivers that are not locked on to it."""
+    __slots__ = (
+        "acknowledges",
+        "bits",
+        "destination",
+        "end",
+        "job",
+        "lost",
+        "number",
+        "overlaps",
+        "payload",
+        "reserved",
+        "row",
+        "source",
+        "start",
+        "table",
+    )
+
+    def __init__(
+        self,
+        row: Row,
+        destination: int,
+        start: float,
+        payload: float,
+        end: float,
+        reserved: float,
+        bits: int,
+        table: SurvivalTable,
+        job: Job,
+        acknowledges: Transmission | None = None,
+    ) -> None:
+        self.row = row
+        self.source = row.source
+        self.destination = destination
+        self.start = start
+        self.payload = payload
+        """When its first data bit starts."""
+        self.end = end
+        self.reserved = reserved
+        """Until when stations that sense the frame stay silent: its end, or that of its ACK."""
+        self.bits = bits
+        self.table = table
+        self.job = job
+        """What the host asked for; of an ACK, the frame that it acknowledges."""
+        self.acknowledges = acknowledges
+        self.number = 0
+        """How many frames, this one included, have been on the air so far."""
+        self.overlaps: list[Transmission] = NO_FRAMES
+        """Frames near by that were on the air meanwhile."""
+        self.lost: set[int] = NO_STATIONS
+        """Receivers that are not locked on to it."""
+
+    def meet(self, other: Transmission) -> None:
+        """Note a frame near by that is on the air at the same time."""
+        if self.overlaps is NO_FRAMES:
+            self.overlaps, self.lost = [], set()
+        self.overlaps.append(other)
+        self.lost.add(other.source)
+
+
+NO_FRAMES: Final[list[Transmission]] = []
+NO_STATIONS: Final[set[int]] = set()
+"""What frames that meet no other share; never changed."""
 
 
 class Air:
@@ -79,20 +123,22 @@ class Air:
         """Put a frame on the air, at its start."""
         row = new.row
         for old in self.active.values() if self._collisions else ():
+            if old.end <= new.start:
+                continue  # an acknowledgement starts a little later than it is put on the air
             other = old.row
             distance = math.hypot(row.x - other.x, row.y - other.y)
             if distance <= row.receiver_reach + other.power_reach or (
                 distance <= row.power_reach + other.receiver_reach
             ):
-                new.overlaps.append(old)
-                old.overlaps.append(new)
-                new.lost.add(old.source)
-                old.lost.add(new.source)
+                new.meet(old)
+                old.meet(new)
                 self._lock(new, old)
         self.active[new.source] = new
 
     def _lock(self, new: Transmission, old: Transmission) -> None:
         """Decide who of the receivers of both stays with the old frame or moves to the new."""
+        if new.start < old.start:
+            new, old = old, new
         common = new.row.snr_db.keys() & old.row.snr_db.keys()
         if self._unit_disk:
             new.lost |= common
@@ -112,7 +158,7 @@ class Air:
     @staticmethod
     def forget(frame: Transmission) -> None:
         """Let go of what a frame met, once its receivers are decided: overlaps are cycles."""
-        frame.overlaps = []
+        frame.overlaps = NO_FRAMES
 
     def busy(self, station: int) -> bool:
         """Return whether a station transmits."""
@@ -132,10 +178,10 @@ class Air:
                 total[receiver] = total.get(receiver, 0.0) + power[receiver]
         return total
 
-    def alone(self, frame: Transmission, receiver: int) -> float:
+    @staticmethod
+    def alone(frame: Transmission, receiver: int) -> float:
         """Return the chance that a frame arrives at one of its receivers through noise alone."""
-        snr = frame.row.power[receiver] / self._noise
-        return math.exp(frame.bits * frame.table.at_one(snr))
+        return math.exp(frame.bits * frame.table.at_db(frame.row.snr_db[receiver]))
 
     def survives(
         self, frame: Transmission, receiver: int, interference: float, luck: float

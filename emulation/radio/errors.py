@@ -140,7 +140,11 @@ class SurvivalTable:
 
     def at_one(self, sinr: float) -> float:
         """Return the log-survival of a bit at one SINR, linear."""
-        place = (10 * math.log10(sinr) - self.LOW) * self.PER_DB if sinr > 0.01 else 0.0
+        return self.at_db(10 * math.log10(sinr) if sinr > 0.01 else self.LOW)
+
+    def at_db(self, sinr_db: float) -> float:
+        """Return the log-survival of a bit at one SINR in decibels."""
+        place = (sinr_db - self.LOW) * self.PER_DB if sinr_db > self.LOW else 0.0
         index = int(place)
         if index >= len(self._list) - 1:
             return self._list[-1]

@@ -1,19 +1,25 @@
 """Which stations hear which, how strongly, and at what rate: the link table of a radio.
 
-Theory of operation.  A `Row` holds the links of one station.  Rows are computed when a station
-first transmits from its present position (NumPy over the stations within reach) and are dropped
-when stations move or fail, so that a static network computes each row once, a mobile one only the
-rows it uses, and no matrix of N x N is ever held.  Powers and thresholds are the same in both
-directions, so a row says also who is heard by its station.
+Theory of operation.  A `Row` holds the links of one station.  Rows are made when a station first
+transmits from its present position and are dropped when stations move or fail, so that a static
+network makes each row once and a mobile one only the rows it uses.  Up to `DENSE` stations the
+powers of all pairs are worked out together, once a move, and rows are cut from that matrix: NumPy
+costs microseconds a call, whatever the size.  Larger networks never hold a matrix of N x N; a row
+looks at the stations in the cells of a grid that its reach covers.  What a row is seldom asked for
+it works out when it is.  Powers and thresholds are the same in both directions, so a row says also
+who is heard by its station.
 
 What a row has of a neighbour depends on the received power, see `emulation.radio.budget`:
 `power` holds every station above the interference floor, `sense` those that notice a frame (the
 source itself too), and `snr_db` those that can lock on to one, which are the receivers.
+
+Powers are rounded to a millionth of a decibel, so that processors whose logarithms differ in the
+last bit decide alike.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +27,8 @@ import numpy.typing as npt
 from emulation.radio.airtime import Rate, phy_for
 from emulation.radio.budget import REFERENCE_BYTES, REFERENCE_ERROR, budget_for
 from emulation.radio.errors import SurvivalTable, survival_table
-from emulation.radio.propagation import Floats, link_loss_db
+from emulation.radio.grid import Grid
+from emulation.radio.propagation import Floats, Indices, link_loss_db
 from emulation.radio.spec import RadioSpec
 
 LOCK_BYTES: Final = 30
@@ -32,6 +39,9 @@ CERTAIN: Final = 1e-9
 """Loss below which a frame is taken to arrive, and survival below which it is taken to be lost."""
 CACHED_LINKS: Final = 4_000_000
 """Neighbours held in all rows together, some 500 MB, before rows are dropped."""
+DENSE: Final = 400
+"""Stations up to which a matrix of all pairs costs less than the rows that are used, one by one."""
+POWER_DECIMALS: Final = 6
 
 
 class Link(NamedTuple):
@@ -46,39 +56,74 @@ class Link(NamedTuple):
 
 
 class Row:
-    """The links of the station `source` from (x, y); read-only for everyone but `Links`."""
+    """The links of the station `source` from (x, y); read-only for everyone but `Links`.
+
+    `power`, `snr_db` and the two reaches are worked out when they are first asked for.
+    """
 
     __slots__ = (
+        "_distance",
+        "_links",
+        "_near",
+        "_snr",
         "certain",
         "power",
         "power_reach",
         "rates",
         "receiver_reach",
         "sense",
-        "snr_array",
         "snr_db",
         "source",
         "x",
         "y",
     )
+    power: dict[int, float]
+    """Station: received mW, of all above the interference floor."""
+    snr_db: dict[int, float]
+    """Receiver: SNR in decibels."""
+    power_reach: float
+    """Distance in metres of the farthest station in `power`."""
+    receiver_reach: float
+    """Distance in metres of the farthest receiver."""
 
-    def __init__(self, source: int, x: float, y: float) -> None:
+    def __init__(
+        self, links: Links, source: int, near: Indices, distance: Floats, power_dbm: Floats
+    ) -> None:
+        self._links = links
+        self._near = near
+        self._distance = distance
+        self._snr = power_dbm - links.budget.noise_dbm
         self.source = source
-        self.x = x
-        self.y = y
-        self.power: dict[int, float] = {}
-        """Station: received mW, of all above the interference floor."""
-        self.sense: frozenset[int] = frozenset((source,))
-        self.snr_db: dict[int, float] = {}
-        """Receiver: SNR in decibels."""
-        self.snr_array: Floats = np.empty(0)
-        self.power_reach = 0.0
-        """Distance in metres of the farthest station in `power`, of the farthest receiver."""
-        self.receiver_reach = 0.0
+        self.x, self.y = links.position(source)
+        heard = near[self._snr >= links.sense_snr_db].tolist()
+        heard.append(source)
+        self.sense: frozenset[int] = frozenset(heard)
+        """Stations that notice a frame, the source itself too."""
         self.certain: dict[int, tuple[tuple[int, ...], tuple[tuple[int, float], ...]]] = {}
         """Bits of a broadcast: receivers it reaches surely, and others with their chance."""
         self.rates: dict[int, int] = {}
         """Receiver: index of the rate of unicasts."""
+
+    def __len__(self) -> int:
+        return len(self._near)
+
+    def __getattr__(self, name: str) -> Any:
+        """Work out what has not been asked for: Python calls this for a slot that is empty."""
+        if name == "snr_db":
+            receives = self._snr >= self._links.lock_db
+            receivers, snr = self._near[receives].tolist(), self._snr[receives].tolist()
+            self.snr_db = dict(zip(receivers, snr, strict=True))
+        elif name == "power":
+            milliwatts = 10 ** (self._snr / 10) * self._links.noise_mw
+            self.power = dict(zip(self._near.tolist(), milliwatts.tolist(), strict=True))
+        elif name == "power_reach":
+            self.power_reach = float(self._distance.max(initial=0.0))
+        elif name == "receiver_reach":
+            receives = self._snr >= self._links.lock_db
+            self.receiver_reach = float(self._distance[receives].max(initial=0.0))
+        else:
+            raise AttributeError(name)
+        return getattr(self, name)
 
 
 class Links:
@@ -101,9 +146,13 @@ class Links:
         self._xy = np.zeros((count, 2))
         self._rows: list[Row | None] = [None] * count
         self._cached = 0
+        self._matrix: tuple[Floats, Floats, npt.NDArray[np.bool_]] | None = None
+        """Distance, power in dBm and whether it counts, of all pairs; up to `DENSE` stations."""
+        self._grid: Grid | None = None
+        self.sense_snr_db = self.budget.sense_dbm - self.budget.noise_dbm
         bits = 8 * self.phy.mpdu_bytes(REFERENCE_BYTES)
         self._rate_needs = [table.required_db(bits, REFERENCE_ERROR) for table in self.tables]
-        self._lock_db = self.basic.required_db(8 * LOCK_BYTES, 1 - LOCK_PROBABILITY)
+        self.lock_db = self.basic.required_db(8 * LOCK_BYTES, 1 - LOCK_PROBABILITY)
 
     def set_positions(self, xy: npt.ArrayLike) -> None:
         """Place the stations: an array (N, 2) of metres.  Raises ValueError for another shape."""
@@ -136,6 +185,7 @@ class Links:
         self._forget()
 
     def _forget(self) -> None:
+        self._matrix = self._grid = None
         if self._cached:
             self._rows = [None] * self.count
             self._cached = 0
@@ -144,43 +194,59 @@ class Links:
         """Return the links of a station; a station that is down has none."""
         row = self._rows[source]
         if row is None:
-            row = self._compute(source)
+            row = self._from_matrix(source) if self.count <= DENSE else self._from_grid(source)
             if self._cached > CACHED_LINKS:
-                self._forget()
+                self._rows = [None] * self.count
+                self._cached = 0
             self._rows[source] = row
-            self._cached += len(row.power) + 1
+            self._cached += len(row) + 1
         return row
 
-    def _compute(self, source: int) -> Row:
-        xy = self._xy
-        x, y = xy[source].tolist()
-        row = Row(source, x, y)
+    def _power(self, distance: Floats, one: Indices, other: Indices) -> Floats:
+        """Return the received power of links in dBm."""
+        loss = link_loss_db(self.radio, distance, one, other, self._seed)
+        return np.asarray(np.round(self.budget.tx_dbm - loss, POWER_DECIMALS), dtype=np.float64)
+
+    def _from_matrix(self, source: int) -> Row:
+        if self._matrix is None:
+            xy = self._xy
+            dx, dy = (xy[:, None, axis] - xy[None, :, axis] for axis in (0, 1))
+            distance = np.sqrt(dx * dx + dy * dy)
+            stations = np.arange(self.count)
+            power = self._power(distance, stations[:, None], stations[None, :])
+            heard = (power >= self.budget.floor_dbm) & (distance <= self.budget.reach)
+            np.fill_diagonal(heard, False)
+            down = list(self.down)
+            heard[down] = heard[:, down] = False
+            for one, other in self._cut:
+                heard[one, other] = heard[other, one] = False
+            self._matrix = distance, power, heard
+        distance, power, heard = self._matrix
+        near = np.flatnonzero(heard[source])
+        return Row(self, source, near, distance[source, near], power[source, near])
+
+    def _from_grid(self, source: int) -> Row:
+        if self._grid is None:
+            self._grid = Grid(self._xy, self.budget.reach)
         if source in self.down:
-            return row
-        dx = xy[:, 0] - x
-        dy = xy[:, 1] - y
-        square = dx * dx + dy * dy
-        near = np.flatnonzero(square <= self.budget.reach**2)
-        distance = np.sqrt(square[near])
-        power = self.budget.tx_dbm - link_loss_db(self.radio, distance, source, near, self._seed)
-        heard = (power >= self.budget.floor_dbm) & (near != source)
-        if self.down or self._cut:
-            heard &= np.fromiter((self._up(source, r) for r in near.tolist()), bool, len(near))
-        near, distance, power = near[heard], distance[heard], power[heard]
-        if not len(near):
-            return row
-        row.power = dict(zip(near.tolist(), (10 ** (power / 10)).tolist(), strict=True))
-        row.power_reach = float(distance.max())
-        row.sense = frozenset((source, *near[power >= self.budget.sense_dbm].tolist()))
-        snr = power - self.budget.noise_dbm
-        receives = snr >= self._lock_db
-        if receives.any():
-            row.snr_array = snr[receives]
-            row.snr_db = dict(zip(near[receives].tolist(), row.snr_array.tolist(), strict=True))
-            row.receiver_reach = float(distance[receives].max())
-        return row
+            return Row(self, source, np.empty(0, np.intp), np.empty(0), np.empty(0))
+        near = self._grid.near(*self.position(source))
+        dx, dy = (self._xy[near] - self._xy[source]).T
+        distance = np.sqrt(dx * dx + dy * dy)
+        power = self._power(distance, np.asarray(source), near)
+        heard = (power >= self.budget.floor_dbm) & (distance <= self.budget.reach)
+        heard &= near != source
+        if self.failed:
+            heard &= np.fromiter((self.up(source, r) for r in near.tolist()), bool, len(near))
+        return Row(self, source, near[heard], distance[heard], power[heard])
 
-    def _up(self, one: int, other: int) -> bool:
+    @property
+    def failed(self) -> bool:
+        """Whether any station or link is down."""
+        return bool(self.down or self._cut)
+
+    def up(self, one: int, other: int) -> bool:
+        """Return whether `other` and the link between both are up."""
         pair = (one, other) if one < other else (other, one)
         return other not in self.down and pair not in self._cut
 
@@ -190,13 +256,16 @@ class Links:
         """Return who surely gets an undisturbed broadcast of `bits`, and others' chances."""
         outcome = row.certain.get(bits)
         if outcome is None:
-            chance = np.exp(bits * self.basic.at(row.snr_array)).tolist()
-            pairs = list(zip(row.snr_db, chance, strict=True))
-            outcome = (
-                tuple(receiver for receiver, p in pairs if p > 1 - CERTAIN),
-                tuple((receiver, p) for receiver, p in pairs if CERTAIN < p <= 1 - CERTAIN),
-            )
-            row.certain[bits] = outcome
+            receivers = row.snr_db
+            snr = np.fromiter(receivers.values(), np.float64, len(receivers))
+            chance = np.exp(bits * self.basic.at(snr)).tolist()
+            sure, others = [], []
+            for receiver, p in zip(receivers, chance, strict=True):
+                if p > 1 - CERTAIN:
+                    sure.append(receiver)
+                elif p > CERTAIN:
+                    others.append((receiver, p))
+            outcome = row.certain[bits] = (tuple(sure), tuple(others))
         return outcome
 
     def unicast_rate(self, row: Row, receiver: int) -> int:

@@ -7,6 +7,7 @@ does the same, to the bit.
     medium.transmit(now, source, destination, size_bytes, frame)
     medium.next_event()             when something will happen on its own
     medium.advance(now)             what has arrived until now
+    medium.next_delivery(until)     the next arrival, for an owner whose clock waits for it
 
 Theory of operation: the distributed coordination function (IEEE 802.11-2016, 10.3), as a
 discrete-event simulation whose events are only those of contenders and of frames on the air.
@@ -15,7 +16,8 @@ discrete-event simulation whose events are only those of contenders and of frame
 space.  Otherwise it draws a number of slots and becomes a contender: after the medium has been
 idle for the interframe space, it counts slots, and transmits when none is left.  The count stands
 still while the medium is busy.  After each transmission it counts a fresh number even when it has
-nothing to send (post-backoff).
+nothing to send (post-backoff); no event marks the end of that: whether it is over is worked out,
+from the frames since, when the station has a frame again.
 
 *Carrier sense.*  Since a frame's end is known when it starts, so is the moment until which it
 silences those that sense it: they are told once, and no event marks the end of busy.  The heap
@@ -46,6 +48,8 @@ import numpy.typing as npt
 
 from emulation.radio.air import Air, Job, Transmission
 from emulation.radio.airtime import ACK_BYTES, PREAMBLE
+from emulation.radio.counters import Counters
+from emulation.radio.errors import SurvivalTable
 from emulation.radio.links import Link, Links
 from emulation.radio.spec import RadioSpec
 
@@ -56,8 +60,10 @@ NOBODY: Final = -2
 FOREVER: Final = float("inf")
 _NS: Final = 1e-9
 """Rounding of sums of times: two instants closer than this are one."""
+HISTORY: Final = 0.02
+"""Seconds after which a post-backoff is over at the latest."""
 
-_ACCESS, _END, _ACK, _NO_ACK = range(4)
+_ACCESS, _END, _NO_ACK = range(3)
 
 
 class Delivery(NamedTuple):
@@ -69,44 +75,21 @@ class Delivery(NamedTuple):
     receivers: list[int]
 
 
-class Counters:
-    """What has happened so far; lists have one number per station."""
-
-    def __init__(self, count: int) -> None:
-        self.queued = [0] * count
-        """Frames accepted from the host."""
-        self.sent = [0] * count
-        """Transmissions, retries included, ACKs not."""
-        self.acks = [0] * count
-        """ACKs transmitted."""
-        self.received = [0] * count
-        """Frames delivered to the station's host."""
-        self.retries = [0] * count
-        """Transmissions after the first of a frame."""
-        self.retry_drops = [0] * count
-        """Unicasts given up without an ACK."""
-        self.queue_drops = [0] * count
-        """Frames refused because the queue was full, or dropped because the station went down."""
-        self.collisions = [0] * count
-        """Frames that this station would have received, had no other overlapped them."""
-        self.noise_losses = [0] * count
-        """Frames lost at this station to noise alone."""
-        self.airtime = [0.0] * count
-        """Seconds of transmitting, ACKs included."""
-
-    def as_dict(self) -> dict[str, list[int] | list[float]]:
-        """Return all lists by name."""
-        return dict(vars(self))
-
-    def totals(self) -> dict[str, float]:
-        """Return the sums over all stations by name."""
-        return {name: sum(values) for name, values in vars(self).items()}
-
-
 class _Station:
     """State of one station's DCF."""
 
-    __slots__ = ("access_at", "count_from", "idle_from", "index", "job", "queue", "slots", "window")
+    __slots__ = (
+        "access_at",
+        "count_from",
+        "idle_from",
+        "index",
+        "job",
+        "post_backoff",
+        "queue",
+        "since",
+        "slots",
+        "window",
+    )
 
     def __init__(self, index: int, window: int) -> None:
         self.index = index
@@ -120,6 +103,9 @@ class _Station:
         self.access_at = 0.0
         self.job: Job | None = None
         """The frame on the air, or waiting for its ACK."""
+        self.post_backoff = -FOREVER
+        """When the post-backoff began, and after how many transmissions of all stations."""
+        self.since = 0
 
 
 class Medium:
@@ -135,6 +121,9 @@ class Medium:
         self.counters = Counters(count)
         self._random = rng.random
         self._phy = self.table.phy
+        self._basic = self._phy.rates.index(self._phy.basic_rate)
+        self._timings: dict[tuple[int, int], tuple[float, float, float, int, SurvivalTable]] = {}
+        """By index of the rate and bytes of the frame, see `_timing`."""
         self._air = Air(radio, self.table.noise_mw)
         self._stations = [_Station(i, self._phy.cw_min) for i in range(count)]
         self._contenders: set[int] = set()
@@ -142,6 +131,9 @@ class Medium:
         """Source: its last frame, as long as that may silence a station that has a frame now."""
         self._ended: deque[Transmission] = deque()
         """Of these, the frames that have ended."""
+        self._history: deque[Transmission] = deque()
+        """The frames of the last `HISTORY` seconds, by start."""
+        self._started = 0
         self._heap: list[tuple[float, int, int, Any]] = []
         self._order = 0
         self._out: list[Delivery] = []
@@ -168,7 +160,11 @@ class Medium:
         self.counters.queued[source] += 1
         station.queue.append(Job(destination, size_bytes, frame))
         if station.job is None and source not in self._contenders:
-            self._request_access(station, self._now)
+            if now - station.post_backoff < HISTORY and self._still_counting(station, now):
+                self._contenders.add(source)
+                self._push(station.access_at, _ACCESS, station)
+            else:
+                self._request_access(station, self._now)
         return True
 
     def next_event(self) -> float:
@@ -185,6 +181,20 @@ class Medium:
         result, self._out = self._out, []
         return result
 
+    def next_delivery(self, until: float) -> Delivery | None:
+        """Let time pass until something arrives, and return it; None where `until` comes first.
+
+        What is due at that instant after it has not happened yet.
+        """
+        heap, out = self._heap, self._out
+        while not out:
+            if not heap or heap[0][0] > until:
+                if until > self._now:
+                    self._now = until
+                return None
+            self._step()
+        return out.pop(0)
+
     def fail(self, station: int, other: int | None = None) -> None:
         """Take down a station, whose queue is lost, or the link between two stations."""
         self.table.fail(station, other)
@@ -194,6 +204,7 @@ class Medium:
             state.queue.clear()
             state.job = None
             state.window = self._phy.cw_min
+            state.post_backoff = -FOREVER
             self._contenders.discard(station)
 
     def heal(self, station: int, other: int | None = None) -> None:
@@ -217,27 +228,30 @@ class Medium:
     def _run(self, now: float) -> None:
         heap = self._heap
         while heap and heap[0][0] <= now:
-            time, _, kind, what = heappop(heap)
-            self._now = time
-            if kind == _ACCESS:
-                self._access(what, time)
-            elif kind == _END:
-                self._end(what, time)
-            elif kind == _ACK:
-                self._acknowledge(what, time)
-            else:
-                self._retry(what, time)
-        self._now = max(self._now, now)
+            self._step()
+        if now > self._now:
+            self._now = now
+
+    def _step(self) -> None:
+        time, _, kind, what = heappop(self._heap)
+        self._now = time
+        if kind == _END:
+            self._end(what, time)
+        elif kind == _ACCESS:
+            self._access(what, time)
+        else:
+            self._retry(what, time)
 
     # Channel access.
 
     def _silent_until(self, index: int, before: float) -> float:
         """Return until when frames that started before `before` silence a station."""
         until = -FOREVER
-        for source in self._silencing.keys() & self.table.row(index).sense:
-            frame = self._silencing[source]
-            if frame.start <= before and frame.reserved > until:
-                until = frame.reserved
+        if self._silencing:
+            sense = self.table.row(index).sense
+            for source, frame in self._silencing.items():
+                if source in sense and frame.start <= before and frame.reserved > until:
+                    until = frame.reserved
         return until
 
     def _request_access(self, station: _Station, now: float) -> None:
@@ -249,13 +263,18 @@ class Medium:
         else:
             self._contend(station, now)
 
-    def _contend(self, station: _Station, now: float) -> None:
+    def _draw_backoff(self, station: _Station, now: float) -> None:
         """Draw a backoff and start counting it down."""
         phy = self._phy
         station.slots = int(self._random() * (station.window + 1))
-        station.idle_from = self._silent_until(station.index, now)
-        station.count_from = max(station.idle_from + phy.ifs, now)
+        idle_from = station.idle_from = self._silent_until(station.index, now)
+        idle_from += phy.ifs
+        station.count_from = idle_from if idle_from > now else now
         station.access_at = station.count_from + station.slots * phy.slot
+
+    def _contend(self, station: _Station, now: float) -> None:
+        """Draw a backoff and contend when it has been counted down."""
+        self._draw_backoff(station, now)
         self._contenders.add(station.index)
         self._push(station.access_at, _ACCESS, station)
 
@@ -267,8 +286,6 @@ class Medium:
             self._push(station.access_at, _ACCESS, station)
             return
         self._contenders.discard(station.index)
-        if not station.queue:
-            return  # that was post-backoff
         if self._air.busy(station.index):
             self._contend(station, now)  # its own ACK came first
         else:
@@ -276,18 +293,36 @@ class Medium:
 
     def _silence(self, frame: Transmission) -> None:
         """Freeze the countdown of all contenders that sense a frame that starts."""
+        sense = frame.row.sense
+        for index in self._contenders:
+            if index in sense:
+                self._freeze(self._stations[index], frame)
+
+    def _freeze(self, station: _Station, frame: Transmission) -> None:
+        """Stop a countdown until a frame that the station senses is over."""
         phy = self._phy
-        soon = frame.start + phy.cca_time - _NS
-        for index in self._contenders & frame.row.sense:
-            station = self._stations[index]
-            if station.access_at < soon:
-                continue  # it transmits before it can have sensed this frame
-            counted = int((frame.start + _NS - station.count_from) / phy.slot)
-            if counted > 0:
-                station.slots -= counted
-            station.idle_from = max(station.idle_from, frame.reserved)
-            station.count_from = station.idle_from + phy.ifs
-            station.access_at = station.count_from + station.slots * phy.slot
+        if station.access_at < frame.start + phy.cca_time - _NS:
+            return  # it is over before the station can have sensed this frame
+        counted = int((frame.start + _NS - station.count_from) / phy.slot)
+        if counted > 0:
+            station.slots -= counted
+        if frame.reserved > station.idle_from:
+            station.idle_from = frame.reserved
+        station.count_from = station.idle_from + phy.ifs
+        station.access_at = station.count_from + station.slots * phy.slot
+
+    def _still_counting(self, station: _Station, now: float) -> bool:
+        """Return whether a post-backoff goes on, after what froze it since it began."""
+        missed = []
+        for frame in reversed(self._history):
+            if frame.number <= station.since:
+                break
+            if station.index in frame.row.sense:
+                missed.append(frame)
+        for frame in reversed(missed):
+            self._freeze(station, frame)
+        station.post_backoff = -FOREVER
+        return station.access_at > now
 
     # Transmission.
 
@@ -295,32 +330,42 @@ class Medium:
         """Put the first frame of a station's queue on the air."""
         job = station.job = station.queue[0]
         source, destination = station.index, job.destination
-        table, phy = self.table, self._phy
-        row = table.row(source)
-        mpdu = phy.mpdu_bytes(job.size)
+        row = self.table.row(source)
         if destination == BROADCAST:
-            survival = table.basic
+            index = self._basic
         else:
-            survival = table.tables[table.unicast_rate(row, destination)]
-        rate = survival.rate
-        duration = phy.duration(rate, mpdu)
+            index = self.table.unicast_rate(row, destination)
+        timing = self._timings.get((index, job.size))
+        if timing is None:
+            timing = self._timings[index, job.size] = self._timing(index, job.size)
+        duration, response, payload, bits, survival = timing
         end = reserved = now + duration
         if destination != BROADCAST:
-            reserved += phy.sifs + phy.ack_duration(rate)
-        payload = now + PREAMBLE[rate.format]
+            reserved += response
         counters = self.counters
         counters.sent[source] += 1
         if job.attempts:
             counters.retries[source] += 1
         job.attempts += 1
         self._put_on_air(
-            Transmission(
-                row, source, destination, now, payload, end, reserved, 8 * mpdu, survival, job
-            )
+            Transmission(row, destination, now, now + payload, end, reserved, bits, survival, job)
         )
+
+    def _timing(self, index: int, size: int) -> tuple[float, float, float, int, SurvivalTable]:
+        """Return a frame's duration, SIFS and ACK, preamble, bits and survival table."""
+        phy, survival = self._phy, self.table.tables[index]
+        rate, mpdu = survival.rate, phy.mpdu_bytes(size)
+        response = phy.sifs + phy.ack_duration(rate)
+        return phy.duration(rate, mpdu), response, PREAMBLE[rate.format], 8 * mpdu, survival
 
     def _put_on_air(self, frame: Transmission) -> None:
         self.counters.airtime[frame.source] += frame.end - frame.start
+        self._started += 1
+        frame.number = self._started
+        history = self._history
+        history.append(frame)
+        while history[0].start < frame.start - HISTORY:
+            history.popleft()
         self._air.add(frame)
         self._silencing[frame.source] = frame
         if self._contenders:
@@ -349,10 +394,11 @@ class Medium:
                 frame.job.delivered = True
                 self.counters.received[frame.destination] += 1
                 self._out.append(Delivery(now, frame.job.frame, frame.source, [frame.destination]))
-            self._push(now + self._phy.sifs, _ACK, frame)
+            self._acknowledge(frame, now)
         else:
             self._push(frame.reserved, _NO_ACK, frame)
-        self._air.forget(frame)
+        if frame.overlaps:
+            self._air.forget(frame)
 
     def _deliver_broadcast(self, frame: Transmission, now: float) -> None:
         certain, others = self.table.broadcast_outcome(frame.row, frame.bits)
@@ -374,8 +420,8 @@ class Medium:
             receivers = list(certain)
             for receiver, chance in others:
                 (receivers if draw() < chance else lost).append(receiver)
-        if self.table.down:
-            receivers = [r for r in receivers if r not in self.table.down]
+        if self.table.failed:
+            receivers = [r for r in receivers if self.table.up(frame.source, r)]
         for receiver in lost:
             counters.noise_losses[receiver] += 1
         received = counters.received
@@ -399,7 +445,9 @@ class Medium:
 
     def _received(self, frame: Transmission, receiver: int) -> bool:
         """Decide about the one receiver of a unicast or an ACK."""
-        if receiver not in frame.row.snr_db or receiver in self.table.down:
+        if receiver not in frame.row.snr_db:
+            return False
+        if self.table.failed and not self.table.up(frame.source, receiver):
             return False
         chance = self._air.alone(frame, receiver)
         if frame.overlaps:
@@ -413,28 +461,25 @@ class Medium:
     # Acknowledgement.
 
     def _acknowledge(self, frame: Transmission, now: float) -> None:
-        """The receiver of a unicast answers, unless it transmits or has gone down meanwhile."""
+        """The receiver of a unicast answers after SIFS, unless it transmits.
+
+        The answer is put on the air at once, with its start after SIFS, to spare an event.
+        """
         source, destination = frame.source, frame.destination
-        if destination in self.table.down or self._air.busy(destination):
+        if self._air.busy(destination):
             self._push(frame.reserved, _NO_ACK, frame)
             return
         rate = self._phy.control_rate(frame.table.rate)
-        end = now + self._phy.duration(rate, ACK_BYTES)
+        start = now + self._phy.sifs
+        end = start + self._phy.duration(rate, ACK_BYTES)
         self.counters.acks[destination] += 1
-        ack = Transmission(
-            self.table.row(destination),
-            destination,
-            source,
-            now,
-            now + PREAMBLE[rate.format],
-            end,
-            end,
-            8 * ACK_BYTES,
-            self.table.control_tables[rate],
-            frame.job,
-            acknowledges=frame,
+        row, table = self.table.row(destination), self.table.control_tables[rate]
+        payload = start + PREAMBLE[rate.format]
+        self._put_on_air(
+            Transmission(
+                row, source, start, payload, end, end, 8 * ACK_BYTES, table, frame.job, frame
+            )
         )
-        self._put_on_air(ack)
 
     def _ack_ended(self, ack: Transmission, frame: Transmission, now: float) -> None:
         station = self._stations[frame.source]
@@ -463,4 +508,9 @@ class Medium:
         station.queue.popleft()
         station.job = None
         station.window = self._phy.cw_min
-        self._contend(station, now)
+        if station.queue:
+            self._contend(station, now)
+        else:
+            self._draw_backoff(station, now)
+            station.post_backoff = now
+            station.since = self._started

@@ -1,0 +1,37 @@
+"""What the medium counts, station by station."""
+
+from __future__ import annotations
+
+
+class Counters:
+    """What has happened so far; lists have one number per station."""
+
+    def __init__(self, count: int) -> None:
+        self.queued = [0] * count
+        """Frames accepted from the host."""
+        self.sent = [0] * count
+        """Transmissions, retries included, ACKs not."""
+        self.acks = [0] * count
+        """ACKs transmitted."""
+        self.received = [0] * count
+        """Frames delivered to the station's host."""
+        self.retries = [0] * count
+        """Transmissions after the first of a frame."""
+        self.retry_drops = [0] * count
+        """Unicasts given up without an ACK."""
+        self.queue_drops = [0] * count
+        """Frames refused because the queue was full, or dropped because the station went down."""
+        self.collisions = [0] * count
+        """Frames that this station would have received, had no other overlapped them."""
+        self.noise_losses = [0] * count
+        """Frames lost at this station to noise alone."""
+        self.airtime = [0.0] * count
+        """Seconds of transmitting, ACKs included."""
+
+    def as_dict(self) -> dict[str, list[int] | list[float]]:
+        """Return all lists by name."""
+        return dict(vars(self))
+
+    def totals(self) -> dict[str, float]:
+        """Return the sums over all stations by name."""
+        return {name: sum(values) for name, values in vars(self).items()}
