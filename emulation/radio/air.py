@@ -21,9 +21,16 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from emulation.radio.errors import SurvivalTable
 from emulation.radio.links import Row
+from emulation.radio.propagation import Floats
 from emulation.radio.spec import RadioSpec, UnitDisk
+
+WORTH_ARRAYS: Final = 60
+"""Pairs of a receiver and an interferer from which NumPy takes less time than a loop."""
 
 
 class Job:
@@ -39,12 +46,24 @@ class Job:
         self.delivered = False
 
 
+class Coding:
+    """How the bits of frames of one length and rate fare: `sure_db`, and the same ratio linear."""
+
+    __slots__ = ("bits", "sure", "sure_db", "table")
+
+    def __init__(self, table: SurvivalTable, bits: int) -> None:
+        self.table = table
+        self.bits = bits
+        self.sure_db = table.sure_db(bits)
+        self.sure = 10 ** (self.sure_db / 10)
+
+
 class Transmission:
     """One frame on the air; times in seconds."""
 
     __slots__ = (
         "acknowledges",
-        "bits",
+        "coding",
         "destination",
         "end",
         "job",
@@ -56,7 +75,6 @@ class Transmission:
         "row",
         "source",
         "start",
-        "table",
     )
 
     def __init__(
@@ -67,8 +85,7 @@ class Transmission:
         payload: float,
         end: float,
         reserved: float,
-        bits: int,
-        table: SurvivalTable,
+        coding: Coding,
         job: Job,
         acknowledges: Transmission | None = None,
     ) -> None:
@@ -81,8 +98,7 @@ class Transmission:
         self.end = end
         self.reserved = reserved
         """Until when stations that sense the frame stay silent: its end, or that of its ACK."""
-        self.bits = bits
-        self.table = table
+        self.coding = coding
         self.job = job
         """What the host asked for; of an ACK, the frame that it acknowledges."""
         self.acknowledges = acknowledges
@@ -113,7 +129,7 @@ class Air:
         self.active: dict[int, Transmission] = {}
         """Source: its frame on the air."""
         self._noise = noise_mw
-        self._capture = 10 ** (radio.capture_threshold_db / 10)
+        self._capture_db = radio.capture_threshold_db
         self._unit_disk = isinstance(radio.propagation, UnitDisk)
         self._collisions = not (
             isinstance(radio.propagation, UnitDisk) and not radio.propagation.collisions
@@ -139,14 +155,15 @@ class Air:
         """Decide who of the receivers of both stays with the old frame or moves to the new."""
         if new.start < old.start:
             new, old = old, new
-        common = new.row.snr_db.keys() & old.row.snr_db.keys()
+        new_snr, old_snr = new.row.snr_db, old.row.snr_db
+        common = new_snr.keys() & old_snr.keys()
         if self._unit_disk:
             new.lost |= common
             old.lost |= common
             return
-        new_power, old_power = new.row.power, old.row.power
+        capture = self._capture_db
         for receiver in common.difference(old.lost):
-            if new_power[receiver] >= self._capture * old_power[receiver]:
+            if new_snr[receiver] >= old_snr[receiver] + capture:
                 old.lost.add(receiver)
             else:
                 new.lost.add(receiver)
@@ -165,62 +182,101 @@ class Air:
         return station in self.active
 
     @staticmethod
-    def interference(frame: Transmission) -> dict[int, float]:
-        """Return the mW that other frames add up to at the receivers that any of them reached.
-
-        As if all of them had lasted as long as the frame: the worst case.
-        """
-        receivers = frame.row.snr_db.keys()
-        total = dict.fromkeys(frame.lost, 0.0)
-        for other in frame.overlaps:
-            power = other.row.power
-            for receiver in receivers & power.keys():
-                total[receiver] = total.get(receiver, 0.0) + power[receiver]
-        return total
-
-    @staticmethod
     def alone(frame: Transmission, receiver: int) -> float:
         """Return the chance that a frame arrives at one of its receivers through noise alone."""
-        return math.exp(frame.bits * frame.table.at_db(frame.row.snr_db[receiver]))
+        coding, snr = frame.coding, frame.row.snr_db[receiver]
+        return 1.0 if snr >= coding.sure_db else math.exp(coding.bits * coding.table.at_db(snr))
 
-    def survives(
-        self, frame: Transmission, receiver: int, interference: float, luck: float
-    ) -> bool:
+    def survives(self, frame: Transmission, receiver: int, luck: float) -> bool:
         """Return whether a frame, at its end, arrives at one of its receivers.
 
-        `interference` is that receiver's in `interference(frame)`; `luck` is uniform in [0, 1):
-        the frame arrives where its chance is greater.
+        `luck` is uniform in [0, 1): the frame arrives where its chance is greater.
         """
         if receiver in frame.lost:
             return False
-        sinr = frame.row.power[receiver] / (self._noise + interference)
-        # Usually the worst case decides already: a weak interferer, a strong signal.
-        if luck < math.exp(frame.bits * frame.table.at_one(sinr)):
+        powers = [other.row.power.get(receiver, 0.0) for other in frame.overlaps]
+        interference = sum(powers)
+        if not interference:
             return True
-        return self._outlasts(frame, receiver, luck)
-
-    def _outlasts(self, frame: Transmission, receiver: int, luck: float) -> bool:
-        """Return whether a receiver that is locked on to a frame gets it, piece by piece."""
-        row, payload, end = frame.row, frame.payload, frame.end
-        signal, table, noise = row.power[receiver], frame.table, self._noise
+        # Usually the worst case, as if all of them had lasted as long as the frame, decides
+        # already: a weak interferer, a strong signal.
+        coding, signal, noise = frame.coding, frame.row.power[receiver], self._noise
+        bits, table = coding.bits, coding.table
+        ratio = signal / (noise + interference)
+        if ratio >= coding.sure or luck < math.exp(bits * table.at_one(ratio)):
+            return True
+        start, end = frame.payload, frame.end
         # Where the interference changes within the payload, and by how much.
         steps = [(end, 0.0)]
-        for other in frame.overlaps:
-            power = other.row.power.get(receiver)
-            if power is not None:
-                steps.append((max(other.start, payload), power))
-                if other.end < end:
-                    steps.append((other.end, -power))
+        for other, power in zip(frame.overlaps, powers, strict=True):
+            steps.append((max(other.start, start), power))
+            steps.append((min(max(other.end, start), end), -power))
         steps.sort()
         # The bits are spread evenly over the payload; `exponent` is that of a bit, times seconds.
-        fatal = math.log(luck) * (end - payload) / frame.bits if luck > 0 else -math.inf
-        interference = exponent = 0.0
-        at = payload
+        fatal = math.log(luck) * (end - start) / bits if luck > 0 else -math.inf
+        exponent = level = 0.0
+        at = start
         for time, change in steps:
             if time > at:
-                exponent += (time - at) * table.at_one(signal / (noise + max(interference, 0.0)))
+                exponent += (time - at) * table.at_one(signal / (noise + max(level, 0.0)))
                 if exponent <= fatal:
                     return False
                 at = time
-            interference += change
+            level += change
         return True
+
+    def survivors(
+        self, frame: Transmission, heard: list[tuple[int, float]]
+    ) -> tuple[list[int], list[int]]:
+        """Return which of several receivers, each with its luck, get a frame, and which do not.
+
+        As `survives` for each of them; all at once where that pays.
+        """
+        lost = frame.lost
+        received: list[int] = []
+        collided = [receiver for receiver, _ in heard if receiver in lost]
+        left = [pair for pair in heard if pair[0] not in lost]
+        if len(left) * len(frame.overlaps) >= WORTH_ARRAYS:
+            stations = np.array([receiver for receiver, _ in left])
+            powers = np.array([other.row.power_at(stations) for other in frame.overlaps])
+            signal = frame.row.power_at(stations)
+            worst = signal / (self._noise + powers.sum(axis=0))
+            sure = worst >= frame.coding.sure
+            received = stations[sure].tolist()
+            open_ = np.flatnonzero(~sure)
+            left = [left[place] for place in open_.tolist()]
+            if len(left) * len(frame.overlaps) >= WORTH_ARRAYS:
+                luck = np.array([each for _, each in left])
+                survives = self._outlast(frame, signal[open_], powers[:, open_], luck)
+                received += stations[open_[survives]].tolist()
+                collided += stations[open_[~survives]].tolist()
+                return received, collided
+        others = [other.row.power for other in frame.overlaps]
+        signals, sure, noise = frame.row.power, frame.coding.sure, self._noise
+        for receiver, chance in left:
+            level = noise
+            for power in others:
+                level += power.get(receiver, 0.0)
+            if signals[receiver] >= sure * level or self.survives(frame, receiver, chance):
+                received.append(receiver)
+            else:
+                collided.append(receiver)
+        return received, collided
+
+    def _log_survival(self, frame: Transmission, signal: Floats, interference: Floats) -> Floats:
+        return frame.coding.table.at(10 * np.log10(signal / (self._noise + interference)))
+
+    def _outlast(
+        self, frame: Transmission, signal: Floats, powers: Floats, luck: Floats
+    ) -> npt.NDArray[np.bool_]:
+        """Return which receivers get a frame piece by piece; `powers` by overlap and receiver."""
+        start, end = frame.payload, frame.end
+        begins = [max(other.start, start) for other in frame.overlaps]
+        ends = [min(max(other.end, start), end) for other in frame.overlaps]
+        times = np.array([start, *begins, *ends])
+        order = np.argsort(times, kind="stable")
+        changes = np.concatenate((np.zeros((1, len(signal))), powers, -powers))[order]
+        level = np.maximum(np.cumsum(changes, axis=0), 0.0)
+        spans = np.diff(times[order], append=end) * (frame.coding.bits / (end - start))
+        exponent = (spans[:, None] * self._log_survival(frame, signal, level)).sum(axis=0)
+        return np.asarray(luck < np.exp(exponent), dtype=np.bool_)

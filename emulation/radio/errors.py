@@ -36,6 +36,8 @@ from emulation.radio.airtime import Rate
 Floats = npt.NDArray[np.float64]
 
 DSSS_BANDWIDTH: Final = 22e6
+CERTAIN: Final = 1e-9
+"""Loss below which a frame is taken to arrive, and survival below which it is taken to be lost."""
 LEAST_LOG_SURVIVAL: Final = -50.0
 """Logarithm where a bit has no chance; finite, so that zero bits of it still cost nothing."""
 
@@ -150,6 +152,13 @@ class SurvivalTable:
             return self._list[-1]
         below = self._list[index]
         return below + (self._list[index + 1] - below) * (place - index)
+
+    def sure_db(self, bits: int) -> float:
+        """Return the SINR in decibels from which frames of `bits` are taken to arrive surely.
+
+        There they are lost less often than `CERTAIN`.
+        """
+        return self.required_db(bits, CERTAIN) + 1 / self.PER_DB
 
     def required_db(self, bits: int, error_rate: float) -> float:
         """Return the SNR in decibels at which frames of `bits` are lost at `error_rate`."""

@@ -19,6 +19,7 @@ last bit decide alike.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy.typing as npt
 
 from emulation.radio.airtime import Rate, phy_for
 from emulation.radio.budget import REFERENCE_BYTES, REFERENCE_ERROR, budget_for
-from emulation.radio.errors import SurvivalTable, survival_table
+from emulation.radio.errors import CERTAIN, SurvivalTable, survival_table
 from emulation.radio.grid import Grid
 from emulation.radio.propagation import Floats, Indices, link_loss_db
 from emulation.radio.spec import RadioSpec
@@ -35,10 +36,11 @@ LOCK_BYTES: Final = 30
 """PHY and MAC header: who can decode this much of a frame locks on to it..."""
 LOCK_PROBABILITY: Final = 0.01
 """...and is a receiver from this chance on."""
-CERTAIN: Final = 1e-9
-"""Loss below which a frame is taken to arrive, and survival below which it is taken to be lost."""
 CACHED_LINKS: Final = 4_000_000
 """Neighbours held in all rows together, some 500 MB, before rows are dropped."""
+HOPELESS: Final = math.log(CERTAIN)
+WHOLE_ROWS: Final = 5000
+"""Stations up to which a row that meets others holds a power for each of them: 40 kB."""
 DENSE: Final = 400
 """Stations up to which a matrix of all pairs costs less than the rows that are used, one by one."""
 POWER_DECIMALS: Final = 6
@@ -58,10 +60,13 @@ class Link(NamedTuple):
 class Row:
     """The links of the station `source` from (x, y); read-only for everyone but `Links`.
 
-    `power`, `snr_db` and the two reaches are worked out when they are first asked for.
+    `near`, ascending, are the stations above the interference floor, with their distance in metres
+    and their SNR in decibels; `survival` is the log-survival of a bit at the basic rate.  `power`
+    and the reaches are worked out when they are first asked for.
     """
 
     __slots__ = (
+        "_all",
         "_distance",
         "_links",
         "_near",
@@ -74,31 +79,44 @@ class Row:
         "sense",
         "snr_db",
         "source",
+        "survival",
         "x",
         "y",
     )
     power: dict[int, float]
     """Station: received mW, of all above the interference floor."""
-    snr_db: dict[int, float]
-    """Receiver: SNR in decibels."""
     power_reach: float
     """Distance in metres of the farthest station in `power`."""
     receiver_reach: float
     """Distance in metres of the farthest receiver."""
 
     def __init__(
-        self, links: Links, source: int, near: Indices, distance: Floats, power_dbm: Floats
+        self,
+        links: Links,
+        source: int,
+        near: list[int],
+        distance: list[float],
+        snr_db: list[float],
+        survival: list[float],
     ) -> None:
         self._links = links
         self._near = near
         self._distance = distance
-        self._snr = power_dbm - links.budget.noise_dbm
+        self._snr = snr_db
+        self._all: Floats | None = None
         self.source = source
         self.x, self.y = links.position(source)
-        heard = near[self._snr >= links.sense_snr_db].tolist()
+        sense, lock = links.sense_snr_db, links.lock_db
+        heard = [station for station, snr in zip(near, snr_db, strict=True) if snr >= sense]
         heard.append(source)
         self.sense: frozenset[int] = frozenset(heard)
         """Stations that notice a frame, the source itself too."""
+        self.snr_db: dict[int, float] = {
+            station: snr for station, snr in zip(near, snr_db, strict=True) if snr >= lock
+        }
+        """Receiver: SNR in decibels."""
+        self.survival = [each for each, snr in zip(survival, snr_db, strict=True) if snr >= lock]
+        """Log-survival of a bit at the basic rate, in the order of `snr_db`."""
         self.certain: dict[int, tuple[tuple[int, ...], tuple[tuple[int, float], ...]]] = {}
         """Bits of a broadcast: receivers it reaches surely, and others with their chance."""
         self.rates: dict[int, int] = {}
@@ -109,21 +127,40 @@ class Row:
 
     def __getattr__(self, name: str) -> Any:
         """Work out what has not been asked for: Python calls this for a slot that is empty."""
-        if name == "snr_db":
-            receives = self._snr >= self._links.lock_db
-            receivers, snr = self._near[receives].tolist(), self._snr[receives].tolist()
-            self.snr_db = dict(zip(receivers, snr, strict=True))
-        elif name == "power":
-            milliwatts = 10 ** (self._snr / 10) * self._links.noise_mw
-            self.power = dict(zip(self._near.tolist(), milliwatts.tolist(), strict=True))
+        if name == "power":
+            noise = self._links.noise_mw
+            levels = [noise * 10 ** (snr / 10) for snr in self._snr]
+            self.power = dict(zip(self._near, levels, strict=True))
         elif name == "power_reach":
-            self.power_reach = float(self._distance.max(initial=0.0))
+            self.power_reach = max(self._distance, default=0.0)
         elif name == "receiver_reach":
-            receives = self._snr >= self._links.lock_db
-            self.receiver_reach = float(self._distance[receives].max(initial=0.0))
+            self.receiver_reach = max(
+                (d for d, n in zip(self._distance, self._near, strict=True) if n in self.snr_db),
+                default=0.0,
+            )
         else:
             raise AttributeError(name)
         return getattr(self, name)
+
+    def power_at(self, stations: Indices) -> Floats:
+        """Return the received mW at several stations, 0 where it is below the floor."""
+        power = self.power
+        if self._links.count > WHOLE_ROWS:
+            return np.array([power.get(station, 0.0) for station in stations.tolist()])
+        if self._all is None:
+            self._all = np.zeros(self._links.count)
+            self._all[self._near] = list(power.values())
+        return self._all[stations]
+
+
+class _Matrix(NamedTuple):
+    """The links of all stations, one list for all rows: row i is from `starts[i]` on."""
+
+    starts: list[int]
+    near: list[int]
+    distance: list[float]
+    snr: list[float]
+    survival: list[float]
 
 
 class Links:
@@ -146,8 +183,8 @@ class Links:
         self._xy = np.zeros((count, 2))
         self._rows: list[Row | None] = [None] * count
         self._cached = 0
-        self._matrix: tuple[Floats, Floats, npt.NDArray[np.bool_]] | None = None
-        """Distance, power in dBm and whether it counts, of all pairs; up to `DENSE` stations."""
+        self._matrix: _Matrix | None = None
+        """Up to `DENSE` stations."""
         self._grid: Grid | None = None
         self.sense_snr_db = self.budget.sense_dbm - self.budget.noise_dbm
         bits = 8 * self.phy.mpdu_bytes(REFERENCE_BYTES)
@@ -209,27 +246,34 @@ class Links:
 
     def _from_matrix(self, source: int) -> Row:
         if self._matrix is None:
-            xy = self._xy
-            dx, dy = (xy[:, None, axis] - xy[None, :, axis] for axis in (0, 1))
-            distance = np.sqrt(dx * dx + dy * dy)
-            stations = np.arange(self.count)
-            power = self._power(distance, stations[:, None], stations[None, :])
-            heard = (power >= self.budget.floor_dbm) & (distance <= self.budget.reach)
-            np.fill_diagonal(heard, False)
-            down = list(self.down)
-            heard[down] = heard[:, down] = False
-            for one, other in self._cut:
-                heard[one, other] = heard[other, one] = False
-            self._matrix = distance, power, heard
-        distance, power, heard = self._matrix
-        near = np.flatnonzero(heard[source])
-        return Row(self, source, near, distance[source, near], power[source, near])
+            self._matrix = self._all_pairs()
+        starts, near, distance, snr, survival = self._matrix
+        part = slice(starts[source], starts[source + 1])
+        return Row(self, source, near[part], distance[part], snr[part], survival[part])
+
+    def _all_pairs(self) -> _Matrix:
+        xy = self._xy
+        dx, dy = (xy[:, None, axis] - xy[None, :, axis] for axis in (0, 1))
+        distance = np.sqrt(dx * dx + dy * dy)
+        stations = np.arange(self.count)
+        power = self._power(distance, stations[:, None], stations[None, :])
+        heard = (power >= self.budget.floor_dbm) & (distance <= self.budget.reach)
+        np.fill_diagonal(heard, False)
+        down = list(self.down)
+        heard[down] = heard[:, down] = False
+        for one, other in self._cut:
+            heard[one, other] = heard[other, one] = False
+        rows, near = np.nonzero(heard)
+        starts = np.searchsorted(rows, np.arange(self.count + 1)).tolist()
+        snr = power[heard] - self.budget.noise_dbm
+        survival = self.basic.at(snr).tolist()
+        return _Matrix(starts, near.tolist(), distance[heard].tolist(), snr.tolist(), survival)
 
     def _from_grid(self, source: int) -> Row:
         if self._grid is None:
             self._grid = Grid(self._xy, self.budget.reach)
         if source in self.down:
-            return Row(self, source, np.empty(0, np.intp), np.empty(0), np.empty(0))
+            return Row(self, source, [], [], [], [])
         near = self._grid.near(*self.position(source))
         dx, dy = (self._xy[near] - self._xy[source]).T
         distance = np.sqrt(dx * dx + dy * dy)
@@ -238,7 +282,9 @@ class Links:
         heard &= near != source
         if self.failed:
             heard &= np.fromiter((self.up(source, r) for r in near.tolist()), bool, len(near))
-        return Row(self, source, near[heard], distance[heard], power[heard])
+        snr = power[heard] - self.budget.noise_dbm
+        columns = (near[heard], distance[heard], snr, self.basic.at(snr))
+        return Row(self, source, *(column.tolist() for column in columns))
 
     @property
     def failed(self) -> bool:
@@ -256,15 +302,13 @@ class Links:
         """Return who surely gets an undisturbed broadcast of `bits`, and others' chances."""
         outcome = row.certain.get(bits)
         if outcome is None:
-            receivers = row.snr_db
-            snr = np.fromiter(receivers.values(), np.float64, len(receivers))
-            chance = np.exp(bits * self.basic.at(snr)).tolist()
             sure, others = [], []
-            for receiver, p in zip(receivers, chance, strict=True):
-                if p > 1 - CERTAIN:
+            for receiver, survival in zip(row.snr_db, row.survival, strict=True):
+                exponent = bits * survival
+                if exponent > -CERTAIN:
                     sure.append(receiver)
-                elif p > CERTAIN:
-                    others.append((receiver, p))
+                elif exponent > HOPELESS:
+                    others.append((receiver, math.exp(exponent)))
             outcome = row.certain[bits] = (tuple(sure), tuple(others))
         return outcome
 

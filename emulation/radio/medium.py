@@ -46,10 +46,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
 
-from emulation.radio.air import Air, Job, Transmission
-from emulation.radio.airtime import ACK_BYTES, PREAMBLE
+from emulation.radio.air import Air, Coding, Job, Transmission
+from emulation.radio.airtime import ACK_BYTES, PREAMBLE, Rate
 from emulation.radio.counters import Counters
-from emulation.radio.errors import SurvivalTable
 from emulation.radio.links import Link, Links
 from emulation.radio.spec import RadioSpec
 
@@ -73,6 +72,17 @@ class Delivery(NamedTuple):
     frame: Any
     source: int
     receivers: list[int]
+
+
+class Timing(NamedTuple):
+    """What a frame takes, in seconds."""
+
+    duration: float
+    response: float
+    """SIFS and the acknowledgement; of an acknowledgement, SIFS before it."""
+    payload: float
+    """From the start to the first data bit."""
+    coding: Coding
 
 
 class _Station:
@@ -122,8 +132,10 @@ class Medium:
         self._random = rng.random
         self._phy = self.table.phy
         self._basic = self._phy.rates.index(self._phy.basic_rate)
-        self._timings: dict[tuple[int, int], tuple[float, float, float, int, SurvivalTable]] = {}
-        """By index of the rate and bytes of the frame, see `_timing`."""
+        self._timings: dict[tuple[int, int], Timing] = {}
+        """By index of the rate and bytes of the frame."""
+        self._acks: dict[Rate, Timing] = {}
+        """By rate of the frame that is acknowledged."""
         self._air = Air(radio, self.table.noise_mw)
         self._stations = [_Station(i, self._phy.cw_min) for i in range(count)]
         self._contenders: set[int] = set()
@@ -338,7 +350,7 @@ class Medium:
         timing = self._timings.get((index, job.size))
         if timing is None:
             timing = self._timings[index, job.size] = self._timing(index, job.size)
-        duration, response, payload, bits, survival = timing
+        duration, response, payload, coding = timing
         end = reserved = now + duration
         if destination != BROADCAST:
             reserved += response
@@ -348,15 +360,16 @@ class Medium:
             counters.retries[source] += 1
         job.attempts += 1
         self._put_on_air(
-            Transmission(row, destination, now, now + payload, end, reserved, bits, survival, job)
+            Transmission(row, destination, now, now + payload, end, reserved, coding, job)
         )
 
-    def _timing(self, index: int, size: int) -> tuple[float, float, float, int, SurvivalTable]:
-        """Return a frame's duration, SIFS and ACK, preamble, bits and survival table."""
-        phy, survival = self._phy, self.table.tables[index]
-        rate, mpdu = survival.rate, phy.mpdu_bytes(size)
+    def _timing(self, index: int, size: int) -> Timing:
+        """Return what a frame of `size` bytes takes at the rate with that index."""
+        phy, table = self._phy, self.table.tables[index]
+        rate, mpdu = table.rate, phy.mpdu_bytes(size)
         response = phy.sifs + phy.ack_duration(rate)
-        return phy.duration(rate, mpdu), response, PREAMBLE[rate.format], 8 * mpdu, survival
+        coding = Coding(table, 8 * mpdu)
+        return Timing(phy.duration(rate, mpdu), response, PREAMBLE[rate.format], coding)
 
     def _put_on_air(self, frame: Transmission) -> None:
         self.counters.airtime[frame.source] += frame.end - frame.start
@@ -401,23 +414,23 @@ class Medium:
             self._air.forget(frame)
 
     def _deliver_broadcast(self, frame: Transmission, now: float) -> None:
-        certain, others = self.table.broadcast_outcome(frame.row, frame.bits)
+        certain, others = self.table.broadcast_outcome(frame.row, frame.coding.bits)
         draw = self._random
         counters = self.counters
         lost: list[int] = []
+        receivers = list(certain)
         if frame.overlaps:
-            receivers: list[int] = []
-            interference = self._air.interference(frame)
-            for receiver, chance in (*((r, 1.0) for r in certain), *others):
-                if receiver in interference:
-                    if self._survives(frame, receiver, interference[receiver], chance):
-                        receivers.append(receiver)
-                elif chance == 1.0 or draw() < chance:
-                    receivers.append(receiver)
+            heard = [(receiver, draw()) for receiver in certain]
+            for receiver, chance in others:
+                luck = draw()
+                if luck < chance:
+                    heard.append((receiver, luck))
                 else:
                     lost.append(receiver)
+            receivers, collided = self._air.survivors(frame, heard)
+            for receiver in collided:
+                counters.collisions[receiver] += 1
         else:
-            receivers = list(certain)
             for receiver, chance in others:
                 (receivers if draw() < chance else lost).append(receiver)
         if self.table.failed:
@@ -430,33 +443,23 @@ class Medium:
         if receivers:
             self._out.append(Delivery(now, frame.job.frame, frame.source, receivers))
 
-    def _survives(
-        self, frame: Transmission, receiver: int, interference: float, alone: float
-    ) -> bool:
-        """Decide about a disturbed receiver that the frame reaches `alone` with that chance."""
-        luck = self._random()
-        if luck >= alone:
-            self.counters.noise_losses[receiver] += 1
-            return False
-        if not self._air.survives(frame, receiver, interference, luck):
-            self.counters.collisions[receiver] += 1
-            return False
-        return True
-
     def _received(self, frame: Transmission, receiver: int) -> bool:
         """Decide about the one receiver of a unicast or an ACK."""
         if receiver not in frame.row.snr_db:
             return False
         if self.table.failed and not self.table.up(frame.source, receiver):
             return False
-        chance = self._air.alone(frame, receiver)
-        if frame.overlaps:
-            interference = self._air.interference(frame).get(receiver, 0.0)
-            return self._survives(frame, receiver, interference, chance)
-        if self._random() < chance:
+        alone = self._air.alone(frame, receiver)
+        if alone == 1.0 and not frame.overlaps:
             return True
-        self.counters.noise_losses[receiver] += 1
-        return False
+        luck = self._random()
+        if luck >= alone:
+            self.counters.noise_losses[receiver] += 1
+            return False
+        if frame.overlaps and not self._air.survives(frame, receiver, luck):
+            self.counters.collisions[receiver] += 1
+            return False
+        return True
 
     # Acknowledgement.
 
@@ -469,17 +472,26 @@ class Medium:
         if self._air.busy(destination):
             self._push(frame.reserved, _NO_ACK, frame)
             return
-        rate = self._phy.control_rate(frame.table.rate)
-        start = now + self._phy.sifs
-        end = start + self._phy.duration(rate, ACK_BYTES)
+        rate = frame.coding.table.rate
+        timing = self._acks.get(rate)
+        if timing is None:
+            timing = self._acks[rate] = self._ack_timing(rate)
+        duration, sifs, preamble, coding = timing
+        start = now + sifs
+        end = start + duration
         self.counters.acks[destination] += 1
-        row, table = self.table.row(destination), self.table.control_tables[rate]
-        payload = start + PREAMBLE[rate.format]
+        row = self.table.row(destination)
         self._put_on_air(
-            Transmission(
-                row, source, start, payload, end, end, 8 * ACK_BYTES, table, frame.job, frame
-            )
+            Transmission(row, source, start, start + preamble, end, end, coding, frame.job, frame)
         )
+
+    def _ack_timing(self, rate: Rate) -> Timing:
+        """Return what the acknowledgement of a frame takes, after SIFS."""
+        phy = self._phy
+        control = phy.control_rate(rate)
+        coding = Coding(self.table.control_tables[control], 8 * ACK_BYTES)
+        duration = phy.duration(control, ACK_BYTES)
+        return Timing(duration, phy.sifs, PREAMBLE[control.format], coding)
 
     def _ack_ended(self, ack: Transmission, frame: Transmission, now: float) -> None:
         station = self._stations[frame.source]

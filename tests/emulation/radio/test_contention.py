@@ -21,7 +21,7 @@ def _ring(senders: int) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("senders", [2, 10])
 def test_saturated_stations_collide_as_bianchi_says_and_share_fairly(senders: int) -> None:
     medium = channel(_ring(senders), RadioSpec(range=250, retry_limit=255))
-    saturate(medium, dict.fromkeys(range(senders), senders), seconds=3.0)
+    saturate(medium, dict.fromkeys(range(senders), senders), seconds=10.0)
     counters = medium.counters
     collided = sum(counters.retries) / sum(counters.sent)
     # Bianchi has every station count down in every slot, and each transmission collide with the
