@@ -63,6 +63,11 @@ class Kind(IntEnum):
     HELLO = 1
     EVENT = 2
     SUBSCRIPTION = 3
+    ROUTE_REQUEST = 4
+    ROUTE_REPLY = 5
+    ROUTE_ERROR = 6
+    ADVERTISEMENT = 7
+    SUBSCRIBERS = 8
     SUBSCRIBE = 65
     UNSUBSCRIBE = 66
     PUBLISH = 67
@@ -76,6 +81,8 @@ KINDS: Final = frozenset(int(kind) for kind in Kind)
 
 FLAG_REPLICA: Final = 0x01
 """A subscription copied by the node that captured it to its neighbours; not captured again."""
+FLAG_ONE_WAY: Final = 0x02
+"""A frame that came another way than its forwarders' routes to its originator lead (AODV)."""
 
 
 class WireError(ValueError):

@@ -17,6 +17,8 @@ local GREEDY_LENGTH, PERIMETER_LENGTH = 17, 61
 
 local KINDS = {
   [1] = "HELLO", [2] = "EVENT", [3] = "SUBSCRIPTION",
+  [4] = "ROUTE_REQUEST", [5] = "ROUTE_REPLY", [6] = "ROUTE_ERROR",
+  [7] = "ADVERTISEMENT", [8] = "SUBSCRIBERS",
   [65] = "SUBSCRIBE", [66] = "UNSUBSCRIBE", [67] = "PUBLISH",
   [68] = "NOTIFY", [69] = "STATUS", [70] = "ACK",
 }
@@ -29,6 +31,7 @@ local f = {
   kind = ProtoField.uint8("pubsub.kind", "Kind", base.DEC, KINDS),
   flags = ProtoField.uint8("pubsub.flags", "Flags", base.HEX),
   replica = ProtoField.bool("pubsub.flags.replica", "Replica", 8, nil, 0x01),
+  one_way = ProtoField.bool("pubsub.flags.one_way", "One way", 8, nil, 0x02),
   ttl = ProtoField.uint8("pubsub.ttl", "Time to live"),
   hops = ProtoField.uint8("pubsub.hops", "Hops"),
   route_length = ProtoField.uint8("pubsub.route_length", "Route length"),
@@ -50,6 +53,19 @@ local f = {
   edge_to = ProtoField.uint32("pubsub.route.edge_to", "First edge to"),
   entry = ProtoField.uint32("pubsub.route.entry", "Entered perimeter mode at node"),
   body = ProtoField.bytes("pubsub.body", "Body"),
+  request_flags = ProtoField.uint32("pubsub.aodv.flags", "Flags", base.HEX),
+  gratuitous = ProtoField.bool("pubsub.aodv.flags.gratuitous", "Gratuitous reply", 32, nil, 0x01),
+  destination_only =
+    ProtoField.bool("pubsub.aodv.flags.destination_only", "Destination only", 32, nil, 0x02),
+  unknown = ProtoField.bool("pubsub.aodv.flags.unknown", "Unknown sequence number", 32, nil, 0x04),
+  request = ProtoField.uint32("pubsub.aodv.request", "Request"),
+  target = ProtoField.uint32("pubsub.aodv.destination", "Route to"),
+  target_sequence =
+    ProtoField.uint32("pubsub.aodv.destination_sequence", "Destination sequence number"),
+  originator_sequence =
+    ProtoField.uint32("pubsub.aodv.originator_sequence", "Originator sequence number"),
+  hop_count = ProtoField.uint32("pubsub.aodv.hop_count", "Hop count"),
+  lifetime = ProtoField.uint32("pubsub.aodv.lifetime", "Lifetime (ms)"),
 }
 pubsub.fields = f
 local malformed = ProtoExpert.new(
@@ -57,6 +73,15 @@ local malformed = ProtoExpert.new(
 pubsub.experts = { malformed }
 
 local cbor = Dissector.get("cbor")
+
+-- The numbers in the bodies of AODV's messages, by kind (nodeapp.routing.aodv_wire).
+local AODV = {
+  [1] = { f.originator_sequence, f.lifetime },
+  [4] = { f.request_flags, f.request, f.target_sequence, f.originator_sequence },
+  [5] = { f.target, f.target_sequence, f.hop_count, f.lifetime },
+  [6] = { f.target, f.target_sequence },
+}
+local WORD = 5  -- a CBOR head and four bytes
 
 -- Add consecutive fields of `width` bytes from offset `at` on; return the offset after them.
 local function add_fields(tree, tvb, at, width, fields)
@@ -79,6 +104,25 @@ local function dissect_route(route, tree)
   if mode == PERIMETER then
     at = add_fields(branch, route, at, 8, { f.entered_x, f.entered_y, f.face_x, f.face_y })
     add_fields(branch, route, at, 4, { f.edge_from, f.edge_to, f.entry })
+  end
+end
+
+-- An array of four-byte numbers; in a ROUTE_ERROR, with a longer head, pairs of them.
+local function dissect_aodv(kind, body, tree)
+  local fields = AODV[kind]
+  local at = kind == 6 and 3 or 1
+  local words = (body:len() - at) / WORD
+  if words < 1 or words % #fields ~= 0 or (kind ~= 6 and words ~= #fields) then
+    return
+  end
+  for word = 0, words - 1 do
+    local range = body(at + word * WORD + 1, 4)
+    local item = tree:add(fields[word % #fields + 1], range)
+    if kind == 4 and word == 0 then
+      item:add(f.gratuitous, range)
+      item:add(f.destination_only, range)
+      item:add(f.unknown, range)
+    end
   end
 end
 
@@ -119,7 +163,9 @@ function pubsub.dissector(tvb, pinfo, root)
 
   tree:add(f.version, tvb(0, 1))
   tree:add(f.kind, tvb(1, 1))
-  tree:add(f.flags, tvb(2, 1)):add(f.replica, tvb(2, 1))
+  local flags = tree:add(f.flags, tvb(2, 1))
+  flags:add(f.replica, tvb(2, 1))
+  flags:add(f.one_way, tvb(2, 1))
   add_fields(tree, tvb, 3, 1, { f.ttl, f.hops, f.route_length })
   tree:add(f.body_length, tvb(6, 2))
   add_fields(tree, tvb, 8, 4, { f.originator, f.destination, f.publisher, f.sequence })
@@ -148,7 +194,11 @@ function pubsub.dissector(tvb, pinfo, root)
   end
   if body_length > 0 then
     local body = tvb(HEADER_LENGTH + route_length, body_length)
-    cbor:call(body:tvb(), pinfo, tree:add(f.body, body))
+    local branch = tree:add(f.body, body)
+    if AODV[tvb(1, 1):uint()] then
+      dissect_aodv(tvb(1, 1):uint(), body:tvb(), branch)
+    end
+    cbor:call(body:tvb(), pinfo, branch)
   end
   return tvb:len()
 end

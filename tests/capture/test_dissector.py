@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from nodeapp.wire import FLAG_REPLICA, MAX_BODY, Frame, GeoRoute, Kind, encode_body
+from nodeapp.routing.aodv_wire import (
+    GRATUITOUS,
+    UNKNOWN,
+    Hello,
+    RouteReply,
+    RouteRequest,
+    encode_errors,
+)
+from nodeapp.routing.neighbours import encode_hello
+from nodeapp.wire import FLAG_ONE_WAY, FLAG_REPLICA, MAX_BODY, Frame, GeoRoute, Kind, encode_body
 from tests.capture.packets import ethernet, pcap, udp_ipv4
 
 SCRIPT = Path(__file__).parents[2] / "capture" / "dissector" / "pubsub.lua"
@@ -25,7 +34,7 @@ GREEDY = Frame(
     body=encode_body([{"topic": "traffic"}, None, b"payload"]),
 )
 PERIMETER = GREEDY._replace(
-    destination=9, route=GeoRoute(1, 2, (3, 4), (5, 6), (7, 8), 9).encode(), flags=0
+    destination=9, route=GeoRoute(1, 2, (3, 4), (5, 6), (7, 8), 9).encode(), flags=FLAG_ONE_WAY
 )
 HELLO = Frame(Kind.HELLO, originator=12, body=encode_body([0.5, 1.5]))
 NOTIFY = Frame(Kind.NOTIFY, 3, destination=1, publisher=4, sequence=2**31, hops=0)
@@ -70,11 +79,11 @@ def test_every_header_field(tmp_path: Path) -> None:
             len(frame.route),
             len(frame.body),
         ]
-    assert fields(tmp_path, datagrams, "flags", "flags.replica", "event") == [
-        ["0x01", "1", "3/17"],
-        ["0x00", "0", "3/17"],
-        ["0x00", "0", ""],
-        ["0x00", "0", f"4/{2**31}"],
+    assert fields(tmp_path, datagrams, "flags", "flags.replica", "flags.one_way", "event") == [
+        ["0x01", "1", "0", "3/17"],
+        ["0x02", "0", "1", "3/17"],
+        ["0x00", "0", "0", ""],
+        ["0x00", "0", "0", f"4/{2**31}"],
     ]
 
 
@@ -91,6 +100,33 @@ def test_geographic_routes(tmp_path: Path) -> None:
         ["2", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
         [""] * 10,
     ]
+
+
+def test_messages_of_aodv(tmp_path: Path) -> None:
+    request = RouteRequest(GRATUITOUS | UNKNOWN, 7, 0, 2**32 - 1)
+    bodies = {
+        Kind.ROUTE_REQUEST: request.encode(),
+        Kind.ROUTE_REPLY: RouteReply(9, 5, 3, 6.0).encode(),
+        Kind.ROUTE_ERROR: next(encode_errors([(4, 5), (6, 7)])),
+        Kind.HELLO: Hello(8, 2.0).encode(),
+    }
+    frames = [Frame(kind, 1, body=body).encode() for kind, body in bodies.items()]
+    names = ("flags.gratuitous", "flags.destination_only", "flags.unknown", "request")
+    values = ("destination", "destination_sequence", "originator_sequence", "hop_count", "lifetime")
+    assert fields(tmp_path, frames, "kind", *(f"aodv.{name}" for name in (*names, *values))) == [
+        ["4", "1", "0", "1", "7", "", "0", str(2**32 - 1), "", ""],
+        ["5", "", "", "", "", "9", "5", "", "3", "6000"],
+        ["6", "", "", "", "", "4,6", "5,7", "", "", ""],
+        ["1", "", "", "", "", "", "", "8", "", "2000"],
+    ]
+    geographic = HELLO._replace(body=encode_hello(1.0, 2.0, 3.0, 4.0)).encode()
+    assert fields(tmp_path, [geographic], "kind", "aodv.lifetime") == [["1", ""]]
+
+
+def test_every_kind_has_its_name(tmp_path: Path) -> None:
+    frames = [Frame(kind, 1).encode() for kind in Kind]
+    lines = tshark(tmp_path, frames, "-T", "fields", "-e", "_ws.col.Info")
+    assert [line.split()[0] for line in lines] == [kind.name for kind in Kind]
 
 
 def test_info_column_and_body(tmp_path: Path) -> None:

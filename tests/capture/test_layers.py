@@ -9,6 +9,7 @@ from scapy.packet import Raw
 
 from capture.layers import GreedyRoute, PerimeterRoute, PubSub
 from nodeapp import wire
+from nodeapp.routing.aodv_wire import RouteReply
 
 
 def test_a_packet_built_by_hand_is_a_frame() -> None:
@@ -33,6 +34,15 @@ def test_a_perimeter_route_has_its_fields() -> None:
     assert (route.entered_x, route.entered_y, route.face_x, route.face_y) == (3, 4, 5, 6)
     assert (route.edge_from, route.edge_to, route.entry) == (7, 8, 9)
     assert bytes(PubSub(kind="EVENT", originator=1, routing=route, body=1)) == bytes(layer)
+
+
+def test_messages_of_aodv_have_names_and_show_their_numbers() -> None:
+    reply = RouteReply(9, 5, 3, 6.0)
+    layer = PubSub(wire.Frame(wire.Kind.ROUTE_REPLY, 4, 1, ttl=34, body=reply.encode()).encode())
+    assert layer.summary() == "ROUTE_REPLY from 4 to 1 hop 1 ttl 34"
+    assert "[9, 5, 3, 6000]" in str(layer.show(dump=True))
+    event = wire.Frame(wire.Kind.EVENT, 4, 1, flags=wire.FLAG_ONE_WAY)
+    assert str(PubSub(event.encode()).flags) == "one-way"
 
 
 def test_an_unknown_route_and_a_body_that_is_not_cbor_are_kept() -> None:

@@ -1,0 +1,484 @@
+"""AODV: ad hoc on-demand distance vector routing (RFC 3561, whose names and sections these are).
+
+A node that has a frame for a destination without a route floods a ROUTE_REQUEST in rings of
+growing TTL (6.4), each request with a new id; the frame waits.  Requests leave routes back to
+their originator behind (6.5).  The destination, or a node on the way that has a fresh enough route
+to it, sends a ROUTE_REPLY back along these (6.6), which leaves routes to the destination (6.7).
+Routes last for as long as they are used, and `ACTIVE_ROUTE_TIMEOUT` longer.  A node whose link to
+a next hop breaks, or that gets a frame it has no route for, tells the neighbours that send frames
+over it so by a ROUTE_ERROR (6.11).  `aodv_table` has the rules for sequence numbers.
+
+Breaks of links.  A UDP socket is not told that a frame was not acknowledged, so a break shows
+only by silence (6.9): nodes on an active route broadcast a HELLO each HELLO_INTERVAL without
+another broadcast, and a neighbour not heard for ALLOWED_HELLO_LOSS intervals is lost.  "On an
+active route" is a node that handled data frames or replies within the lifetime of their routes;
+the RFC's definition (a valid route in the table) would include the routes that hellos make, and
+nobody would ever fall silent.  As that tells next hops to say hello, silence counts from the first
+frame that is sent to a neighbour, not only from its first hello; and a node that leaves the active
+routes says so by a last hello of lifetime 0, lest its silence break routes that nobody uses just
+then.  A lost link swallows frames
+for up to ALLOWED_HELLO_LOSS intervals; and hellos and requests, short and at the lowest rate, are
+heard from farther away than data frames are, so that routes over links that carry hellos but few
+frames stay (the grey zone: Lundgren, Nordstrom and Tschudin, WOWMOM 2002).  Their remedies need
+the signal strength, or hellos from all nodes before a route is wanted.
+
+Where the RFC leaves a choice:
+  * precursors are also the neighbours that frames for a destination came from, so that errors
+    reach users of reverse routes, which replies leave out; an error for want of a route goes to
+    the sender of the frame, too;
+  * a node that has a better route than a reply it is to forward sends that on instead of
+    dropping the reply, which leaves the node that asked without one;
+  * a data frame keeps the route back to its originator alive (6.2) only where it comes over the
+    next hop of that route, at every node so far (FLAG_ONE_WAY): a frame that comes another way
+    would keep a route alive whose other nodes let it expire, and it would swallow frames;
+  * a node does not answer a request of its own next hop to the destination;
+  * sequence numbers begin at the clock, 100 a second, so that they grow over a restart.  A
+    restarted node does not wait for DELETE_PERIOD (6.13): routes of others over it may loop until
+    the first frame that takes them, which is answered with an error.
+
+Left out: local repair (6.12, optional), since a break noticed by silence is seconds old when it is
+noticed; acknowledged replies and the blacklist (6.8), which are for links that are one-way for
+good, while a reply lost by chance is asked for again; multicast, subnets, several interfaces.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from nodeapp.geometry import Point
+from nodeapp.host import Host
+from nodeapp.routing import aodv_wire
+from nodeapp.routing.aodv_parameters import AodvParameters
+from nodeapp.routing.aodv_search import RateLimit, Searches
+from nodeapp.routing.aodv_table import Route, RouteTable, following, newer
+from nodeapp.routing.aodv_wire import DESTINATION_ONLY, GRATUITOUS, UNKNOWN
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_ONE_WAY, Frame, Kind, WireError
+
+__all__ = ["Aodv", "AodvParameters"]
+
+CLOCK_RATE: Final = 100
+"""Sequence numbers a second that the clock is ahead by after a restart."""
+HELLO_JITTER: Final = 0.25
+"""Share of HELLO_INTERVAL by which hellos come early: OLSR's MAXJITTER (RFC 3626)."""
+MAX_REQUESTS: Final = 8192
+"""Requests that are remembered at most."""
+
+
+class Aodv:
+    """Routes frames to node ids.
+
+    `deliver(frame)` is called where a frame has arrived at the node it is for.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        parameters: AodvParameters,
+        counters: Counter[str],
+        deliver: Callable[[Frame], None],
+    ) -> None:
+        self.handlers: dict[int, Callable[[Frame, int], None]] = {
+            Kind.HELLO: self._hello_received,
+            Kind.ROUTE_REQUEST: self._request_received,
+            Kind.ROUTE_REPLY: self._reply_received,
+            Kind.ROUTE_ERROR: self._error_received,
+        }
+        self.table = RouteTable(parameters.delete_period)
+        self.sequence = 1 + int(host.now() * CLOCK_RATE) % 0x7FFFFFFF
+        """This node's own sequence number."""
+        self._host = host
+        self._me = host.node_id
+        self._parameters = parameters
+        self._counters = counters
+        self._deliver = deliver
+        self._active_timeout = parameters.active_route_timeout
+        self._silence = parameters.hello_lifetime
+        self._request_id = self.sequence
+        self._requests: dict[int, float] = {}  # originator and id: when to forget; by age
+        self._searches = Searches(host, parameters, self.table, counters, self._send_request)
+        self._error_limit = RateLimit(parameters.rerr_ratelimit)
+        self._lost_at: dict[int, float] = {}  # neighbour: when it will have been silent too long
+        self._active_until = -math.inf
+        self._last_broadcast = -math.inf
+        self._says_hello = False
+        self._next_cleaning = 0.0
+
+    def start(self) -> None:
+        """Begin to say hello where that is due, and to watch neighbours."""
+        first = self._host.rng.uniform(0.0, self._parameters.hello_interval)
+        self._host.call_later(first, self._tick)
+
+    # Data frames.
+
+    def send(self, frame: Frame, location: Point = (0.0, 0.0)) -> None:
+        """Send a frame to its destination, when there is a route; the location is not used.
+
+        Its `hops` are those its event has travelled before (0).
+        """
+        destination = frame.destination
+        if destination in (ANY_NODE, BROADCAST):
+            raise ValueError("AODV carries frames to one node")
+        flags = frame.flags & ~FLAG_ONE_WAY
+        frame = frame._replace(ttl=self._parameters.net_diameter, flags=flags, route=b"")
+        if destination == self._me:
+            self._deliver(frame)
+            return
+        now = self._host.now()
+        route = self._route(destination, now)
+        if route is not None:
+            self._transmit(frame, route, now)
+            return
+        self._searches.add(frame)
+
+    def receive(self, frame: Frame, sender: int) -> None:
+        """Take a data frame that a neighbour forwarded here.  Raises `WireError`."""
+        destination = frame.destination
+        if destination in (ANY_NODE, BROADCAST):
+            raise WireError("a data frame for no node")
+        now = self._host.now()
+        self._heard(sender, now)
+        expires = now + self._active_timeout
+        self._on_active_route(expires)
+        self.table.extend(sender, sender, now, expires)
+        one_way = frame.flags & FLAG_ONE_WAY
+        if not one_way and not self.table.extend(frame.originator, sender, now, expires):
+            frame = frame._replace(flags=frame.flags | FLAG_ONE_WAY)
+        if destination == self._me:
+            self._deliver(frame)
+            return
+        route = self._route(destination, now)
+        if route is not None:
+            route.precursors.add(sender)
+            self._transmit(frame, route, now)
+        else:
+            self._no_route(destination, sender, now)
+
+    def _route(self, destination: int, now: float) -> Route | None:
+        """Return a valid route over a neighbour that is not lost."""
+        route = self.table.valid(destination, now)
+        if route is not None and self._lost_at.get(route.next_hop, math.inf) <= now:
+            self._link_broken(route.next_hop, now)
+            return None
+        return route
+
+    def _transmit(self, frame: Frame, route: Route, now: float) -> None:
+        if frame.ttl == 0 or frame.hops == 255:
+            self._counters["time to live used up"] += 1
+            return
+        next_hop = route.next_hop
+        expires = now + self._active_timeout
+        self._on_active_route(expires)
+        route.extend(expires)
+        self.table.extend(next_hop, next_hop, now, expires)
+        if next_hop not in self._lost_at:
+            self._lost_at[next_hop] = now + self._silence
+        self._host.send(next_hop, frame.forwarded().encode())
+
+    def _on_active_route(self, until: float) -> None:
+        if until > self._active_until:
+            self._active_until = until
+
+    def _found(self, destination: int, now: float) -> None:
+        """Send what waits for a route to a destination, if there is one now."""
+        if destination not in self._searches:
+            return
+        route = self._route(destination, now)
+        if route is not None:
+            for frame in self._searches.finish(destination):
+                self._transmit(frame, route, now)
+
+    # Requests and replies.
+
+    def _send_request(self, destination: int, ttl: int) -> None:
+        """Send a request of this node's own (6.3)."""
+        self.sequence = following(self.sequence)
+        self._request_id = following(self._request_id)
+        flags = GRATUITOUS if self._parameters.gratuitous_reply else 0
+        if self._parameters.destination_only:
+            flags |= DESTINATION_ONLY
+        sequence = 0
+        before = self.table.known(destination, self._host.now())
+        if before is not None and before.known:
+            sequence = before.sequence
+        else:
+            flags |= UNKNOWN
+        body = aodv_wire.RouteRequest(flags, self._request_id, sequence, self.sequence).encode()
+        self._counters["route requests"] += 1
+        self._broadcast(Frame(Kind.ROUTE_REQUEST, self._me, destination, ttl=ttl - 1, body=body))
+
+    def _request_received(self, frame: Frame, sender: int) -> None:
+        """Take a ROUTE_REQUEST (6.5).  Raises `WireError`."""
+        request = aodv_wire.decode_request(frame.body)
+        originator, target = frame.originator, frame.destination
+        for node in (originator, target):
+            if node in (ANY_NODE, BROADCAST):
+                raise WireError("a ROUTE_REQUEST between no nodes")
+        now = self._host.now()
+        self._neighbour_heard(sender, None, now, now + self._active_timeout)
+        if originator == self._me or not self._first_copy(originator, request.request, now):
+            return
+        parameters = self._parameters
+        lifetime = parameters.path_discovery_time - 2 * frame.hops * parameters.node_traversal_time
+        expires = now + max(lifetime, 0.0)
+        sequence = request.originator_sequence
+        if self.table.learn(originator, sequence, frame.hops, sender, now, expires):
+            self._found(originator, now)
+        else:
+            self.table.extend(originator, sender, now, expires)
+        if target == self._me:
+            self._reply_as_destination(originator, request, now)
+            return
+        route = self.table.known(target, now)
+        if route is not None and route.known:
+            if self._may_reply(route, request, sender, now):
+                self._reply_for(originator, target, route, request, now)
+                return
+            if request.flags & UNKNOWN or newer(route.sequence, request.destination_sequence):
+                request = request._replace(
+                    flags=request.flags & ~UNKNOWN, destination_sequence=route.sequence
+                )
+                frame = frame._replace(body=request.encode())
+        if frame.ttl > 0 and frame.hops < 255:
+            relayed = frame.forwarded()
+            if parameters.jitter > 0.0:
+                delay = self._host.rng.uniform(0.0, parameters.jitter)
+                self._host.call_later(delay, self._broadcast, relayed)
+            else:
+                self._broadcast(relayed)
+
+    def _first_copy(self, originator: int, request: int, now: float) -> bool:
+        requests = self._requests
+        key = originator << 32 | request
+        if requests.get(key, -math.inf) > now:
+            return False
+        requests.pop(key, None)
+        while requests:
+            oldest = next(iter(requests))
+            if requests[oldest] > now and len(requests) < MAX_REQUESTS:
+                break
+            del requests[oldest]
+        requests[key] = now + self._parameters.path_discovery_time
+        return True
+
+    def _may_reply(
+        self, route: Route, request: aodv_wire.RouteRequest, sender: int, now: float
+    ) -> bool:
+        """Whether this node replies with its route to the destination of a request (6.6)."""
+        if not route.valid or request.flags & DESTINATION_ONLY or route.next_hop == sender:
+            return False
+        if not request.flags & UNKNOWN and newer(request.destination_sequence, route.sequence):
+            return False
+        if self._lost_at.get(route.next_hop, math.inf) <= now:
+            self._link_broken(route.next_hop, now)
+            return False
+        return True
+
+    def _reply_as_destination(
+        self, originator: int, request: aodv_wire.RouteRequest, now: float
+    ) -> None:
+        if not request.flags & UNKNOWN and newer(request.destination_sequence, self.sequence):
+            self.sequence = request.destination_sequence
+        lifetime = self._parameters.my_route_timeout
+        reply = aodv_wire.RouteReply(self._me, self.sequence, 0, lifetime)
+        self._send_reply(originator, self._reply_frame(originator, reply), reply.lifetime, now)
+
+    def _reply_for(
+        self,
+        originator: int,
+        target: int,
+        route: Route,
+        request: aodv_wire.RouteRequest,
+        now: float,
+    ) -> None:
+        """Reply as a node on the way (6.6.2), and tell the destination if asked to (6.6.3)."""
+        back = self._route(originator, now)
+        if back is None:
+            self._counters["no route for a reply"] += 1
+            return
+        self._counters["replies for others"] += 1
+        lifetime = route.expires - now
+        reply = aodv_wire.RouteReply(target, route.sequence, route.hops, lifetime)
+        route.precursors.add(back.next_hop)
+        back.precursors.add(route.next_hop)
+        self._send_reply(originator, self._reply_frame(originator, reply), lifetime, now)
+        if request.flags & GRATUITOUS and back.known:
+            lifetime = back.expires - now
+            told = aodv_wire.RouteReply(originator, back.sequence, back.hops, lifetime)
+            self._send_reply(target, self._reply_frame(target, told), lifetime, now)
+
+    def _reply_frame(self, to: int, reply: aodv_wire.RouteReply) -> Frame:
+        ttl = self._parameters.net_diameter - 1
+        return Frame(Kind.ROUTE_REPLY, self._me, to, ttl=ttl, body=reply.encode())
+
+    def _send_reply(self, to: int, frame: Frame, lifetime: float, now: float) -> Route | None:
+        """Send a reply along the route to the node that asked; return that route, if any."""
+        back = self._route(to, now)
+        if back is None:
+            self._counters["no route for a reply"] += 1
+            return None
+        self._on_active_route(now + max(lifetime, self._active_timeout))
+        back.extend(now + self._active_timeout)
+        self._host.send(back.next_hop, frame.encode())
+        return back
+
+    def _reply_received(self, frame: Frame, sender: int) -> None:
+        """Take a ROUTE_REPLY (6.7).  Raises `WireError`."""
+        reply = aodv_wire.decode_reply(frame.body)
+        if frame.destination in (ANY_NODE, BROADCAST):
+            raise WireError("a ROUTE_REPLY for no node")
+        now = self._host.now()
+        self._neighbour_heard(sender, None, now, now + self._active_timeout)
+        target, lifetime = reply.destination, min(reply.lifetime, self._parameters.my_route_timeout)
+        if target == self._me or reply.hops == 255:
+            return
+        expires = now + lifetime
+        self.table.learn(target, reply.sequence, reply.hops + 1, sender, now, expires)
+        self._on_active_route(expires)
+        self._found(target, now)
+        if frame.destination == self._me:
+            return
+        route = self._route(target, now)
+        if route is None or not route.known or newer(reply.sequence, route.sequence):
+            self._counters["stale replies"] += 1
+            return
+        if frame.ttl == 0 or frame.hops == 255:
+            self._counters["time to live used up"] += 1
+            return
+        lifetime = route.expires - now
+        better = aodv_wire.RouteReply(target, route.sequence, route.hops, lifetime)
+        onward = frame.forwarded()._replace(body=better.encode())
+        back = self._send_reply(frame.destination, onward, lifetime, now)
+        if back is not None:
+            route.precursors.add(back.next_hop)
+            neighbour = self.table.valid(route.next_hop, now)
+            if neighbour is not None:
+                neighbour.precursors.add(back.next_hop)
+
+    # Errors (6.11).
+
+    def _link_broken(self, neighbour: int, now: float) -> None:
+        """Give up the routes over a neighbour that has fallen silent (case i)."""
+        del self._lost_at[neighbour]
+        broken = self.table.break_link(neighbour, now)
+        if broken:
+            self._counters["links broken"] += 1
+            self._tell(broken, now)
+
+    def _no_route(self, destination: int, sender: int, now: float) -> None:
+        """Tell the sender of a frame that there is no route (case ii)."""
+        self._counters["no route"] += 1
+        route = self.table.known(destination, now)
+        sequence = aodv_wire.NO_SEQUENCE
+        if route is not None:
+            self.table.keep(route, now)
+            if route.known:
+                sequence = route.sequence
+        self._send_errors([(destination, sequence)], {sender}, now)
+
+    def _error_received(self, frame: Frame, sender: int) -> None:
+        """Take a ROUTE_ERROR (case iii).  Raises `WireError`."""
+        unreachable = aodv_wire.decode_errors(frame.body)
+        now = self._host.now()
+        self._heard(sender, now)
+        broken = []
+        for destination, sequence in unreachable:
+            told = sequence if sequence != aodv_wire.NO_SEQUENCE else None
+            found = self.table.break_route(destination, sender, told, now)
+            if found is not None:
+                broken.append((destination, *found))
+        self._tell(broken, now)
+
+    def _tell(self, broken: Iterable[tuple[int, Route, set[int]]], now: float) -> None:
+        """Tell the precursors of routes that they are broken."""
+        unreachable = []
+        told: set[int] = set()
+        for destination, route, precursors in broken:
+            if precursors:
+                unreachable.append((destination, route.sequence if route.known else 0))
+                told |= precursors
+        if unreachable:
+            self._send_errors(unreachable, told, now)
+
+    def _send_errors(
+        self, unreachable: list[tuple[int, int]], neighbours: set[int], now: float
+    ) -> None:
+        if self._error_limit.wait(now) > 0.0:
+            self._counters["route errors held back"] += 1
+            return
+        self._counters["route errors"] += 1
+        to = next(iter(neighbours)) if len(neighbours) == 1 else BROADCAST
+        for body in aodv_wire.encode_errors(unreachable):
+            frame = Frame(Kind.ROUTE_ERROR, self._me, to, body=body)
+            if to == BROADCAST:
+                self._broadcast(frame)
+            else:
+                self._host.send(to, frame.encode())
+
+    # Neighbours (6.9).
+
+    def _tick(self) -> None:
+        """Say hello if this node is on an active route and has not broadcast, watch neighbours."""
+        parameters, host = self._parameters, self._host
+        now = host.now()
+        interval = parameters.hello_interval
+        for neighbour in [each for each, time in self._lost_at.items() if time <= now]:
+            self._link_broken(neighbour, now)
+        if now >= self._next_cleaning:
+            self._next_cleaning = now + parameters.delete_period
+            self.table.expire(now)
+        due = self._last_broadcast + interval * (1.0 - HELLO_JITTER)
+        if due > now:
+            wait = due - now
+        else:
+            wait = interval * (1.0 - host.rng.uniform(0.0, HELLO_JITTER))
+            active = now < self._active_until
+            if active or self._says_hello:
+                lifetime = parameters.hello_lifetime if active else 0.0
+                hello = aodv_wire.Hello(self.sequence, lifetime)
+                self._broadcast(Frame(Kind.HELLO, self._me, body=hello.encode()))
+                self._says_hello = active
+        host.call_later(wait, self._tick)
+
+    def _broadcast(self, frame: Frame) -> None:
+        self._last_broadcast = self._host.now()
+        self._host.send(BROADCAST, frame.encode())
+
+    def _hello_received(self, frame: Frame, sender: int) -> None:
+        """Take a HELLO.  Raises `WireError` where it is malformed or another node's."""
+        if frame.originator != sender:
+            raise WireError("a HELLO is not relayed")
+        hello = aodv_wire.decode_hello(frame.body)
+        now = self._host.now()
+        if hello.lifetime == 0.0:
+            self._lost_at.pop(sender, None)
+            return
+        self._lost_at[sender] = now + self._silence
+        lifetime = min(hello.lifetime, self._silence)
+        self._neighbour_heard(sender, hello.sequence, now, now + lifetime)
+
+    def _heard(self, neighbour: int, now: float) -> None:
+        if neighbour in self._lost_at:
+            self._lost_at[neighbour] = now + self._silence
+
+    def _neighbour_heard(
+        self, neighbour: int, sequence: int | None, now: float, expires: float
+    ) -> None:
+        self._heard(neighbour, now)
+        self.table.learn_neighbour(neighbour, sequence, now, expires)
+        self._found(neighbour, now)
+
+    def status(self) -> dict[str, Any]:
+        """Return what STATUS tells: valid routes, a few hundred at most, by destination."""
+        now = self._host.now()
+        valid = [
+            (destination, [route.next_hop, route.hops])
+            for destination, route in sorted(self.table.items())
+            if route.valid and route.expires > now
+        ]
+        return {
+            "routes": {str(destination): route for destination, route in valid[:500]},
+            "searches": len(self._searches),
+        }

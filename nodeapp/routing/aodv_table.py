@@ -1,0 +1,194 @@
+"""AODV's route table and its rules for sequence numbers (RFC 3561, sections 6.1, 6.2 and 6.11).
+
+The rules are what keeps routes free of loops, and the RFC can be read so that they do not: van
+Glabbeek, Hofner, Tan and Portmann, "Sequence numbers do not guarantee loop freedom; AODV can yield
+routing loops" (MSWiM 2013, arXiv:1512.08891).  They are read here so that what the proof of Fehnker
+et al. rests on ("A process algebra for wireless mesh networks used for modelling, verifying and
+analysing AODV", arXiv:1312.7645) holds: the net sequence number of a route, which is its sequence
+number while it is valid and one less while it is not, never decreases.  Along a path to a
+destination the net sequence number then never falls, and where it stays the same the hop count
+falls.  It follows that
+  * a node has no route to itself;
+  * a route is replaced by one with a newer number, by one with the same number and fewer hops, or
+    where it is invalid by one with the same number (6.2); a request is no exception to that (6.5
+    may be read to say so);
+  * a route that becomes invalid, by expiry as well as by a broken link, gets the number after its
+    own, and where a ROUTE_ERROR says so (case iii) the newer of that and the error's;
+  * a neighbour heard directly has a route of one hop whatever the table says.  A message without
+    its sequence number leaves the number as it was before the route became invalid.  So no route
+    has a number its destination has not had, no invalid one more than the next, and the
+    destination's next request is newer than whatever anybody has of it.
+
+There are no timers: a route is looked at when it is used, and `expire` removes what is long gone.
+An invalid route is kept for DELETE_PERIOD, so that its sequence number is not forgotten while a
+neighbour may still send frames this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+MASK: Final = 0xFFFFFFFF
+MAX_ROUTES: Final = 16_384
+"""Destinations in the table at most, whatever ids are claimed on the air."""
+
+
+def newer(one: int, other: int) -> bool:
+    """Whether sequence number `one` comes after `other`, in signed 32-bit arithmetic (6.1)."""
+    return 0 < (one - other) & MASK < 0x80000000
+
+
+def following(sequence: int) -> int:
+    """Return the sequence number after one."""
+    return (sequence + 1) & MASK
+
+
+class Route:
+    """A route table entry (section 2).
+
+    `expires`: when it becomes invalid, or where it is invalid when it is to be forgotten.
+    `sequence` means nothing unless `known`.  Its `hops` outlive it: the next search begins there.
+    """
+
+    __slots__ = ("expires", "hops", "known", "next_hop", "precursors", "sequence", "valid")
+
+    def __init__(self, sequence: int | None, hops: int, next_hop: int, expires: float) -> None:
+        self.known = sequence is not None
+        self.sequence = sequence or 0
+        self.hops = hops
+        self.next_hop = next_hop
+        self.expires = expires
+        self.valid = True
+        self.precursors: set[int] = set()
+
+    def extend(self, expires: float) -> None:
+        """Let a valid route expire no earlier than `expires`."""
+        if expires > self.expires:
+            self.expires = expires
+
+
+class RouteTable:
+    """The routes of one node, by destination; which is never asked to learn one to itself."""
+
+    def __init__(self, delete_period: float) -> None:
+        self._routes: dict[int, Route] = {}
+        self._delete_period = delete_period
+
+    def __len__(self) -> int:
+        return len(self._routes)
+
+    def items(self) -> Iterable[tuple[int, Route]]:
+        """Return all destinations and their routes, up to date or not."""
+        return self._routes.items()
+
+    def known(self, destination: int, now: float) -> Route | None:
+        """Return the route to a destination, valid or not."""
+        route = self._routes.get(destination)
+        if route is None or route.expires > now:
+            return route
+        if route.valid:
+            self._invalidate(route, route.expires)
+        if route.expires > now:
+            return route
+        del self._routes[destination]
+        return None
+
+    def valid(self, destination: int, now: float) -> Route | None:
+        """Return the route to a destination if it is valid."""
+        route = self._routes.get(destination)
+        if route is None:
+            return None
+        if route.expires <= now:
+            route = self.known(destination, now)
+        return route if route is not None and route.valid else None
+
+    def extend(self, destination: int, next_hop: int, now: float, expires: float) -> bool:
+        """Let a valid route over `next_hop` expire no earlier than `expires`, if there is one."""
+        route = self._routes.get(destination)
+        if route is None or not route.valid or route.next_hop != next_hop or route.expires <= now:
+            return False
+        if expires > route.expires:
+            route.expires = expires
+        return True
+
+    def learn(
+        self, destination: int, sequence: int, hops: int, next_hop: int, now: float, expires: float
+    ) -> bool:
+        """Take a route on offer; return whether it was better than what there was (6.2)."""
+        route = self.known(destination, now)
+        if route is None:
+            return self._add(destination, Route(sequence, hops, next_hop, expires))
+        if route.known and not newer(sequence, route.sequence):
+            better = not route.valid or hops < route.hops
+            if sequence != route.sequence or not better:
+                return False
+        route.known, route.sequence, route.hops = True, sequence, hops
+        route.next_hop, route.valid, route.expires = next_hop, True, expires
+        return True
+
+    def learn_neighbour(
+        self, neighbour: int, sequence: int | None, now: float, expires: float
+    ) -> None:
+        """Note that a neighbour was heard, with its own sequence number where it told that."""
+        route = self.known(neighbour, now)
+        if route is None:
+            self._add(neighbour, Route(sequence, 1, neighbour, expires))
+            return
+        if not route.valid:
+            if route.known:
+                route.sequence = (route.sequence - 1) & MASK
+            route.expires = expires
+            route.valid = True
+        route.extend(expires)
+        route.hops, route.next_hop = 1, neighbour
+        if sequence is not None and not (route.known and newer(route.sequence, sequence)):
+            route.known, route.sequence = True, sequence
+
+    def _add(self, destination: int, route: Route) -> bool:
+        if len(self._routes) >= MAX_ROUTES:
+            return False
+        self._routes[destination] = route
+        return True
+
+    def break_link(self, neighbour: int, now: float) -> list[tuple[int, Route, set[int]]]:
+        """Make all routes over a lost neighbour invalid; return them with their precursors."""
+        broken = []
+        for destination in [d for d, route in self._routes.items() if route.next_hop == neighbour]:
+            route = self.valid(destination, now)
+            if route is not None:
+                broken.append((destination, route, route.precursors))
+                self._invalidate(route, now)
+        return broken
+
+    def break_route(
+        self, destination: int, next_hop: int, sequence: int | None, now: float
+    ) -> tuple[Route, set[int]] | None:
+        """Make a route over `next_hop` invalid, as that told with the sequence number given.
+
+        Returns the route and its precursors, None where there is no such route.
+        """
+        route = self.valid(destination, now)
+        if route is None or route.next_hop != next_hop:
+            return None
+        precursors = route.precursors
+        self._invalidate(route, now)
+        if sequence is not None and not (route.known and newer(route.sequence, sequence)):
+            route.known, route.sequence = True, sequence
+        return route, precursors
+
+    def _invalidate(self, route: Route, when: float) -> None:
+        if route.known:
+            route.sequence = following(route.sequence)
+        route.valid = False
+        route.expires = when + self._delete_period
+        route.precursors = set()
+
+    def keep(self, route: Route, now: float) -> None:
+        """Keep an invalid route for another DELETE_PERIOD: a neighbour still relies on it."""
+        route.expires = now + self._delete_period
+
+    def expire(self, now: float) -> None:
+        """Forget what has been invalid for DELETE_PERIOD."""
+        for destination in [d for d, route in self._routes.items() if route.expires <= now]:
+            self.known(destination, now)

@@ -1,0 +1,100 @@
+"""AODV routes never loop, whatever is lost, breaks or is late; connected nodes reach each other."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.nodeapp.routing.aodv_lab import Graph
+
+PAUSES = (0.001, 0.003, 0.01, 0.05, 0.3, 0.3, 1.0, 1.0, 2.5)
+
+
+def random_graph(rng: random.Random, count: int, density: float, **parameters: Any) -> Graph:
+    """Return a graph whose links are a random share of all."""
+    every = itertools.combinations(range(1, count + 1), 2)
+    links = [pair for pair in every if rng.random() < density]
+    return Graph(count, links, seed=rng.randrange(2**32), **parameters)
+
+
+@given(
+    st.randoms(use_true_random=False),
+    st.integers(3, 8),
+    st.floats(0.2, 0.7),
+    st.sampled_from([0.0, 0.1, 0.4, 0.6]),
+    st.sampled_from([0.0, 0.01, 0.3]),
+    st.sampled_from([0.3, 1.0, 3.0]),
+    st.booleans(),
+)
+@settings(max_examples=1200, deadline=None)
+def test_routes_never_loop(
+    rng: random.Random,
+    count: int,
+    density: float,
+    loss: float,
+    jitter: float,
+    timeout: float,
+    one_way: bool,
+) -> None:
+    seed = rng.randrange(2**32)
+    rng = random.Random(seed)
+    graph = random_graph(
+        rng, count, density, latency=0.004, jitter=jitter, active_route_timeout=timeout
+    )
+    graph.loss = loss
+    graph.after_event = graph.check
+    favourites = rng.sample(range(1, count + 1), min(count, 3))
+    for _ in range(50):
+        one, other = rng.sample(range(1, count + 1), 2)
+        what = rng.random()
+        if what < 0.5:
+            to = rng.choice(favourites)
+            if to != one:
+                graph.send(one, to)
+        elif what < 0.65:
+            if (one, other) in graph.links:
+                graph.cut(one, other)
+            elif rng.random() < density:
+                graph.connect(one, other)
+        elif what < 0.7 and one_way:
+            graph.links ^= {(one, other)}
+        else:
+            graph.run(rng.choice(PAUSES))
+
+
+@given(
+    st.integers(2, 14),
+    st.floats(0.0, 0.4),
+    st.sampled_from([0.0, 0.01]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 2**32),
+)
+@settings(max_examples=1000, deadline=None)
+def test_every_frame_arrives_once_in_a_connected_graph(
+    count: int, density: float, jitter: float, gratuitous: bool, only: bool, seed: int
+) -> None:
+    rng = random.Random(seed)
+    graph = random_graph(
+        rng, count, density, jitter=jitter, gratuitous_reply=gratuitous, destination_only=only
+    )
+    for node in range(2, count + 1):
+        graph.connect(node, rng.randrange(1, node))
+    expected = Counter[tuple[int, int]]()
+    for number in range(10):
+        one, other = rng.sample(range(1, count + 1), 2)
+        graph.send(one, other, number)
+        expected[other, number] += 1
+        graph.run(rng.choice(PAUSES))
+    graph.run(10.0)
+    arrived = Counter(
+        (node, frame.sequence)
+        for node, station in graph.stations.items()
+        for frame in station.arrived
+    )
+    assert arrived == expected
