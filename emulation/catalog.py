@@ -10,7 +10,7 @@ import topologies
 from emulation.scenario import ProtocolSpec, Scenario, ScenarioError
 from emulation.topo import Topo
 from nodeapp.parameters import Parameter, ParameterError, convert, parameters_of
-from nodeapp.pubsub.registry import PROTOCOLS
+from nodeapp.pubsub.registry import PROTOCOLS, obstacle
 
 
 def topology_names() -> list[str]:
@@ -53,7 +53,8 @@ def make_scenario(
     """Return the scenario that `run TOPOLOGY PROTOCOL --set key=value ...` asks for.
 
     A key belongs to the topology or to the protocol, whichever has a parameter of that name (the
-    topology first).  Raises `ScenarioError` for names, keys or values that do not exist.
+    topology first).  Raises `ScenarioError` for names, keys or values that do not exist, and where
+    the protocol needs what the topology does not have, a road map for one.
     """
     of_topology = topology_parameters(topology)
     of_protocol = protocol_parameters(protocol)
@@ -75,4 +76,8 @@ def make_scenario(
     except ParameterError as error:
         raise ScenarioError(str(error)) from None
     topo = topology_class(topology)(seed, duration, topology_values)
-    return topo.scenario(ProtocolSpec(name=protocol, parameters=protocol_values))
+    scenario = topo.scenario(ProtocolSpec(name=protocol, parameters=protocol_values))
+    missing = obstacle(protocol, scenario.environment())
+    if missing:
+        raise ScenarioError(missing)
+    return scenario

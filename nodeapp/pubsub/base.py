@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 
 from nodeapp import wire
 from nodeapp.events import Event, Subscription
+from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.wire import Frame, WireError
 
@@ -30,10 +31,16 @@ HELD_EVENTS: Final = 8192
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What all nodes know of the network: area (x0, y0, x1, y1) and radio range, metres."""
+    """What all nodes know of the network: area (x0, y0, x1, y1) and radio range, metres.
+
+    `waypoints` are the places of the road map, metres; empty where there is no map.  `nodes` is how
+    many nodes there are, with the ids 1 to `nodes`; 0 where that is not known.
+    """
 
     area: tuple[float, float, float, float]
     radio_range: float
+    waypoints: tuple[Point, ...] = ()
+    nodes: int = 0
 
 
 class RefusedError(ValueError):
@@ -73,6 +80,10 @@ class Service(abc.ABC):
     """The dataclass of the protocol's parameters (`nodeapp.parameters`)."""
     needs_position: ClassVar[bool] = False
     """Whether the protocol cannot work without knowing where the node is."""
+    needs_map: ClassVar[bool] = False
+    """Whether the protocol cannot work without a road map (`Environment.waypoints`)."""
+    needs_nodes: ClassVar[bool] = False
+    """Whether the protocol cannot work without the ids of all nodes (`Environment.nodes`)."""
     needs_topic: ClassVar[bool] = False
     """Whether every event has to have a topic, and every filter a predicate `topic = ...`."""
 

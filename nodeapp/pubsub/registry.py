@@ -1,5 +1,8 @@
 """The publish/subscribe protocols by name.  A new one is a file beside this and a line below.
 
+Where its parts exist (a decision point, routing, a topic hash) it is a class of one line in
+`over_gpsr` or `over_aodv` and a line below.
+
 A module is loaded when its protocol is asked for, so that a node pays for its own only.
 """
 
@@ -41,11 +44,39 @@ class Protocol:
 PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
     {
         "flooding": Protocol("flooding:Flooding", "every node rebroadcasts each event once"),
+        "broker-aodv": Protocol(
+            "over_aodv:BrokerAodv", "brokers at the node a topic hashes to, reached by AODV"
+        ),
         "broker-gpsr": Protocol(
-            "broker_gpsr:BrokerGpsr", "brokers at the place a topic hashes to, reached by GPSR"
+            "over_gpsr:BrokerGpsr", "brokers at the place a topic hashes to, reached by GPSR"
+        ),
+        "broker-gpsr-map": Protocol(
+            "over_gpsr:BrokerGpsrMap", "broker-gpsr with places of a road map only"
+        ),
+        "rendezvous-aodv": Protocol(
+            "over_aodv:RendezvousAodv", "publishers get subscribers from the node a topic hashes to"
+        ),
+        "rendezvous-gpsr": Protocol(
+            "over_gpsr:RendezvousGpsr", "publishers get subscribers from the place it hashes to"
+        ),
+        "rendezvous-gpsr-map": Protocol(
+            "over_gpsr:RendezvousGpsrMap", "rendezvous-gpsr with places of a road map only"
         ),
     }
 )
+
+
+def obstacle(name: str, environment: Environment) -> str | None:
+    """Return why protocol `name` cannot work in an environment and what to do; None if it can."""
+    service = PROTOCOLS[name].service
+    if service.needs_map and not environment.waypoints:
+        return (
+            f"{name} needs a road map: use a topology that has one (freeway, manhattan) or give "
+            "--map"
+        )
+    if service.needs_nodes and not environment.nodes:
+        return f"{name} needs to know all node ids: number the nodes from 1 and give --nodes"
+    return None
 
 
 def create(
@@ -54,8 +85,11 @@ def create(
     """Return the service of protocol `name` for a host; it does nothing until `start`.
 
     Raises KeyError for an unknown name, `nodeapp.parameters.ParameterError` for a parameter that
-    does not exist or is out of range.
+    does not exist or is out of range, ValueError for what `obstacle` tells.
     """
+    missing = obstacle(name, environment)
+    if missing is not None:
+        raise ValueError(missing)
     service = PROTOCOLS[name].service
     values = convert(parameters_of(service.Parameters), parameters)
     return service(host, environment, service.Parameters(**values))

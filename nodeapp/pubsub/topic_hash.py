@@ -1,12 +1,23 @@
-"""From a topic to where its decision point is."""
+"""From a topic to where its decision point is (seed paper of section C, sections 3.3 and 3.6).
+
+The paper has three hash functions, one class each here: to a node id, to a coordinate, and to the
+waypoint of a road map that is nearest to the coordinate.
+"""
 
 from __future__ import annotations
 
+import abc
 import hashlib
-from typing import NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
-from nodeapp.geometry import Point
+from nodeapp.geometry import Point, squared_distance
+from nodeapp.pubsub.base import Environment
 from nodeapp.wire import ANY_NODE
+
+NOWHERE: Final[Point] = (0.0, 0.0)
+"""The location of a target that is a node id."""
+MAX_KNOWN: Final = 4096
+"""Topics whose waypoint is remembered at most."""
 
 
 class Target(NamedTuple):
@@ -16,19 +27,71 @@ class Target(NamedTuple):
     location: Point
 
 
-class LocationHash:
-    """Hashes topics uniformly to coordinates of the area (x0, y0, x1, y1), metres.
+class TopicHash(abc.ABC):
+    """A hash function that all nodes of an environment share."""
 
-    H_x and H_y of section C's paper (3.3) are the two halves of a SHA-256 digest.
-    """
+    needs_map: ClassVar[bool] = False
+    needs_nodes: ClassVar[bool] = False
 
-    def __init__(self, area: tuple[float, float, float, float]) -> None:
-        self._area = area
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    @abc.abstractmethod
+    def __call__(self, topic: str) -> Target:
+        """Return what the topic hashes to."""
+
+
+def _digest(topic: str) -> tuple[int, int]:
+    """Return two numbers of 64 bits: the first 16 bytes of a SHA-256 digest."""
+    digest = hashlib.sha256(topic.encode()).digest()
+    return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
+
+
+class LocationHash(TopicHash):
+    """Hashes topics uniformly to coordinates of the area: H_x and H_y of 3.3."""
 
     def __call__(self, topic: str) -> Target:
         """Return the location that the topic hashes to."""
-        digest = hashlib.sha256(topic.encode()).digest()
-        x0, y0, x1, y1 = self._area
-        share_x = int.from_bytes(digest[:8], "big") / 2**64
-        share_y = int.from_bytes(digest[8:16], "big") / 2**64
-        return Target(ANY_NODE, (x0 + share_x * (x1 - x0), y0 + share_y * (y1 - y0)))
+        hash_x, hash_y = _digest(topic)
+        x0, y0, x1, y1 = self._environment.area
+        place = (x0 + hash_x / 2**64 * (x1 - x0), y0 + hash_y / 2**64 * (y1 - y0))
+        return Target(ANY_NODE, place)
+
+
+class WaypointHash(LocationHash):
+    """Hashes topics to the waypoint nearest to the coordinate that `LocationHash` gives (3.6)."""
+
+    needs_map = True
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self._known: dict[str, Target] = {}
+
+    def __call__(self, topic: str) -> Target:
+        """Return the waypoint that the topic hashes to; of two as near, the one further west."""
+        target = self._known.get(topic)
+        if target is None:
+            _, place = super().__call__(topic)
+            nearest = min(
+                self._environment.waypoints,
+                key=lambda waypoint: (squared_distance(waypoint, place), waypoint),
+            )
+            target = Target(ANY_NODE, nearest)
+            if len(self._known) < MAX_KNOWN:
+                self._known[topic] = target
+        return target
+
+
+class NodeHash(TopicHash):
+    """Hashes topics uniformly to node ids (3.3, "node-based technique").
+
+    The paper's node with the id closest to the hashed value is that id itself: the hash has the
+    range of the ids, 1 to `Environment.nodes`, and all of them are in use.
+    """
+
+    needs_nodes = True
+
+    def __call__(self, topic: str) -> Target:
+        """Return the node that the topic hashes to."""
+        value, _ = _digest(topic)
+        return Target(1 + value * self._environment.nodes // 2**64, NOWHERE)

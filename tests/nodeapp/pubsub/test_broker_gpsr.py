@@ -17,7 +17,7 @@ WARM_UP = 6.0  # seconds: beacons of all neighbours, subscriptions at their brok
 
 
 def location(network: Network, topic: str) -> tuple[float, float]:
-    return LocationHash(network.environment.area)(topic).location
+    return LocationHash(network.environment)(topic).location
 
 
 def distance(node: SimHost, place: tuple[float, float]) -> float:

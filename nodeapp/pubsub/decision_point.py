@@ -1,0 +1,211 @@
+"""Decision points: nodes that all who share a topic find by a hash of the topic.
+
+(Seed paper of section C, sections 3.2 to 3.5.)  A subscriber sends each of its subscriptions to
+the decision point of the topic every `refresh_interval`, with its id and location; it is kept
+there as soft state.  Nothing is handed over when another node becomes the decision point, and
+nothing is withdrawn: the next refresh builds the state, the timeout removes it (3.4).  What comes
+of the subscriptions is what the paper's two kinds differ in: a broker evaluates the events itself
+(`broker`), a rendezvous node hands the subscriptions to the publishers, who do (`rendezvous`).
+
+A scheme is a decision point, a routing protocol and a hash function, put together by a line:
+
+    class BrokerGpsr(Broker, routing=GPSR, hashing=LocationHash):
+
+Its parameters are those of the decision point and the routing protocol, in one dataclass; what it
+needs (a position, a map, node ids) is what its parts need.
+
+Proximity (3.5) belongs to routing that knows places (`over_gpsr`): every node within K of the
+hashed place is a decision point.  The first that a subscription reaches captures it and
+broadcasts it once to its neighbours, which store it as well (`replicate`); the first that
+anything else reaches serves it and tells nobody.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Protocol
+
+from nodeapp.events import Event, Subscription
+from nodeapp.geometry import Point
+from nodeapp.host import Host
+from nodeapp.parameters import Param
+from nodeapp.pubsub.base import Environment, Handler, RefusedError, Service
+from nodeapp.pubsub.messages import (
+    MAX_SUBSCRIPTION,
+    MAX_TOPIC,
+    Subscriber,
+    decode_located,
+    encode_subscription,
+)
+from nodeapp.pubsub.subscription_table import SubscriptionTable
+from nodeapp.pubsub.topic_hash import TopicHash
+from nodeapp.wire import BROADCAST, FLAG_REPLICA, Frame, Kind
+
+
+@dataclass(frozen=True)
+class DecisionPointParameters:
+    """Parameters of `DecisionPoint`."""
+
+    refresh_interval: Annotated[float, Param("s between refreshes", low=0.05, high=3600)] = 1.0
+    refresh_jitter: Annotated[float, Param("share of it, each way", low=0, high=0.9)] = 0.1
+    subscription_timeout: Annotated[
+        float, Param("s that a subscription is kept without a refresh", low=0.1, high=36_000)
+    ] = 3.5
+
+
+class Router(Protocol):
+    """What carries frames to a node id, to a location, or to whichever node serves one."""
+
+    @property
+    def handlers(self) -> Mapping[int, Handler]:
+        """The kinds of frames that are the router's own."""
+
+    def start(self) -> None:
+        """Begin whatever the router does by itself."""
+
+    def send(self, frame: Frame, location: Point) -> None:
+        """Send a frame to its destination; its `hops` are those travelled before."""
+
+    def receive(self, frame: Frame, sender: int) -> None:
+        """Take a frame that a neighbour forwarded here.  Raises `nodeapp.wire.WireError`."""
+
+    def status(self) -> dict[str, Any]:
+        """Return what STATUS tells of the router."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """A routing protocol as a part of a scheme."""
+
+    parameters: type[Any]
+    make_router: Callable[[DecisionPoint], Router]
+    """Returns the router of a node, which is to call `DecisionPoint.arrived`."""
+    needs_position: bool = False
+
+
+class DecisionPoint(Service):
+    """Subscriber, publisher and decision point in one, as every node is."""
+
+    needs_topic = True
+    routing: ClassVar[Routing]
+    hashing: ClassVar[type[TopicHash]]
+    router: Router
+
+    def __init_subclass__(
+        cls, *, routing: Routing | None = None, hashing: type[TopicHash] | None = None
+    ) -> None:
+        """Put a scheme together where both parts are given."""
+        super().__init_subclass__()
+        if routing is None or hashing is None:
+            return
+        cls.routing, cls.hashing = routing, hashing
+        cls.Parameters = dataclasses.make_dataclass(
+            f"{cls.__name__}Parameters", (), bases=(cls.Parameters, routing.parameters), frozen=True
+        )
+        cls.needs_position = routing.needs_position
+        cls.needs_map, cls.needs_nodes = hashing.needs_map, hashing.needs_nodes
+
+    def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
+        super().__init__(host, environment, parameters)
+        self.parameters = parameters
+        self.subscriptions = SubscriptionTable(parameters.subscription_timeout)
+        """Of others, for which this node is the decision point."""
+        self.arrivals: dict[int, Callable[[Frame], None]] = {
+            Kind.SUBSCRIPTION: self._subscription_arrived
+        }
+        """What is done with frames that are for this node, by kind; the router carries these."""
+        self.topic_hash = self.hashing(environment)
+        self.router = self.routing.make_router(self)
+
+    def start(self) -> None:
+        """Begin to refresh subscriptions, at a random time of the first interval."""
+        self.handlers.update(self.router.handlers)
+        self.handlers.update(dict.fromkeys(self.arrivals, self.router.receive))
+        self.handlers[Kind.SUBSCRIPTION] = self._subscription_received
+        self.router.start()
+        interval = self.parameters.refresh_interval
+        self.host.call_later(self.host.rng.uniform(0.0, interval), self._refresh_again)
+
+    # Subscriber.
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Add a local subscription and tell the decision point.  Raises `RefusedError`."""
+        if len(subscription.encode()) > MAX_SUBSCRIPTION:
+            raise RefusedError(f"a filter and attributes of more than {MAX_SUBSCRIPTION} bytes")
+        super().subscribe(subscription)
+        self._send_subscription(subscription)
+
+    def _check_topic(self, topic: str | None, what: str) -> None:
+        super()._check_topic(topic, what)
+        if topic is not None and len(topic.encode()) > MAX_TOPIC:
+            raise RefusedError(f"a topic of more than {MAX_TOPIC} bytes")
+
+    def _refresh_again(self) -> None:
+        self.refresh()
+        jitter = self.parameters.refresh_jitter
+        delay = self.parameters.refresh_interval * (1 + self.host.rng.uniform(-jitter, jitter))
+        self.host.call_later(delay, self._refresh_again)
+
+    def refresh(self) -> None:
+        """Send what is soft state elsewhere again, forget what is out of date here."""
+        self.subscriptions.expire(self.host.now())
+        for subscription in self.local:
+            self._send_subscription(subscription)
+
+    def _send_subscription(self, subscription: Subscription) -> None:
+        topic = subscription.filter.topic
+        assert topic is not None
+        body = encode_subscription(subscription, self.location())
+        self.send_to_point(topic, Frame(Kind.SUBSCRIPTION, self.host.node_id, hops=0, body=body))
+
+    def location(self) -> Point:
+        """Where this node is, metres."""
+        x, y, _, _ = self.host.position()
+        return x, y
+
+    def send_to_point(self, topic: str, frame: Frame) -> None:
+        """Send a frame to the decision point of a topic."""
+        target = self.topic_hash(topic)
+        self.router.send(frame._replace(destination=target.node), target.location)
+
+    def send_to_subscribers(self, frame: Frame, event: Event, table: SubscriptionTable) -> None:
+        """Send the event in `frame` to each of the table's subscribers that is to get it."""
+        me = self.host.node_id
+        for subscriber, location in table.subscribers(event, self.host.now()):
+            if subscriber == event.publisher:
+                continue  # it handed the event to its own clients when it published it
+            copy = frame._replace(originator=me, destination=subscriber)
+            if subscriber == me:
+                self.deliver(copy)
+            else:
+                self.router.send(copy, location)
+
+    # Decision point.
+
+    def arrived(self, frame: Frame) -> None:
+        """Take a frame that is for this node, or that this node is to serve."""
+        self.arrivals[frame.kind](frame)
+
+    def replicate(self, frame: Frame) -> None:
+        """Broadcast a subscription that this node serves to its neighbours, which store it too."""
+        replica = frame._replace(
+            destination=BROADCAST, flags=frame.flags | FLAG_REPLICA, ttl=0, hops=frame.hops + 1
+        )
+        self.host.send(BROADCAST, replica._replace(route=b"").encode())
+
+    def _subscription_received(self, frame: Frame, sender: int) -> None:
+        if frame.flags & FLAG_REPLICA:
+            self._subscription_arrived(frame)
+        else:
+            self.router.receive(frame, sender)
+
+    def _subscription_arrived(self, frame: Frame) -> None:
+        location, item = decode_located(frame.body)
+        self.subscriptions.store(Subscriber(frame.originator, item, location, self.host.now()))
+
+    def status(self) -> dict[str, Any]:
+        """Return what STATUS tells: the base's, the router's, and what is stored as the point."""
+        stored = {"stored subscriptions": len(self.subscriptions)}
+        return super().status() | self.router.status() | stored

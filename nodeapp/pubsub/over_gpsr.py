@@ -1,0 +1,84 @@
+"""The geographic schemes of section C's paper: decision points at a place, reached by GPSR.
+
+The node nearest to the place that a topic hashes to serves it, and with it every node within K of
+the place (3.5, "proximity broker / rendezvous node selection").  With K half the radio range any
+two nodes within K hear each other, so each of them has all subscriptions, and a move of one is no
+loss.  `proximity` 0 is the basic approach: the nearest node alone.
+
+The paper says two things of a place that no node is near: the node closest to it serves (3.3), and
+GPSR drops a frame that has gone around a void, "since the destination node does not locate at the
+position" (3.1).  By default the closest node serves; with `serve_voids` off the frame is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from nodeapp.geometry import Point, squared_distance
+from nodeapp.parameters import Param
+from nodeapp.pubsub.broker import Broker
+from nodeapp.pubsub.decision_point import DecisionPoint, Routing
+from nodeapp.pubsub.rendezvous import Rendezvous
+from nodeapp.pubsub.topic_hash import LocationHash, WaypointHash
+from nodeapp.routing.gpsr import Gpsr, GpsrParameters
+from nodeapp.wire import ANY_NODE, Frame, Kind
+
+
+@dataclass(frozen=True)
+class ProximityParameters(GpsrParameters):
+    """Parameters of GPSR with proximity selection."""
+
+    proximity: Annotated[
+        float, Param("K as a share of the radio range; 0: the nearest node alone", low=0, high=1)
+    ] = 0.5
+    serve_voids: Annotated[
+        bool, Param("the nearest node serves a place nobody is within K of; no: drop the frame")
+    ] = True
+
+
+def _make_router(point: DecisionPoint) -> Gpsr:
+    parameters, radio_range = point.parameters, point.environment.radio_range
+    squared_k = (parameters.proximity * radio_range) ** 2
+
+    def capture(frame: Frame, location: Point) -> bool:
+        """Serve a frame for a place that this node is within K of."""
+        if frame.destination != ANY_NODE:
+            return False
+        if squared_distance(router.neighbours.place(), location) > squared_k:
+            return False
+        point.arrived(frame)
+        if frame.kind == Kind.SUBSCRIPTION:
+            point.replicate(frame)
+        return True
+
+    def deliver(frame: Frame) -> None:
+        """Take a frame that is for this node, or for a place that this node is nearest to."""
+        if frame.destination != ANY_NODE or parameters.serve_voids:
+            point.arrived(frame)
+        else:
+            point.counters["dropped at a void"] += 1
+
+    router = Gpsr(point.host, parameters, radio_range, point.counters, deliver, capture)
+    return router
+
+
+GPSR = Routing(ProximityParameters, _make_router, needs_position=True)
+
+
+class BrokerGpsr(Broker, routing=GPSR, hashing=LocationHash):
+    """B-GPSR (no map)."""
+
+    router: Gpsr
+
+
+class BrokerGpsrMap(Broker, routing=GPSR, hashing=WaypointHash):
+    """B-GPSR (with map)."""
+
+
+class RendezvousGpsr(Rendezvous, routing=GPSR, hashing=LocationHash):
+    """R-GPSR (no map)."""
+
+
+class RendezvousGpsrMap(Rendezvous, routing=GPSR, hashing=WaypointHash):
+    """R-GPSR (with map)."""

@@ -1,0 +1,161 @@
+"""Rendezvous nodes: decision points that are directories (seed paper of section C, 3.2.2).
+
+A publisher sends an advertisement of its topic to the rendezvous node every `refresh_interval`.
+The rendezvous node, which keeps nothing of it, answers each with the list of the subscriptions to
+that topic; it evaluates no content and no policy.  The publisher does: it sends its event straight
+to each subscriber on its list that qualifies, by its id and the location on the list.  Under
+proximity selection the first node within K that an advertisement reaches answers it, and no other.
+
+Where the paper is silent:
+  * Who is a publisher.  In the paper it is known from the start.  Here a node becomes a publisher
+    of a topic with its first event, and stays one for `publisher_timeout` after its last.
+  * The list is soft state like all else.  Each entry tells how long ago the rendezvous node heard
+    of the subscriber, and ends at the publisher `subscription_timeout` after that, as it does at
+    the rendezvous node.  Lists are merged, the later word of a subscriber prevailing: what a node
+    that has only become the rendezvous node does not know yet is not forgotten by that.
+  * An event for which the publisher has no list newer than `subscription_timeout`, the first one
+    above all, waits for the next, `list_wait` at most.  (Section 5 speaks of the time that the
+    subscribers' locations take to the publisher "before an event can be sent".)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from nodeapp.events import Event
+from nodeapp.host import Host, Timer
+from nodeapp.parameters import Param
+from nodeapp.pubsub.base import Environment
+from nodeapp.pubsub.decision_point import DecisionPoint, DecisionPointParameters
+from nodeapp.pubsub.messages import (
+    decode_advertisement,
+    decode_subscribers,
+    encode_advertisement,
+    encode_subscribers,
+)
+from nodeapp.pubsub.subscription_table import SubscriptionTable
+from nodeapp.wire import Frame, Kind
+
+MAX_WAITING: Final = 1024
+"""Events of one topic that wait for a list at most."""
+
+
+@dataclass(frozen=True)
+class RendezvousParameters(DecisionPointParameters):
+    """Parameters of `Rendezvous`."""
+
+    publisher_timeout: Annotated[
+        float, Param("s that a publisher advertises after its last event", low=0.1, high=36_000)
+    ] = 60.0
+    list_wait: Annotated[
+        float, Param("s that an event waits for a list of subscribers", low=0, high=3600)
+    ] = 10.0
+
+
+class _Advertised:
+    """A topic of which this node is a publisher."""
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self.listed = -math.inf
+        """When the last list came that was complete."""
+        self.waiting: dict[tuple[int, int], tuple[Event, Timer]] = {}
+
+
+class Rendezvous(DecisionPoint):
+    """Subscriber, publisher and rendezvous node in one."""
+
+    Parameters = RendezvousParameters
+
+    def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
+        super().__init__(host, environment, parameters)
+        self.arrivals[Kind.EVENT] = self.deliver
+        self.arrivals[Kind.ADVERTISEMENT] = self._advertisement_arrived
+        self.arrivals[Kind.SUBSCRIBERS] = self._subscribers_arrived
+        self.listed = SubscriptionTable(parameters.subscription_timeout)
+        """What rendezvous nodes told this node as a publisher."""
+        self._advertised: dict[str, _Advertised] = {}
+
+    # Publisher.
+
+    def disseminate(self, event: Event) -> None:
+        """Send a local client's event to its subscribers, once there is a list of them."""
+        topic, now = event.topic, self.host.now()
+        assert topic is not None
+        advertised = self._advertised.setdefault(topic, _Advertised())
+        advertised.until = now + self.parameters.publisher_timeout
+        if advertised.listed + self.parameters.subscription_timeout > now:
+            self._process(event)
+            return
+        if len(advertised.waiting) >= MAX_WAITING:
+            self.counters["no list of subscribers"] += 1
+            return
+        timer = self.host.call_later(self.parameters.list_wait, self._no_list, advertised, event)
+        advertised.waiting[event.id] = event, timer
+        if len(advertised.waiting) == 1:
+            self._advertise(topic)
+
+    def _no_list(self, advertised: _Advertised, event: Event) -> None:
+        del advertised.waiting[event.id]
+        self.counters["no list of subscribers"] += 1
+
+    def refresh(self) -> None:
+        """Send subscriptions and advertisements again, forget what is out of date here."""
+        super().refresh()
+        now = self.host.now()
+        self.listed.expire(now)
+        for topic, advertised in list(self._advertised.items()):
+            if advertised.until > now or advertised.waiting:
+                self._advertise(topic)
+            else:
+                del self._advertised[topic]
+
+    def _advertise(self, topic: str) -> None:
+        body = encode_advertisement(topic, self.location())
+        self.send_to_point(topic, Frame(Kind.ADVERTISEMENT, self.host.node_id, hops=0, body=body))
+
+    def _subscribers_arrived(self, frame: Frame) -> None:
+        now = self.host.now()
+        topic, part, parts, subscribers = decode_subscribers(frame.body, now)
+        advertised = self._advertised.get(topic)
+        if advertised is None:
+            self.counters["lists not asked for"] += 1
+            return
+        for subscriber in subscribers:
+            self.listed.store(subscriber)
+        if part == parts - 1:
+            advertised.listed = now
+            waiting = list(advertised.waiting.values())
+            advertised.waiting.clear()
+            for event, timer in waiting:
+                timer.cancel()
+                self._process(event)
+
+    def _process(self, event: Event) -> None:
+        self.counters["processed as publisher"] += 1
+        frame = Frame(
+            Kind.EVENT,
+            self.host.node_id,
+            publisher=event.publisher,
+            sequence=event.sequence,
+            hops=0,
+            body=event.encode(),
+        )
+        self.send_to_subscribers(frame, event, self.listed)
+
+    # Rendezvous node.
+
+    def _advertisement_arrived(self, frame: Frame) -> None:
+        topic, location = decode_advertisement(frame.body)
+        self.counters["answered as rendezvous"] += 1
+        now = self.host.now()
+        subscribers = self.subscriptions.of_topic(topic, now)
+        for body in encode_subscribers(topic, subscribers, now):
+            answer = Frame(Kind.SUBSCRIBERS, self.host.node_id, frame.originator, hops=0, body=body)
+            self.router.send(answer, location)
+
+    def status(self) -> dict[str, Any]:
+        """Return what STATUS tells: a decision point's, and what is known as publisher."""
+        return super().status() | {"listed subscriptions": len(self.listed)}

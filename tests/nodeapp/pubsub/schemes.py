@@ -1,0 +1,105 @@
+"""Networks for tests of the six schemes of section C."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Mapping
+
+import pytest
+
+from nodeapp.clients import ClientTable
+from nodeapp.geometry import Point
+from nodeapp.host import Position
+from nodeapp.pubsub import registry
+from nodeapp.pubsub.decision_point import DecisionPoint
+from nodeapp.pubsub.topic_hash import LocationHash
+from tests.nodeapp.network import Network, SimHost, random_places
+
+Place = Point | Callable[[float], Position]
+
+GEOGRAPHIC = ("broker-gpsr", "broker-gpsr-map", "rendezvous-gpsr", "rendezvous-gpsr-map")
+NODE_BASED = ("broker-aodv", "rendezvous-aodv")
+SCHEMES = (*GEOGRAPHIC, *NODE_BASED)
+each_scheme = pytest.mark.parametrize("scheme", SCHEMES)
+each_geographic_scheme = pytest.mark.parametrize("scheme", GEOGRAPHIC)
+
+WARM_UP = 6.0  # seconds: beacons of all neighbours, subscriptions at their decision point
+CROSSROADS = tuple(itertools.product((100.0, 400.0, 700.0), (100.0, 400.0, 700.0)))
+"""Waypoints of a map."""
+
+
+def network_of(
+    places: Iterable[Place],
+    scheme: str,
+    *,
+    seed: int = 0,
+    loss: float = 0.0,
+    parameters: Mapping[str, object] | None = None,
+    waypoints: tuple[Point, ...] = CROSSROADS,
+) -> Network:
+    """Return a network of nodes at (or moving by) `places`, which know it and the map."""
+    places = list(places)
+    network = Network(seed=seed, loss=loss, side=800.0)
+    network.environment = dataclasses.replace(
+        network.environment, waypoints=waypoints, nodes=len(places)
+    )
+    for place in places:
+        network.add(place, scheme, parameters)
+    return network
+
+
+def connected_network_of(
+    count: int,
+    scheme: str,
+    *,
+    seed: int,
+    loss: float = 0.0,
+    parameters: Mapping[str, object] | None = None,
+) -> Network:
+    """Return a network of nodes that stand at random places and are connected."""
+    rng = random.Random(seed)
+    while True:
+        places = random_places(count, rng, 800.0)
+        network = network_of(places, scheme, seed=seed, loss=loss, parameters=parameters)
+        if network.connected():
+            return network
+
+
+def point(node: SimHost) -> DecisionPoint:
+    assert isinstance(node.service, DecisionPoint)
+    return node.service
+
+
+def stored(node: SimHost) -> int:
+    """How many subscriptions the node has as a decision point."""
+    return len(point(node).subscriptions)
+
+
+def count(network: Network, counter: str) -> int:
+    return sum(node.service.counters[counter] for node in network.nodes.values())
+
+
+def restart(network: Network, node: SimHost, scheme: str) -> SimHost:
+    """Put a node that knows nothing in the place of one that failed, with its subscriptions."""
+    local = node.service.local
+    fresh = SimHost(network, node.node_id, node.place)
+    fresh.service = registry.create(scheme, fresh, {}, network.environment)
+    fresh.clients = ClientTable(fresh, fresh.service, fresh.to_client, dict)
+    network.nodes[node.node_id] = fresh
+    fresh.clients.start()
+    fresh.service.start()
+    for number, subscription in enumerate(local, start=1):
+        assert fresh.subscribe(*map(str, subscription.filter.predicates), number=number) is None
+    return fresh
+
+
+def hashed(topic: str) -> Point:
+    """Return the location that a topic hashes to in the networks that `network_of` returns."""
+    return LocationHash(Network(side=800.0).environment)(topic).location
+
+
+def around(place: Point, radius: float, angle: float) -> Point:
+    return place[0] + radius * math.cos(angle), place[1] + radius * math.sin(angle)

@@ -1,0 +1,142 @@
+"""Proximity selection of decision points (section 3.5 of section C's paper)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from nodeapp.geometry import Point
+from nodeapp.host import Position
+from nodeapp.wire import ANY_NODE, FLAG_REPLICA, Kind
+from tests.nodeapp.pubsub.schemes import (
+    WARM_UP,
+    around,
+    count,
+    each_geographic_scheme,
+    hashed,
+    network_of,
+    stored,
+)
+
+PLACE = hashed("traffic")
+EVENTS = 120
+
+
+def swinging(period: float, phase: float) -> Callable[[float], Position]:
+    """Return the position by time of a node that swings 20 m to either side of the place."""
+
+    def at(time: float) -> Position:
+        angle = 2 * math.pi * (time / period + phase)
+        speed = 20.0 * 2 * math.pi / period
+        x, y = PLACE[0] + 20.0 * math.cos(angle), PLACE[1] + (5.0 if phase else -5.0)
+        return Position(x, y, -speed * math.sin(angle), 0.0)
+
+    return at
+
+
+def oscillating(scheme: str, period: float, proximity: float) -> tuple[int, int]:
+    """Return how many of `EVENTS` arrive and how many were processed.
+
+    Two nodes take turns in being the nearest to the place, four times a period; they and the
+    publisher and the subscriber are connected all the time, and no frame is lost.
+    """
+    places = [around(PLACE, 200.0, math.pi), around(PLACE, 200.0, 0.0)]
+    network = network_of(
+        [*places, swinging(period, 0.0), swinging(period, 0.25)],
+        scheme,
+        parameters={"proximity": proximity, "hello_interval": 0.2},
+    )
+    publisher, subscriber, *_ = network.nodes.values()
+    subscriber.subscribe("traffic")
+    network.run(WARM_UP)
+    for _ in range(EVENTS):
+        publisher.publish("traffic")
+        network.run(0.37)
+    network.run(2)
+    assert set(subscriber.notified().values()) == {1}
+    assert count(network, "duplicates") == 0
+    processed = count(network, "processed as broker") + count(network, "processed as publisher")
+    return len(subscriber.notified()), processed
+
+
+@pytest.mark.parametrize("scheme", ["broker-gpsr", "rendezvous-gpsr"])
+@pytest.mark.parametrize("period", [0.5, 1, 2, 8, 32])
+def test_where_any_node_near_may_serve_oscillation_loses_nothing(
+    scheme: str, period: float
+) -> None:
+    assert oscillating(scheme, period, 0.5) == (EVENTS, EVENTS)
+
+
+@pytest.mark.parametrize(("scheme", "share"), [("broker-gpsr", 0.7), ("rendezvous-gpsr", 0.8)])
+def test_where_only_the_nearest_node_serves_oscillation_loses_events(
+    scheme: str, share: float
+) -> None:
+    # The nodes change every half second, refreshes come every second.
+    arrived, processed = oscillating(scheme, 2, 0.0)
+    assert 0.3 * EVENTS < arrived < share * EVENTS
+    assert processed == EVENTS  # by a node that did not know the subscriber, or by its list
+
+
+def site(scheme: str) -> tuple[str, Point]:
+    """Return a topic and the place that it hashes to, in the middle of the area or near that."""
+    if not scheme.endswith("map"):
+        return "traffic", PLACE
+    topics = (f"t{number}" for number in range(1000))
+    waypoint = (400.0, 400.0)
+    return next(t for t in topics if math.dist(hashed(t), waypoint) < 150.0), waypoint
+
+
+@each_geographic_scheme
+def test_a_captured_subscription_is_broadcast_once_and_stored_by_the_neighbours(
+    scheme: str,
+) -> None:
+    topic, place = site(scheme)
+    ring = [around(place, 120.0, 1.2 * turn) for turn in range(5)]
+    network = network_of([*ring, around(place, 300.0, 0.0)], scheme)
+    network.nodes[6].subscribe(topic)
+    network.run(WARM_UP)
+    assert [stored(network.nodes[number]) for number in range(1, 6)] == [1] * 5
+    frames = network.frames(Kind.SUBSCRIPTION)
+    sent = [frame for frame in frames if frame.destination == ANY_NODE and frame.hops == 1]
+    replicas = [frame for frame in frames if frame.flags & FLAG_REPLICA]
+    assert len(replicas) == len(sent)
+    assert {frame.originator for frame in replicas} == {6}
+
+
+@each_geographic_scheme
+@pytest.mark.parametrize("serve_voids", [True, False])
+def test_a_place_that_nobody_is_near_is_served_by_the_nearest_node_or_not_at_all(
+    scheme: str, serve_voids: bool
+) -> None:
+    topic, place = site(scheme)
+    ring = [around(place, 230.0, 2 * math.pi * turn / 9) for turn in range(9)]
+    network = network_of(ring, scheme, parameters={"serve_voids": serve_voids})
+    network.nodes[1].subscribe(topic)
+    network.run(WARM_UP)
+    network.nodes[5].publish(topic)
+    network.run(2)
+    assert len(network.nodes[1].notified()) == serve_voids
+    assert (count(network, "dropped at a void") > 0) != serve_voids
+
+
+@pytest.mark.parametrize("decision", ["broker", "rendezvous"])
+def test_a_map_keeps_places_on_the_road(decision: str) -> None:
+    # A road along one side of the area: most coordinates are far from it (3.6).
+    road = tuple((100.0 * number, 100.0) for number in range(8))
+    topics = [f"t{number}" for number in range(10)]
+    delivered = {}
+    for routing in ("gpsr", "gpsr-map"):
+        scheme = f"{decision}-{routing}"
+        network = network_of(road, scheme, parameters={"serve_voids": False}, waypoints=road)
+        for number, topic in enumerate(topics, start=1):
+            network.nodes[8].subscribe(topic, number=number)
+        network.run(WARM_UP)
+        for topic in topics:
+            network.nodes[1].publish(topic)
+        network.run(2)
+        delivered[routing] = len(network.nodes[8].notified())
+    near = [min(math.dist(hashed(topic), place) for place in road) for topic in topics]
+    assert delivered == {"gpsr": sum(each <= 125.0 for each in near), "gpsr-map": len(topics)}
+    assert delivered["gpsr"] < 5

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from nodeapp.parameters import ParameterError, parameters_of
+from nodeapp.pubsub.base import Environment
+from nodeapp.pubsub.decision_point import DecisionPoint
+from nodeapp.pubsub.registry import PROTOCOLS, create, obstacle
+from tests.nodeapp.network import Network, SimHost
+from tests.nodeapp.pubsub.schemes import SCHEMES, each_scheme
+
+BARE = Environment((0.0, 0.0, 800.0, 800.0), 250.0)
+MAPPED = dataclasses.replace(BARE, waypoints=((0.0, 0.0),))
+NUMBERED = dataclasses.replace(BARE, nodes=60)
+
+
+@each_scheme
+def test_a_scheme_has_the_parameters_of_its_parts_and_needs_what_they_need(scheme: str) -> None:
+    service = PROTOCOLS[scheme].service
+    assert issubclass(service, DecisionPoint)
+    names = {parameter.name for parameter in parameters_of(PROTOCOLS[scheme].parameters)}
+    assert {"refresh_interval", "subscription_timeout"} <= names
+    assert ("list_wait" in names) == scheme.startswith("rendezvous")
+    assert ("proximity" in names) == ("gpsr" in scheme)
+    assert service.needs_position == ("gpsr" in scheme)
+    assert service.needs_map == scheme.endswith("map")
+    assert service.needs_nodes == scheme.endswith("aodv")
+
+
+@each_scheme
+def test_what_the_environment_lacks_is_told_in_a_line(scheme: str) -> None:
+    missing = obstacle(scheme, BARE)
+    if scheme.endswith("map"):
+        assert missing == (
+            f"{scheme} needs a road map: use a topology that has one (freeway, manhattan) or give "
+            "--map"
+        )
+        assert obstacle(scheme, MAPPED) is None
+    elif scheme.endswith("aodv"):
+        assert (
+            missing
+            == f"{scheme} needs to know all node ids: number the nodes from 1 and give --nodes"
+        )
+        assert obstacle(scheme, NUMBERED) is None
+    else:
+        assert missing is None
+
+
+@each_scheme
+def test_a_protocol_is_not_made_without_what_it_needs(scheme: str) -> None:
+    host = SimHost(Network(), 1, (0.0, 0.0))
+    if obstacle(scheme, BARE):
+        with pytest.raises(ValueError, match=f"^{scheme} needs"):
+            create(scheme, host, {}, BARE)
+    environment = dataclasses.replace(MAPPED, nodes=60)
+    assert create(scheme, host, {"refresh_interval": "2"}, environment).environment == environment
+    with pytest.raises(ParameterError, match="refresh_interval"):
+        create(scheme, host, {"refresh_interval": 0}, environment)
+
+
+def test_every_protocol_says_what_it_is_in_a_line() -> None:
+    assert len(SCHEMES) == 6
+    for protocol in PROTOCOLS.values():
+        assert protocol.summary
+        assert len(protocol.summary) < 80

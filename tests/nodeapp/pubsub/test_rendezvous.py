@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from nodeapp.events import Filter, Subscription
+from nodeapp.pubsub.messages import (
+    Subscriber,
+    decode_subscribers,
+    encode_advertisement,
+    encode_subscribers,
+)
+from nodeapp.pubsub.rendezvous import Rendezvous
+from nodeapp.wire import ANY_NODE, BROADCAST, Frame, GeoRoute, Kind
+from tests.nodeapp.network import Network, SimHost
+from tests.nodeapp.pubsub.schemes import (
+    WARM_UP,
+    around,
+    connected_network_of,
+    count,
+    hashed,
+    network_of,
+    stored,
+)
+
+PLACE = hashed("traffic")
+SCHEME = "rendezvous-gpsr"
+
+
+def listed(node: SimHost) -> int:
+    assert isinstance(node.service, Rendezvous)
+    return len(node.service.listed)
+
+
+def greedy(node: SimHost) -> bytes:
+    """Return the extension of a frame that is bound for where a node is."""
+    at = node.position()
+    return GeoRoute(at.x, at.y).encode()
+
+
+def line(**parameters: float) -> Network:
+    """Return five nodes in a line, 200 m apart; the third is the rendezvous node of traffic."""
+    x, y = PLACE
+    return network_of([(x + 200.0 * i, y) for i in range(-2, 3)], SCHEME, parameters=parameters)
+
+
+def test_events_go_straight_from_the_publisher_to_those_who_qualify() -> None:
+    network = connected_network_of(30, SCHEME, seed=4)
+    network.nodes[1].subscribe("traffic", "speed>10")
+    network.nodes[2].subscribe("traffic", "speed>50")
+    network.nodes[3].subscribe("traffic", "speed>10", attributes=["role=police"])
+    network.run(WARM_UP)
+    start = network.time
+    network.nodes[9].publish("traffic", "speed=20", policy=["role=police"])
+    network.run(2)
+    events = network.frames(Kind.EVENT, start)
+    assert {(frame.originator, frame.destination) for frame in events} == {(9, 3)}
+    # The rendezvous node matched nothing but the topic.
+    lists = [decode_subscribers(f.body, 0.0) for f in network.frames(Kind.SUBSCRIBERS, start)]
+    assert lists
+    assert all({each.node for each in found.subscribers} == {1, 2, 3} for found in lists)
+
+
+def test_the_hops_are_those_of_the_direct_way() -> None:
+    # The publisher and the subscriber are neighbours; the rendezvous node is far.
+    x, y = PLACE
+    network = network_of([(x + 200.0 * i, y) for i in range(5)], SCHEME)
+    network.nodes[5].subscribe("traffic")
+    network.run(WARM_UP)
+    network.nodes[4].publish("traffic")
+    network.run(2)
+    (notice,) = [reply for reply in network.nodes[5].replies if reply.kind == Kind.NOTIFY]
+    assert notice.hops == 1
+
+
+def test_a_publisher_advertises_every_interval_until_it_has_not_published_for_a_while() -> None:
+    network = line(publisher_timeout=20)
+    network.nodes[5].subscribe("traffic")
+    network.run(WARM_UP)
+    assert not network.frames(Kind.ADVERTISEMENT)
+    start = network.time
+    network.nodes[1].publish("traffic")
+    network.run(19)
+    sent = [f for f in network.frames(Kind.ADVERTISEMENT, start) if f.hops == 1]
+    assert 18 <= len(sent) <= 21
+    assert {(f.originator, f.destination) for f in sent} == {(1, ANY_NODE)}
+    network.run(5)
+    start = network.time
+    network.run(10)
+    assert not network.frames(Kind.ADVERTISEMENT, start)
+    assert listed(network.nodes[1]) == 0
+    network.nodes[1].publish("traffic")
+    network.run(1)
+    assert network.nodes[5].notified() == {(1, 1): 1, (1, 2): 1}
+
+
+def test_an_event_waits_for_the_first_list_and_no_later_one() -> None:
+    network = line()
+    network.nodes[5].subscribe("traffic")
+    network.run(WARM_UP)
+    for _ in range(3):
+        start = network.time
+        network.nodes[1].publish("traffic")
+        network.run(0.9)
+        first = next(time for time, s, _, d in network.sent if time >= start and d[1] == Kind.EVENT)
+        waited = first - start
+        if network.nodes[1].service.counters["processed as publisher"] == 1:
+            assert waited == pytest.approx(0.004)  # two hops there, two back
+        else:
+            assert waited == 0.0
+    assert network.nodes[5].notified() == {(1, 1): 1, (1, 2): 1, (1, 3): 1}
+
+
+@pytest.mark.parametrize("back_after", [5, 15])
+def test_events_wait_for_a_rendezvous_that_is_away_but_not_for_ever(back_after: float) -> None:
+    # With shorter timeouts others would take its place, or it would know nobody on its return.
+    network = line(hello_timeout=100, subscription_timeout=100)
+    network.nodes[5].subscribe("traffic")
+    network.run(WARM_UP)
+    network.nodes[3].failed = True
+    for _ in range(3):
+        network.nodes[1].publish("traffic")
+    network.run(back_after)
+    network.nodes[3].failed = False
+    network.run(5)
+    received, dropped = (3, 0) if back_after == 5 else (0, 3)
+    assert len(network.nodes[5].notified()) == received
+    assert network.nodes[1].service.counters["no list of subscribers"] == dropped
+    network.nodes[1].publish("traffic")
+    network.run(2)
+    assert (1, 4) in network.nodes[5].notified()
+
+
+def test_a_topic_without_subscribers_sends_no_event() -> None:
+    network = line()
+    network.run(WARM_UP)
+    network.nodes[1].publish("traffic")
+    network.run(3)
+    assert not network.frames(Kind.EVENT)
+    assert network.nodes[1].service.counters["processed as publisher"] == 1
+
+
+def test_a_subscriber_lapses_at_the_publisher_when_it_does_at_the_rendezvous() -> None:
+    network = line(subscription_timeout=6, refresh_jitter=0)
+    network.nodes[5].subscribe("traffic")
+    network.run(WARM_UP)
+    network.nodes[1].publish("traffic")
+    network.run(1)
+    network.nodes[5].unsubscribe()
+    network.run(0.5)
+    last = max(time for time, s, _, d in network.sent if d[1] == Kind.SUBSCRIPTION and s == 5)
+    network.run(last + 5.9 - network.time)
+    network.nodes[1].publish("traffic")
+    network.run(0.2)
+    assert [f.sequence for f in network.frames(Kind.EVENT) if f.hops == 1] == [1, 2]
+    network.nodes[1].publish("traffic")
+    network.run(0.2)
+    assert [f.sequence for f in network.frames(Kind.EVENT) if f.hops == 1] == [1, 2]
+
+
+def test_one_node_answers_an_advertisement_and_does_not_broadcast_it() -> None:
+    ring = [around(PLACE, 100.0, 2 * math.pi * turn / 6) for turn in range(6)]
+    network = network_of([*ring, around(PLACE, 300.0, 0.0), around(PLACE, 300.0, 2.0)], SCHEME)
+    subscriber, publisher = network.nodes[7], network.nodes[8]
+    subscriber.subscribe("traffic")
+    network.run(WARM_UP)
+    assert [stored(network.nodes[n]) for n in range(1, 7)] == [1] * 6
+    publisher.publish("traffic")
+    network.run(10)
+    sent = [f for f in network.frames(Kind.ADVERTISEMENT) if f.hops == 1]
+    assert count(network, "answered as rendezvous") == len(sent) > 8
+    frames = network.frames(Kind.ADVERTISEMENT) + network.frames(Kind.SUBSCRIBERS)
+    assert all(frame.destination != BROADCAST for frame in frames)
+
+
+def test_a_long_list_comes_in_several_frames() -> None:
+    ring = [around(PLACE, 100.0, turn) for turn in range(39)]
+    network = network_of([*ring, around(PLACE, 300.0, 0.0)], SCHEME)
+    for number in range(1, 40):
+        network.nodes[number].subscribe("traffic", f"road!={'x' * 100}", "speed>5")
+    network.run(WARM_UP)
+    network.nodes[40].publish("traffic", "speed=10", "road=A1")
+    network.run(1)
+    bodies = {f.body for f in network.frames(Kind.SUBSCRIBERS) if f.hops == 1}
+    assert all(len(body) < 1500 - 28 - 24 - 61 for body in bodies)
+    lists = [decode_subscribers(body, 0.0) for body in bodies]
+    assert {each.part for each in lists} == set(range(max(each.parts for each in lists)))
+    assert len(lists) > 4
+    assert all(network.nodes[number].notified() == {(40, 1): 1} for number in range(1, 40))
+
+
+def test_a_new_rendezvous_that_knows_less_takes_nobody_off_the_list() -> None:
+    network = line()
+    network.nodes[5].subscribe("traffic")
+    network.run(WARM_UP)
+    network.nodes[1].publish("traffic")
+    network.run(0.5)
+    publisher = network.nodes[1]
+    (nobody,) = encode_subscribers("traffic", [], network.time)
+    publisher.hear(
+        Frame(Kind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(publisher), body=nobody).encode(), 2
+    )
+    publisher.publish("traffic")
+    network.run(0.5)
+    assert network.nodes[5].notified() == {(1, 1): 1, (1, 2): 1}
+
+
+def test_the_latest_word_of_where_a_subscriber_is_prevails() -> None:
+    network = line()
+    network.run(WARM_UP)
+    publisher = network.nodes[1]
+    publisher.publish("traffic")
+    network.run(0.5)
+    item = Subscription(Filter.parse(["traffic"])).encode()
+    now = network.time
+    for place, heard in (((1.0, 0.0), now - 2), ((2.0, 0.0), now - 1), ((3.0, 0.0), now - 3)):
+        (body,) = encode_subscribers("traffic", [Subscriber(5, item, place, heard)], now)
+        frame = Frame(Kind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(publisher), body=body)
+        publisher.hear(frame.encode(), 2)
+    assert isinstance(publisher.service, Rendezvous)
+    (known,) = publisher.service.listed.of_topic("traffic", now)
+    assert known.location == (2.0, 0.0)
+    assert known.heard == pytest.approx(now - 1)
+
+
+def test_a_list_that_was_not_asked_for_is_counted_and_not_kept() -> None:
+    network = line()
+    network.run(WARM_UP)
+    node = network.nodes[1]
+    item = Subscription(Filter.parse(["traffic"])).encode()
+    (body,) = encode_subscribers("traffic", [Subscriber(5, item, (0.0, 0.0), 0.0)], 0.0)
+    frame = Frame(Kind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(node), body=body)
+    node.hear(frame.encode(), 2)
+    assert node.service.counters["lists not asked for"] == 1
+    assert listed(node) == 0
+
+
+def test_an_answer_goes_to_where_the_advertisement_says_the_publisher_is() -> None:
+    network = line()
+    network.run(WARM_UP)
+    rendezvous = network.nodes[3]
+    body = encode_advertisement("traffic", (PLACE[0] - 400.0, PLACE[1]))
+    start = network.time
+    frame = Frame(Kind.ADVERTISEMENT, 99, ANY_NODE, ttl=9, route=greedy(rendezvous), body=body)
+    rendezvous.hear(frame.encode(), 2)
+    network.run(0.1)
+    assert [f.destination for f in network.frames(Kind.SUBSCRIBERS, start)][:2] == [99, 99]
+    senders = [s for time, s, _, d in network.sent if time >= start and d[1] == Kind.SUBSCRIBERS]
+    assert senders[:2] == [3, 2]
+
+
+def test_more_events_than_may_wait_are_dropped_and_counted() -> None:
+    network = line(hello_timeout=100)
+    network.run(WARM_UP)
+    network.nodes[3].failed = True
+    for _ in range(1030):
+        network.nodes[1].publish("traffic")
+    assert network.nodes[1].service.counters["no list of subscribers"] == 6
+    network.run(12)
+    assert network.nodes[1].service.counters["no list of subscribers"] == 1030
