@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
 
@@ -18,9 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from emulation.radio.spec import RadioSpec
 from nodeapp.addressing import address_of
+from nodeapp.pubsub.base import Environment
 
 FORMAT: Final = 1
 """Version of the JSON form."""
+NOMINAL_RANGE: Final = 250.0
+"""Metres that nodes take for the radio range where the radio has none."""
 
 
 class ScenarioError(ValueError):
@@ -114,6 +118,9 @@ class Scenario(BaseModel):
     radio: RadioSpec
     nodes: tuple[NodeSpec, ...] = Field(min_length=1)
     workload: tuple[Operation, ...] = ()
+    road_map: tuple[tuple[float, float], ...] = Field(
+        (), description="waypoints of the map that all nodes have, metres; empty: they have none"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -153,6 +160,16 @@ class Scenario(BaseModel):
         """Return a generator for one purpose; the same seed and purpose give the same numbers."""
         return random.Random(f"{self.seed}/{purpose}")
 
+    def environment(self) -> Environment:
+        """Return what all nodes know of the network."""
+        numbered = [node.id for node in self.nodes] == list(range(1, len(self.nodes) + 1))
+        return Environment(
+            self.area,
+            self.radio.range or NOMINAL_RANGE,
+            waypoints=self.road_map,
+            nodes=len(self.nodes) if numbered else 0,
+        )
+
     def trace(self) -> Trace:
         """Return the trajectories of all nodes, in the order of `nodes`."""
         return Trace([node.waypoints for node in self.nodes])
@@ -162,41 +179,80 @@ class Trace:
     """Piecewise-linear trajectories of N nodes, evaluated together.
 
     A node stands at its first waypoint before that waypoint's time and at its last one after it.
+    Where two waypoints have the same time it jumps.
+
+    All waypoints lie behind each other in arrays, so that the time of `positions` hardly depends
+    on how many nodes there are.  Each node's leg is remembered, because time mostly goes on a
+    little; the result does not depend on that.
     """
 
-    def __init__(self, trajectories: list[tuple[Waypoint, ...]]) -> None:
-        self._trajectories = [
-            np.asarray(points, dtype=float).reshape(-1, 3) for points in trajectories
-        ]
-        self.moving: bool = any(len(points) > 1 for points in self._trajectories)
-        self._static = np.array([points[0, 1:] for points in self._trajectories]).reshape(-1, 2)
+    def __init__(self, trajectories: Sequence[Sequence[Waypoint]]) -> None:
+        counts = np.array([len(points) for points in trajectories], dtype=np.intp)
+        self.moving: bool = bool((counts > 1).any())
+        points = np.array(
+            list(itertools.chain.from_iterable(trajectories)), dtype=np.float64
+        ).reshape(-1, 3)
+        self._first = np.cumsum(counts) - counts
+        self._last = self._first + counts - 1
+        self._times, self._places = points[:, 0].copy(), points[:, 1:].copy()
+        # A leg goes from its waypoint to the next one; the leg after a node's last has no motion.
+        self._ways = np.zeros_like(self._places)
+        self._ways[:-1] = np.diff(self._places, axis=0)
+        self._ways[self._last] = 0.0
+        self._spans = np.ones_like(self._times)
+        self._spans[:-1] = np.diff(self._times)
+        self._spans[self._last] = 1.0
+        self._spans[self._spans <= 0] = 1.0  # a jump: a leg that no time is in
+        self._from = self._times.copy()
+        self._from[self._first] = -np.inf
+        self._until = np.empty_like(self._times)
+        self._until[:-1] = self._times[1:]
+        self._until[self._last] = np.inf
+        self._legs = self._first.copy()
 
     def __len__(self) -> int:
-        return len(self._trajectories)
+        return len(self._first)
 
     def positions(self, time: float) -> npt.NDArray[np.float64]:
         """Return an array (N, 2) of metres: where every node is `time` seconds into the run."""
         if not self.moving:
-            return self._static.copy()
-        result = np.empty((len(self), 2))
-        for row, points in enumerate(self._trajectories):
-            result[row, 0] = np.interp(time, points[:, 0], points[:, 1])
-            result[row, 1] = np.interp(time, points[:, 0], points[:, 2])
-        return result
+            return self._places.copy()
+        legs = self._legs
+        gone = np.flatnonzero((time < self._from[legs]) | (time >= self._until[legs]))
+        if len(gone):
+            legs[gone] = self._find(gone, time)
+        shares = np.maximum(time - self._times[legs], 0.0) / self._spans[legs]
+        shares[legs == self._last] = 0.0
+        places: npt.NDArray[np.float64] = self._places[legs] + shares[:, None] * self._ways[legs]
+        return places
+
+    def _find(self, nodes: npt.NDArray[np.intp], time: float) -> npt.NDArray[np.intp]:
+        """Return the legs that nodes are on: of each the last that begins by `time`, by halving."""
+        low, high = self._first[nodes], self._last[nodes]
+        while (low < high).any():
+            middle = (low + high + 1) // 2
+            begun = self._times[middle] <= time
+            low, high = np.where(begun, middle, low), np.where(begun, high, middle - 1)
+        return low
+
+    def _leg(self, node: int, time: float) -> int:
+        first, last = self._first[node], self._last[node]
+        begun = int(np.searchsorted(self._times[first : last + 1], time, side="right"))
+        return int(first) + max(0, begun - 1)
 
     def position(self, node: int, time: float) -> tuple[float, float]:
         """Return where the node at index `node` is, metres, `time` seconds into the run."""
-        points = self._trajectories[node]
-        return (
-            float(np.interp(time, points[:, 0], points[:, 1])),
-            float(np.interp(time, points[:, 0], points[:, 2])),
-        )
+        leg = self._leg(node, time)
+        share = 0.0
+        if leg != self._last[node]:
+            share = max(time - self._times[leg], 0.0) / self._spans[leg]
+        x, y = self._places[leg] + share * self._ways[leg]
+        return float(x), float(y)
 
     def velocity(self, node: int, time: float) -> tuple[float, float]:
         """Return the velocity, metres a second, of the node at index `node`."""
-        points = self._trajectories[node]
-        leg = int(np.searchsorted(points[:, 0], time, side="right"))
-        if leg == 0 or leg == len(points):
+        leg = self._leg(node, time)
+        if time < self._times[leg] or leg == self._last[node]:
             return 0.0, 0.0
-        (t0, x0, y0), (t1, x1, y1) = points[leg - 1], points[leg]
-        return float((x1 - x0) / (t1 - t0)), float((y1 - y0) / (t1 - t0))
+        vx, vy = self._ways[leg] / self._spans[leg]
+        return float(vx), float(vy)

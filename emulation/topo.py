@@ -15,7 +15,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from emulation.mobility import Mobility, Place
+from emulation.mobility.freeway import Freeway
+from emulation.mobility.manhattan import Manhattan
 from emulation.mobility.random_waypoint import RandomWaypoint
+from emulation.mobility.road_map import RoadMap
+from emulation.mobility.traffic import Rules
 from emulation.radio.spec import (
     Friis,
     LogDistance,
@@ -30,14 +35,15 @@ from emulation.scenario import (
     ProtocolSpec,
     Scenario,
     ScenarioError,
-    Trace,
     Waypoint,
 )
 from emulation.workload import TopicWorkload
 
-Place = tuple[float, float]
 PLACEMENTS = 200
 """How often a random topology is drawn again before it counts as never connected."""
+WAYPOINT_SPACING = 50.0
+"""Metres between waypoints of a road map at most; a fifth of the usual radio range."""
+MOBILITY_MODELS = ("RandomWayPoint", "Freeway", "Manhattan")
 
 
 class Topo:
@@ -53,7 +59,9 @@ class Topo:
         self.radio = RadioSpec()
         self.area: tuple[float, float, float, float] | None = None
         self.topic_workload: TopicWorkload | None = None
-        self.mobility: RandomWaypoint | None = None
+        self.mobility: Mobility | None = None
+        self.road_map: RoadMap | None = None
+        self.waypoint_spacing = WAYPOINT_SPACING
         self._stations: dict[str, Place] = {}
         self.build(**parameters)
 
@@ -78,6 +86,14 @@ class Topo:
             raise ScenarioError(f"{name}: position {position!r} is not 'x,y' in metres") from None
         self._stations[name] = (x, y)
         return name
+
+    def addStations(self, count: int) -> None:
+        """Add stations sta1, sta2, ... where the mobility model lets nodes begin."""
+        if self.mobility is None:
+            raise ScenarioError("choose a mobility model before stations without positions")
+        places = self.mobility.places(count, self.rng("placement"))
+        for number, place in enumerate(places, start=1):
+            self.addStation(f"sta{number}", position=place)
 
     def setPropagationModel(
         self,
@@ -113,34 +129,74 @@ class Topo:
         min_v: float = 1.0,
         max_v: float = 1.0,
         pause: float = 0.0,
+        acceleration: float = 0.0,
+        safety_distance: float = 20.0,
+        roads: int = 2,
+        lanes: int = 2,
+        blocks: int = 5,
     ) -> None:
-        """Let the stations roam the rectangle at `min_v` to `max_v` metres a second."""
-        if model != "RandomWayPoint":
-            raise ScenarioError(f"no mobility model {model!r}; there is RandomWayPoint")
-        self.area = (min_x, min_y, max_x, max_y)
-        self.mobility = RandomWaypoint(self.area, min_v, max_v, pause)
+        """Let the stations move in the rectangle at `min_v` to `max_v` metres a second.
+
+        RandomWayPoint: they roam, with `pause` seconds at every waypoint.  Freeway, Manhattan: they
+        are vehicles that start at the nearest point of a lane, and the topology has a road map;
+        `acceleration` is metres a second squared, 0 for a tenth of `max_v` a second;
+        `safety_distance` is metres; a freeway has `roads` with `lanes` each way, Manhattan has
+        `blocks` each way.
+        """
+        area = (min_x, min_y, max_x, max_y)
+        mobility: RandomWaypoint | Freeway | Manhattan
+        try:
+            if model == "RandomWayPoint":
+                mobility = RandomWaypoint(area, min_v, max_v, pause)
+            elif model == "Freeway":
+                rules = Rules(min_v, max_v, acceleration or max_v / 10, safety_distance)
+                mobility = Freeway(area, rules, roads, lanes)
+            elif model == "Manhattan":
+                rules = Rules(min_v, max_v, acceleration or max_v / 10, safety_distance)
+                mobility = Manhattan(area, rules, blocks)
+            else:
+                raise ScenarioError(
+                    f"no mobility model {model!r}; there are {', '.join(MOBILITY_MODELS)}"
+                )
+        except ValueError as error:
+            raise ScenarioError(str(error)) from None
+        self.area, self.mobility = area, mobility
+        self.road_map = getattr(mobility, "road_map", None)
+
+    def partitions(self, places: Sequence[Place] | np.ndarray[Any, Any]) -> list[int]:
+        """Return how many stations each part of the network has, the largest first.
+
+        A part is what can reach each other over stations within the radio range of each other.
+        """
+        points = np.asarray(places, dtype=float).reshape(-1, 2)
+        reach = self.radio.range or math.inf
+        x, y = points.T
+        within = (x[:, None] - x) ** 2 + (y[:, None] - y) ** 2 <= reach**2
+        left = np.ones(len(points), dtype=bool)
+        sizes = []
+        while left.any():
+            part = np.zeros(len(points), dtype=bool)
+            part[left.argmax()] = True
+            frontier = part
+            while frontier.any():
+                frontier = within[frontier].any(axis=0) & ~part
+                part = part | frontier
+            left &= ~part
+            sizes.append(int(part.sum()))
+        return sorted(sizes, reverse=True)
 
     def connected(self, places: Sequence[Place] | np.ndarray[Any, Any]) -> bool:
         """Say whether the graph of stations within the radio range of each other is connected."""
-        points = np.asarray(places, dtype=float).reshape(-1, 2)
-        reach = self.radio.range or math.inf
-        within = np.hypot(*(points[:, None, :] - points[None, :, :]).transpose(2, 0, 1)) <= reach
-        seen = np.zeros(len(points), dtype=bool)
-        seen[0] = True
-        frontier = seen
-        while frontier.any():
-            frontier = within[frontier].any(axis=0) & ~seen
-            seen = seen | frontier
-        return bool(seen.all())
+        return len(self.partitions(places)) == 1
 
-    def draw_connected(self, count: int, model: RandomWaypoint) -> list[Place]:
-        """Return `count` uniform places whose graph is connected.
+    def draw_connected(self, count: int, model: Mobility) -> list[Place]:
+        """Return `count` places of a mobility model whose graph is connected.
 
         Raises `ScenarioError` where `PLACEMENTS` draws gave none.
         """
         rng = self.rng("placement")
         for _ in range(PLACEMENTS):
-            places = [model.place(rng) for _ in range(count)]
+            places = model.places(count, rng)
             if self.connected(places):
                 return places
         raise ScenarioError(
@@ -150,15 +206,14 @@ class Topo:
 
     def scenario(self, protocol: ProtocolSpec) -> Scenario:
         """Return the scenario: trajectories and workload drawn from the seed."""
-        rng = self.rng("mobility")
-        nodes = []
-        for number, (name, place) in enumerate(self._stations.items(), start=1):
-            waypoints: tuple[Waypoint, ...] = (Waypoint(0.0, *place),)
-            if self.mobility is not None:
-                waypoints = self.mobility.trajectory(place, self.duration, rng)
-            nodes.append(NodeSpec(id=number, name=name, waypoints=waypoints))
-        if not nodes:
+        if not self._stations:
             raise ScenarioError("the topology has no stations")
+        nodes = [
+            NodeSpec(id=number, name=name, waypoints=track)
+            for number, (name, track) in enumerate(
+                zip(self._stations, self._trajectories(), strict=True), start=1
+            )
+        ]
         ids = [node.id for node in nodes]
         workload = self.topic_workload
         return Scenario(
@@ -173,16 +228,38 @@ class Topo:
             workload=workload.operations(ids, self.duration, self.rng("workload"))
             if workload
             else (),
+            road_map=self.road_map.waypoints(self.waypoint_spacing) if self.road_map else (),
         )
+
+    def _trajectories(self) -> list[tuple[Waypoint, ...]]:
+        places = list(self._stations.values())
+        if self.mobility is None:
+            return [(Waypoint(0.0, *place),) for place in places]
+        return self.mobility.trajectories(places, self.duration, self.rng("mobility"))
 
 
 def connected_share(scenario: Scenario, samples: int = 30) -> float:
     """Return the share of `samples` moments of a run at which all nodes within range connect."""
+    moments = _partitions(scenario, samples)
+    return sum(len(sizes) == 1 for sizes in moments) / len(moments)
+
+
+def connected_pairs(scenario: Scenario, samples: int = 30) -> float:
+    """Return the share of pairs of nodes that are connected, mean of `samples` moments of a run."""
+    nodes = len(scenario.nodes)
+    if nodes == 1:
+        return 1.0
+    moments = _partitions(scenario, samples)
+    pairs = sum(size * (size - 1) for sizes in moments for size in sizes)
+    return pairs / (nodes * (nodes - 1) * len(moments))
+
+
+def _partitions(scenario: Scenario, samples: int) -> list[list[int]]:
     topo = Topo(scenario.seed, scenario.duration, {})
     topo.radio = scenario.radio
-    trace = Trace([node.waypoints for node in scenario.nodes])
+    trace = scenario.trace()
     times = np.linspace(0.0, scenario.duration, samples if trace.moving else 1)
-    return sum(topo.connected(trace.positions(float(time))) for time in times) / len(times)
+    return [topo.partitions(trace.positions(float(time))) for time in times]
 
 
 def _bounds(places: list[Place]) -> tuple[float, float, float, float]:

@@ -8,10 +8,11 @@ import logging
 import math
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from nodeapp import addressing, gps
-from nodeapp.node import NodeError, NodeOptions, run
+from nodeapp.node import NodeError, NodeOptions, read_map, run
 from nodeapp.parameters import ParameterError
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.registry import PROTOCOLS
@@ -41,6 +42,14 @@ def _node_id(text: str) -> int:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a node id: 1 to {addressing.NETWORK.num_addresses - 2}"
         ) from None
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < addressing.NETWORK.num_addresses - 1:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of nodes: 1 to {addressing.NETWORK.num_addresses - 2}"
+        )
     return int(text)
 
 
@@ -85,6 +94,19 @@ def _parser() -> argparse.ArgumentParser:
         help="metres; the same at every node (default 0,0,1000,1000)",
     )
     add("--range", type=float, default=250.0, help="radio range, metres (default 250)")
+    add(
+        "--nodes",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="all nodes have the ids 1 to N; for protocols that hash topics to nodes",
+    )
+    add(
+        "--map",
+        type=Path,
+        metavar="FILE",
+        help='road map, the same at every node: {"waypoints": [[x, y], ...]} in metres, JSON',
+    )
     add("--seed", type=int, default=0, help="of the node's random numbers (default 0)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
@@ -130,7 +152,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             node_id=asked.id,
             interface=asked.interface,
             protocol=asked.protocol,
-            environment=Environment(asked.area, asked.range),
+            environment=Environment(
+                asked.area,
+                asked.range,
+                waypoints=read_map(asked.map) if asked.map else (),
+                nodes=asked.nodes,
+            ),
             parameters=dict(asked.set),
             position=asked.position,
             gpsd=asked.gpsd,

@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import logging
+import math
 import random
 import signal
 import socket
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from nodeapp import gps
 from nodeapp.addressing import address_of, node_of
 from nodeapp.clients import Address, ClientTable
 from nodeapp.events import Event
+from nodeapp.geometry import Point
 from nodeapp.host import Position, Timer
 from nodeapp.parameters import convert, parameters_of
 from nodeapp.pubsub import registry
@@ -64,10 +68,30 @@ def check(options: NodeOptions) -> None:
     """Raise what is wrong with options that name a protocol: `NodeError` or `ParameterError`."""
     protocol = registry.PROTOCOLS[options.protocol]
     convert(parameters_of(protocol.parameters), options.parameters)
+    missing = registry.obstacle(options.protocol, options.environment)
+    if missing is not None:
+        raise NodeError(missing)
     if protocol.service.needs_position and options.position is None and options.gpsd is None:
         raise NodeError(
             f"{options.protocol} needs to know where the node is: give --gpsd or --position"
         )
+
+
+def read_map(path: Path) -> tuple[Point, ...]:
+    """Return the waypoints of a road map, metres: a JSON file {"waypoints": [[x, y], ...]}.
+
+    Raises `NodeError`.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        waypoints = tuple((float(x), float(y)) for x, y in content["waypoints"])
+    except OSError as error:
+        raise NodeError(f"cannot read the map {path}: {error.strerror}") from None
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+        waypoints = ()
+    if not waypoints or not all(math.isfinite(value) for point in waypoints for value in point):
+        raise NodeError(f'{path} is not a map: it must say {{"waypoints": [[x, y], ...]}}, metres')
+    return waypoints
 
 
 def open_radio(interface: str, port: int = NODE_PORT) -> socket.socket:

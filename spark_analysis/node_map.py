@@ -73,8 +73,12 @@ def node_map(
     area: tuple[float, float, float, float],
     radio_range: float | None,
     links_are: str,
+    waypoints: Sequence[tuple[float, float]] = (),
 ) -> Drawing:
-    """Draw the map; `area` is x0, y0, x1, y1 in metres, `links_are` says which links are drawn."""
+    """Draw the map; `area` is x0, y0, x1, y1 in metres, `links_are` says which links are drawn.
+
+    `waypoints` are those of the road map, metres; empty where there is none.
+    """
     moving = any(np.ptp(node.track, axis=0).any() for node in nodes)
     everything = np.vstack([node.track for node in nodes])
     low = np.minimum(everything.min(axis=0), area[:2])
@@ -91,7 +95,8 @@ def node_map(
         axes.set_ylim(low[1] - margin, high[1] + margin)
         axes.set_xlabel("x, m")
         axes.set_ylabel("y, m")
-        handles = _draw_links(axes, nodes, links)
+        handles = _draw_roads(axes, waypoints) if waypoints else []
+        handles += _draw_links(axes, nodes, links)
         if moving:
             handles += _draw_tracks(axes, nodes)
         # A circle that encloses the whole map cannot be seen.
@@ -105,15 +110,19 @@ def node_map(
     return Drawing(
         figure,
         "Map of nodes and links",
-        _caption(moving, links_are, radio_range, visible),
+        _caption(moving, links_are, radio_range, visible, bool(waypoints)),
         f"{count(len(nodes))} nodes, of which {sum(node.publishes for node in nodes)} publish and "
         f"{sum(node.subscribes for node in nodes)} subscribe; {count(len(links))} links.",
         tooltips,
     )
 
 
-def _caption(moving: bool, links_are: str, radio_range: float | None, visible: bool) -> str:
+def _caption(
+    moving: bool, links_are: str, radio_range: float | None, visible: bool, roads: bool
+) -> str:
     parts = ["Start positions of the nodes in the scenario, metres."]
+    if roads:
+        parts.append("Pale dots: the waypoints of the road map.")
     if moving:
         parts.append("Thin lines: their trajectories, ending in a ring.")
     parts.append(links_are)
@@ -129,6 +138,18 @@ def _caption(moving: bool, links_are: str, radio_range: float | None, visible: b
 
 def _segments(pairs: Sequence[tuple[Array, Array]]) -> Array:
     return np.array([[start, end] for start, end in pairs]).reshape(-1, 2, 2)
+
+
+def _draw_roads(axes: Axes, waypoints: Sequence[tuple[float, float]]) -> list[Line2D]:
+    """Draw the waypoints: on a road they are close enough to be seen as the road."""
+    look = {
+        "linestyle": "none", "marker": "s", "markersize": 3.5, "markerfacecolor": svg.MUTED,
+        "markeredgecolor": "none", "alpha": 0.35,
+    }  # fmt: skip
+    x, y = np.array(waypoints).T
+    dense = len(waypoints) > VECTOR_SHAPES
+    axes.plot(x, y, zorder=0, rasterized=dense, **look)  # type: ignore[arg-type]
+    return [Line2D([], [], label="road map", **look)]  # type: ignore[arg-type]
 
 
 def _draw_links(axes: Axes, nodes: Sequence[MapNode], links: Sequence[Link]) -> list[Line2D]:

@@ -120,6 +120,7 @@ class TapRun:
         self.state = StateFolder()
         self.medium_control = self.state.path / "medium"
         self.gpsd_control = self.state.path / "gpsd"
+        self._map = folder.path.resolve() / "map.json"
         self._recorder_status = self.state.path / "recorder.json"
         self._driver_status = self.state.path / "driver.json"
         self.helpers: dict[str, subprocess.Popen[bytes]] = {}
@@ -149,6 +150,9 @@ class TapRun:
         self._start_gpsd(pids)
         self._start_recorder(pids)
         self.observer.stage(f"starting {len(specs)} node apps")
+        if self.scenario.road_map:
+            waypoints = json.dumps({"waypoints": self.scenario.road_map})
+            self._map.write_text(waypoints + "\n", encoding="utf-8")
         for station, spec in zip(self.net.stations, specs, strict=True):
             self._interrupts.check()
             self.nodes[spec.name] = self._start_node(station, spec)
@@ -241,7 +245,7 @@ class TapRun:
         self._start_helper("driver", "emulation.driver", config)
 
     def _start_node(self, station: Any, spec: NodeSpec) -> subprocess.Popen[bytes]:
-        arguments = node_arguments(self.scenario, spec)
+        arguments = node_arguments(self.scenario, spec, self._map)
         # setpriv: a killed run takes its node apps with it.
         command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "nodeapp", *arguments]
         with self.folder.log(spec).open("ab") as log:
@@ -404,14 +408,22 @@ class TapRun:
         )
 
 
-def node_arguments(scenario: Scenario, spec: NodeSpec) -> list[str]:
-    """Return the command line of a node app, after `python -m nodeapp`."""
+def node_arguments(scenario: Scenario, spec: NodeSpec, road_map: Path) -> list[str]:
+    """Return the command line of a node app, after `python -m nodeapp`.
+
+    `road_map` is the file that has the scenario's map where there is one.
+    """
     arguments = ["--id", str(spec.id), "--interface", spec.interface, "--gpsd", GPSD]
     arguments += ["--protocol", scenario.protocol.name, "--seed", str(scenario.seed)]
     # "=": a negative coordinate must not look like an option.
     arguments.append("--area=" + ",".join(str(edge) for edge in scenario.area))
     if scenario.radio.range is not None:
         arguments += ["--range", str(scenario.radio.range)]
+    environment = scenario.environment()
+    if environment.waypoints:
+        arguments += ["--map", str(road_map)]
+    if environment.nodes:
+        arguments += ["--nodes", str(environment.nodes)]
     for key, value in scenario.protocol.parameters.items():
         arguments += ["--set", f"{key}={value}"]
     return arguments

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emulation.scenario import Waypoint
@@ -38,6 +39,16 @@ class RandomWaypoint:
         """Return a uniformly distributed place in the area."""
         x0, y0, x1, y1 = self.area
         return rng.uniform(x0, x1), rng.uniform(y0, y1)
+
+    def places(self, count: int, rng: random.Random) -> list[tuple[float, float]]:
+        """Return `count` uniformly distributed places in the area."""
+        return [self.place(rng) for _ in range(count)]
+
+    def trajectories(
+        self, places: Sequence[tuple[float, float]], duration: float, rng: random.Random
+    ) -> list[tuple[Waypoint, ...]]:
+        """Return the waypoints of nodes that are at `places` when `discard` begins."""
+        return [self.trajectory(place, duration, rng) for place in places]
 
     def trajectory(
         self, start: tuple[float, float], duration: float, rng: random.Random

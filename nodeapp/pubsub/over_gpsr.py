@@ -20,7 +20,7 @@ from nodeapp.parameters import Param
 from nodeapp.pubsub.broker import Broker
 from nodeapp.pubsub.decision_point import DecisionPoint, Routing
 from nodeapp.pubsub.rendezvous import Rendezvous
-from nodeapp.pubsub.topic_hash import LocationHash, WaypointHash
+from nodeapp.pubsub.topic_hash import CellHash, LocationHash, WaypointHash
 from nodeapp.routing.gpsr import Gpsr, GpsrParameters
 from nodeapp.wire import ANY_NODE, Frame, Kind
 
@@ -76,9 +76,17 @@ class BrokerGpsrMap(Broker, routing=GPSR, hashing=WaypointHash):
     """B-GPSR (with map)."""
 
 
+class BrokerGpsrCell(Broker, routing=GPSR, hashing=CellHash):
+    """Brokers at the middle of a cell."""
+
+
 class RendezvousGpsr(Rendezvous, routing=GPSR, hashing=LocationHash):
     """R-GPSR (no map)."""
 
 
 class RendezvousGpsrMap(Rendezvous, routing=GPSR, hashing=WaypointHash):
     """R-GPSR (with map)."""
+
+
+class RendezvousGpsrCell(Rendezvous, routing=GPSR, hashing=CellHash):
+    """Rendezvous nodes at the middle of a cell."""

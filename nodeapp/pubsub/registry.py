@@ -50,6 +50,9 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
         "broker-gpsr": Protocol(
             "over_gpsr:BrokerGpsr", "brokers at the place a topic hashes to, reached by GPSR"
         ),
+        "broker-gpsr-cell": Protocol(
+            "over_gpsr:BrokerGpsrCell", "broker-gpsr with middles of cells as places"
+        ),
         "broker-gpsr-map": Protocol(
             "over_gpsr:BrokerGpsrMap", "broker-gpsr with places of a road map only"
         ),
@@ -58,6 +61,9 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
         ),
         "rendezvous-gpsr": Protocol(
             "over_gpsr:RendezvousGpsr", "publishers get subscribers from the place it hashes to"
+        ),
+        "rendezvous-gpsr-cell": Protocol(
+            "over_gpsr:RendezvousGpsrCell", "rendezvous-gpsr with middles of cells as places"
         ),
         "rendezvous-gpsr-map": Protocol(
             "over_gpsr:RendezvousGpsrMap", "rendezvous-gpsr with places of a road map only"

@@ -1,13 +1,16 @@
 """From a topic to where its decision point is (seed paper of section C, sections 3.3 and 3.6).
 
 The paper has three hash functions, one class each here: to a node id, to a coordinate, and to the
-waypoint of a road map that is nearest to the coordinate.
+waypoint of a road map that is nearest to the coordinate.  A fourth, to a cell, is that of cell hash
+routing (F. Araujo et al., CHR: a distributed hash table for wireless ad hoc networks, DEBS 2005),
+to which the paper compares itself in its section 6.
 """
 
 from __future__ import annotations
 
 import abc
 import hashlib
+import math
 from typing import ClassVar, Final, NamedTuple
 
 from nodeapp.geometry import Point, squared_distance
@@ -56,6 +59,27 @@ class LocationHash(TopicHash):
         x0, y0, x1, y1 = self._environment.area
         place = (x0 + hash_x / 2**64 * (x1 - x0), y0 + hash_y / 2**64 * (y1 - y0))
         return Target(ANY_NODE, place)
+
+
+class CellHash(LocationHash):
+    """Hashes topics to the middle of the cell that the coordinate of `LocationHash` lies in.
+
+    Cells are squares with sides of the radio range over 2 sqrt(2), so that nodes in cells that
+    touch hear each other; the rows and columns at the far edges of the area may be narrower.
+    """
+
+    def __call__(self, topic: str) -> Target:
+        """Return the middle of the cell that the topic hashes to."""
+        _, (x, y) = super().__call__(topic)
+        x0, y0, x1, y1 = self._environment.area
+        side = self._environment.radio_range / math.sqrt(8)
+        return Target(ANY_NODE, (_middle(x, x0, x1, side), _middle(y, y0, y1, side)))
+
+
+def _middle(value: float, low: float, high: float, side: float) -> float:
+    """Return the middle of the interval of length `side`, counted from `low`, around a value."""
+    start = low + (value - low) // side * side
+    return (start + min(start + side, high)) / 2
 
 
 class WaypointHash(LocationHash):

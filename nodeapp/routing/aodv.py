@@ -233,7 +233,7 @@ class Aodv:
             return
         route = self.table.known(target, now)
         if route is not None and route.known:
-            if self._may_reply(route, request, sender, now):
+            if self._may_reply(route, request, frame.hops, sender, now):
                 self._reply_for(originator, target, route, request, now)
                 return
             if request.flags & UNKNOWN or newer(route.sequence, request.destination_sequence):
@@ -264,12 +264,18 @@ class Aodv:
         return True
 
     def _may_reply(
-        self, route: Route, request: aodv_wire.RouteRequest, sender: int, now: float
+        self, route: Route, request: aodv_wire.RouteRequest, hops: int, sender: int, now: float
     ) -> bool:
-        """Whether this node replies with its route to the destination of a request (6.6)."""
+        """Whether this node replies with its route to the destination of a request (6.6).
+
+        Not with one that may have expired by when the reply is there and the first frame here.
+        """
         if not route.valid or request.flags & DESTINATION_ONLY or route.next_hop == sender:
             return False
         if not request.flags & UNKNOWN and newer(request.destination_sequence, route.sequence):
+            return False
+        way = (2 * hops + route.hops) * self._parameters.node_traversal_time
+        if route.expires - now < way:
             return False
         if self._lost_at.get(route.next_hop, math.inf) <= now:
             self._link_broken(route.next_hop, now)

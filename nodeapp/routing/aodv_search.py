@@ -83,8 +83,9 @@ class Searches:
         if destination in self._searches:
             return
         ttl = self._parameters.ttl_start
-        before = self._table.known(destination, self._host.now())
-        if before is not None:
+        now = self._host.now()
+        before = self._table.known(destination, now)
+        if before is not None and before.expires > now:  # invalid for no more than DELETE_PERIOD
             ttl = before.hops + self._parameters.ttl_increment
         search = _Search(min(ttl, self._parameters.net_diameter))
         self._searches[destination] = search

@@ -19,9 +19,12 @@ falls.  It follows that
     has a number its destination has not had, no invalid one more than the next, and the
     destination's next request is newer than whatever anybody has of it.
 
-There are no timers: a route is looked at when it is used, and `expire` removes what is long gone.
-An invalid route is kept for DELETE_PERIOD, so that its sequence number is not forgotten while a
-neighbour may still send frames this way.
+There are no timers: a route is looked at when it is used.  An invalid route is kept, as 6.4 allows,
+beyond DELETE_PERIOD.  The RFC takes that for the longest time that a neighbour can go on sending
+frames over a route that is invalid here, but where hellos pass and frames do not (a grey zone) a
+neighbour that goes on sending keeps its route alive without ever being told: a node that forgot
+the sequence number would take that neighbour's route, which leads back to it.  Only where the table
+fills up are numbers forgotten, DELETE_PERIOD after the route.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from typing import Final
 MASK: Final = 0xFFFFFFFF
 MAX_ROUTES: Final = 16_384
 """Destinations in the table at most, whatever ids are claimed on the air."""
+CROWDED: Final = MAX_ROUTES // 2
+"""Destinations above which what has been invalid for DELETE_PERIOD is forgotten."""
 
 
 def newer(one: int, other: int) -> bool:
@@ -47,7 +52,7 @@ def following(sequence: int) -> int:
 class Route:
     """A route table entry (section 2).
 
-    `expires`: when it becomes invalid, or where it is invalid when it is to be forgotten.
+    `expires`: when it becomes invalid, or where it is invalid when it may be forgotten.
     `sequence` means nothing unless `known`.  Its `hops` outlive it: the next search begins there.
     """
 
@@ -85,14 +90,9 @@ class RouteTable:
     def known(self, destination: int, now: float) -> Route | None:
         """Return the route to a destination, valid or not."""
         route = self._routes.get(destination)
-        if route is None or route.expires > now:
-            return route
-        if route.valid:
+        if route is not None and route.valid and route.expires <= now:
             self._invalidate(route, route.expires)
-        if route.expires > now:
-            return route
-        del self._routes[destination]
-        return None
+        return route
 
     def valid(self, destination: int, now: float) -> Route | None:
         """Return the route to a destination if it is valid."""
@@ -189,6 +189,12 @@ class RouteTable:
         route.expires = now + self._delete_period
 
     def expire(self, now: float) -> None:
-        """Forget what has been invalid for DELETE_PERIOD."""
+        """Forget what has been invalid for DELETE_PERIOD, where the table is crowded."""
+        if len(self._routes) <= CROWDED:
+            return
         for destination in [d for d, route in self._routes.items() if route.expires <= now]:
-            self.known(destination, now)
+            route = self._routes[destination]
+            if route.valid:
+                self._invalidate(route, route.expires)
+            if route.expires <= now:
+                del self._routes[destination]

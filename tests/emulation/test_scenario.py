@@ -1,4 +1,5 @@
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pytest
@@ -133,3 +134,73 @@ def test_trace_stays_within_the_box_of_its_waypoints(
     x, y = Trace([track]).positions(time)[0]
     assert min(p.x for p in track) - 1e-6 <= x <= max(p.x for p in track) + 1e-6
     assert min(p.y for p in track) - 1e-6 <= y <= max(p.y for p in track) + 1e-6
+
+
+@given(st.lists(trajectories(), min_size=1, max_size=6), st.lists(st.floats(-10, 300), min_size=1))
+def test_positions_are_numpys_interpolation(
+    tracks: list[tuple[Waypoint, ...]], times: list[float]
+) -> None:
+    """Whatever the order of times: what is remembered between them is not seen."""
+    trace = Trace(tracks)
+    times += [point.time for track in tracks for point in track]
+    for time in times:
+        expected = [
+            [np.interp(time, *np.array(track)[:, [0, axis]].T) for axis in (1, 2)]
+            for track in tracks
+        ]
+        np.testing.assert_allclose(trace.positions(time), expected, rtol=1e-12, atol=1e-9)
+        assert (Trace(tracks).positions(time) == trace.positions(time)).all()
+        for node in range(len(tracks)):
+            assert trace.position(node, time) == tuple(trace.positions(time)[node])
+
+
+@given(trajectories(), st.floats(0, 200))
+def test_velocity_is_how_the_position_changes(track: tuple[Waypoint, ...], time: float) -> None:
+    trace = Trace([track])
+    step = 1e-4
+    ends = [point.time for point in track]
+    if any(time - step <= end <= time + 2 * step for end in ends):
+        return
+    (x0, y0), (x1, y1) = trace.position(0, time), trace.position(0, time + step)
+    assert trace.velocity(0, time) == pytest.approx(
+        ((x1 - x0) / step, (y1 - y0) / step), rel=1e-4, abs=1e-3
+    )
+
+
+def test_a_node_jumps_where_two_waypoints_have_one_time() -> None:
+    trace = Trace([(Waypoint(0, 0, 0), Waypoint(5, 10, 0), Waypoint(5, 90, 0), Waypoint(7, 90, 4))])
+    assert trace.position(0, 4.5) == (9, 0)
+    assert trace.positions(5).tolist() == [[90, 0]]
+    assert trace.velocity(0, 5) == (0, 2)
+    assert trace.positions(4.5).tolist() == [[9, 0]]
+
+
+def test_the_road_map_is_part_of_the_environment_and_of_the_file(tmp_path: Path) -> None:
+    assert scenario().environment().waypoints == ()
+    mapped = scenario(road_map=((0.0, 1.0), (2.5, 3.0)))
+    assert mapped.environment().waypoints == ((0.0, 1.0), (2.5, 3.0))
+    mapped.save(tmp_path / "scenario.json")
+    assert Scenario.load(tmp_path / "scenario.json") == mapped
+    with pytest.raises(ValueError, match="road_map"):
+        scenario(road_map=((0.0, float("nan")),))
+
+
+def test_thousands_of_nodes_are_evaluated_together() -> None:
+    rng = np.random.default_rng(1)
+    times = np.cumsum(rng.uniform(1, 20, (3000, 40)), axis=1)
+    tracks = [
+        tuple(Waypoint(float(t), float(x), float(y)) for t, x, y in zip(*columns, strict=True))
+        for columns in zip(times, *rng.uniform(0, 5000, (2, 3000, 40)), strict=True)
+    ]
+    trace = Trace(tracks)
+    trace.positions(0.0)
+    began = process_time()
+    for moment in np.arange(0, 100, 1.0):
+        trace.positions(moment)
+    together = process_time() - began
+    began = process_time()
+    columns = [np.array(track) for track in tracks]
+    expected = [[np.interp(99.0, c[:, 0], c[:, axis]) for axis in (1, 2)] for c in columns]
+    each = process_time() - began
+    np.testing.assert_allclose(trace.positions(99.0), expected, atol=1e-9)
+    assert together / 100 < each / 5

@@ -21,7 +21,7 @@ from nodeapp import gps, wire
 from nodeapp.events import Event, Subscription
 from nodeapp.events import Filter as EventFilter
 from nodeapp.host import Position
-from nodeapp.node import Node, NodeError, NodeOptions, open_client_port, open_radio
+from nodeapp.node import Node, NodeError, NodeOptions, open_client_port, open_radio, read_map
 from nodeapp.pubsub.base import Environment
 from nodeapp.wire import CLIENT_PORT, NODE_PORT, Frame, Kind
 from tests.nodeapp.host_contract import HostContract, World
@@ -278,6 +278,10 @@ def test_a_second_node_in_a_namespace_is_told_so(start: Callable[..., Process]) 
         (["--gpsd", "here:port"], "not host:port"),
         (["--gpsd", "localhost", "--position", "1,1"], "not allowed with"),
         (["--protocol", "broker-gpsr"], "give --gpsd or --position"),
+        (["--protocol", "broker-gpsr-map", "--position", "1,1"], "give --map"),
+        (["--protocol", "broker-aodv"], "give --nodes"),
+        (["--nodes", "0"], "not a number of nodes"),
+        (["--map", "/nonexistent/map.json"], "cannot read the map /nonexistent/map.json: No such"),
     ],
 )
 def test_bad_options_end_in_one_line_that_says_what_to_do(
@@ -293,6 +297,26 @@ def test_bad_options_end_in_one_line_that_says_what_to_do(
     assert code != 0
     err = capsys.readouterr().err
     assert told in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[1", "[]", "{}", '{"waypoints": []}', '{"waypoints": 3}', '{"waypoints": [[1]]}',
+     '{"waypoints": [[1, null]]}', '{"waypoints": [[1, NaN]]}', '{"waypoints": [[1, 1e999]]}',
+     '{"waypoints": [[1, "far"]]}', '{"waypoints": [5, 6]}', "\xff", "[" * 100_000],
+)  # fmt: skip
+def test_a_file_that_is_no_map_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "map.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(NodeError, match=r"map.json is not a map: it must say") as error:
+        read_map(path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_map_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "map.json"
+    path.write_text('{"waypoints": [[0, 1.5], [-20, 30]], "name": "town"}')
+    assert read_map(path) == ((0.0, 1.5), (-20.0, 30.0))
 
 
 class Desk:

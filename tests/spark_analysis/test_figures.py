@@ -240,6 +240,18 @@ def test_map_of_one_node(area: tuple[float, float, float, float]) -> None:
     assert "a" in words(parsed(drawing))
 
 
+def test_waypoints_of_a_road_map_are_drawn_and_explained() -> None:
+    nodes = [MapNode("a", array(0, 0).reshape(1, 2))]
+    roads = node_map.node_map(nodes, [], AREA, None, "L.", [(0.0, 10.0), (250.0, 10.0)])
+    root = parsed(roads)
+    assert "road map" in words(root)
+    assert "waypoints of the road map" in roads.caption
+    drawn = [line.get_xydata() for line in roads.figure.axes[0].lines]
+    assert any(np.array_equal(points, [(0, 10), (250, 10)]) for points in drawn)
+    without = node_map.node_map(nodes, [], AREA, None, "L.")
+    assert "road map" not in [*words(parsed(without)), without.caption]
+
+
 def test_range_wider_than_the_map_is_said_not_drawn() -> None:
     drawing = node_map.node_map([MapNode("a", array(0, 0).reshape(1, 2))], [], AREA, 900.0, "L.")
     assert "The radio range, 900 m, is wider than the map." in drawing.caption

@@ -20,7 +20,11 @@ from tests.nodeapp.network import Network, SimHost, random_places
 
 Place = Point | Callable[[float], Position]
 
-GEOGRAPHIC = ("broker-gpsr", "broker-gpsr-map", "rendezvous-gpsr", "rendezvous-gpsr-map")
+GEOGRAPHIC = tuple(
+    f"{point}-gpsr{hashing}"
+    for point in ("broker", "rendezvous")
+    for hashing in ("", "-cell", "-map")
+)
 NODE_BASED = ("broker-aodv", "rendezvous-aodv")
 SCHEMES = (*GEOGRAPHIC, *NODE_BASED)
 each_scheme = pytest.mark.parametrize("scheme", SCHEMES)

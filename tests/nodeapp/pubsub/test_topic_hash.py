@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from nodeapp.geometry import squared_distance
 from nodeapp.pubsub.base import Environment
-from nodeapp.pubsub.topic_hash import LocationHash, NodeHash, TopicHash, WaypointHash
+from nodeapp.pubsub.topic_hash import CellHash, LocationHash, NodeHash, TopicHash, WaypointHash
 from nodeapp.wire import ANY_NODE
 from tests.nodeapp.strategies import texts
 
@@ -24,6 +25,27 @@ def test_a_coordinate_lies_in_the_area(topic: str) -> None:
     assert node == ANY_NODE
     assert -500.0 <= x <= 1500.0
     assert 100.0 <= y <= 400.0
+
+
+@given(texts, st.floats(10.0, 2000.0))
+def test_a_cell_holds_the_coordinate_and_is_heard_across(topic: str, reach: float) -> None:
+    environment = Environment(AREA, reach)
+    node, (x, y) = CellHash(environment)(topic)
+    wanted_x, wanted_y = LocationHash(environment)(topic).location
+    assert node == ANY_NODE
+    assert -500.0 <= x <= 1500.0
+    assert 100.0 <= y <= 400.0
+    half = reach / math.sqrt(8) / 2
+    assert abs(x - wanted_x) <= half + 1e-9
+    assert abs(y - wanted_y) <= half + 1e-9
+    # Corner to corner over two cells that touch is within the range.
+    assert 4 * half * math.sqrt(2) <= reach * (1 + 1e-9)
+
+
+def test_topics_of_one_cell_share_its_middle() -> None:
+    apply = CellHash(Environment((0.0, 0.0, 1000.0, 1000.0), 250.0))
+    places = {apply(f"topic {number}").location for number in range(5000)}
+    assert len(places) == 12**2  # 1000 / 88.4 = 11.3 cells a side, the last one narrower
 
 
 @given(texts, waypoints, st.randoms())

@@ -179,9 +179,8 @@ class Graph:
             return
         assert route.known, "only neighbours are routed to without a sequence number"
         following = self.stations[route.next_hop].router.table.known(destination, self.time)
-        if following is None:
-            return  # forgotten after DELETE_PERIOD
-        assert following.known
+        assert following is not None
+        assert following.known, "a next hop without a sequence number"
         one, other = net_sequence(route), net_sequence(following)
         improves = newer(other, one) or (one == other and following.hops < route.hops)
         assert improves, f"{station.node_id} to {destination}: no progress at {route.next_hop}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nodeapp.routing import aodv_table
 from nodeapp.routing.aodv_table import RouteTable, newer
 from nodeapp.routing.aodv_wire import (
     DESTINATION_ONLY,
@@ -376,9 +377,6 @@ def test_which_routes_are_taken() -> None:
     assert (route.sequence, route.hops) == (7, 7)
     assert not table.learn(9, 6, 1, 1, 4.0, 9.0)  # that number's routes may lead here
     assert table.learn(9, 7, 9, 1, 4.0, 9.0)
-    assert table.known(9, 23.9) is not None
-    assert table.known(9, 24.0) is None
-    assert len(table) == 0
 
 
 def test_a_neighbour_has_a_route_of_one_hop_with_the_number_it_had() -> None:
@@ -394,10 +392,48 @@ def test_a_neighbour_has_a_route_of_one_hop_with_the_number_it_had() -> None:
     assert route.sequence == 6
 
 
-def test_what_expired_long_ago_is_forgotten() -> None:
-    graph = discovered(3)
-    graph.run(60.0)
-    assert all(len(station.router.table) == 0 for station in graph.stations.values())
+def test_an_error_takes_no_number_back() -> None:
+    # A late error, from before the route that its sender has now.
+    table = RouteTable(delete_period=15.0)
+    table.learn(9, 5, 3, 1, 0.0, 4.0)
+    broken = table.break_route(9, 1, 3, 1.0)
+    assert broken is not None
+    assert broken[0].sequence == 6
+    table.learn(9, 6, 3, 1, 1.0, 4.0)
+    broken = table.break_route(9, 1, 9, 2.0)
+    assert broken is not None
+    assert broken[0].sequence == 9
+
+
+def test_what_expired_long_ago_is_forgotten_where_the_table_is_crowded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = RouteTable(delete_period=15.0)
+    for destination in range(8):
+        table.learn(destination, 5, 3, 1, 0.0, 4.0 + destination)
+    table.expire(1000.0)
+    assert len(table) == 8
+    monkeypatch.setattr(aodv_table, "CROWDED", 7)
+    table.expire(18.9)
+    assert len(table) == 8
+    table.expire(19.0)
+    assert [destination for destination, _ in table.items()] == list(range(1, 8))
+
+
+@pytest.mark.parametrize(("left", "replies"), [(0.2, 1), (0.1, 0)])
+def test_a_node_does_not_reply_with_a_route_that_is_about_to_expire(
+    left: float, replies: int
+) -> None:
+    graph = Graph(4, [(1, 2), (2, 3), (4, 2)])
+    graph.send(1, 3)
+    graph.run(1.0)
+    route = graph.stations[2].route(3)
+    assert route is not None
+    route.expires = graph.time + left
+    graph.send(4, 3)
+    graph.run(1.0)
+    assert graph.stations[2].counters["replies for others"] == replies
+    assert len(graph.stations[3].arrived) == 2
 
 
 # What others may send.

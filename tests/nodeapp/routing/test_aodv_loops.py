@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.nodeapp.routing.aodv_lab import Graph
+from tests.nodeapp.routing.aodv_lab import Graph, Station
 
 PAUSES = (0.001, 0.003, 0.01, 0.05, 0.3, 0.3, 1.0, 1.0, 2.5)
 
@@ -98,3 +98,30 @@ def test_every_frame_arrives_once_in_a_connected_graph(
         for frame in station.arrived
     )
     assert arrived == expected
+
+
+def test_a_grey_zone_that_lasts_longer_than_delete_period_makes_no_loop() -> None:
+    # 3 sends to 4 by 1 and 2; 5 keeps 2 saying hello.  Then 2 loses 4, and between 1 and 2 only
+    # broadcasts pass: 1 is never told, and its hellos keep its route over 2 alive.
+    graph = Graph(5, [(3, 1), (1, 2), (2, 4), (5, 2)])
+    graph.after_event = graph.check
+    graph.send(3, 4)
+    graph.run(1.0)
+    assert graph.stations[4].arrived
+    carried = graph.transmit
+
+    def transmit(sender: Station, to: int, datagram: bytes) -> None:
+        if {sender.node_id, to} != {1, 2}:
+            carried(sender, to, datagram)
+
+    graph.transmit = transmit  # type: ignore[method-assign]
+    graph.cut(2, 4)
+    for _ in range(26):
+        graph.send(3, 4)
+        graph.send(5, 2)
+        graph.run(1.0)
+    assert graph.stations[1].route(4) is not None
+    graph.connect(2, 3)
+    graph.send(2, 4)
+    graph.run(1.0)
+    assert graph.stations[2].route(4) is None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeapp.host import Position
-from nodeapp.pubsub.broker_gpsr import BrokerGpsr
+from nodeapp.pubsub.over_gpsr import BrokerGpsr
 from nodeapp.routing.neighbours import Neighbours, decode_hello, encode_hello
 from nodeapp.wire import BROADCAST, Frame, Kind, WireError, decode_body
 from tests.nodeapp.network import Network, SimHost

@@ -1,0 +1,108 @@
+"""Freeway mobility: vehicles bound to the lanes of roads that are straight and two-way.
+
+The freeway model of the IMPORTANT framework (Bai, Sadagopan and Helmy, INFOCOM 2003): several
+freeways on a map, each with lanes in both directions; a vehicle never changes its lane; its speed
+depends on its last one and on the vehicle ahead (`emulation.mobility.traffic` has the rules).
+
+Left open by the framework and chosen here:
+- The map.  Roads cross the whole area, the 1st, 3rd, ... from west to east, the 2nd, 4th, ... from
+  south to north, evenly spread.  They cross by bridges: vehicles pass each other, radio waves meet.
+- The end of a road.  The framework takes a vehicle that leaves the area out and puts it in again
+  elsewhere, which breaks all its radio links in no time.  Here it crosses the median at its speed
+  and comes back on the same lane of the other direction, a few metres away.  Density and the order
+  of the vehicles stay, and no link breaks but by driving.
+- Traffic keeps to the right.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from emulation.mobility import Place
+from emulation.mobility.road_map import Point, RoadMap
+from emulation.mobility.traffic import (
+    LANE_WIDTH,
+    Junction,
+    Lane,
+    Rules,
+    Traffic,
+    Turn,
+    random_places,
+)
+from emulation.scenario import Waypoint
+
+
+@dataclass(frozen=True)
+class Freeway:
+    """Freeways in a rectangle (x0, y0, x1, y1), metres, with `lanes` in each direction.
+
+    Raises ValueError where the roads do not fit beside each other.
+    """
+
+    area: tuple[float, float, float, float]
+    rules: Rules
+    roads: int = 1
+    lanes: int = 2
+    road_map: RoadMap = field(init=False)
+    _lanes: tuple[Lane, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        x0, y0, x1, y1 = self.area
+        eastward, northward = (self.roads + 1) // 2, self.roads // 2
+        room = min((y1 - y0) / max(1, eastward), (x1 - x0) / max(1, northward))
+        if room < 2 * self.lanes * LANE_WIDTH:
+            raise ValueError(
+                f"{self.roads} roads with {self.lanes} lanes each way do not fit: "
+                "lower roads or lanes, or raise side"
+            )
+        streets: list[tuple[Point, Point]] = []
+        for number in range(eastward):
+            y = y0 + (y1 - y0) * (number + 0.5) / eastward
+            streets.append(((x0, y), (x1, y)))
+        for number in range(northward):
+            x = x0 + (x1 - x0) * (number + 0.5) / northward
+            streets.append(((x, y0), (x, y1)))
+        lanes: list[Lane] = []
+        for start, end in streets:
+            for number in range(self.lanes):
+                lanes += _loop(start, end, (number + 0.5) * LANE_WIDTH, len(lanes))
+        object.__setattr__(self, "road_map", RoadMap(tuple(streets)))
+        object.__setattr__(self, "_lanes", tuple(lanes))
+
+    def places(self, count: int, rng: random.Random) -> list[Place]:
+        """Return `count` places, uniformly distributed along the lanes."""
+        return random_places(self._lanes, count, rng)
+
+    def traffic(self, places: Sequence[Place], rng: random.Random) -> Traffic:
+        """Return vehicles that start on the lane nearest to their place."""
+        return Traffic(self._lanes, self.rules, places, rng)
+
+    def trajectories(
+        self, places: Sequence[Place], duration: float, rng: random.Random
+    ) -> list[tuple[Waypoint, ...]]:
+        """Return the way of every vehicle for `duration` seconds."""
+        return self.traffic(places, rng).trajectories(duration)
+
+
+def _loop(start: Point, end: Point, aside: float, first: int) -> list[Lane]:
+    """Return a lane `aside` metres to the right of a road's middle, the way over, back, and over.
+
+    `first` is the number that the first of the four lanes gets.
+    """
+    (x0, y0), (x1, y1) = start, end
+    length = (x1 - x0) + (y1 - y0)  # roads run along an axis
+    dx, dy = (x1 - x0) / length, (y1 - y0) / length
+    right_x, right_y = dy * aside, -dx * aside
+
+    def lane(x: float, y: float, ahead: tuple[float, float], length: float, then: int) -> Lane:
+        turn = Turn(1.0, length, first + then, 0.0)
+        return Lane(x, y, *ahead, length, (Junction(length, 0.0, (turn,)),))
+
+    return [
+        lane(x0 + right_x, y0 + right_y, (dx, dy), length, 1),
+        lane(x1 + right_x, y1 + right_y, (-dy, dx), 2 * aside, 2),
+        lane(x1 - right_x, y1 - right_y, (-dx, -dy), length, 3),
+        lane(x0 - right_x, y0 - right_y, (dy, -dx), 2 * aside, 0),
+    ]

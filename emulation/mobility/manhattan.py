@@ -1,0 +1,161 @@
+"""Manhattan mobility: vehicles on a grid of streets that turn at random at intersections.
+
+The Manhattan model of the IMPORTANT framework (Bai, Sadagopan and Helmy, INFOCOM 2003): horizontal
+and vertical streets with a lane for each direction; at an intersection a vehicle goes straight on
+with probability 0.5, turns left with 0.25 and right with 0.25; its speed depends on its last one
+and on the vehicle ahead (`emulation.mobility.traffic` has the rules).
+
+Left open by the framework and chosen here:
+- The map.  `blocks` by `blocks` equal blocks; the outermost streets run along the area's edges,
+  their middle a lane's width inside.
+- The edge.  A vehicle does not leave the map: where a way on is missing, the probabilities of the
+  others keep their ratio (at a corner one way is left).
+- Traffic keeps to the right.  A turn happens where the two lanes cross, at the vehicle's speed.
+  Vehicles on crossing streets do not heed each other.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from emulation.mobility import Place
+from emulation.mobility.road_map import Point, RoadMap
+from emulation.mobility.traffic import (
+    LANE_WIDTH,
+    Junction,
+    Lane,
+    Rules,
+    Traffic,
+    Turn,
+    random_places,
+)
+from emulation.scenario import Waypoint
+
+STRAIGHT: Final = 0.5
+LEFT: Final = 0.25
+RIGHT: Final = 0.25
+
+
+@dataclass(frozen=True)
+class Manhattan:
+    """Streets around `blocks` by `blocks` blocks in a rectangle (x0, y0, x1, y1), metres.
+
+    Raises ValueError where the streets do not fit beside each other.
+    """
+
+    area: tuple[float, float, float, float]
+    rules: Rules
+    blocks: int = 4
+    road_map: RoadMap = field(init=False)
+    _lanes: tuple[Lane, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        x0, y0, x1, y1 = self.area
+        if self.blocks < 1 or min(x1 - x0, y1 - y0) < 2 * LANE_WIDTH * (2 * self.blocks + 1):
+            raise ValueError(
+                f"{self.blocks} blocks do not fit: use 1 or more, lower blocks or raise side"
+            )
+        xs, ys = self._middles(x0, x1), self._middles(y0, y1)
+        streets: list[tuple[Point, Point]] = [((xs[0], y), (xs[-1], y)) for y in ys]
+        streets += [((x, ys[0]), (x, ys[-1])) for x in xs]
+        object.__setattr__(self, "road_map", RoadMap(tuple(streets)))
+        object.__setattr__(self, "_lanes", _Grid(xs, ys).lanes())
+
+    def _middles(self, low: float, high: float) -> list[float]:
+        low, high = low + LANE_WIDTH, high - LANE_WIDTH
+        return [low + (high - low) * number / self.blocks for number in range(self.blocks + 1)]
+
+    def places(self, count: int, rng: random.Random) -> list[Place]:
+        """Return `count` places, uniformly distributed along the lanes."""
+        return random_places(self._lanes, count, rng)
+
+    def traffic(self, places: Sequence[Place], rng: random.Random) -> Traffic:
+        """Return vehicles that start on the lane nearest to their place."""
+        return Traffic(self._lanes, self.rules, places, rng)
+
+    def trajectories(
+        self, places: Sequence[Place], duration: float, rng: random.Random
+    ) -> list[tuple[Waypoint, ...]]:
+        """Return the way of every vehicle for `duration` seconds."""
+        return self.traffic(places, rng).trajectories(duration)
+
+
+class _Way(NamedTuple):
+    """A street, by its place among those of its axis, and the direction, 1 or -1, along it."""
+
+    axis: int
+    street: int
+    sign: int
+
+    @property
+    def number(self) -> int:
+        """The lane's place among the lanes of its axis."""
+        return 2 * self.street + (self.sign < 0)
+
+    def aside(self) -> float:
+        """Return how far the lane is from the middle of its street along the other axis."""
+        # To the right of east (axis 0) is south, of north (axis 1) is east.
+        return LANE_WIDTH / 2 * self.sign * (1 if self.axis else -1)
+
+
+class _Grid:
+    """Builds the lanes of a grid; `xs` are the vertical streets, `ys` the horizontal ones."""
+
+    def __init__(self, xs: Sequence[float], ys: Sequence[float]) -> None:
+        self._along = (xs, ys)  # where the cross streets of a horizontal street are, of a vertical
+
+    def lanes(self) -> tuple[Lane, ...]:
+        return tuple(
+            self._lane(_Way(axis, street, sign))
+            for axis in (0, 1)
+            for street in range(len(self._along[1 - axis]))
+            for sign in (1, -1)
+        )
+
+    def _number(self, way: _Way) -> int:
+        return way.number + (2 * len(self._along[1]) if way.axis else 0)
+
+    def _across(self, way: _Way) -> float:
+        """Return where a way's lane is along the other axis."""
+        return self._along[1 - way.axis][way.street] + way.aside()
+
+    def _start(self, way: _Way) -> float:
+        """Return where a lane begins along its own axis: at the lane that crosses it first."""
+        along = self._along[way.axis]
+        return along[0 if way.sign > 0 else -1] - way.sign * LANE_WIDTH / 2
+
+    def _lane(self, way: _Way) -> Lane:
+        count = len(self._along[way.axis])
+        crossed = range(count) if way.sign > 0 else range(count - 1, -1, -1)
+        junctions = tuple(self._junction(way, street) for street in crossed)
+        length = junctions[-1].turns[-1].offset
+        if way.axis == 0:
+            return Lane(self._start(way), self._across(way), way.sign, 0.0, length, junctions)
+        return Lane(self._across(way), self._start(way), 0.0, way.sign, length, junctions)
+
+    def _junction(self, way: _Way, street: int) -> Junction:
+        """Return the junction of a way with a street that crosses it."""
+        others = self._along[1 - way.axis]
+        last = len(self._along[way.axis]) - 1
+        begin = self._along[way.axis][street] - way.sign * LANE_WIDTH / 2
+        # Right of east is south, of north is east; opposite ways turn the opposite way.
+        right = way.sign * (1 if way.axis else -1)
+        turns = []
+        for weight, sign in ((RIGHT, right), (LEFT, -right)):
+            if way.street == (len(others) - 1 if sign > 0 else 0):
+                continue  # the street ends here
+            onto = _Way(1 - way.axis, street, sign)
+            turns.append(
+                Turn(
+                    weight,
+                    way.sign * (self._across(onto) - self._start(way)),
+                    self._number(onto),
+                    sign * (self._across(way) - self._start(onto)),
+                )
+            )
+        goes_on = street != (last if way.sign > 0 else 0)
+        entry = way.sign * (begin - self._start(way))
+        return Junction(entry, STRAIGHT if goes_on else 0.0, tuple(turns))

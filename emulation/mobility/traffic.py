@@ -1,0 +1,256 @@
+"""Vehicles on lanes: the car-following rules that the freeway and the Manhattan model share.
+
+Bai, Sadagopan and Helmy, "IMPORTANT: a framework to systematically analyze the impact of mobility
+on performance of routing protocols for ad hoc networks", INFOCOM 2003 (extended in Ad Hoc Networks
+1, 2003), sections on the freeway and the Manhattan model.  Time goes in steps of a second.  Of
+vehicle i, with vehicle j ahead of it on the same lane at distance D(t):
+
+    V_i(t+1) = V_i(t) + r a,  r uniform in [-1, 1],  kept within [least, greatest speed]
+    D(t) <= safety distance  =>  V_i(t) <= V_j(t)
+
+Taken literally the second rule lets a fast vehicle jump past a slow one in one step from beyond the
+safety distance.  Here it is V_i <= V_j + max(0, D - safety distance) / step, which is the same
+within the safety distance and keeps D from shrinking below it.  So nobody overtakes on a lane, and
+speed rises by `a` a second at most; it falls faster than that only where this rule demands it.
+
+A vehicle leaves its lane at a junction at any moment of a step.  It and the vehicles behind it on
+its new lane take the rule up there and then, for the rest of the step.  Vehicles of different
+lanes do not heed each other.  A lane's vehicles are all those between its ends: on a street that
+is the whole length of the street, over all junctions.
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import itertools
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from emulation.mobility import Place
+from emulation.scenario import Waypoint
+
+LANE_WIDTH: Final = 4.0
+"""Metres; 3.5 to 3.75 on most roads."""
+STEP: Final = 1.0
+"""Seconds between changes of speed, as in the framework."""
+_AT_ONCE: Final = 1e-9
+"""Seconds: moments no further apart are one; what remains of a step is this long at least."""
+_HERE: Final = 1e-6
+"""Metres within which a junction is one that the vehicle has just come from."""
+
+
+class Turn(NamedTuple):
+    """One way on at a junction: leave at `offset` metres for `lane`, at `onto` metres of that."""
+
+    weight: float
+    offset: float
+    lane: int
+    onto: float
+
+
+class Junction(NamedTuple):
+    """Begins at `offset` metres of its lane; `straight` is the weight of staying on the lane."""
+
+    offset: float
+    straight: float
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Straight, one way: `length` metres from (`x`, `y`) along the unit vector (`dx`, `dy`).
+
+    Junctions are in order, the turns of each too.  The last junction has turns only, of which the
+    last is at the lane's end.
+    """
+
+    x: float
+    y: float
+    dx: float
+    dy: float
+    length: float
+    junctions: tuple[Junction, ...]
+
+    def place(self, offset: float) -> Place:
+        """Return the place `offset` metres from the lane's start."""
+        return self.x + self.dx * offset, self.y + self.dy * offset
+
+    def nearest(self, place: Place) -> tuple[float, float]:
+        """Return how far the lane is from a place and the offset of its nearest point, metres."""
+        x, y = place[0] - self.x, place[1] - self.y
+        offset = min(self.length, max(0.0, x * self.dx + y * self.dy))
+        return math.hypot(x - self.dx * offset, y - self.dy * offset), offset
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How vehicles drive: speeds in metres a second, `acceleration` in metres a second squared.
+
+    `safety_distance` is metres.  Raises ValueError for speeds that are not 0 <= least <= greatest.
+    """
+
+    min_speed: float
+    max_speed: float
+    acceleration: float
+    safety_distance: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_speed <= self.max_speed:
+            raise ValueError("the minimum speed must be 0 to the maximum speed")
+        if self.acceleration < 0 or self.safety_distance < 0:
+            raise ValueError("acceleration and safety distance must not be below 0")
+
+
+@dataclass(slots=True, eq=False)
+class Vehicle:
+    """A vehicle: at time `since`, seconds, it was `offset` metres along `lane`; `speed` since."""
+
+    number: int
+    lane: int
+    offset: float
+    speed: float
+    exit: Turn
+    since: float = 0.0
+    track: list[Waypoint] = field(default_factory=list)
+
+    def at(self, time: float) -> float:
+        """Return the offset along the lane at a time since `since`."""
+        return self.offset + self.speed * (time - self.since)
+
+
+class Traffic:
+    """Vehicles that start at the points of lanes nearest to `places` and drive by the rules."""
+
+    def __init__(
+        self, lanes: Sequence[Lane], rules: Rules, places: Sequence[Place], rng: random.Random
+    ) -> None:
+        self.lanes = tuple(lanes)
+        self.rules = rules
+        self.time = 0.0
+        self.vehicles: list[Vehicle] = []
+        self._rng = rng
+        self._exits: list[tuple[float, int, int]] = []
+        self._versions = [0] * len(places)
+        self._until = 0.0
+        for number, place in enumerate(places):
+            _, lane, offset = min(
+                (distance, index, offset)
+                for index, lane in enumerate(self.lanes)
+                for distance, offset in (lane.nearest(place),)
+            )
+            speed = rng.uniform(rules.min_speed, rules.max_speed)
+            vehicle = Vehicle(number, lane, offset, speed, self._choose(lane, offset))
+            vehicle.track.append(Waypoint(0.0, *self.lanes[lane].place(offset)))
+            self.vehicles.append(vehicle)
+        self.queues: list[list[Vehicle]] = [[] for _ in self.lanes]
+        """The vehicles of every lane, the foremost first."""
+        for vehicle in sorted(self.vehicles, key=lambda each: -each.offset):
+            self.queues[vehicle.lane].append(vehicle)
+
+    def trajectories(self, duration: float) -> list[tuple[Waypoint, ...]]:
+        """Drive for `duration` seconds and return the way of every vehicle since time 0."""
+        for _ in range(math.ceil((duration - self.time) / STEP)):
+            self.step()
+        for vehicle in self.vehicles:
+            self._record(vehicle, self.time)
+        return [tuple(vehicle.track) for vehicle in self.vehicles]
+
+    def step(self) -> None:
+        """Let a second pass."""
+        start = self.time
+        self._until = start + STEP
+        wishes = [self._wish(vehicle.speed) for vehicle in self.vehicles]
+        for queue in self.queues:
+            ahead: Vehicle | None = None
+            for vehicle in queue:
+                self._drive(vehicle, wishes[vehicle.number], ahead, start)
+                ahead = vehicle
+        while self._exits:
+            time, number, version = heapq.heappop(self._exits)
+            if version == self._versions[number]:
+                self._turn(self.vehicles[number], time)
+        self.time = self._until
+        for vehicle in self.vehicles:
+            vehicle.offset, vehicle.since = vehicle.at(self.time), self.time
+
+    def _wish(self, speed: float) -> float:
+        rules = self.rules
+        speed += STEP * self._rng.uniform(-rules.acceleration, rules.acceleration)
+        return min(rules.max_speed, max(rules.min_speed, speed))
+
+    def _allowed(self, vehicle: Vehicle, ahead: Vehicle | None, time: float) -> float:
+        """Return the speed that a vehicle may have until the step ends for the one ahead."""
+        if ahead is None:
+            return math.inf
+        spare = ahead.at(time) - vehicle.at(time) - self.rules.safety_distance
+        return ahead.speed + max(0.0, spare) / max(self._until - time, _AT_ONCE)
+
+    def _drive(self, vehicle: Vehicle, speed: float, ahead: Vehicle | None, time: float) -> None:
+        """Let a vehicle go on from `time` at a speed or at what the vehicle ahead allows."""
+        speed = min(speed, self._allowed(vehicle, ahead, time))
+        if speed != vehicle.speed:
+            self._record(vehicle, time)
+            vehicle.offset, vehicle.since, vehicle.speed = vehicle.at(time), time, speed
+        self._plan(vehicle, time)
+
+    def _plan(self, vehicle: Vehicle, time: float) -> None:
+        """Note when the vehicle leaves its lane, where that is within this step."""
+        self._versions[vehicle.number] += 1
+        way = vehicle.exit.offset - vehicle.at(time)
+        if vehicle.speed > 0 and way <= vehicle.speed * (self._until - time):
+            moment = time + max(0.0, way) / vehicle.speed
+            heapq.heappush(
+                self._exits,
+                (min(moment, self._until), vehicle.number, self._versions[vehicle.number]),
+            )
+
+    def _turn(self, vehicle: Vehicle, time: float) -> None:
+        """Let a vehicle change to the lane it has chosen; those behind it there make way."""
+        self.queues[vehicle.lane].remove(vehicle)
+        turn = vehicle.exit
+        vehicle.lane, vehicle.offset, vehicle.since = turn.lane, turn.onto, time
+        self._record(vehicle, time)
+        vehicle.exit = self._choose(turn.lane, turn.onto)
+        queue = self.queues[turn.lane]
+        place = bisect.bisect_right(queue, -turn.onto, key=lambda each: -each.at(time))
+        queue.insert(place, vehicle)
+        self._drive(vehicle, vehicle.speed, queue[place - 1] if place else None, time)
+        for ahead, behind in itertools.pairwise(queue[place:]):
+            if behind.speed <= self._allowed(behind, ahead, time):
+                break  # nothing changes for it, nor for those behind it
+            self._drive(behind, behind.speed, ahead, time)
+
+    def _choose(self, lane: int, offset: float) -> Turn:
+        """Draw at every junction ahead which way on to take; return the first turn."""
+        for junction in self.lanes[lane].junctions:
+            if junction.offset <= offset + _HERE:
+                continue
+            total = junction.straight + sum(turn.weight for turn in junction.turns)
+            drawn = self._rng.uniform(0.0, total) - junction.straight
+            if drawn <= 0 < junction.straight:
+                continue
+            for turn in junction.turns:
+                drawn -= turn.weight
+                if drawn <= 0:
+                    return turn
+        return self.lanes[lane].junctions[-1].turns[-1]
+
+    def _record(self, vehicle: Vehicle, time: float) -> None:
+        """Note where a vehicle is at a time at which its velocity changes."""
+        place = self.lanes[vehicle.lane].place(vehicle.at(time))
+        before = vehicle.track[-1].time
+        if time > before + _AT_ONCE:
+            vehicle.track.append(Waypoint(time, *place))
+        else:
+            vehicle.track[-1] = Waypoint(before, *place)
+
+
+def random_places(lanes: Sequence[Lane], count: int, rng: random.Random) -> list[Place]:
+    """Return `count` places, uniformly distributed along the lanes."""
+    lengths = [lane.length for lane in lanes]
+    chosen = rng.choices(lanes, lengths, k=count)
+    return [lane.place(rng.uniform(0.0, lane.length)) for lane in chosen]
