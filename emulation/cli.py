@@ -8,33 +8,48 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from emulation import processes
-from emulation.backends import BackendError, backends
+from emulation import cli_agree, cli_reproduce, cli_sweep, cli_trace, processes
+from emulation.backends import Backend, BackendError, backends
 from emulation.catalog import (
-    make_scenario,
     protocol_parameters,
     topology_class,
     topology_names,
     topology_parameters,
 )
 from emulation.display import AnalysisDisplay, RunDisplay, summarise, warn_of_infidelity
+from emulation.options import (
+    FAILED,
+    INTERRUPTED,
+    PROGRAM,
+    RUNS,
+    USAGE,
+    AnalyseOption,
+    BackendOption,
+    DurationOption,
+    MasterOption,
+    NodesOption,
+    Protocol,
+    RunsOption,
+    SeedOption,
+    SetOption,
+    Topology,
+    console,
+    fail,
+    scenario_of,
+)
 from emulation.runs import RunFolder
 from emulation.scenario import Scenario, ScenarioError
 from nodeapp.parameters import Parameter
 from nodeapp.pubsub.registry import PROTOCOLS
 
-PROGRAM = "run_testbed.sh"
-RUNS = processes.PROJECT / "runs"
 DEMO = ("roaming_field", "broker-gpsr")
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
-console = Console(stderr=True)
 app = typer.Typer(
     name=PROGRAM,
     help="Publish/subscribe over emulated wireless networks: run, capture, analyse.",
@@ -45,35 +60,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Topology = Annotated[str, typer.Argument(help="a topology; see list", metavar="TOPOLOGY")]
-Protocol = Annotated[str, typer.Argument(help="a protocol; see list", metavar="PROTOCOL")]
-BackendOption = Annotated[str, typer.Option("--backend", help="how to execute; see doctor")]
-NodesOption = Annotated[
-    int | None, typer.Option("--nodes", help="number of stations (short for --set nodes=N)")
-]
-DurationOption = Annotated[float, typer.Option("--duration", help="seconds of the scenario")]
-SeedOption = Annotated[
-    int, typer.Option("--seed", help="decides placement, motion, workload and channel")
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="a parameter of topology or protocol; see list NAME"
-    ),
-]
-RunsOption = Annotated[
-    Path, typer.Option("--runs", help="where run folders are made", file_okay=False)
-]
-AnalyseOption = Annotated[
-    bool, typer.Option("--analyze/--no-analyze", help="write metrics and report after the run")
-]
-
-
-def fail(message: str, code: int = FAILED) -> NoReturn:
-    """End with one line that says what to do."""
-    console.print(f"[red]error:[/red] {message}", highlight=False, soft_wrap=True)
-    raise typer.Exit(code)
 
 
 @app.callback(invoke_without_command=True)
@@ -94,13 +80,27 @@ def run(
     settings: SetOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
+    captures: Annotated[
+        bool,
+        typer.Option(
+            "--captures/--no-captures",
+            help="virtual backend: write captures, or only what the analysis reads",
+        ),
+    ] = True,
 ) -> None:
     """Run one scenario, capture it, analyse the captures and write a report.
 
     Example: run roaming_field broker-gpsr --nodes 30 --duration 120 --set speed=10
     """
-    scenario = _scenario(topology, protocol, nodes, duration, seed, settings)
-    _execute(scenario, backend, runs, analyze)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
+    if not captures:
+        if backend != "virtual":
+            fail("--no-captures works with --backend virtual only", USAGE)
+        from spark_analysis.virtual_run import FramesBackend
+
+        _execute(scenario, FramesBackend(), runs, analyze)
+        return
+    _execute(scenario, _backend(backend), runs, analyze)
 
 
 @app.command()
@@ -119,22 +119,20 @@ def cli(
 
     Example: cli roaming_field broker-gpsr --nodes 10, then: sta1 pubsub pub traffic speed=10
     """
-    scenario = _scenario(topology, protocol, nodes, duration, seed, settings)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
 
     def interact(tap_run: Any) -> None:
         from emulation.console import Console as Prompt
 
         Prompt(tap_run)
 
-    _execute(scenario, backend, runs, analyze, interact)
+    _execute(scenario, _backend(backend), runs, analyze, interact)
 
 
 @app.command()
 def analyze(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders")],
-    master: Annotated[
-        str, typer.Option(help="Spark master: local[*], local[2], spark://host:port")
-    ] = "local[*]",
+    master: MasterOption = "local[*]",
 ) -> None:
     """Compute delivery, delay and overhead from captures; write Parquet tables and reports.
 
@@ -223,43 +221,20 @@ def test(context: typer.Context) -> None:
             raise typer.Exit(code)
 
 
-def _scenario(
-    topology: str,
-    protocol: str,
-    nodes: int | None,
-    duration: float,
-    seed: int,
-    settings: list[str] | None,
-) -> Scenario:
-    values: dict[str, Any] = {}
-    for setting in settings or []:
-        key, separator, value = setting.partition("=")
-        if not separator or not key:
-            fail(f"--set takes KEY=VALUE, not {setting!r}", USAGE)
-        values[key.replace("-", "_")] = value
-    if nodes is not None:
-        values["nodes"] = nodes
-    if not 0 < duration <= 7 * 86_400:
-        fail("--duration must be above 0 and at most 604800 (a week), in seconds", USAGE)
-    if not 0 <= seed < 2**63:
-        fail("--seed must be between 0 and 2**63 - 1", USAGE)
-    try:
-        return make_scenario(topology, protocol, seed=seed, duration=duration, settings=values)
-    except ScenarioError as error:
-        fail(str(error), USAGE)
+def _backend(name: str) -> Backend:
+    known = backends()
+    if name not in known:
+        fail(f"no backend {name!r}; there are: {', '.join(known)}", USAGE)
+    return known[name]
 
 
 def _execute(
     scenario: Scenario,
-    backend_name: str,
+    backend: Backend,
     runs: Path,
     analyze: bool,
     interact: Callable[[Any], None] | None = None,
 ) -> None:
-    known = backends()
-    if backend_name not in known:
-        fail(f"no backend {backend_name!r}; there are: {', '.join(known)}", USAGE)
-    backend = known[backend_name]
     obstacles = backend.obstacles()
     if obstacles:
         fail(obstacles[0])
@@ -310,10 +285,8 @@ def _analyse(folders: list[Path], master: str) -> None:
 
 def _resolve(folder: Path) -> Path:
     """Return the run folder meant: as given, or by its name under the default place."""
-    for candidate in (folder, RUNS / folder):
-        if candidate.is_dir():
-            return candidate
-    fail(f"no run folder {folder}; runs are made under {RUNS}", USAGE)
+    found = next((each for each in (folder, RUNS / folder) if each.is_dir()), None)
+    return found or fail(f"no run folder {folder}; runs are made under {RUNS}", USAGE)
 
 
 def _summary(topology: type) -> str:
@@ -328,6 +301,12 @@ def _range(parameter: Parameter) -> str:
     low = "" if parameter.low is None else f"{parameter.low:g}"
     high = "" if parameter.high is None else f"{parameter.high:g}"
     return f"{low} … {high}"
+
+
+cli_sweep.register(app)
+cli_agree.register(app)
+cli_reproduce.register(app)
+cli_trace.register(app)
 
 
 def main() -> None:

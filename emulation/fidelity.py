@@ -13,6 +13,9 @@ from typing import Any, Final
 
 import psutil
 
+LATE_MEDIAN: Final = "frames delivered late, median"
+LATE_P99: Final = "frames delivered late, p99"
+"""Checks of how late the medium is, which `spark_analysis.agreement` reads too."""
 BUSY: Final = 95.0
 """Percent of all cores from which a second counts as saturated."""
 FEWER = "use fewer nodes or a lower message rate, or a machine with more cores"
@@ -70,8 +73,8 @@ def assess(
     late = medium.get("lateness", {})
     operations = driver.get("lateness", [])
     checks = [
-        Check("frames delivered late, median", late.get("p50_us", 0.0), 1_000, "µs", FEWER),
-        Check("frames delivered late, p99", late.get("p99_us", 0.0), 10_000, "µs", FEWER),
+        Check(LATE_MEDIAN, late.get("p50_us", 0.0), 1_000, "µs", FEWER),
+        Check(LATE_P99, late.get("p99_us", 0.0), 10_000, "µs", FEWER),
         Check("frames delivered late, maximum", late.get("max_us", 0.0), 100_000, "µs", FEWER),
         Check(
             "client operations late, p99",

@@ -44,10 +44,14 @@ class RunFolder:
                 break
             except FileExistsError:  # another run of the same second
                 number += 1
-        folder.captures.mkdir()
-        folder.logs.mkdir()
-        scenario.save(folder.scenario)
+        folder.begin(scenario)
         return folder
+
+    def begin(self, scenario: Scenario) -> None:
+        """Make what a run needs in a folder that exists.  Raises OSError."""
+        self.captures.mkdir()
+        self.logs.mkdir()
+        scenario.save(self.scenario)
 
     def radio_capture(self, node: NodeSpec) -> Path:
         """Return the capture of a node's radio."""
@@ -73,12 +77,18 @@ class RunFolder:
         ended: str,
         wall_seconds: float,
         problems: list[str],
+        started: float | None = None,
     ) -> None:
-        """Write run.json: how the run went and where; `epoch_ns` is its time 0 in Unix ns."""
+        """Write run.json: how the run went and where.
+
+        `epoch_ns` is its time 0 in Unix ns, by which its captures count; `started` is when it
+        really began, in Unix seconds, where that is another time.
+        """
+        began = epoch_ns / 1e9 if started is None else started
         facts = {
             "format": 1,
             "backend": backend,
-            "started": datetime.fromtimestamp(epoch_ns / 1e9, UTC).isoformat(timespec="seconds"),
+            "started": datetime.fromtimestamp(began, UTC).isoformat(timespec="seconds"),
             "epoch_ns": epoch_ns,
             "ended": ended,
             "wall_seconds": round(wall_seconds, 3),

@@ -21,11 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.jobs.delivery import SETTLE
-from spark_analysis.materialise import materialise, read_frames
+from spark_analysis.materialise import materialise, read_frames, recorded
 from spark_analysis.queries import captured_interfaces, queries
 from spark_analysis.runfolder import RunFolder, read_runs
 from spark_analysis.schemas import TABLES
-from spark_analysis.source import Survey, find_captures, survey
+from spark_analysis.source import Capture, Survey, Surveyed, find_captures, survey
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and the share of the whole that is done already."""
@@ -89,13 +89,13 @@ def analyse(
     surveys: dict[str, Survey] = {}
     for number, run in enumerate(runs):
         progress(f"looking through the captures of {run.name}", 0.1 * number / len(runs))
-        surveys[run.name] = survey(find_captures([run.captures]))
+        surveys[run.name] = survey_of(run)
     with plain_errors():
         folders = []
         for number, run in enumerate(runs):
             progress(f"decoding the captures of {run.name}", 0.1 + 0.4 * number / len(runs))
             captures = [found.capture for found in surveys[run.name].captures]
-            folders.append(materialise(spark, run, captures))
+            folders.append(recorded(run) or materialise(spark, run, captures))
         frames = read_frames(spark, folders)
         tables: dict[str, pa.Table] = {}
         with queries(spark, runs, surveys, frames, settle=settle, width=width) as asked:
@@ -116,6 +116,38 @@ def analyse(
         _write(run, tables)
     progress("done", 1.0)
     return Analysis(runs, problems, **{name: table.to_pandas() for name, table in tables.items()})
+
+
+def summaries(
+    spark: SparkSession, folders: Sequence[Path], *, settle: float = SETTLE
+) -> pd.DataFrame:
+    """Return the `SUMMARY` rows of several runs, and nothing else; writes nothing but frames.
+
+    Raises `AnalysisError`.
+    """
+    runs = read_runs(folders)
+    surveys = {run.name: survey_of(run) for run in runs}
+    with plain_errors():
+        found = [
+            recorded(run)
+            or materialise(spark, run, [each.capture for each in surveys[run.name].captures])
+            for run in runs
+        ]
+        frames = read_frames(spark, found)
+        with queries(spark, runs, surveys, frames, settle=settle, width=None) as asked:
+            return _collect(asked["summary"]).to_pandas()
+
+
+def survey_of(run: RunFolder) -> Survey:
+    """Return what captures there are; of a run without any, those that it would have written."""
+    if recorded(run) is None:
+        return survey(find_captures([run.captures]))
+    paths = [
+        run.captures / f"{node.name}-{interface}.pcap"
+        for node in run.scenario.nodes
+        for interface in ("wlan0", "lo")
+    ]
+    return Survey(tuple(Surveyed(Capture(path), 0, 0, None) for path in paths), {})
 
 
 def _missing(run: RunFolder, survey: Survey) -> Iterator[str]:

@@ -18,8 +18,8 @@ Values = npt.NDArray[Any]
 
 def record_batch(
     schema: pa.Schema,
-    labels: Mapping[str, str],
-    number: int,
+    labels: Mapping[str, str | pa.Array],
+    number: int | Values,
     data: npt.NDArray[np.uint8],
     decoded: Mapping[str, Values],
     *,
@@ -27,9 +27,10 @@ def record_batch(
 ) -> pa.RecordBatch:
     """Return a batch with the columns of `schema`, which are some of `FRAMES` (`schemas`).
 
-    `labels` are the columns that are the same in every row, `number` that of the first record,
-    `decoded` what `capture.decode.decode_records` made of `data`.  Bodies are given for message
-    kinds from `bodies_from` on.
+    `labels` are the columns that packets do not tell, a text where it is the same in every row;
+    `number` is that of the first record, or those of all; `decoded` what
+    `capture.decode.decode_records` made of `data`.  Bodies are given for message kinds from
+    `bodies_from` on.
     """
     rows = len(decoded["time_ns"])
     is_frame = decoded["is_frame"]
@@ -38,9 +39,15 @@ def record_batch(
     for field in schema:
         name, kind = field.name, field.type
         if name in labels:
-            array = _constant(labels[name], rows)
+            label = labels[name]
+            array = _constant(label, rows) if isinstance(label, str) else label
         elif name == "number":
-            array = _column(kind, np.arange(number, number + rows, dtype=np.int64))
+            numbers = (
+                np.arange(number, number + rows, dtype=np.int64)
+                if isinstance(number, int)
+                else number
+            )
+            array = _column(kind, numbers)
         elif name == "time_ns":
             array = _column(kind, decoded[name])
         elif name == "time":

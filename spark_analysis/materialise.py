@@ -33,6 +33,7 @@ FORMAT: Final = 1
 """Version of the frames; one more wherever the same captures would give other rows."""
 FRAMES_FOLDER: Final = "frames.parquet"
 _MADE_OF: Final = "_captures.json"  # Spark passes over names that begin so
+_RECORDED: Final = json.dumps({"format": FORMAT, "recorded": True})
 
 
 def materialise(spark: SparkSession, run: RunFolder, captures: Sequence[Capture]) -> Path:
@@ -61,6 +62,25 @@ def materialise(spark: SparkSession, run: RunFolder, captures: Sequence[Capture]
         raise AnalysisError(f"cannot write in {run.metrics}: {error.strerror}") from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    return folder
+
+
+def mark_recorded(folder: Path) -> None:
+    """Mark a folder of frames as written by the run itself, which has no captures."""
+    (folder / _MADE_OF).write_text(_RECORDED, encoding="utf-8")
+
+
+def recorded(run: RunFolder) -> Path | None:
+    """Return the folder of the frames that a run without captures has written; None elsewhere.
+
+    Raises `AnalysisError` where another version of the testbed has written them.
+    """
+    folder = run.metrics / FRAMES_FOLDER
+    made_of = _read(folder / _MADE_OF)
+    if made_of is None or not json.loads(made_of).get("recorded"):
+        return None
+    if made_of != _RECORDED:
+        raise AnalysisError(f"{folder} is of another version: run the scenario again")
     return folder
 
 

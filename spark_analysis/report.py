@@ -51,14 +51,14 @@ def write_report(analysis: Analysis, run: RunFolder) -> Path:
     The page is complete or not there at all.  Raises OSError where it cannot be written.
     """
     tables = RunTables(analysis, run)
-    html = _environment().get_template("report.html").render(
+    html = environment().get_template("report.html").render(
         title=f"{run.scenario.topology} · {run.scenario.protocol.name}",
         run=run,
         verdict=content.verdict(run),
         problems=tables.problems,
         facts=content.facts(tables),
         tiles=content.tiles(tables),
-        figures=_placed(drawings(tables)),
+        figures=placed(drawings(tables)),
         tables=[
             content.topic_table(tables),
             content.hops_table(tables),
@@ -73,7 +73,7 @@ def write_report(analysis: Analysis, run: RunFolder) -> Path:
             for name, meaning in content.TABLES.items()
         ],
     )  # fmt: skip
-    return _write(run.path / REPORT, html)
+    return write_html(run.path / REPORT, html)
 
 
 def write_comparison(analysis: Analysis, path: Path) -> Path:
@@ -87,16 +87,17 @@ def write_comparison(analysis: Analysis, path: Path) -> Path:
         quote(Path(os.path.relpath(tables.run.path / REPORT, path.parent)).as_posix())
         for tables in runs
     ]
-    html = _environment().get_template("comparison.html").render(
+    html = environment().get_template("comparison.html").render(
         title=f"{len(runs)} runs side by side",
         page=page,
         links=links,
-        figures=_placed(page.drawings),
+        figures=placed(page.drawings),
     )  # fmt: skip
-    return _write(path, html)
+    return write_html(path, html)
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return what makes pages of the templates."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -108,7 +109,8 @@ def _environment() -> Environment:
     return environment
 
 
-def _write(path: Path, html: str) -> Path:
+def write_html(path: Path, html: str) -> Path:
+    """Write a page, whole or not at all, and return its path.  Raises OSError."""
     unfinished = path.with_name(path.name + ".part")
     # Text from captures may hold halves of surrogate pairs, which UTF-8 cannot carry.
     unfinished.write_bytes(html.encode("utf-8", errors="replace"))
@@ -116,7 +118,8 @@ def _write(path: Path, html: str) -> Path:
     return path
 
 
-def _placed(drawings: Sequence[tuple[str, figures.Drawing]]) -> list[Figure]:
+def placed(drawings: Sequence[tuple[str, figures.Drawing]]) -> list[Figure]:
+    """Number drawings, each with a name of its own, for a page."""
     return [
         Figure(
             name, number, drawing.title, drawing.caption, Markup(drawing.svg(f"figure-{name}"))
@@ -185,6 +188,7 @@ def _map(tables: RunTables, nodes: pd.DataFrame) -> figures.Drawing:
         + (f", the first within {START_WINDOW:g} s of the start" if moving else "")
         + "; width and strength by the share of beacons sent in the whole run that were heard, "
         "mean of both directions.",
+        scenario.road_map,
     )
 
 

@@ -51,5 +51,6 @@ class Backend(Protocol):
 def backends() -> dict[str, Backend]:
     """Return the backends by name, the default first."""
     from emulation.backends.tap import TapBackend
+    from emulation.backends.virtual import VirtualBackend
 
-    return {backend.name: backend for backend in (TapBackend(),)}
+    return {backend.name: backend for backend in (TapBackend(), VirtualBackend())}

@@ -129,6 +129,24 @@ def facts(folder: Path) -> dict[str, Any]:
     return value
 
 
+def test_all_node_apps_get_the_road_map(tmp_path: Path) -> None:
+    scenario = make_scenario(
+        "manhattan",
+        "broker-gpsr-map",
+        seed=1,
+        duration=1.0,
+        settings={"nodes": 3, "topics": 0},
+    )
+    folder = RunFolder.create(tmp_path, scenario)
+    observer = Recorded()
+    TapBackend().execute(scenario, folder, observer)
+    assert observer.problems == []
+    written = json.loads((folder.path / "map.json").read_text())
+    assert written == {"waypoints": [list(point) for point in scenario.road_map]}
+    for node in scenario.nodes:
+        assert "runs broker-gpsr-map" in folder.log(node).read_text()
+
+
 def test_a_run_leaves_a_complete_folder(tmp_path: Path) -> None:
     scenario = make_scenario(
         "roaming_field",

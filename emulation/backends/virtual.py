@@ -1,0 +1,139 @@
+"""The `virtual` backend: the node app's protocols and the radio model under a virtual clock.
+
+One process, no root, no Mininet, no kernel: see `emulation.virtual`.  Time passes as fast as the
+machine computes it, and the same scenario gives the same captures, byte for byte.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+from emulation.backends import BackendError, Observer
+from emulation.interrupts import Interrupts
+from emulation.runs import RunFolder
+from emulation.scenario import Scenario
+from emulation.virtual.recording import EPOCH_NS, PcapRecorder, Recorder
+from emulation.virtual.simulation import Simulation
+from nodeapp.parameters import ParameterError
+
+SLICE: Final = 0.5
+"""Seconds of the scenario between looks at the signals and the progress display."""
+REPORTED: Final = 20
+"""Defects of a protocol that are written to a node's log, each with its traceback."""
+
+
+class VirtualBackend:
+    """Protocol code, radio model and bytes are real; clock and kernel are not."""
+
+    name = "virtual"
+    summary = "the same protocols, radio model and bytes under a virtual clock, in one process"
+
+    def obstacles(self) -> list[str]:
+        """Return why this machine cannot run the backend: nothing beyond Python is needed."""
+        return []
+
+    def execute(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        observer: Observer,
+        interact: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Run the scenario into the folder; there is no prompt to `interact` at.
+
+        Raises `BackendError`, and OSError where the captures cannot be written.  KeyboardInterrupt
+        ends the run early and is raised again once everything is written.
+        """
+        if interact is not None:
+            raise BackendError(
+                "the virtual backend has no prompt, since its time does not wait: use run, or "
+                "another backend"
+            )
+        with Interrupts() as interrupts:
+
+            def elapsed(seconds: float) -> None:
+                observer.elapsed(seconds)
+                interrupts.check()
+
+            observer.stage("running under the virtual clock")
+            simulate(scenario, folder, PcapRecorder(scenario, folder), elapsed, observer.problem)
+
+
+def simulate(
+    scenario: Scenario,
+    folder: RunFolder,
+    recorder: Recorder,
+    elapsed: Callable[[float], None] = lambda seconds: None,
+    problem: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Run a scenario under the virtual clock and write run.json.
+
+    `elapsed(seconds)` is called as the run goes on, and ends it with what it raises; what was
+    recorded until then is written.  Raises OSError where that fails.
+    """
+    began = time.monotonic()
+    problems: list[str] = []
+    defects = _Defects(folder, problems, problem)
+    ended = "failed"
+    try:
+        simulation = Simulation(scenario, recorder, failed=defects)
+    except (ParameterError, ValueError) as error:
+        raise BackendError(str(error)) from None
+    folder.write_facts(
+        backend=VirtualBackend.name,
+        epoch_ns=EPOCH_NS,
+        ended="running",
+        wall_seconds=0.0,
+        problems=[],
+        started=time.time(),
+    )
+    try:
+        while simulation.now < scenario.duration:
+            elapsed(simulation.now)
+            simulation.run(min(simulation.now + SLICE, scenario.duration))
+        elapsed(scenario.duration)
+        ended = "completed"
+    except KeyboardInterrupt:
+        ended = "interrupted"
+        raise
+    finally:
+        try:
+            recorder.close()
+        except OSError:
+            ended = "failed"
+            raise
+        finally:
+            folder.write_facts(
+                backend=VirtualBackend.name,
+                epoch_ns=EPOCH_NS,
+                ended=ended,
+                wall_seconds=time.monotonic() - began,
+                problems=problems + simulation.problems,
+                started=time.time() - (time.monotonic() - began),
+            )
+
+
+class _Defects:
+    """Takes what protocols raise: logged at the node, reported once a node."""
+
+    def __init__(
+        self, folder: RunFolder, problems: list[str], problem: Callable[[str], None]
+    ) -> None:
+        self._folder = folder
+        self._problems = problems
+        self._problem = problem
+        self._count: dict[str, int] = {}
+
+    def __call__(self, node: str, error: Exception) -> None:
+        count = self._count[node] = self._count.get(node, 0) + 1
+        log = self._folder.logs / f"{node}.log"
+        if count == 1:
+            text = f"{node}: defect in the protocol: {error!r} ({log})"
+            self._problems.append(text)
+            self._problem(text)
+        if count <= REPORTED:
+            with log.open("a", encoding="utf-8") as file:
+                file.write("".join(traceback.format_exception(error)))

@@ -1,0 +1,1 @@
+"""Scenarios under a virtual clock, in one process: the same protocols, radio model and bytes."""

@@ -1,0 +1,77 @@
+"""The workload's clients under the virtual clock: one on every node, speaking its client protocol.
+
+What `emulation.driver` does against real node apps; on a loopback nothing is lost, so that nothing
+need be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from emulation.driver import RENEWAL, request
+from emulation.scenario import Operation
+from emulation.virtual.host import VirtualHost
+from emulation.virtual.packets import CLIENT
+from nodeapp.clients import Address
+from nodeapp.wire import Kind, decode, decode_body
+
+if TYPE_CHECKING:
+    from emulation.virtual.simulation import Simulation
+
+ADDRESS = ("127.0.0.1", CLIENT)
+
+
+class WorkloadClient:
+    """Performs the scenario's workload; `problems` are one-line messages."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.problems: list[str] = []
+        self._simulation = simulation
+        self._token = 0
+        self._waiting: dict[int, Operation] = {}
+        self._ended: set[tuple[int, int]] = set()
+        self._hosts: dict[int, VirtualHost] = {}
+
+    def receiver(self, host: VirtualHost) -> Callable[[Address, bytes], None]:
+        """Return what takes the datagrams from a node to its client."""
+        self._hosts[host.node_id] = host
+        return partial(self._receive, host)
+
+    def start(self) -> None:
+        """Have the operations performed at their times."""
+        for operation in self._simulation.scenario.workload:
+            self._simulation.clock.call_at(operation.time, self._perform, operation)
+
+    def _perform(self, operation: Operation) -> None:
+        key = (operation.node, operation.subscription)
+        if operation.action == "unsubscribe":
+            self._ended.add(key)
+        elif operation.action == "subscribe" and key in self._ended:
+            return
+        host = self._hosts[operation.node]
+        self._token += 1
+        self._waiting[self._token] = operation
+        datagram = request(operation, self._token).encode()
+        self._record(host, datagram, to_client=False)
+        host.clients.datagram_received(datagram, ADDRESS)
+
+    def _receive(self, host: VirtualHost, _address: Address, datagram: bytes) -> None:
+        self._record(host, datagram, to_client=True)
+        frame = decode(datagram)
+        operation = self._waiting.pop(frame.originator, None) if frame.kind == Kind.ACK else None
+        if operation is None:
+            return
+        refusal = decode_body(frame.body)
+        if refusal is not None:
+            where = f"{host.spec.name}: {operation.action} at {operation.time:.1f} s"
+            self.problems.append(f"{where} was refused: {refusal}")
+        elif operation.action == "subscribe":
+            self._simulation.clock.call_later(RENEWAL, self._perform, operation)
+
+    def _record(self, host: VirtualHost, datagram: bytes, *, to_client: bool) -> None:
+        simulation = self._simulation
+        simulation.recorder.on_loopback(
+            simulation.clock.now, host.index, datagram, to_client=to_client
+        )

@@ -1,0 +1,215 @@
+"""A scenario under the virtual clock.
+
+Theory of operation.  Two queues are merged: calls that nodes asked for (`clock`) and what happens
+on the channel (`emulation.radio.medium`).  Time goes from one arrival or call to the next; nodes
+take no time to compute, and everything between the protocol and the air is left out or built
+without a kernel: a datagram goes to the medium at once, with the length of the packets that would
+carry it, and comes out of it at the services of its receivers.  It is decoded once, for all.
+
+Positions are given to the medium once a tick, which is long enough for the fastest node to move by
+`TICK_SHARE` of the radio range, and at least as long as on the real-time backends.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from emulation.radio.medium import BROADCAST as TO_ALL
+from emulation.radio.medium import NOBODY, Delivery, Medium
+from emulation.scenario import NodeSpec, Scenario
+from emulation.virtual.client import WorkloadClient
+from emulation.virtual.clock import Clock
+from emulation.virtual.host import VirtualHost
+from emulation.virtual.packets import HEADERS, LARGEST_WHOLE, frame_lengths
+from emulation.virtual.recording import Packet, Recorder
+from nodeapp import wire
+from nodeapp.clients import ClientTable
+from nodeapp.host import Host
+from nodeapp.pubsub import registry
+from nodeapp.pubsub.base import Service
+from nodeapp.wire import BROADCAST, WireError
+
+TICK: Final = 0.1
+"""Seconds between updates of positions, at least; that of `emulation.radio.tap`."""
+LONGEST_TICK: Final = 1.0
+TICK_SHARE: Final = 0.01
+FOREVER: Final = float("inf")
+
+
+class _Message:
+    """A datagram on its way; several packets where it is long."""
+
+    __slots__ = ("_decoded", "_frame", "count", "datagram", "sender")
+
+    def __init__(self, sender: int, datagram: bytes, count: int) -> None:
+        self.sender = sender
+        self.datagram = datagram
+        self.count = count
+        self._frame: wire.Frame | None = None
+        self._decoded = False
+
+    def frame(self) -> wire.Frame | None:
+        """Return the decoded frame, the same one for every receiver; None where it is malformed."""
+        if not self._decoded:
+            self._decoded = True
+            try:
+                self._frame = wire.decode(self.datagram)
+            except WireError:
+                self._frame = None
+        return self._frame
+
+
+_Carried = tuple[_Message, int, Packet]
+"""What the medium carries: a message, which of its fragments, and the recorder's packet."""
+
+
+class Simulation:
+    """One run.  `make_service` makes a node's service where it is not the scenario's protocol.
+
+    Raises what the protocol raises for its parameters; a defect in a protocol is given to `failed`
+    (node name, exception) and the run goes on, as a node app does.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        recorder: Recorder,
+        make_service: Callable[[Host, NodeSpec], Service] | None = None,
+        failed: Callable[[str, Exception], None] | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self.clock = Clock()
+        self.recorder = recorder
+        self._failed = failed
+        self._trace = scenario.trace()
+        self.medium = Medium(
+            scenario.radio, len(scenario.nodes), random.Random(f"{scenario.seed}/medium")
+        )
+        self._tick = _tick(scenario)
+        self._last_move = max(node.waypoints[-1].time for node in scenario.nodes)
+        self._indices = {node.id: index for index, node in enumerate(scenario.nodes)}
+        self._place()
+        self.nodes: list[VirtualHost] = []
+        environment = scenario.environment()
+        protocol = scenario.protocol
+        for index, spec in enumerate(scenario.nodes):
+            host = VirtualHost(self, index, spec, scenario.seed)
+            if make_service is not None:
+                host.service = make_service(host, spec)
+            else:
+                host.service = registry.create(
+                    protocol.name, host, protocol.parameters, environment
+                )
+            self.nodes.append(host)
+        self._client = WorkloadClient(self)
+        for host in self.nodes:
+            send = self._client.receiver(host)
+            host.clients = ClientTable(host, host.service, send, host.about)
+            self.clock.call_at(0.0, host.clients.start)
+            self.clock.call_at(0.0, host.service.start)
+        self._client.start()
+
+    @property
+    def now(self) -> float:
+        """Seconds into the run."""
+        return self.clock.now
+
+    @property
+    def problems(self) -> list[str]:
+        """What went wrong with the workload, a line each."""
+        return self._client.problems
+
+    def run(self, until: float | None = None) -> None:
+        """Let time pass until `until` seconds into the run, its end by default."""
+        end = self.scenario.duration if until is None else until
+        clock, heap = self.clock, self.clock.heap
+        next_delivery = self.medium.next_delivery
+        while True:
+            timer = heap[0] if heap else None
+            due = FOREVER if timer is None else timer[0]
+            delivery = next_delivery(due if due < end else end)
+            if delivery is not None:
+                clock.now = delivery.time
+                self._deliver(delivery)
+            elif due <= end:
+                try:
+                    clock.step()
+                except Exception as error:
+                    self._defect(getattr(timer, "owner", None), error)
+            else:
+                break
+        clock.now = max(clock.now, end)
+
+    def _defect(self, host: VirtualHost | None, error: Exception) -> None:
+        if self._failed is None or host is None:
+            raise error
+        host.counters["internal errors"] += 1
+        self._failed(host.spec.name, error)
+
+    # Radio.
+
+    def send(self, host: VirtualHost, to: int, datagram: bytes) -> None:
+        """Send a datagram from a host to the node `to`, or to all."""
+        now = self.clock.now
+        index = host.index
+        if to == BROADCAST:
+            destination = TO_ALL
+        else:
+            destination = self._indices.get(to, NOBODY)
+            if destination in (index, NOBODY):
+                # The kernel answers for itself and finds no neighbour: nothing is sent.
+                host.counters["send failed: no such neighbour"] += 1
+                return
+        packets = self.recorder.sent(now, index, to, datagram)
+        length = len(datagram)
+        transmit = self.medium.transmit
+        if length <= LARGEST_WHOLE:
+            message = _Message(host.node_id, datagram, 1)
+            transmit(now, index, destination, HEADERS + length, (message, 0, packets[0]))
+            return
+        lengths = frame_lengths(length)
+        message = _Message(host.node_id, datagram, len(lengths))
+        for number, size in enumerate(lengths):
+            transmit(now, index, destination, size, (message, number, packets[number]))
+
+    def _deliver(self, delivery: Delivery) -> None:
+        carried: _Carried = delivery.frame
+        message, number, packet = carried
+        receivers = delivery.receivers
+        self.recorder.heard(delivery.time, receivers, packet)
+        frame, sender, nodes = message.frame(), message.sender, self.nodes
+        for receiver in receivers:
+            host = nodes[receiver]
+            if message.count > 1 and not host.complete(message, number, message.count):
+                continue
+            try:
+                if frame is not None:
+                    host.service.receive(frame, sender)
+                else:
+                    host.service.datagram_received(message.datagram, sender)
+            except Exception as error:
+                self._defect(host, error)
+
+    # Motion.
+
+    def _place(self) -> None:
+        self.medium.set_positions(self._trace.positions(self.clock.now))
+        if self._trace.moving and self.clock.now < self._last_move:
+            # On a fixed grid, that of n ticks rather than of a sum.
+            number = round(self.clock.now / self._tick) + 1
+            self.clock.call_at(number * self._tick, self._place)
+
+
+def _tick(scenario: Scenario) -> float:
+    """Return the seconds between updates of positions."""
+    fastest = 0.0
+    for node in scenario.nodes:
+        for (t0, x0, y0), (t1, x1, y1) in zip(node.waypoints, node.waypoints[1:], strict=False):
+            if t1 > t0:
+                fastest = max(fastest, ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5 / (t1 - t0))
+    if fastest == 0.0:
+        return LONGEST_TICK
+    wanted = TICK_SHARE * scenario.environment().radio_range / fastest
+    return min(max(wanted, TICK), LONGEST_TICK)

@@ -1,0 +1,110 @@
+"""The host under the virtual clock keeps to the contract of hosts; positions are a receiver's."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulation.radio.spec import RadioSpec, UnitDisk
+from emulation.scenario import NodeSpec, ProtocolSpec, Scenario, Waypoint
+from emulation.virtual.recording import NullRecorder
+from emulation.virtual.simulation import Simulation
+from nodeapp import wire
+from nodeapp.wire import Frame
+from tests.nodeapp.host_contract import HostContract
+from tests.nodeapp.host_contract import World as ContractWorld
+
+
+def scenario(*trajectories: tuple[Waypoint, ...], duration: float = 1000.0) -> Scenario:
+    nodes = tuple(
+        NodeSpec(id=number, name=f"sta{number}", waypoints=waypoints)
+        for number, waypoints in enumerate(trajectories, start=1)
+    )
+    return Scenario(
+        topology="test",
+        protocol=ProtocolSpec(name="flooding"),
+        seed=1,
+        duration=duration,
+        area=(0, 0, 1000, 1000),
+        radio=RadioSpec(range=250, propagation=UnitDisk(collisions=False)),
+        nodes=nodes,
+    )
+
+
+class VirtualWorld(ContractWorld):
+    def __init__(self) -> None:
+        places = ((Waypoint(0, 100, 100),), (Waypoint(0, 200, 100),))
+        self.simulation = Simulation(scenario(*places), NullRecorder())
+        self.hosts = list(self.simulation.nodes)
+        self.received = [[], []]
+        self.told = [[], []]
+        for index, host in enumerate(self.simulation.nodes):
+            self._tap(index, host)
+        self.simulation.run(0.0)
+
+    def _tap(self, index: int, host: object) -> None:
+        node = self.simulation.nodes[index]
+
+        def receive(datagram: bytes, sender: int) -> None:
+            self.received[index].append((datagram, sender))
+
+        node.service.datagram_received = receive  # type: ignore[method-assign]
+        node.service.receive = lambda frame, sender: receive(frame.encode(), sender)  # type: ignore[method-assign]
+        node.clients._send = lambda client, datagram: self.told[index].append(wire.decode(datagram))
+
+    def request(self, index: int, datagram: bytes) -> None:
+        self.simulation.nodes[index].clients.datagram_received(datagram, ("127.0.0.1", 1))
+
+    def pass_time(self, seconds: float) -> None:
+        self.simulation.run(self.simulation.now + seconds)
+
+
+@pytest.fixture
+def world() -> VirtualWorld:
+    return VirtualWorld()
+
+
+class TestVirtualHost(HostContract):
+    pass
+
+
+def test_positions_are_fixes_carried_on_along_their_velocity() -> None:
+    turn = (Waypoint(0, 0, 0), Waypoint(10, 100, 0), Waypoint(10, 100, 0), Waypoint(20, 100, 50))
+    simulation = Simulation(scenario(turn), NullRecorder())
+    (host,) = simulation.nodes
+    simulation.run(5.13)
+    assert host.position() == pytest.approx((51.3, 0, 10, 0))
+    simulation.run(10.1)
+    assert host.position() == pytest.approx((100, 0.5, 0, 5))
+    simulation.run(30)
+    assert host.position() == (100, 50, 0, 0)
+
+
+def test_a_node_learns_of_a_turn_with_its_next_fix() -> None:
+    turn = (Waypoint(0, 0, 0), Waypoint(5.1, 51, 0), Waypoint(10, 51, 49))
+    simulation = Simulation(scenario(turn), NullRecorder())
+    simulation.run(5.15)
+    assert simulation.nodes[0].position() == pytest.approx((51.5, 0, 10, 0))
+    simulation.run(5.25)
+    assert simulation.nodes[0].position() == pytest.approx((51, 1.5, 0, 10))
+
+
+def test_a_datagram_with_a_lost_fragment_is_lost() -> None:
+    world = VirtualWorld()
+    one = world.simulation.nodes[1]
+    assert not one.complete("a", 0, 3)
+    assert not one.complete("a", 2, 3)
+    assert not one.complete("a", 2, 3)
+    assert one.complete("a", 1, 3)
+    for number in range(100):
+        one.complete(number, 0, 2)
+    assert not one.complete(0, 1, 2)  # given up meanwhile
+    assert one.complete(99, 1, 2)
+
+
+def test_malformed_datagrams_are_counted_by_the_service() -> None:
+    simulation = Simulation(scenario((Waypoint(0, 0, 0),), (Waypoint(0, 10, 0),)), NullRecorder())
+    simulation.nodes[0].send(wire.BROADCAST, b"no frame")
+    simulation.nodes[0].send(wire.BROADCAST, Frame(wire.Kind.SUBSCRIBE, 1).encode())
+    simulation.run(1.0)
+    assert simulation.nodes[1].service.counters["malformed"] == 1
+    assert simulation.nodes[1].service.counters["unexpected kind"] == 1
