@@ -24,6 +24,9 @@ class TopicWorkload:
 
     Subscriptions start within the first two seconds; publications run from `warm_up` to `drain`
     seconds before the end, each publisher every `interval` from a random phase.
+
+    Topics are called topic1, topic2, and so on; with `drawn_names` a number drawn from the seed
+    comes after that, so that what they hash to differs from seed to seed.
     """
 
     topics: int
@@ -34,6 +37,7 @@ class TopicWorkload:
     selectivity: float = 1.0
     warm_up: float = 8.0
     drain: float = 3.0
+    drawn_names: bool = False
 
     def operations(
         self, nodes: Sequence[int], duration: float, rng: random.Random
@@ -60,6 +64,8 @@ class TopicWorkload:
         publications: list[tuple[float, int, str]] = []
         for number in range(self.topics):
             topic = f"topic{number + 1}"
+            if self.drawn_names:
+                topic += f"-{rng.randrange(10**6):06}"
             chosen = rng.sample(nodes, self.publishers + self.subscribers)
             for node in chosen[self.publishers :]:
                 subscriptions[node] += 1

@@ -83,5 +83,6 @@ class Manhattan(Topo):
         self.addStations(nodes)
         if topics:
             self.topic_workload = TopicWorkload(
-                topics, publishers, subscribers, interval, size, selectivity
+                *(topics, publishers, subscribers, interval, size, selectivity),
+                drawn_names=True,
             )

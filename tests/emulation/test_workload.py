@@ -52,3 +52,15 @@ def test_the_seed_decides() -> None:
 def test_impossible_workloads_say_what_to_change(nodes: int, duration: float, message: str) -> None:
     with pytest.raises(ScenarioError, match=message):
         TopicWorkload(1, 1, 5, 1.0, 0).operations(range(nodes), duration, random.Random(1))
+
+
+def test_names_may_be_drawn_so_that_topics_hash_elsewhere_with_every_seed() -> None:
+    workload = TopicWorkload(2, 1, 1, 1.0, 0, drawn_names=True)
+
+    def topics(seed: int) -> set[str]:
+        operations = workload.operations(range(1, 9), 20.0, random.Random(seed))
+        return {str(o.event["topic"]) for o in operations if o.action == "publish"}
+
+    assert topics(1) == topics(1)
+    assert len(topics(1) | topics(2)) == 4
+    assert {name.partition("-")[0] for name in topics(1)} == {"topic1", "topic2"}

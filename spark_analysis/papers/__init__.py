@@ -1,0 +1,1 @@
+"""Published evaluations, repeated: one module a paper, with its sweep, figures and claims."""

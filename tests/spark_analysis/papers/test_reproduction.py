@@ -1,0 +1,160 @@
+"""Reproductions: what is run, the page, the slice in real time, and the command."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import typer
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from emulation.cli_reproduce import register
+from spark_analysis.papers import reproduction
+from spark_analysis.papers.claims import judge
+from spark_analysis.papers.reproduction import (
+    Judged,
+    Reproduction,
+    measured,
+    questions,
+    reproduce,
+    slice_table,
+    verdict_table,
+    write_results,
+    write_slice,
+)
+from spark_analysis.papers.six_schemes import (
+    CLAIMS,
+    PAPER_NAMES,
+    PRESETS,
+    REMARKS,
+    SCHEMES,
+    VARIATIONS,
+    Preset,
+)
+from spark_analysis.sweep import points
+from tests.spark_analysis.papers.test_claims import as_published
+
+TINY = Preset("tiny", 20.0, 1, {"freeway": (10.0, 30.0), "manhattan": (5.0,)})
+
+
+def as_reproduced() -> Reproduction:
+    rows = pd.concat([as_published("freeway"), as_published("manhattan")], ignore_index=True)
+    judged = tuple(Judged(each, rows, tuple(judge(CLAIMS, rows))) for each in VARIATIONS)
+    return Reproduction(PRESETS["quick"], judged, {"freeway: broker-gpsr": "it <broke>"})
+
+
+def test_every_scheme_runs_at_every_speed_and_seed() -> None:
+    asked = questions(PRESETS["paper"], VARIATIONS[0])
+    assert len(points(asked["freeway"])) == 6 * 6 * 3
+    assert asked["manhattan"].duration == 900
+    assert set(asked["manhattan"].protocols) == set(SCHEMES) == set(PAPER_NAMES)
+
+
+def test_a_variation_is_another_run_only_where_it_has_a_meaning() -> None:
+    found = {
+        variation.key: {p.key for p in points(questions(TINY, variation)["manhattan"])}
+        for variation in VARIATIONS
+    }
+    same = found["default"] & found["voids"]
+    assert len(same) == 2  # the schemes over AODV have no voids
+    assert not found["default"] & found["disk"]
+
+
+def test_the_page_has_figures_claims_and_findings(tmp_path: Path) -> None:
+    page = write_results(as_reproduced(), tmp_path).read_text(encoding="utf-8")
+    assert page.count("<svg") == len(VARIATIONS) * 2 * 3
+    for claim in CLAIMS:
+        assert claim.says in page
+    assert "it &lt;broke&gt;" in page
+    assert not re.search(r"(src|href)=\"https?:", page)
+    for name in PAPER_NAMES.values():
+        assert name in page
+    kept = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
+    assert [each["variation"] for each in kept] == [each.name for each in VARIATIONS]
+    assert {claim["verdict"] for claim in kept[0]["claims"]} == {"holds"}
+    assert len(pd.read_parquet(tmp_path / "results.parquet")) == 2 * 54 * len(VARIATIONS)
+
+
+def test_the_table_has_a_verdict_for_each_claim_scenario_and_variation() -> None:
+    table = verdict_table(as_reproduced())
+    assert len(table.rows) == len(CLAIMS)
+    assert len(table.head) == 1 + 2 * len(VARIATIONS)
+    assert {cell for row in table.rows for cell in row[1:]} == {"holds"}
+
+
+def test_a_comparison_shows_its_numbers() -> None:
+    (finding,) = [f for f in judge(CLAIMS, as_published()) if f.claim.key == "map-raises-delivery"]
+    line = measured(finding.comparisons[0])
+    assert re.fullmatch(
+        r"✓ delivery: broker-gpsr-map above broker-gpsr: \+7\d\.\d* \[7\d\.\d*, 7\d\.\d*\] points",
+        line,
+    )
+
+
+def test_remarks_are_about_claims() -> None:
+    assert set(REMARKS) <= {claim.key for claim in CLAIMS}
+
+
+def test_a_slice_stands_beside_virtual_time(tmp_path: Path) -> None:
+    rows = pd.DataFrame(
+        {
+            "scenario": ["freeway", "freeway"],
+            "protocol": ["broker-aodv"] * 2,
+            "backend": ["tap", "virtual"],
+            "delivery_ratio": [0.5, 0.75],
+            "delay_mean": [0.012, float("nan")],
+            "load_mean": [100.0, 200.0],
+        }
+    )
+    table = slice_table(rows, ("tap", "virtual"))
+    assert table.rows[0][:4] == ["freeway", "B-AODV", "50\u202f%", "75\u202f%"]
+    assert table.rows[0][5] == "–"
+    assert table.rows[1][2] == "–"
+    page = write_slice(rows, ("tap", "virtual"), ["<late>"], tmp_path / "page.html")
+    assert "&lt;late&gt;" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.spark
+def test_a_small_reproduction_runs_and_is_not_run_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reproduction, "VARIATIONS", VARIATIONS[:2])
+    seen: list[str] = []
+    result = reproduce(TINY, tmp_path, progress=lambda what, progress: seen.append(what))
+    assert not result.failures
+    assert [len(each.points) for each in result.judged] == [18, 18]
+    assert (tmp_path / reproduction.PAGE).exists()
+    assert {"freeway, home node serves", "manhattan, voids drop"} <= set(seen)
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/points/*/metrics/*")}
+    reproduce(TINY, tmp_path)
+    assert stamps
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    app = typer.Typer()
+    register(app)
+    app.command()(lambda: None)
+    return app
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["ten-schemes"], "no paper 'ten-schemes'; there are: six-schemes"),
+        (["six-schemes", "--preset", "slow"], "no preset 'slow'; there are: quick, paper"),
+        (["six-schemes", "--backend", "mars"], "no backend 'mars'"),
+        (["six-schemes", "--duration", "30"], "--duration is for a slice in real time"),
+        (["six-schemes", "--backend", "tap", "--duration", "1"], "--duration must be between"),
+    ],
+)
+def test_bad_input_ends_in_one_line(app: typer.Typer, words: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["reproduce", *words])
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
