@@ -1,0 +1,156 @@
+"""The list of datagrams that the peer plays (`tests.benchmarks.ns3.peer`), over our own stack.
+
+Every node runs AODV (`nodeapp.routing.aodv`) under the virtual clock (`emulation.virtual`); a
+service sends the node's datagrams by it.  A datagram has the same UDP length as the peer's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from unittest.mock import patch
+
+from emulation.radio.airtime import Rate
+from emulation.radio.links import Links
+from emulation.scenario import NodeSpec, Scenario
+from emulation.virtual.recording import NullRecorder, Packet
+from emulation.virtual.simulation import Simulation
+from nodeapp.events import Event
+from nodeapp.host import Host
+from nodeapp.pubsub.base import Environment, Service
+from nodeapp.routing.aodv import Aodv, AodvParameters
+from nodeapp.wire import BROADCAST, HEADER_LENGTH, Frame, Kind
+from tests.benchmarks.ns3.peer import Arrival, Datagram, DatagramsPlayed
+
+
+@contextmanager
+def fixed_rate(rate: Rate) -> Iterator[None]:
+    """Let all unicasts be sent at one rate, as by ns-3's ConstantRateWifiManager."""
+
+    def choose(links: Links, row: object, receiver: int) -> int:
+        return links.phy.rates.index(rate)
+
+    with patch.object(Links, "unicast_rate", choose):
+        yield
+
+
+def rate_of(links: Links, mbps: float) -> Rate:
+    """Return a rate by its Mb/s."""
+    return next(rate for rate in links.phy.rates if rate.mbps == mbps)
+
+
+class Kinds(NullRecorder):
+    """Counts the messages that nodes send, by kind; retries of the MAC are none."""
+
+    def __init__(self) -> None:
+        self.broadcasts: Counter[int] = Counter()
+        self.unicasts: Counter[int] = Counter()
+
+    def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
+        (self.broadcasts if to == BROADCAST else self.unicasts)[datagram[1]] += 1
+        return super().sent(time, station, to, datagram)
+
+    def messages(self) -> dict[str, int]:
+        """Return the numbers of messages by the names that the peer uses."""
+        total = self.broadcasts + self.unicasts
+        kinds = {
+            "data": Kind.EVENT,
+            "rreq": Kind.ROUTE_REQUEST,
+            "rrep": Kind.ROUTE_REPLY,
+            "rerr": Kind.ROUTE_ERROR,
+            "hello": Kind.HELLO,
+        }
+        return {name: total[kind] for name, kind in kinds.items()}
+
+
+class _Sender(Service):
+    """Sends one node's datagrams, (index, datagram) in order of time, and notes what arrives."""
+
+    def __init__(
+        self,
+        host: Host,
+        environment: Environment,
+        datagrams: list[tuple[int, Datagram]],
+        everything: Sequence[Datagram],
+        arrivals: list[Arrival],
+        parameters: AodvParameters,
+    ) -> None:
+        super().__init__(host, environment, parameters)
+        self.router = Aodv(host, parameters, self.counters, self._arrived)
+        self.handlers = {**self.router.handlers, Kind.EVENT: self.router.receive}
+        self._due = iter(datagrams)
+        self._everything = everything
+        self._arrivals = arrivals
+
+    def start(self) -> None:
+        self.router.start()
+        self._next()
+
+    def disseminate(self, event: Event) -> None:
+        raise AssertionError("there are no clients")
+
+    def _next(self) -> None:
+        for index, datagram in self._due:
+            self.host.call_later(datagram.time - self.host.now(), self._send, index, datagram)
+            return
+
+    def _send(self, index: int, datagram: Datagram) -> None:
+        self.router.send(
+            Frame(
+                Kind.EVENT,
+                self.host.node_id,
+                destination=datagram.destination + 1,
+                publisher=self.host.node_id,
+                sequence=index,
+                hops=0,
+                body=bytes(datagram.size - HEADER_LENGTH),
+            )
+        )
+        self._next()
+
+    def _arrived(self, frame: Frame) -> None:
+        late = self.host.now() - self._everything[frame.sequence].time
+        self._arrivals.append(Arrival(frame.sequence, frame.hops, late))
+
+
+def play_datagrams(
+    scenario: Scenario,
+    datagrams: Sequence[Datagram],
+    until: float,
+    mbps: float | None = None,
+    parameters: AodvParameters | None = None,
+) -> tuple[DatagramsPlayed, Kinds]:
+    """Play datagrams over a scenario whose node at index i has the id i + 1 (cf. `peer`).
+
+    Returns what came of them, and the messages that the nodes sent.
+    """
+    arrivals: list[Arrival] = []
+    own: dict[int, list[tuple[int, Datagram]]] = {}
+    for index, datagram in enumerate(datagrams):
+        own.setdefault(datagram.source + 1, []).append((index, datagram))
+
+    def make(host: Host, spec: NodeSpec) -> Service:
+        return _Sender(
+            host,
+            scenario.environment(),
+            own.get(spec.id, []),
+            datagrams,
+            arrivals,
+            parameters or AodvParameters(),
+        )
+
+    recorder = Kinds()
+    simulation = Simulation(scenario, recorder, make)
+    rate = None if mbps is None else rate_of(simulation.medium.table, mbps)
+    began = time.perf_counter()
+    with nullcontext() if rate is None else fixed_rate(rate):
+        simulation.run(until)
+    wall = time.perf_counter() - began
+    totals = simulation.medium.counters.totals()
+    broadcasts = sum(recorder.broadcasts.values())
+    played = DatagramsPlayed(
+        arrivals, int(totals["sent"]) - broadcasts, broadcasts, int(totals["acks"]), wall
+    )
+    return played, recorder

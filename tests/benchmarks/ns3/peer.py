@@ -1,0 +1,249 @@
+"""ns-3 as a yardstick: finds it, compiles this folder's programs, runs them, reads their output.
+
+ns-3 (https://www.nsnam.org) is never required: where it is not installed `MissingError` says what
+to install.  Programs are compiled once, with -O2, into the user's cache folder.  Debian's libraries
+are an optimised build: they have neither assertions nor logging.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from emulation.mobility.ns2 import lines
+from emulation.radio.links import Links
+from emulation.radio.propagation import UNIT_DISK_RANGE
+from emulation.radio.spec import LogDistance, RadioSpec, TwoRayGround, UnitDisk
+from emulation.scenario import NodeSpec
+
+FOLDER: Final = Path(__file__).parent
+MODULES: Final = (
+    *("core", "network", "propagation", "mobility", "wifi"),
+    *("internet", "traffic-control", "aodv"),
+)
+BIT_ERROR_RATIO: Final = 1.28e-5
+"""Of ideal rate control: a frame of 1,000 bytes is lost once in ten, as in `Links.unicast_rate`."""
+
+
+class MissingError(Exception):
+    """ns-3 is not installed, or a program does not compile; the message says what to do."""
+
+
+class FrameToSend(NamedTuple):
+    """A frame as a host hands it to its driver; `destination` -1 is a broadcast."""
+
+    time: float
+    source: int
+    destination: int
+    size: int
+
+
+class Datagram(NamedTuple):
+    """A UDP datagram from a node to another (indices), `size` bytes of payload."""
+
+    time: float
+    source: int
+    destination: int
+    size: int
+
+
+@dataclass
+class FramesPlayed:
+    """What became of a list of frames: counts by (source, station), seconds of delay in all."""
+
+    received: dict[tuple[int, int], int] = field(default_factory=dict)
+    delay: dict[tuple[int, int], float] = field(default_factory=dict)
+    sent: dict[int, int] = field(default_factory=dict)
+    """Transmissions, retries included, by source."""
+
+
+class Arrival(NamedTuple):
+    """Datagram `number` of the list has arrived over `hops` hops after `delay` seconds."""
+
+    number: int
+    hops: int
+    delay: float
+
+
+@dataclass
+class DatagramsPlayed:
+    """What became of a list of datagrams, and what it took."""
+
+    arrivals: list[Arrival]
+    unicasts: int
+    """Transmissions of unicast frames, retries included."""
+    broadcasts: int
+    acks: int
+    wall: float
+    """Seconds of the simulation alone, without set-up."""
+    events: int = 0
+    arp: int = 0
+    """ARP frames among unicasts and broadcasts."""
+    messages: dict[str, int] = field(default_factory=dict)
+    """Transmissions, retries included, by what they carry: data, rreq, rrep (hellos too), rerr."""
+
+
+def library() -> tuple[str, str]:
+    """Return the prefix of the libraries' names (ns3) and the version.  Raises `MissingError`."""
+    found = None
+    if shutil.which("g++") and Path("/usr/include/ns3/wifi-module.h").exists():
+        for path in sorted(Path("/usr/lib").glob("*/libns3*-core*.so.*")):
+            found = re.fullmatch(r"lib(ns3[\w.]*)-core[\w-]*\.so\.([\d.]+)", path.name) or found
+    if found is None:
+        raise MissingError(
+            "ns-3 is not installed: apt-get install ns3 libns3-dev libgsl-dev libsqlite3-dev g++"
+        )
+    # Debian 12's libraries are named by the minor version alone.
+    return found[1], found[2] if "." in found[2] else f"3.{found[2]}"
+
+
+def program(name: str) -> Path:
+    """Return the compiled program `name`, compiling it first where needed.
+
+    Raises `MissingError`.
+    """
+    prefix, version = library()
+    sources = [FOLDER / "radio.h", FOLDER / f"{name}.cc"]
+    text = b"".join(path.read_bytes() for path in sources) + version.encode()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    target = cache / "pubsub-testbed" / "ns3" / hashlib.sha256(text).hexdigest()[:16] / name
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made = target.with_suffix(f".{os.getpid()}")
+        libraries = [f"-l{prefix}-{module}" for module in MODULES]
+        command = ["g++", "-std=c++17", "-O2", "-o", str(made), str(sources[1]), *libraries]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or ["no message"]
+            first = next((line for line in lines if "error" in line), lines[-1])
+            raise MissingError(f"{name}.cc does not compile with ns-3 {version}: {first}")
+        made.replace(target)
+    return target
+
+
+def _run(name: str, options: Iterable[str]) -> list[list[str]]:
+    """Return the lines that a program prints, as words."""
+    command = [str(program(name)), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"ns-3's {name} failed: {done.stderr.strip()[-500:]}")
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def radio_options(radio: RadioSpec, mbps: float | None) -> list[str]:
+    """Return the options that give ns-3's stations the radio of ours.
+
+    Unicasts go at `mbps`, or at what ideal rate control says.
+    """
+    if radio.standard != "g" or radio.frequency_mhz < 4900:
+        raise ValueError('the peer has the OFDM PHY above 4.9 GHz only: standard "g", 5,180 MHz')
+    links = Links(radio, 1, seed=0)
+    model = radio.propagation
+    options = {
+        "propagation": model.model,
+        "frequency": radio.frequency_mhz,
+        "txDbm": links.budget.tx_dbm + 2 * radio.antenna_gain_dbi,
+        "noiseFigure": radio.noise_figure_db,
+        "floorDbm": links.budget.floor_dbm,
+        "senseDbm": links.budget.sense_dbm,
+        "senseSnr": links.sense_snr_db,
+        "captureDb": radio.capture_threshold_db,
+        "attempts": radio.retry_limit + 1,
+        "queue": radio.queue_frames,
+        "ber": BIT_ERROR_RATIO,
+        "mode": "ideal" if mbps is None else f"OfdmRate{mbps:g}Mbps",
+    }
+    if isinstance(model, LogDistance):
+        options["exponent"] = model.exponent
+    if isinstance(model, UnitDisk):
+        # The power inside, which is everywhere the same.
+        options["txDbm"] = links.budget.noise_dbm + 60
+        options["range"] = radio.range or UNIT_DISK_RANGE
+    if isinstance(model, TwoRayGround):
+        options["antennaHeight"] = model.antenna_height
+    return [f"--{name}={value}" for name, value in options.items()]
+
+
+def _lines(rows: Iterable[Sequence[object]]) -> str:
+    return "".join(" ".join(map(str, row)) + "\n" for row in rows)
+
+
+def play_frames(
+    radio: RadioSpec,
+    places: Sequence[tuple[float, float]],
+    frames: Sequence[FrameToSend],
+    until: float,
+    mbps: float | None = None,
+    seed: int = 1,
+    extra: Sequence[str] = (),
+) -> FramesPlayed:
+    """Play frames over static stations in ns-3.  Raises `MissingError`."""
+    with tempfile.TemporaryDirectory() as name:
+        stations, list_of_frames = Path(name, "stations"), Path(name, "frames")
+        stations.write_text(_lines(places))
+        list_of_frames.write_text(_lines(frames))
+        options = [
+            *radio_options(radio, mbps),
+            f"--stations={stations}",
+            f"--frames={list_of_frames}",
+            f"--until={until}",
+            f"--RngRun={seed}",
+        ]
+        printed = _run("medium", [*options, *extra])
+    played = FramesPlayed()
+    for word, *values in printed:
+        if word == "received":
+            pair = int(values[0]), int(values[1])
+            played.received[pair], played.delay[pair] = int(values[2]), float(values[3])
+        elif word == "sent":
+            played.sent[int(values[0])] = int(values[1])
+    return played
+
+
+def play_datagrams(
+    radio: RadioSpec,
+    nodes: Sequence[NodeSpec],
+    datagrams: Sequence[Datagram],
+    until: float,
+    mbps: float | None = None,
+    seed: int = 1,
+    extra: Sequence[str] = (),
+) -> DatagramsPlayed:
+    """Play datagrams over moving nodes that route with ns-3's AODV.  Raises `MissingError`."""
+    with tempfile.TemporaryDirectory() as name:
+        trace, traffic = Path(name, "trace"), Path(name, "traffic")
+        trace.write_text("\n".join(lines([node.waypoints for node in nodes])) + "\n")
+        traffic.write_text(_lines(datagrams))
+        options = [
+            *radio_options(radio, mbps),
+            f"--trace={trace}",
+            f"--traffic={traffic}",
+            f"--nodes={len(nodes)}",
+            f"--until={until}",
+            f"--RngRun={seed}",
+        ]
+        printed = _run("aodv_traffic", [*options, *extra])
+    arrivals = [
+        Arrival(int(words[1]), int(words[2]), float(words[3]))
+        for words in printed
+        if words[0] == "delivered"
+    ]
+    summary = {words[0]: float(words[1]) for words in printed if len(words) == 2}
+    return DatagramsPlayed(
+        arrivals,
+        int(summary["unicasts"]),
+        int(summary["broadcasts"]),
+        int(summary["acks"]),
+        summary["wall"],
+        int(summary["events"]),
+        int(summary["arp"]),
+        {name: int(summary[name]) for name in ("data", "rreq", "rrep", "rerr")},
+    )
