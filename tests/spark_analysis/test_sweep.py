@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from emulation.scenario import ScenarioError
 from nodeapp.pubsub.registry import PROTOCOLS
 from spark_analysis import sweep as sweep_module
+from spark_analysis.analysis import analyse
 from spark_analysis.sweep import (
     Outcome,
     Point,
@@ -340,8 +341,12 @@ def _broken(point: Point) -> Point:
 @pytest.mark.spark
 def test_frames_are_kept_where_asked(spark: SparkSession, tmp_path: Path) -> None:
     one = question(protocols=("flooding",), vary={}, seeds=1)
-    run_sweep(one, tmp_path / "s", keep_frames=True)
-    assert list((tmp_path / "s").glob("points/*/metrics/frames.parquet/*.parquet"))
+    results = run_sweep(one, tmp_path / "s", keep_frames=True).results
+    (folder,) = (tmp_path / "s").glob("points/*")
+    assert list(folder.glob("metrics/frames.parquet/*.parquet"))
+    # The point is a run folder like any other, and its row the one that `analyze` gives.
+    summary = analyse(spark, [folder]).summary
+    pd.testing.assert_frame_equal(results[summary.columns], summary, check_dtype=False)
 
 
 @pytest.mark.spark

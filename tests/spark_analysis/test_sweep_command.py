@@ -180,8 +180,9 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(300)  # six Java machines
 def test_a_cluster_runs_the_points(cluster: str, tmp_path: Path) -> None:
-    words = ["sweep", "roaming_field", "flooding", "--vary", "speed=0,5", "--seeds", "2"]
+    words = ["sweep", "roaming_field", "flooding", "--vary", "speed=0,5", "--seeds", "1"]
     words += ["--duration", "14", "--nodes", "7", "--set", "interval=1", "--master", cluster]
     done = subprocess.run(
         [sys.executable, "-m", "emulation.cli", *words, "--out", str(tmp_path / "s")],
@@ -189,11 +190,11 @@ def test_a_cluster_runs_the_points(cluster: str, tmp_path: Path) -> None:
         text=True,
         check=False,
         cwd=ROOT,
-        timeout=110,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     results = pq.read_table(tmp_path / "s" / "results.parquet").to_pandas()
-    assert len(results) == 4
+    assert len(results) == 2
     assert (results["delivery_ratio"] == 1.0).all()
     # Both workers had an executor, and the tasks ran there.
     assert len(list((tmp_path / "work").glob("app-*/*"))) == 2
