@@ -33,8 +33,9 @@ like any other.  Where it does not arrive, the sender doubles its contention win
 again, `retry_limit` times; the receiver passes a frame on once, however often it gets it.
 
 Departures from the standard: rates follow the SNR of the link without probing; no RTS, no
-fragmentation, no aggregation; the ACK timeout ends with the NAV, so that all stations around
-count their slots from the same instant.
+fragmentation, no aggregation; the ACK timeout ends with the NAV, and EIFS follows every collision,
+also where no header was decoded, so that all stations around count their slots from the same
+instant (docs/medium.md says what that comes to).
 """
 
 from __future__ import annotations

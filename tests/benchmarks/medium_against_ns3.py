@@ -77,7 +77,7 @@ def both(
     mbps: float,
     measure: Callable[[FramesPlayed], float],
 ) -> tuple[float, float]:
-    """Return a measure of what we and what ns-3 make of frames."""
+    """Return a measure of what our medium and what ns-3 make of frames."""
     own = measure(scenes.play(radio, places, frames, until, mbps))
     try:
         return own, measure(peer.play_frames(radio, places, frames, until, mbps))

@@ -11,7 +11,7 @@
 #include "ns3/mobility-module.h"
 #include "ns3/traffic-control-module.h"
 
-#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -190,9 +190,9 @@ main(int argc, char* argv[])
     }
     Simulator::Schedule(Seconds(g_datagrams.at(0).time), &Send, 0);
     Simulator::Stop(Seconds(until));
-    const auto began = std::chrono::steady_clock::now();
+    const std::clock_t began = std::clock();
     Simulator::Run();
-    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
+    const double cpu = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
     for (const auto& one : g_delivered)
     {
         std::cout << "delivered " << one.index << " " << one.hops << " " << one.delay << "\n";
@@ -203,7 +203,7 @@ main(int argc, char* argv[])
         std::cout << names[type] << " " << g_messages[type] << "\n";
     }
     std::cout << "unicasts " << g_unicasts << "\nbroadcasts " << g_broadcasts << "\nacks "
-              << g_acks << "\narp " << g_arp << "\nwall " << wall.count() << "\nevents "
+              << g_acks << "\narp " << g_arp << "\ncpu " << cpu << "\nevents "
               << Simulator::GetEventCount() << "\n";
     Simulator::Destroy();
     return 0;

@@ -144,13 +144,13 @@ def play_datagrams(
     recorder = Kinds()
     simulation = Simulation(scenario, recorder, make)
     rate = None if mbps is None else rate_of(simulation.medium.table, mbps)
-    began = time.perf_counter()
+    began = time.process_time()
     with nullcontext() if rate is None else fixed_rate(rate):
         simulation.run(until)
-    wall = time.perf_counter() - began
+    cpu = time.process_time() - began
     totals = simulation.medium.counters.totals()
     broadcasts = sum(recorder.broadcasts.values())
     played = DatagramsPlayed(
-        arrivals, int(totals["sent"]) - broadcasts, broadcasts, int(totals["acks"]), wall
+        arrivals, int(totals["sent"]) - broadcasts, broadcasts, int(totals["acks"]), cpu
     )
     return played, recorder

@@ -57,10 +57,9 @@ class Datagram(NamedTuple):
 
 @dataclass
 class FramesPlayed:
-    """What became of a list of frames: counts by (source, station), seconds of delay in all."""
+    """What became of a list of frames: those received by (source, station)."""
 
     received: dict[tuple[int, int], int] = field(default_factory=dict)
-    delay: dict[tuple[int, int], float] = field(default_factory=dict)
     sent: dict[int, int] = field(default_factory=dict)
     """Transmissions, retries included, by source."""
 
@@ -82,8 +81,8 @@ class DatagramsPlayed:
     """Transmissions of unicast frames, retries included."""
     broadcasts: int
     acks: int
-    wall: float
-    """Seconds of the simulation alone, without set-up."""
+    cpu: float
+    """Processor seconds of the simulation alone, without set-up; neither uses a second thread."""
     events: int = 0
     arp: int = 0
     """ARP frames among unicasts and broadcasts."""
@@ -201,8 +200,7 @@ def play_frames(
     played = FramesPlayed()
     for word, *values in printed:
         if word == "received":
-            pair = int(values[0]), int(values[1])
-            played.received[pair], played.delay[pair] = int(values[2]), float(values[3])
+            played.received[int(values[0]), int(values[1])] = int(values[2])
         elif word == "sent":
             played.sent[int(values[0])] = int(values[1])
     return played
@@ -242,7 +240,7 @@ def play_datagrams(
         int(summary["unicasts"]),
         int(summary["broadcasts"]),
         int(summary["acks"]),
-        summary["wall"],
+        summary["cpu"],
         int(summary["events"]),
         int(summary["arp"]),
         {name: int(summary[name]) for name in ("data", "rreq", "rrep", "rerr")},

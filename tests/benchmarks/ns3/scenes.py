@@ -44,14 +44,12 @@ def play(
             for receiver in delivery.receivers:
                 pair = delivery.source, receiver
                 played.received[pair] = played.received.get(pair, 0) + 1
-                late = delivery.time - delivery.frame
-                played.delay[pair] = played.delay.get(pair, 0.0) + late
 
     with fixed_rate(rate_of(medium.table, mbps)):
         for time, source, destination, size in frames:
             take(time)
             to = BROADCAST if destination < 0 else destination
-            medium.transmit(time, source, to, size, time)
+            medium.transmit(time, source, to, size, None)
         take(until)
     played.sent = dict(enumerate(medium.counters.sent))
     return played

@@ -16,6 +16,7 @@ from tests.nodeapp.network import Network
 from tests.nodeapp.pubsub.schemes import (
     GEOGRAPHIC,
     NODE_BASED,
+    SCHEMES,
     WARM_UP,
     connected_network_of,
     count,
@@ -31,12 +32,13 @@ from tests.nodeapp.strategies import hostile
 TOPICS = ("traffic", "weather", "news")
 
 
-def test_there_are_six() -> None:
-    assert {*GEOGRAPHIC, *NODE_BASED} == set(PROTOCOLS) & {
+def test_the_six_of_the_paper_are_there_and_those_of_cells() -> None:
+    assert {*GEOGRAPHIC, *NODE_BASED} == {
         f"{decision}-{routing}"
         for decision in ("broker", "rendezvous")
-        for routing in ("aodv", "gpsr", "gpsr-map")
+        for routing in ("aodv", "gpsr", "gpsr-cell", "gpsr-map")
     }
+    assert set(SCHEMES) < set(PROTOCOLS)
 
 
 @each_scheme
