@@ -6,7 +6,8 @@
 
 As in ns-2 (`MobileNode::set_destination`) a new destination replaces one that has not been
 reached, from wherever the node then is, and speed 0 stops it.  Z_ is ignored, and so are comments,
-empty lines and the distances that setdest tells the "god" object.  `$ns` is as good as `$ns_`.
+empty lines, the "god" object that setdest makes and the distances it tells that object.  `$ns` is
+as good as `$ns_`.
 Anything else is refused: a line that is overlooked is a node that goes astray.
 
 Nodes are numbered from 0 in the file; the station with id 1 is node 0.  Numbers are written with
@@ -19,6 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +30,8 @@ from emulation.scenario import ScenarioError, Trace, Waypoint
 
 SAME_TIME: Final = 1e-6
 """Seconds between arrival and the next command within which they are one moment."""
+LARGEST: Final = 1e12
+"""Metres and seconds beyond which a number is a mistake; with less, sums do not overflow."""
 
 _NODE = r"\$node_\(\s*(?P<node>\d{1,7})\s*\)"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -39,7 +43,7 @@ _LINES: Final = tuple(
     re.compile(pattern + _END)
     for pattern in (_SET, rf'{_AT}"\s*{_SET}\s*"', rf'{_AT}"\s*{_SETDEST}\s*"')
 )
-_IGNORED: Final = re.compile(rf'#.*|\$god_\s.*|{_AT}"\s*\$god_\s.*|')
+_IGNORED: Final = re.compile(rf'#.*|set\s+god_\s.*|\$god_\s.*|{_AT}"\s*\$god_\s.*|')
 
 
 class _Command(NamedTuple):
@@ -124,13 +128,14 @@ def _short(line: str) -> str:
 
 
 def _values(match: re.Match[str]) -> dict[str, float]:
-    """Return the numbers of a line by name.  Raises OverflowError for one beyond a float."""
+    """Return the numbers of a line by name.  Raises OverflowError for one beyond `LARGEST`."""
     values = {
         name: float(text)
         for name, text in match.groupdict().items()
         if name in {"time", "value", "x", "y", "speed"}
     }
-    if not all(map(math.isfinite, values.values())):
+    limits = {"speed": sys.float_info.max}  # a short leg may need any speed
+    if any(abs(value) > limits.get(name, LARGEST) for name, value in values.items()):
         raise OverflowError
     return values
 

@@ -15,6 +15,7 @@ SETDEST = """\
 #
 # nodes: 2, pause: 5.00, max speed: 10.00, max x: 500.00, max y: 400.00
 #
+set god_ [God instance]
 $node_(0) set X_ 100.000000000000
 $node_(0) set Y_ 200.000000000000
 $node_(0) set Z_ 0.000000000000
@@ -114,6 +115,9 @@ def test_windows_line_ends_and_empty_lines_do_no_harm(tmp_path: Path) -> None:
         ('$ns_ at 1.0 "$node_(0) setdest 1.0 2.0 3.0', "line 3"),
         ('$ns_ at 1.0 "$node_(0) setdest nan 2.0 3.0"', "line 3"),
         ('$ns_ at 1.0 "$node_(0) setdest 1e999 2.0 3.0"', "line 3: a number is too large"),
+        ('$ns_ at 1.0 "$node_(0) setdest -1e308 2.0 3.0"', "line 3: a number is too large"),
+        ('$ns_ at 1e13 "$node_(0) setdest 1.0 2.0 3.0"', "line 3: a number is too large"),
+        ("set god [God instance]", "line 3"),
         ('$ns_ at -1.0 "$node_(0) setdest 1.0 2.0 3.0"', "line 3: time and speed must not"),
         ('$ns_ at 1.0 "$node_(0) setdest 1.0 2.0 -3.0"', "line 3: time and speed must not"),
         ('$ns_ at 1.0 "$node_(0) off"', "line 3"),
