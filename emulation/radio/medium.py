@@ -52,12 +52,12 @@ from emulation.radio.airtime import ACK_BYTES, PREAMBLE, Rate
 from emulation.radio.counters import Counters
 from emulation.radio.links import Link, Links
 from emulation.radio.spec import RadioSpec
+from emulation.radio.station import FOREVER, Station, Timing
 
 BROADCAST: Final = -1
 """Destination: every station that receives the frame."""
 NOBODY: Final = -2
 """Destination of a unicast to an address that no station has: sent, and never acknowledged."""
-FOREVER: Final = float("inf")
 _NS: Final = 1e-9
 """Rounding of sums of times: two instants closer than this are one."""
 HISTORY: Final = 0.02
@@ -73,50 +73,6 @@ class Delivery(NamedTuple):
     frame: Any
     source: int
     receivers: list[int]
-
-
-class Timing(NamedTuple):
-    """What a frame takes, in seconds."""
-
-    duration: float
-    response: float
-    """SIFS and the acknowledgement; of an acknowledgement, SIFS before it."""
-    payload: float
-    """From the start to the first data bit."""
-    coding: Coding
-
-
-class _Station:
-    """State of one station's DCF."""
-
-    __slots__ = (
-        "access_at",
-        "count_from",
-        "idle_from",
-        "index",
-        "job",
-        "post_backoff",
-        "queue",
-        "since",
-        "slots",
-        "window",
-    )
-
-    def __init__(self, index: int, window: int) -> None:
-        self.index = index
-        self.queue: deque[Job] = deque()
-        self.window = window
-        """Contention window: slots are drawn from 0 to this."""
-        self.slots = 0
-        """Slots left to count from `count_from`; both hold while the station contends."""
-        self.idle_from = 0.0
-        self.count_from = 0.0
-        self.access_at = 0.0
-        self.job: Job | None = None
-        """The frame on the air, or waiting for its ACK."""
-        self.post_backoff = -FOREVER
-        """When the post-backoff began, and after how many transmissions of all stations."""
-        self.since = 0
 
 
 class Medium:
@@ -138,7 +94,7 @@ class Medium:
         self._acks: dict[Rate, Timing] = {}
         """By rate of the frame that is acknowledged."""
         self._air = Air(radio, self.table.noise_mw)
-        self._stations = [_Station(i, self._phy.cw_min) for i in range(count)]
+        self._stations = [Station(i, self._phy.cw_min) for i in range(count)]
         self._contenders: set[int] = set()
         self._silencing: dict[int, Transmission] = {}
         """Source: its last frame, as long as that may silence a station that has a frame now."""
@@ -267,7 +223,7 @@ class Medium:
                     until = frame.reserved
         return until
 
-    def _request_access(self, station: _Station, now: float) -> None:
+    def _request_access(self, station: Station, now: float) -> None:
         """Transmit at once where the medium has been idle for long enough, or contend."""
         index = station.index
         sensed = self._silent_until(index, now - self._phy.cca_time)
@@ -276,7 +232,7 @@ class Medium:
         else:
             self._contend(station, now)
 
-    def _draw_backoff(self, station: _Station, now: float) -> None:
+    def _draw_backoff(self, station: Station, now: float) -> None:
         """Draw a backoff and start counting it down."""
         phy = self._phy
         station.slots = int(self._random() * (station.window + 1))
@@ -285,13 +241,13 @@ class Medium:
         station.count_from = idle_from if idle_from > now else now
         station.access_at = station.count_from + station.slots * phy.slot
 
-    def _contend(self, station: _Station, now: float) -> None:
+    def _contend(self, station: Station, now: float) -> None:
         """Draw a backoff and contend when it has been counted down."""
         self._draw_backoff(station, now)
         self._contenders.add(station.index)
         self._push(station.access_at, _ACCESS, station)
 
-    def _access(self, station: _Station, now: float) -> None:
+    def _access(self, station: Station, now: float) -> None:
         """The countdown of a contender has ended, unless it was frozen meanwhile."""
         if station.index not in self._contenders:
             return
@@ -311,7 +267,7 @@ class Medium:
             if index in sense:
                 self._freeze(self._stations[index], frame)
 
-    def _freeze(self, station: _Station, frame: Transmission) -> None:
+    def _freeze(self, station: Station, frame: Transmission) -> None:
         """Stop a countdown until a frame that the station senses is over."""
         phy = self._phy
         if station.access_at < frame.start + phy.cca_time - _NS:
@@ -324,7 +280,7 @@ class Medium:
         station.count_from = station.idle_from + phy.ifs
         station.access_at = station.count_from + station.slots * phy.slot
 
-    def _still_counting(self, station: _Station, now: float) -> bool:
+    def _still_counting(self, station: Station, now: float) -> bool:
         """Return whether a post-backoff goes on, after what froze it since it began."""
         missed = []
         for frame in reversed(self._history):
@@ -339,7 +295,7 @@ class Medium:
 
     # Transmission.
 
-    def _start(self, station: _Station, now: float) -> None:
+    def _start(self, station: Station, now: float) -> None:
         """Put the first frame of a station's queue on the air."""
         job = station.job = station.queue[0]
         source, destination = station.index, job.destination
@@ -516,7 +472,7 @@ class Medium:
         station.window = min(2 * station.window + 1, self._phy.cw_max)
         self._contend(station, now)
 
-    def _done(self, station: _Station, now: float) -> None:
+    def _done(self, station: Station, now: float) -> None:
         """The frame is out of the queue; contend for the next, or count the post-backoff."""
         station.queue.popleft()
         station.job = None

@@ -1,0 +1,55 @@
+"""What the medium holds of each station: its queue, and where its channel access stands."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from emulation.radio.air import Coding, Job
+
+FOREVER: Final = float("inf")
+
+
+class Timing(NamedTuple):
+    """What a frame takes, in seconds."""
+
+    duration: float
+    response: float
+    """SIFS and the acknowledgement; of an acknowledgement, SIFS before it."""
+    payload: float
+    """From the start to the first data bit."""
+    coding: Coding
+
+
+class Station:
+    """State of one station's DCF."""
+
+    __slots__ = (
+        "access_at",
+        "count_from",
+        "idle_from",
+        "index",
+        "job",
+        "post_backoff",
+        "queue",
+        "since",
+        "slots",
+        "window",
+    )
+
+    def __init__(self, index: int, window: int) -> None:
+        self.index = index
+        self.queue: deque[Job] = deque()
+        self.window = window
+        """Contention window: slots are drawn from 0 to this."""
+        self.slots = 0
+        """Slots left to count from `count_from`; both hold while the station contends."""
+        self.idle_from = 0.0
+        self.count_from = 0.0
+        self.access_at = 0.0
+        self.job: Job | None = None
+        """The frame on the air, or waiting for its ACK."""
+        self.post_backoff = -FOREVER
+        """When the post-backoff began, and ..."""
+        self.since = 0
+        """... after how many transmissions of all stations."""
