@@ -14,11 +14,12 @@ import logging
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,8 @@ from spark_analysis.source import PcapDataSource
 
 MINIMUM_JAVA: Final = 17
 """Oldest Java that Spark 4 runs on."""
+MASTER_TIMEOUT: Final = 5.0
+"""Seconds for a standalone master to take a connection."""
 ROOT: Final = Path(__file__).resolve().parent.parent
 """Folder that the project's packages are imported from."""
 _JAVA_OPTIONS: Final = (
@@ -142,6 +145,7 @@ def spark_session(
         yield running
         return
     java_version()
+    find_master(master)
     with tempfile.TemporaryDirectory(prefix="testbed-spark-", ignore_cleanup_errors=True) as folder:
         spark = _start(master, settings(master, Path(folder)) | dict(extra or {}), Path(folder))
         try:
@@ -149,6 +153,24 @@ def spark_session(
             yield spark
         finally:
             spark.stop()
+
+
+def find_master(master: str) -> None:
+    """Raise `SessionError` where nobody answers at the address of a standalone master.
+
+    Spark itself tries for a minute, and then says that its context was stopped.
+    """
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        if host and port.isdecimal() and int(port) < 65_536:
+            with suppress(OSError), socket.create_connection((host, int(port)), MASTER_TIMEOUT):
+                return
+    raise SessionError(
+        f"no Spark master answers at {master}: check the address (spark://host:port), and that it "
+        "runs"
+    )
 
 
 def _start(master: str, options: Mapping[str, str], scratch: Path) -> SparkSession:
@@ -167,7 +189,13 @@ def _start(master: str, options: Mapping[str, str], scratch: Path) -> SparkSessi
             raise SessionError(f"Spark does not start: {first_line(reason)}") from None
     for name in _LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    return SparkSession.builder.getOrCreate()
+    try:
+        return SparkSession.builder.getOrCreate()
+    except Py4JError:
+        # The context has given up meanwhile.
+        if SparkContext._active_spark_context is not None:
+            SparkContext._active_spark_context.stop()
+        raise SessionError(f"the Spark master {master} does not take this program") from None
 
 
 @contextmanager

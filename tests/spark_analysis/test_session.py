@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
-from spark_analysis.session import SessionError, java_version, settings
+from spark_analysis.session import SessionError, find_master, java_version, settings
 
 
 def java(folder: Path, says: str) -> dict[str, str]:
@@ -63,3 +64,19 @@ def test_a_cluster_reaches_the_driver_by_its_own_rules(tmp_path: Path) -> None:
     cluster = settings("spark://master:7077", tmp_path)
     assert "spark.driver.host" not in cluster
     assert cluster["spark.master"] == "spark://master:7077"
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["spark://127.0.0.1:1", "spark://127.0.0.1:1,127.0.0.1:2", "spark://nowhere", "spark://"],
+)
+def test_a_master_that_is_not_there_is_said_at_once(master: str) -> None:
+    with pytest.raises(SessionError, match="no Spark master answers"):
+        find_master(master)
+
+
+def test_a_master_that_is_there_is_found() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        find_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    find_master("local[2]")
