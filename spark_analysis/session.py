@@ -152,7 +152,9 @@ def spark_session(
             spark.dataSource.register(PcapDataSource)
             yield spark
         finally:
-            spark.stop()
+            # A signal to the whole process group ends the Java machine first.
+            with suppress(Py4JError, OSError):
+                spark.stop()
 
 
 def find_master(master: str) -> None:
