@@ -151,13 +151,15 @@ def drawings(judged: Judged) -> list[tuple[str, Drawing]]:
         for quantity in FIGURES:
             named = points.assign(protocol=points["protocol"].map(PAPER_NAMES))
             series = grouped(named, quantity.column, "speed", [])
-            drawing = curves(_titled(quantity, str(scenario)), "speed, m/s", series)
+            drawing = curves(
+                _titled(quantity, f"{scenario}, {judged.variation.name}"), "speed, m/s", series
+            )
             drawn.append((f"{scenario}-{quantity.column}-{judged.variation.key}", drawing))
     return drawn
 
 
-def _titled(quantity: Quantity, scenario: str) -> Quantity:
-    return replace(quantity, title=f"{scenario.capitalize()}: {quantity.title.lower()}")
+def _titled(quantity: Quantity, where: str) -> Quantity:
+    return replace(quantity, title=f"{where.capitalize()}: {quantity.title.lower()}")
 
 
 def measured(comparison: Comparison) -> str:
