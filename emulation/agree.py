@@ -106,7 +106,6 @@ def run_repeats(
 def _folder(path: Path, scenario: Scenario) -> RunFolder:
     """Make a run folder of a name of its own, with the scenario in it."""
     folder = RunFolder(path)
-    folder.captures.mkdir(parents=True)
-    folder.logs.mkdir()
-    scenario.save(folder.scenario)
+    path.mkdir(parents=True)
+    folder.begin(scenario)
     return folder

@@ -18,9 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from emulation.backends import Observer
 from emulation.backends.virtual import VirtualBackend, simulate
-from emulation.interrupts import Interrupts
 from emulation.runs import RunFolder
 from emulation.scenario import Scenario
 from emulation.virtual.recording import ColumnRecorder, Observations
@@ -59,22 +57,17 @@ def run_to_frames(
 class FramesBackend(VirtualBackend):
     """The virtual backend without captures."""
 
-    def execute(
+    stage = "running under the virtual clock, without captures"
+
+    def run(
         self,
         scenario: Scenario,
         folder: RunFolder,
-        observer: Observer,
-        interact: Callable[[Any], None] | None = None,
+        elapsed: Callable[[float], None],
+        problem: Callable[[str], None],
     ) -> None:
-        """Run the scenario into the folder; as `VirtualBackend`, without captures."""
-        with Interrupts() as interrupts:
-
-            def elapsed(seconds: float) -> None:
-                observer.elapsed(seconds)
-                interrupts.check()
-
-            observer.stage("running under the virtual clock, without captures")
-            run_to_frames(scenario, folder, elapsed, observer.problem)
+        """Run the scenario and write its frames."""
+        run_to_frames(scenario, folder, elapsed, problem)
 
 
 class _FramesFile:

@@ -30,6 +30,7 @@ class VirtualBackend:
 
     name = "virtual"
     summary = "the same protocols, radio model and bytes under a virtual clock, in one process"
+    stage = "running under the virtual clock"
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot run the backend: nothing beyond Python is needed."""
@@ -58,8 +59,18 @@ class VirtualBackend:
                 observer.elapsed(seconds)
                 interrupts.check()
 
-            observer.stage("running under the virtual clock")
-            simulate(scenario, folder, PcapRecorder(scenario, folder), elapsed, observer.problem)
+            observer.stage(self.stage)
+            self.run(scenario, folder, elapsed, observer.problem)
+
+    def run(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        elapsed: Callable[[float], None],
+        problem: Callable[[str], None],
+    ) -> None:
+        """Run the scenario and write its captures; the arguments are those of `simulate`."""
+        simulate(scenario, folder, PcapRecorder(scenario, folder), elapsed, problem)
 
 
 def simulate(
