@@ -50,6 +50,12 @@ class Host(Protocol):
     def send(self, to: int, datagram: bytes) -> None:
         """Send to one neighbour, or to all with `nodeapp.wire.BROADCAST`: one radio hop."""
 
+    def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
+        """Have `failed(to, datagram)` called where a neighbour did not acknowledge a datagram.
+
+        Return False where the link layer does not tell; then it is never called.
+        """
+
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:
         """Call `callback(*args)` in `delay` seconds."""
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from nodeapp import gps
+from nodeapp import gps, link_status
 from nodeapp.addressing import address_of, node_of
 from nodeapp.clients import Address, ClientTable
 from nodeapp.events import Event
@@ -67,7 +67,12 @@ class NodeError(Exception):
 def check(options: NodeOptions) -> None:
     """Raise what is wrong with options that name a protocol: `NodeError` or `ParameterError`."""
     protocol = registry.PROTOCOLS[options.protocol]
-    convert(parameters_of(protocol.parameters), options.parameters)
+    values = convert(parameters_of(protocol.parameters), options.parameters)
+    if values.get("link_feedback") and not link_status.is_radio(options.interface):
+        raise NodeError(
+            f"{options.interface} is no Wi-Fi interface, so it cannot tell of frames that were not "
+            "acknowledged: leave link_feedback off"
+        )
     missing = registry.obstacle(options.protocol, options.environment)
     if missing is not None:
         raise NodeError(missing)
@@ -157,6 +162,7 @@ class Node:
         self._started = False
         self._addresses = {BROADCAST: (LIMITED_BROADCAST, NODE_PORT)}
         self._senders: dict[str, int | None] = {}
+        self._link_failed: Callable[[int, bytes], None] | None = None
         self.service = registry.create(
             options.protocol, self, options.parameters, options.environment
         )
@@ -200,6 +206,13 @@ class Node:
             # barred for a while.  To the protocol all are a frame that nobody heard.
             self.counters[f"send failed: {errno.errorcode.get(error.errno or 0, 'unknown')}"] += 1
 
+    def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
+        """Be told by the driver, where the interface is a Wi-Fi radio."""
+        if not link_status.watch(self._options.interface, self._radio):
+            return False
+        self._link_failed = failed
+        return True
+
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:
         """Call back from the loop."""
         return self._loop.call_later(delay, callback, *args)
@@ -242,6 +255,8 @@ class Node:
     # Sockets.
 
     def _read_radio(self) -> None:
+        if self._link_failed is not None:
+            self._read_status(self._link_failed)
         for _ in range(BATCH):
             try:
                 datagram, (address, _port) = self._radio.recvfrom(65_535)
@@ -255,6 +270,17 @@ class Node:
                 self.counters["foreign or early"] += 1
             elif sender != self.node_id:
                 self._guarded(self.service.datagram_received, datagram, sender)
+
+    def _read_status(self, failed: Callable[[int, bytes], None]) -> None:
+        """Read what became of datagrams; the socket is readable for that as well."""
+        for _ in range(BATCH):
+            try:
+                sent = link_status.unacknowledged(self._radio)
+            except OSError:  # nothing there, most of the time
+                return
+            to = self._sender(sent[0]) if sent is not None else None
+            if sent is not None and to is not None:
+                self._guarded(lambda datagram, to: failed(to, datagram), sent[1], to)
 
     def _sender(self, address: str) -> int | None:
         try:

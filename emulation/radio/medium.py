@@ -42,6 +42,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
@@ -75,15 +76,39 @@ class Delivery(NamedTuple):
     receivers: list[int]
 
 
+class Status(NamedTuple):
+    """What a sender learns of a unicast when it is done with it, at `time`.
+
+    `acknowledged` says that an ACK came; `attempts` is how often the frame was on the air.
+    """
+
+    time: float
+    frame: Any
+    source: int
+    destination: int
+    acknowledged: bool
+    attempts: int
+
+
 class Medium:
     """The channel of `count` stations with the same `radio`, all at (0, 0) to begin with.
 
     `rng` decides everything that is random.  Times are seconds on any clock that does not go back.
+    `on_status` is told of each unicast that its sender is done with, while time passes: it must not
+    call the medium.  Where it returns True, `next_delivery` stops at that instant.
     """
 
-    def __init__(self, radio: RadioSpec, count: int, rng: random.Random) -> None:
+    def __init__(
+        self,
+        radio: RadioSpec,
+        count: int,
+        rng: random.Random,
+        on_status: Callable[[Status], bool] | None = None,
+    ) -> None:
         self.radio = radio
         self.count = count
+        self._on_status = on_status
+        self._stopped = False
         self.table = Links(radio, count, seed=rng.getrandbits(63))
         self.counters = Counters(count)
         self._random = rng.random
@@ -153,15 +178,19 @@ class Medium:
     def next_delivery(self, until: float) -> Delivery | None:
         """Let time pass until something arrives, and return it; None where `until` comes first.
 
-        What is due at that instant after it has not happened yet.
+        None also where `on_status` stopped it.  What is due at that instant after it has not
+        happened yet.
         """
         heap, out = self._heap, self._out
+        self._stopped = False
         while not out:
             if not heap or heap[0][0] > until:
                 if until > self._now:
                     self._now = until
                 return None
             self._step()
+            if self._stopped:
+                return None
         return out.pop(0)
 
     def fail(self, station: int, other: int | None = None) -> None:
@@ -455,6 +484,7 @@ class Medium:
         if station.job is not frame.job:
             return
         if self._received(ack, frame.source):
+            self._report(frame, True, now)
             self._done(station, now)
         else:
             self._retry(frame, now)
@@ -466,11 +496,19 @@ class Medium:
             return
         if frame.job.attempts > self.radio.retry_limit:
             self.counters.retry_drops[frame.source] += 1
+            self._report(frame, False, now)
             self._done(station, now)
             return
         station.job = None
         station.window = min(2 * station.window + 1, self._phy.cw_max)
         self._contend(station, now)
+
+    def _report(self, frame: Transmission, acknowledged: bool, now: float) -> None:
+        if self._on_status is not None:
+            job, source = frame.job, frame.source
+            status = Status(now, job.frame, source, frame.destination, acknowledged, job.attempts)
+            if self._on_status(status):
+                self._stopped = True
 
     def _done(self, station: Station, now: float) -> None:
         """The frame is out of the queue; contend for the next, or count the post-backoff."""

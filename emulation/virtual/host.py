@@ -47,6 +47,7 @@ class VirtualHost:
         self._position_at = -1.0
         self._fixed_at = 0.0
         self._next_fix = 0.0 if len(self._times) > 1 else float("inf")
+        self.link_failed: Callable[[int, bytes], None] | None = None
         self._fragments: OrderedDict[object, set[int]] = OrderedDict()
 
     @property
@@ -103,6 +104,11 @@ class VirtualHost:
     def send(self, to: int, datagram: bytes) -> None:
         """Send over the radio."""
         self._simulation.send(self, to, datagram)
+
+    def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
+        """Be told by the medium."""
+        self.link_failed = failed
+        return True
 
     def notify(self, event: Event, hops: int) -> None:
         """Hand an event to the local clients that want it."""

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from emulation.radio.medium import BROADCAST as TO_ALL
-from emulation.radio.medium import NOBODY, Delivery, Medium
+from emulation.radio.medium import NOBODY, Delivery, Medium, Status
 from emulation.scenario import NodeSpec, Scenario
 from emulation.virtual.client import WorkloadClient
 from emulation.virtual.clock import Clock
@@ -41,12 +41,13 @@ FOREVER: Final = float("inf")
 class _Message:
     """A datagram on its way; several packets where it is long."""
 
-    __slots__ = ("_decoded", "_frame", "count", "datagram", "sender")
+    __slots__ = ("_decoded", "_frame", "count", "datagram", "failed", "sender")
 
     def __init__(self, sender: int, datagram: bytes, count: int) -> None:
         self.sender = sender
         self.datagram = datagram
         self.count = count
+        self.failed = False
         self._frame: wire.Frame | None = None
         self._decoded = False
 
@@ -85,7 +86,10 @@ class Simulation:
         self._failed = failed
         self._trace = scenario.trace()
         self.medium = Medium(
-            scenario.radio, len(scenario.nodes), random.Random(f"{scenario.seed}/medium")
+            scenario.radio,
+            len(scenario.nodes),
+            random.Random(f"{scenario.seed}/medium"),
+            self._sent,
         )
         self._tick = _tick(scenario)
         self._last_move = max(node.waypoints[-1].time for node in scenario.nodes)
@@ -133,7 +137,8 @@ class Simulation:
             if delivery is not None:
                 clock.now = delivery.time
                 self._deliver(delivery)
-            elif due <= end:
+            elif heap and heap[0][0] <= end:
+                timer = heap[0]
                 try:
                     clock.step()
                 except Exception as error:
@@ -173,6 +178,20 @@ class Simulation:
         message = _Message(host.node_id, datagram, len(lengths))
         for number, size in enumerate(lengths):
             transmit(now, index, destination, size, (message, number, packets[number]))
+
+    def _sent(self, status: Status) -> bool:
+        """Tell a host that wants to know of a datagram that was not acknowledged, in its turn."""
+        if status.acknowledged:
+            return False
+        host = self.nodes[status.source]
+        message: _Message = status.frame[0]
+        if host.link_failed is None or message.failed:
+            return False
+        message.failed = True
+        to = self.nodes[status.destination].node_id
+        timer = self.clock.call_at(status.time, host.link_failed, to, message.datagram)
+        timer.owner = host
+        return True
 
     def _deliver(self, delivery: Delivery) -> None:
         carried: _Carried = delivery.frame

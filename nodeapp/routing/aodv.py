@@ -16,11 +16,12 @@ the RFC's definition (a valid route in the table) would include the routes that 
 nobody would ever fall silent.  As that tells next hops to say hello, silence counts from the first
 frame that is sent to a neighbour, not only from its first hello; and a node that leaves the active
 routes says so by a last hello of lifetime 0, lest its silence break routes that nobody uses just
-then.  A lost link swallows frames
-for up to ALLOWED_HELLO_LOSS intervals; and hellos and requests, short and at the lowest rate, are
-heard from farther away than data frames are, so that routes over links that carry hellos but few
-frames stay (the grey zone: Lundgren, Nordstrom and Tschudin, WOWMOM 2002).  Their remedies need
-the signal strength, or hellos from all nodes before a route is wanted.
+then.  A lost link swallows frames for up to ALLOWED_HELLO_LOSS intervals; and hellos and requests,
+short and at the lowest rate, are heard from farther away than data frames are, so that routes over
+links that carry hellos but few frames stay (the grey zone: Lundgren, Nordstrom and Tschudin,
+WOWMOM 2002).  Their remedies need the signal strength, or hellos from all nodes before a route is
+wanted.  Where the link layer does tell (`link_feedback`), the first frame without an
+acknowledgement breaks a link as well, and its originator sends it another way.
 
 Where the RFC leaves a choice:
   * precursors are also the neighbours that frames for a destination came from, so that errors
@@ -55,7 +56,7 @@ from nodeapp.routing.aodv_parameters import AodvParameters
 from nodeapp.routing.aodv_search import RateLimit, Searches
 from nodeapp.routing.aodv_table import Route, RouteTable, following, newer
 from nodeapp.routing.aodv_wire import DESTINATION_ONLY, GRATUITOUS, UNKNOWN
-from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_ONE_WAY, Frame, Kind, WireError
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_ONE_WAY, Frame, Kind, WireError, decode
 
 __all__ = ["Aodv", "AodvParameters"]
 
@@ -108,6 +109,8 @@ class Aodv:
 
     def start(self) -> None:
         """Begin to say hello where that is due, and to watch neighbours."""
+        if self._parameters.link_feedback and not self._host.watch_links(self._unacknowledged):
+            self._counters["no link feedback"] += 1
         first = self._host.rng.uniform(0.0, self._parameters.hello_interval)
         self._host.call_later(first, self._tick)
 
@@ -125,13 +128,17 @@ class Aodv:
         frame = frame._replace(ttl=self._parameters.net_diameter, flags=flags, route=b"")
         if destination == self._me:
             self._deliver(frame)
-            return
+        else:
+            self._send(frame)
+
+    def _send(self, frame: Frame) -> None:
+        """Send a frame of this node's own, or let it wait for a route."""
         now = self._host.now()
-        route = self._route(destination, now)
+        route = self._route(frame.destination, now)
         if route is not None:
             self._transmit(frame, route, now)
-            return
-        self._searches.add(frame)
+        else:
+            self._searches.add(frame)
 
     def receive(self, frame: Frame, sender: int) -> None:
         """Take a data frame that a neighbour forwarded here.  Raises `WireError`."""
@@ -366,12 +373,23 @@ class Aodv:
     # Errors (6.11).
 
     def _link_broken(self, neighbour: int, now: float) -> None:
-        """Give up the routes over a neighbour that has fallen silent (case i)."""
-        del self._lost_at[neighbour]
+        """Give up the routes over a neighbour that is lost (case i)."""
+        self._lost_at.pop(neighbour, None)
         broken = self.table.break_link(neighbour, now)
         if broken:
             self._counters["links broken"] += 1
             self._tell(broken, now)
+
+    def _unacknowledged(self, neighbour: int, datagram: bytes) -> None:
+        """Take the link layer's word that a link is broken; search another way for own frames.
+
+        Each attempt costs such a frame one of its time to live: they do not go on for ever.
+        """
+        self._counters["frames not acknowledged"] += 1
+        self._link_broken(neighbour, self._host.now())
+        frame = decode(datagram)
+        if frame.originator == self._me and frame.kind not in self.handlers:
+            self._send(frame._replace(hops=frame.hops - 1))
 
     def _no_route(self, destination: int, sender: int, now: float) -> None:
         """Tell the sender of a frame that there is no route (case ii)."""

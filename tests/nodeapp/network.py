@@ -93,6 +93,8 @@ class Network:
                 if self._loss and self._rng.random() < self._loss:
                     continue
                 self.schedule(LATENCY, receiver.hear, datagram, sender.node_id)
+            elif to != BROADCAST and sender.link_failed is not None:
+                self.schedule(LATENCY, sender.link_failed, to, datagram)
 
     def frames(self, kind: Kind, since: float = 0.0) -> list[Frame]:
         frames = [wire.decode(datagram) for time, _, _, datagram in self.sent if time >= since]
@@ -126,6 +128,7 @@ class SimHost:
     ) -> None:
         self.network = network
         self.failed = False
+        self.link_failed: Callable[[int, bytes], None] | None = None
         self.replies: list[Frame] = []
         """All frames that the client got."""
         self.place = place
@@ -149,6 +152,10 @@ class SimHost:
 
     def send(self, to: int, datagram: bytes) -> None:
         self.network.transmit(self, to, datagram)
+
+    def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
+        self.link_failed = failed
+        return True
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> SimTimer:
         return self.network.schedule(delay, callback, *args)

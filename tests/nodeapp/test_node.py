@@ -21,7 +21,15 @@ from nodeapp import gps, wire
 from nodeapp.events import Event, Subscription
 from nodeapp.events import Filter as EventFilter
 from nodeapp.host import Position
-from nodeapp.node import Node, NodeError, NodeOptions, open_client_port, open_radio, read_map
+from nodeapp.node import (
+    Node,
+    NodeError,
+    NodeOptions,
+    check,
+    open_client_port,
+    open_radio,
+    read_map,
+)
 from nodeapp.pubsub.base import Environment
 from nodeapp.wire import CLIENT_PORT, NODE_PORT, Frame, Kind
 from tests.nodeapp.host_contract import HostContract, World
@@ -465,6 +473,18 @@ def test_a_node_follows_gpsd(desks: Any, loop: asyncio.AbstractEventLoop) -> Non
 
     loop.run_until_complete(asyncio.wait_for(scenario(), 10))
     assert desk.status()["position"] == pytest.approx([12.0, 34.0], abs=1e-3)
+
+
+def test_an_interface_that_cannot_tell_of_broken_links_is_not_asked_to() -> None:
+    options = NodeOptions(
+        1,
+        "lo",
+        "broker-aodv",
+        Environment((0, 0, 1, 1), 250, nodes=2),
+        {"link_feedback": "true"},
+    )
+    with pytest.raises(NodeError, match=r"lo is no Wi-Fi interface.*leave link_feedback off"):
+        check(options)
 
 
 def test_an_interface_that_does_not_exist_is_named() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 
 import pytest
 
 from emulation.radio.airtime import OFDM_RATES, phy_for
 from emulation.radio.errors import frame_error_rate
-from emulation.radio.medium import BROADCAST, NOBODY
+from emulation.radio.medium import BROADCAST, NOBODY, Medium, Status
 from emulation.radio.spec import RadioSpec, UnitDisk
 from tests.emulation.radio.channels import SIZE, channel, drain
 
@@ -226,3 +227,29 @@ def test_positions_decide_at_the_start_of_a_frame() -> None:
     assert len(drain(medium)) == 1
     medium.transmit(1.0, 0, BROADCAST, SIZE, "far")
     assert drain(medium) == []
+
+
+def test_a_sender_learns_what_became_of_its_unicasts() -> None:
+    told: list[Status] = []
+
+    def on_status(status: Status) -> bool:
+        told.append(status)
+        return not status.acknowledged
+
+    medium = Medium(RadioSpec(range=250), 3, random.Random(1), on_status)
+    medium.set_positions([(0, 0), (10, 0), (2000, 0)])
+    medium.transmit(0.0, 0, BROADCAST, SIZE, "to all")
+    medium.transmit(0.0, 0, 1, SIZE, "near")
+    medium.transmit(0.0, 0, 2, SIZE, "far")
+    medium.transmit(0.0, 0, 1, SIZE, "after")
+    arrived = []
+    while (delivery := medium.next_delivery(1.0)) is not None:
+        arrived.append(delivery.frame)
+    assert arrived == ["to all", "near"]
+    near, far = told
+    assert near[1:] == ("near", 0, 1, True, 1)
+    assert far[1:] == ("far", 0, 2, False, 1 + RadioSpec().retry_limit)
+    stopped = medium.next_delivery(1.0)
+    assert stopped is not None, "it stopped at the instant of the status"
+    assert stopped.frame == "after"
+    assert near.time < far.time < stopped.time

@@ -108,3 +108,43 @@ def test_malformed_datagrams_are_counted_by_the_service() -> None:
     simulation.run(1.0)
     assert simulation.nodes[1].service.counters["malformed"] == 1
     assert simulation.nodes[1].service.counters["unexpected kind"] == 1
+
+
+def test_a_host_is_told_of_what_was_not_acknowledged_in_its_turn() -> None:
+    places = ((Waypoint(0, 0, 0),), (Waypoint(0, 10, 0),), (Waypoint(0, 5000, 0),))
+    simulation = Simulation(scenario(*places), NullRecorder())
+    host = simulation.nodes[0]
+    told: list[tuple[float, int, bytes]] = []
+    order: list[str] = []
+
+    def failed(to: int, datagram: bytes) -> None:
+        told.append((host.now(), to, datagram))
+        order.append("failed")
+        host.send(2, b"again")
+
+    assert host.watch_links(failed)
+    host.send(2, b"near")
+    host.send(3, b"far")
+    host.send(3, bytes(3000))
+    host.call_later(0.5, order.append, "later")
+    simulation.run(1.0)
+    assert [(to, datagram) for _, to, datagram in told] == [(3, b"far"), (3, bytes(3000))]
+    assert order == ["failed", "failed", "later"]
+    assert 0 < told[0][0] < told[1][0] < 0.5
+    assert simulation.nodes[1].service.counters["malformed"] == 3
+
+
+def test_a_defect_in_what_a_protocol_does_about_a_broken_link_is_its_own_nodes() -> None:
+    places = ((Waypoint(0, 0, 0),), (Waypoint(0, 5000, 0),))
+    blamed: list[str] = []
+    simulation = Simulation(
+        scenario(*places), NullRecorder(), failed=lambda name, error: blamed.append(name)
+    )
+
+    def failed(to: int, datagram: bytes) -> None:
+        raise ZeroDivisionError
+
+    simulation.nodes[0].watch_links(failed)
+    simulation.nodes[0].send(2, b"far")
+    simulation.run(1.0)
+    assert blamed == ["sta1"]

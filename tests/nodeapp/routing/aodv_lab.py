@@ -32,6 +32,7 @@ class Station:
         self.rng = random.Random(f"{graph.seed}/{node_id}")
         self.counters: Counter[str] = Counter()
         self.arrived: list[Frame] = []
+        self.link_failed: Callable[[int, bytes], None] | None = None
         self.router = Aodv(self, graph.parameters, self.counters, self.arrived.append)
 
     def now(self) -> float:
@@ -42,6 +43,10 @@ class Station:
 
     def send(self, to: int, datagram: bytes) -> None:
         self.graph.transmit(self, to, datagram)
+
+    def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
+        self.link_failed = failed
+        return True
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:
         return self.graph.schedule(delay, self, callback, *args)
@@ -109,13 +114,13 @@ class Graph:
         frame = decode(datagram)
         self.sent.append((self.time, sender.node_id, to, frame))
         for receiver in self.stations if to == BROADCAST else (to,):
-            if (sender.node_id, receiver) not in self.links:
-                continue
-            if self.loss and self._rng.random() < self.loss:
-                continue
+            linked = (sender.node_id, receiver) in self.links
             delay = self._latency * (0.5 + self._rng.random())
-            station = self.stations[receiver]
-            self.schedule(delay, station, station.hear, frame, sender.node_id)
+            if linked and not (self.loss and self._rng.random() < self.loss):
+                station = self.stations[receiver]
+                self.schedule(delay, station, station.hear, frame, sender.node_id)
+            elif to != BROADCAST and sender.link_failed is not None:
+                self.schedule(delay, sender, sender.link_failed, to, datagram)
 
     def run(self, duration: float) -> None:
         """Let `duration` seconds pass."""

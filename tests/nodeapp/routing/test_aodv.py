@@ -236,6 +236,44 @@ def test_a_break_is_told_to_the_source_which_searches_again() -> None:
     assert graph.stations[2].counters["links broken"] == 1
 
 
+def test_a_frame_that_is_not_acknowledged_breaks_the_link_at_once() -> None:
+    graph = Graph(5, [*line(4), (1, 5), (5, 3)], link_feedback=True)
+    graph.links -= {(1, 5), (5, 1)}
+    graph.send(1, 4)
+    graph.run(1.0)
+    graph.cut(2, 3)
+    graph.connect(1, 5)
+    graph.send(1, 4, 1)
+    graph.run(0.1)
+    ((time, sender, to, error),) = graph.frames(Kind.ROUTE_ERROR)
+    assert (sender, to) == (2, 1)
+    assert time - 1.0 < 0.01
+    assert {node for node, _ in decode_errors(error.body)} == {3, 4}
+    graph.send(1, 4, 2)
+    graph.run(1.0)
+    # Frame 1 was another node's when it was lost.
+    assert [frame.sequence for frame in graph.stations[4].arrived] == [0, 2]
+    assert graph.stations[2].counters["frames not acknowledged"] == 1
+
+
+def test_a_node_sends_its_own_frames_another_way_but_not_for_ever() -> None:
+    graph = Graph(4, [*line(3), (1, 4), (4, 3)], link_feedback=True, net_diameter=9)
+    graph.links -= {(1, 4), (4, 1)}
+    graph.send(1, 3)
+    graph.run(1.0)
+    graph.cut(1, 2)
+    graph.connect(1, 4)
+    graph.send(1, 3, 1)
+    graph.run(1.0)
+    assert [(frame.sequence, frame.hops) for frame in graph.stations[3].arrived] == [(0, 2), (1, 2)]
+    graph.links -= {(1, 4)}  # it hears the others, and none of them hears it
+    graph.send(1, 3, 2)
+    graph.run(60.0)
+    tries = [each for each in graph.frames(Kind.EVENT) if each[1] == 1 and each[3].sequence == 2]
+    assert 1 <= len(tries) <= 9
+    assert not graph.stations[1].router.status()["searches"]
+
+
 def test_an_error_is_for_routes_over_its_sender_and_goes_on_to_precursors() -> None:
     graph = discovered(5)
     middle = graph.stations[3]

@@ -30,6 +30,7 @@ def random_graph(rng: random.Random, count: int, density: float, **parameters: A
     st.sampled_from([0.0, 0.01, 0.3]),
     st.sampled_from([0.3, 1.0, 3.0]),
     st.booleans(),
+    st.booleans(),
 )
 @settings(max_examples=1200, deadline=None)
 def test_routes_never_loop(
@@ -40,11 +41,18 @@ def test_routes_never_loop(
     jitter: float,
     timeout: float,
     one_way: bool,
+    feedback: bool,
 ) -> None:
     seed = rng.randrange(2**32)
     rng = random.Random(seed)
     graph = random_graph(
-        rng, count, density, latency=0.004, jitter=jitter, active_route_timeout=timeout
+        rng,
+        count,
+        density,
+        latency=0.004,
+        jitter=jitter,
+        active_route_timeout=timeout,
+        link_feedback=feedback,
     )
     graph.loss = loss
     graph.after_event = graph.check
