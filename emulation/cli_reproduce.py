@@ -72,7 +72,7 @@ def reproduce(
 
 def _sweeps(preset: str, master: str, folder: Path) -> None:
     from spark_analysis.errors import AnalysisError
-    from spark_analysis.papers.reproduction import PAGE, reproduce, verdict_table
+    from spark_analysis.papers.reproduction import PAGE, marks_table, reproduce
     from spark_analysis.papers.six_schemes import PRESETS
     from spark_analysis.sweep import Progress
 
@@ -90,8 +90,8 @@ def _sweeps(preset: str, master: str, folder: Path) -> None:
         fail(str(error))
     except OSError as error:
         fail(f"cannot write in {folder}: {error.strerror or error}")
-    table = verdict_table(result)
-    shown = Table(*table.head, title=table.title, title_justify="left")
+    table = marks_table(result)
+    shown = Table(*table.head, title=table.title, title_justify="left", caption=table.note)
     for row in table.rows:
         shown.add_row(*map(str, row))
     console.print(shown)

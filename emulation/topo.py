@@ -134,14 +134,15 @@ class Topo:
         roads: int = 2,
         lanes: int = 2,
         blocks: int = 5,
+        one_way: bool = False,
     ) -> None:
         """Let the stations move in the rectangle at `min_v` to `max_v` metres a second.
 
         RandomWayPoint: they roam, with `pause` seconds at every waypoint.  Freeway, Manhattan: they
         are vehicles that start at the nearest point of a lane, and the topology has a road map;
         `acceleration` is metres a second squared, 0 for a tenth of `max_v` a second;
-        `safety_distance` is metres; a freeway has `roads` with `lanes` each way, Manhattan has
-        `blocks` each way.
+        `safety_distance` is metres; a freeway has `roads` with `lanes` each way, or with
+        `one_way` in one direction, Manhattan has `blocks` each way.
         """
         area = (min_x, min_y, max_x, max_y)
         mobility: RandomWaypoint | Freeway | Manhattan
@@ -150,7 +151,7 @@ class Topo:
                 mobility = RandomWaypoint(area, min_v, max_v, pause)
             elif model == "Freeway":
                 rules = Rules(min_v, max_v, acceleration or max_v / 10, safety_distance)
-                mobility = Freeway(area, rules, roads, lanes)
+                mobility = Freeway(area, rules, roads, lanes, one_way)
             elif model == "Manhattan":
                 rules = Rules(min_v, max_v, acceleration or max_v / 10, safety_distance)
                 mobility = Manhattan(area, rules, blocks)

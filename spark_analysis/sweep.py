@@ -58,8 +58,10 @@ QUESTION: Final = "sweep.json"
 LOCK: Final = ".lock"
 RESULTS: Final = "results.parquet"
 SUMMARY: Final = "summary.parquet"
-WAVE: Final = 4
-"""Tasks of a wave for each that runs at a time: more waste less at its end, fewer lose less."""
+WAVE: Final = 16
+"""Tasks of a wave for each that runs at a time: fewer leave less on disk until the analysis, which
+costs seconds a wave, more waste less at its end.  A run that has ended is not lost with its wave.
+"""
 PARTITIONS: Final = 16
 """Partitions that are made of a wave's frames, at most."""
 _CODE: Final = (
@@ -397,6 +399,12 @@ def admit(question: Question, folder: Path) -> bool:
     except QuestionError:
         raise other from None
     return code != code_digest() and any((folder / "points").glob(f"*/metrics/{SUMMARY}"))
+
+
+def complete(question: Question, folder: Path) -> bool:
+    """Return whether every point has been run and analysed.  Raises `SweepError`."""
+    sweep = Sweep(folder)
+    return all(sweep.finished(point) for point in points(question))
 
 
 def run_sweep(

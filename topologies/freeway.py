@@ -10,8 +10,8 @@ publisher each 10 s, 2 topics with 1 publisher and 9 subscribers each; a run tak
   vehicles are connected at any speed (means of 12 seeds and 900 s).  On one road of 2 km it is
   0.98, from 0.92 to 1 by seed; on two of 2 km 0.76.
 - Directions: both.  The paper has its vehicles move "with the same direction", but takes the
-  framework's model, which has lanes each way; with one direction alone vehicles would have to leave
-  the map or jump back to its start.
+  framework's model, which has lanes each way; with one direction alone (`one_way`) vehicles jump
+  back to the start of their road, and all their links break at once.
 - `lanes`: 2 each way.
 - `slowest`: half the speed, because "each node in the highway moves with high speed".  The
   framework's rules alone (0) let vehicles queue behind one that happens to crawl: the mean speed
@@ -52,6 +52,7 @@ class Freeway(Topo):
             int, Param("freeways, by turns west to east and south to north", low=1, high=20)
         ] = 2,
         lanes: Annotated[int, Param("lanes each way", low=1, high=8)] = 2,
+        one_way: Annotated[bool, Param("all vehicles of a road in one direction")] = False,
         waypoint_spacing: Annotated[
             float, Param("m between waypoints of the map at most", low=1, high=100_000)
         ] = WAYPOINT_SPACING,
@@ -87,6 +88,7 @@ class Freeway(Topo):
             safety_distance=safety_distance,
             roads=roads,
             lanes=lanes,
+            one_way=one_way,
         )
         self.waypoint_spacing = waypoint_spacing
         self.addStations(nodes)

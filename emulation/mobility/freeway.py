@@ -1,4 +1,4 @@
-"""Freeway mobility: vehicles bound to the lanes of roads that are straight and two-way.
+"""Freeway mobility: vehicles bound to the lanes of straight roads.
 
 The freeway model of the IMPORTANT framework (Bai, Sadagopan and Helmy, INFOCOM 2003): several
 freeways on a map, each with lanes in both directions; a vehicle never changes its lane; its speed
@@ -10,12 +10,14 @@ Left open by the framework and chosen here:
 - The end of a road.  The framework takes a vehicle that leaves the area out and puts it in again
   elsewhere, which breaks all its radio links in no time.  Here it crosses the median at its speed
   and comes back on the same lane of the other direction, a few metres away.  Density and the order
-  of the vehicles stay, and no link breaks but by driving.
+  of the vehicles stay, and no link breaks but by driving.  With `one_way` all vehicles of a road
+  drive in one direction, and there is nothing for it: who leaves jumps back to the lane's start.
 - Traffic keeps to the right.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -38,13 +40,15 @@ from emulation.scenario import Waypoint
 class Freeway:
     """Freeways in a rectangle (x0, y0, x1, y1), metres, with `lanes` in each direction.
 
-    Raises ValueError where the roads do not fit beside each other.
+    With `one_way` there is one direction.  Raises ValueError where the roads do not fit beside
+    each other.
     """
 
     area: tuple[float, float, float, float]
     rules: Rules
     roads: int = 1
     lanes: int = 2
+    one_way: bool = False
     road_map: RoadMap = field(init=False)
     _lanes: tuple[Lane, ...] = field(init=False, repr=False)
 
@@ -67,7 +71,11 @@ class Freeway:
         lanes: list[Lane] = []
         for start, end in streets:
             for number in range(self.lanes):
-                lanes += _loop(start, end, (number + 0.5) * LANE_WIDTH, len(lanes))
+                aside = (number + 0.5) * LANE_WIDTH
+                if self.one_way:
+                    lanes.append(_over(start, end, aside, len(lanes)))
+                else:
+                    lanes += _loop(start, end, aside, len(lanes))
         object.__setattr__(self, "road_map", RoadMap(tuple(streets)))
         object.__setattr__(self, "_lanes", tuple(lanes))
 
@@ -84,6 +92,13 @@ class Freeway:
     ) -> list[tuple[Waypoint, ...]]:
         """Return the way of every vehicle for `duration` seconds."""
         return self.traffic(places, rng).trajectories(duration)
+
+
+def _over(start: Point, end: Point, aside: float, number: int) -> Lane:
+    """Return a lane `aside` metres to the right of a road's middle that ends where it begins."""
+    lane = _loop(start, end, aside, number)[0]
+    again = Turn(1.0, lane.length, number, 0.0)
+    return dataclasses.replace(lane, junctions=(Junction(lane.length, 0.0, (again,)),))
 
 
 def _loop(start: Point, end: Point, aside: float, first: int) -> list[Lane]:

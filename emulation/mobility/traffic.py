@@ -212,6 +212,12 @@ class Traffic:
         """Let a vehicle change to the lane it has chosen; those behind it there make way."""
         self.queues[vehicle.lane].remove(vehicle)
         turn = vehicle.exit
+        left = self.lanes[vehicle.lane].place(turn.offset)
+        if math.dist(left, self.lanes[turn.lane].place(turn.onto)) > _HERE:
+            # It jumps: it is at both places at that time.
+            vehicle.offset, vehicle.since = turn.offset, time
+            self._record(vehicle, time)
+            vehicle.track.append(Waypoint(time, *left))
         vehicle.lane, vehicle.offset, vehicle.since = turn.lane, turn.onto, time
         self._record(vehicle, time)
         vehicle.exit = self._choose(turn.lane, turn.onto)

@@ -20,8 +20,8 @@ then.  A lost link swallows frames for up to ALLOWED_HELLO_LOSS intervals; and h
 short and at the lowest rate, are heard from farther away than data frames are, so that routes over
 links that carry hellos but few frames stay (the grey zone: Lundgren, Nordstrom and Tschudin,
 WOWMOM 2002).  Their remedies need the signal strength, or hellos from all nodes before a route is
-wanted.  Where the link layer does tell (`link_feedback`), the first frame without an
-acknowledgement breaks a link as well, and its originator sends it another way.
+wanted.  Where the link layer does tell (`link_feedback`), there are no hellos: the first frame
+without an acknowledgement breaks a link, and its originator sends it another way.
 
 Where the RFC leaves a choice:
   * precursors are also the neighbours that frames for a destination came from, so that errors
@@ -105,12 +105,14 @@ class Aodv:
         self._active_until = -math.inf
         self._last_broadcast = -math.inf
         self._says_hello = False
+        self._needs_hellos = True
         self._next_cleaning = 0.0
 
     def start(self) -> None:
         """Begin to say hello where that is due, and to watch neighbours."""
-        if self._parameters.link_feedback and not self._host.watch_links(self._unacknowledged):
-            self._counters["no link feedback"] += 1
+        if self._parameters.link_feedback and self._host.watch_links(self._unacknowledged):
+            self._needs_hellos = False
+            self._silence = math.inf
         first = self._host.rng.uniform(0.0, self._parameters.hello_interval)
         self._host.call_later(first, self._tick)
 
@@ -458,7 +460,7 @@ class Aodv:
             wait = due - now
         else:
             wait = interval * (1.0 - host.rng.uniform(0.0, HELLO_JITTER))
-            active = now < self._active_until
+            active = now < self._active_until and self._needs_hellos
             if active or self._says_hello:
                 lifetime = parameters.hello_lifetime if active else 0.0
                 hello = aodv_wire.Hello(self.sequence, lifetime)

@@ -7,7 +7,7 @@ et al. rests on ("A process algebra for wireless mesh networks used for modellin
 analysing AODV", arXiv:1312.7645) holds: the net sequence number of a route, which is its sequence
 number while it is valid and one less while it is not, never decreases.  Along a path to a
 destination the net sequence number then never falls, and where it stays the same the hop count
-falls.  It follows that
+falls, or the path ends at a route that is not valid.  It follows that
   * a node has no route to itself;
   * a route is replaced by one with a newer number, by one with the same number and fewer hops, or
     where it is invalid by one with the same number (6.2); a request is no exception to that (6.5

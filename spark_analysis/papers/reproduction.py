@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from spark_analysis.curves import Quantity, curves
 from spark_analysis.figures import Drawing
 from spark_analysis.papers.claims import Comparison, Finding, Verdict, judge
 from spark_analysis.papers.six_schemes import (
+    BASE,
     CLAIMS,
     FIGURES,
     PAPER_NAMES,
@@ -34,11 +36,13 @@ from spark_analysis.papers.six_schemes import (
     Variation,
 )
 from spark_analysis.quantities import count, number, seconds, share
-from spark_analysis.sweep import Outcome, Progress, Question, run_sweep
+from spark_analysis.session import spark_session
+from spark_analysis.sweep import Outcome, Progress, Question, complete, run_sweep
 from spark_analysis.sweep_page import grouped
 
 PAGE: Final = "reproduction.html"
 FINDINGS: Final = "claims.json"
+MARKS: Final = {Verdict.HOLDS: "✓", Verdict.FAILS: "✕", Verdict.OPEN: "?"}
 RESULTS: Final = "results.parquet"
 
 
@@ -62,17 +66,29 @@ class Reproduction:
 
 def questions(preset: Preset, variation: Variation) -> dict[str, Question]:
     """Return what to run, by scenario."""
+    base = variation is BASE
     return {
         scenario: Question(
             scenario,
             SCHEMES,
-            {"speed": tuple(f"{speed:g}" for speed in speeds)},
+            {"speed": tuple(f"{speed:g}" for speed in (speeds if base else _few(speeds)))},
             preset.seeds,
-            preset.duration,
+            preset.duration if base else preset.varied,
             dict(variation.settings),
         )
         for scenario, speeds in preset.speeds.items()
+        if scenario in (variation.scenarios or preset.speeds)
     }
+
+
+def variations(preset: Preset) -> list[Variation]:
+    """Return the ways to run it, the base first."""
+    return [BASE, *(each for each in VARIATIONS if each.key in preset.variations)]
+
+
+def _few(speeds: Sequence[float]) -> list[float]:
+    """Return the first, the middle and the last."""
+    return sorted({speeds[0], speeds[(len(speeds) - 1) // 2], speeds[-1]})
 
 
 def reproduce(
@@ -89,22 +105,26 @@ def reproduce(
     """
     judged: list[Judged] = []
     failures: dict[str, str] = {}
-    for variation in VARIATIONS:
-        parts = []
-        for scenario, question in questions(preset, variation).items():
-            what = f"{scenario}, {variation.name}"
+    with ExitStack() as session:
+        for variation in variations(preset):
+            parts = []
+            for scenario, question in questions(preset, variation).items():
+                what = f"{scenario}, {variation.name}"
 
-            def report_sweep(done: Progress, what: str = what) -> None:
-                progress(what, done)
+                def report_sweep(done: Progress, what: str = what) -> None:
+                    progress(what, done)
 
-            outcome = run_sweep(question, folder / scenario, master=master, progress=report_sweep)
-            failures |= {f"{what}: {point}": why for point, why in outcome.failures.items()}
-            parts.append(_points(scenario, outcome))
-        points = pd.concat(parts, ignore_index=True) if any(map(len, parts)) else pd.DataFrame()
-        findings = judge(CLAIMS, points) if len(points) else []
-        judged.append(Judged(variation, points, tuple(findings)))
-    result = Reproduction(preset, tuple(judged), failures)
-    write_results(result, folder)
+                where = folder / scenario
+                if not complete(question, where):  # one session for all: starting costs seconds
+                    session.enter_context(spark_session(master))
+                outcome = run_sweep(question, where, master=master, progress=report_sweep)
+                failures |= {f"{what}: {point}": why for point, why in outcome.failures.items()}
+                parts.append(_points(scenario, outcome))
+            points = pd.concat(parts, ignore_index=True) if any(map(len, parts)) else pd.DataFrame()
+            findings = judge(CLAIMS, points) if len(points) else []
+            judged.append(Judged(variation, points, tuple(findings)))
+            result = Reproduction(preset, tuple(judged), failures)
+            write_results(result, folder)
     return result
 
 
@@ -169,7 +189,7 @@ def measured(comparison: Comparison) -> str:
         return f"{comparison.text}: –"
     ends = f" [{number(interval.low)}, {number(interval.high)}]" if interval.known else " (one run)"
     sign = "+" if interval.mean > 0 else ""
-    mark = {Verdict.HOLDS: "✓", Verdict.FAILS: "✕", Verdict.OPEN: "?"}[comparison.verdict]
+    mark = MARKS[comparison.verdict]
     return f"{mark} {comparison.text}: {sign}{number(interval.mean)}{ends} {comparison.unit}"
 
 
@@ -194,6 +214,34 @@ def verdict_table(result: Reproduction) -> Table:
     return Table("Claims", note, head, rows, words=len(head))
 
 
+def marks_table(result: Reproduction) -> Table:
+    """Return the same in marks, narrow enough for a terminal: a column a scenario."""
+    scenarios = sorted(result.preset.speeds)
+    found = {
+        (finding.claim.key, finding.scenario, each.variation.key): MARKS[finding.verdict]
+        for each in result.judged
+        for finding in each.findings
+    }
+    keys = [each.variation.key for each in result.judged]
+    rows = [
+        [
+            claim.says,
+            *(" ".join(found.get((claim.key, s, key), "–") for key in keys) for s in scenarios),
+        ]
+        for claim in CLAIMS
+    ]
+    ways = ", ".join(each.variation.name for each in result.judged)
+    note = f"✓ holds, ✕ does not, ? not decided, – not run. From left to right: {ways}."
+    return Table("Claims", note, ["claim", *scenarios], rows, words=1 + len(scenarios))
+
+
+def _duration(preset: Preset) -> str:
+    text = f"{preset.duration:g} s"
+    if preset.varied != preset.duration:
+        text += f", of variations {preset.varied:g} s"
+    return text
+
+
 def write_page(result: Reproduction, path: Path) -> Path:
     """Write the page and return its path.  Raises OSError."""
     first = result.judged[0]
@@ -203,7 +251,7 @@ def write_page(result: Reproduction, path: Path) -> Path:
             ("preset", result.preset.name),
             ("runs", count(sum(len(each.points) for each in result.judged))),
             ("seeds", count(result.preset.seeds)),
-            ("duration of a run", f"{result.preset.duration:g} s"),
+            ("duration of a run", _duration(result.preset)),
         ],
         failures=[f"{point}: {why}" for point, why in result.failures.items()],
         verdicts=verdict_table(result),

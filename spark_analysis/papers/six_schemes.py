@@ -47,21 +47,28 @@ VERY_LOW: Final = 0.5
 
 @dataclass(frozen=True)
 class Preset:
-    """How much to run: seconds, seeds, and speeds in m/s by scenario."""
+    """How much to run: seconds, seeds, and speeds in m/s by scenario; which variations, by key.
+
+    Variations run for `varied` seconds, at the first, the middle and the last of the speeds.
+    """
 
     name: str
     duration: float
     seeds: int
     speeds: Mapping[str, tuple[float, ...]]
+    varied: float
+    variations: tuple[str, ...]
 
 
 PRESETS: Final = MappingProxyType(
     {
         "quick": Preset(
             "quick",
-            duration=60.0,
+            duration=40.0,
             seeds=3,
             speeds={"freeway": (10.0, 30.0, 60.0), "manhattan": (1.0, 10.0, 20.0)},
+            varied=40.0,
+            variations=("ns2",),
         ),
         "paper": Preset(
             "paper",
@@ -71,6 +78,8 @@ PRESETS: Final = MappingProxyType(
                 "freeway": (10.0, 20.0, 30.0, 40.0, 50.0, 60.0),
                 "manhattan": (1.0, 5.0, 10.0, 15.0, 20.0),
             },
+            varied=300.0,
+            variations=("ns2", "oneway", "feedback", "voids", "disk", "sparse"),
         ),
     }
 )
@@ -80,21 +89,45 @@ SLICE_SPEEDS: Final = MappingProxyType({"freeway": 30.0, "manhattan": 10.0})
 
 @dataclass(frozen=True)
 class Variation:
-    """One way to run it, and why."""
+    """One way to run it, and why; `scenarios` are those it is about, where it is not about all."""
 
     key: str
     name: str
     settings: Mapping[str, str]
     why: str
+    scenarios: tuple[str, ...] = ()
 
 
+BASE: Final = Variation(
+    "default",
+    "as on a socket",
+    {},
+    "What a node app on a UDP socket has: only silence tells of a broken link. Frames fade out "
+    "with distance by the error model. A topic that is hashed to a place without nodes is served "
+    "by the node nearest to it, as section 3.3 of the paper says; GPSR's tour of the void finds it "
+    "(GHT, section 4.1).",
+)
+_FEEDBACK: Final = MappingProxyType({"link_feedback": "true", "active_route_timeout": "10"})
+"""RFC 3561, section 10: 10 s at least where the link layer tells of breaks."""
+_NS2: Final = MappingProxyType(
+    {
+        **_FEEDBACK,
+        "ttl_start": "5",
+        "net_diameter": "30",
+        "node_traversal_time": "0.03",
+        "rreq_retries": "3",
+        "propagation": "unitDisk",
+        "serve_voids": "false",
+    }
+)
 VARIATIONS: Final = (
     Variation(
-        "default",
-        "home node serves",
-        {},
-        "A topic that is hashed to a place without nodes is served by the node nearest to it, as "
-        "section 3.3 of the paper says; GPSR's tour of the void finds it (GHT, section 4.1).",
+        "ns2",
+        "as in ns-2",
+        _NS2,
+        "What the paper's simulator has: the link layer tells AODV of each frame that was not "
+        "acknowledged, and there are no hellos; the constants of its aodv.h; a unit disk; GPSR "
+        "drops at voids.",
     ),
     Variation(
         "voids",
@@ -110,6 +143,29 @@ VARIATIONS: Final = (
         "Frames arrive up to 250 m and none beyond, as with the reception threshold of ns-2, which "
         "the paper used.  By default reception fades out by the error model, so that hellos and "
         "route requests, which are short, are heard over links that lose data frames.",
+    ),
+    Variation(
+        "feedback",
+        "link-layer feedback",
+        _FEEDBACK,
+        "The link layer tells AODV of each frame that was not acknowledged, and AODV takes the "
+        "link for broken at once, and sends no hellos.",
+    ),
+    Variation(
+        "oneway",
+        "one direction, as in ns-2",
+        {**_NS2, "one_way": "true"},
+        "All vehicles of a freeway drive in one direction, as the paper's words have it, so that "
+        "neighbours stay together for longer; those that leave the map come in at its other side.",
+        ("freeway",),
+    ),
+    Variation(
+        "sparse",
+        "wide blocks",
+        {"blocks": "2", "serve_voids": "false"},
+        "Two blocks a side of the same square kilometre, and voids drop: the middle of each block "
+        "is farther from any street than half the radio range.",
+        ("manhattan",),
     ),
 )
 
@@ -279,7 +335,7 @@ _VOIDS: Final = (
     "square is further from a road than half the radio range, but no place of the Manhattan grid "
     "is, so that nothing is lost there without a map."
 )
-_FEEDBACK: Final = (
+_SILENCE: Final = (
     "ns-2's AODV is told by the link layer when a frame was not acknowledged. A node app on a UDP "
     "socket is not: it waits for two hellos to stay away, and until then a broken route swallows "
     "what is sent over it. Over a unit disk, where no link carries hellos "
@@ -290,8 +346,8 @@ REMARKS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "no-map-delivery": _VOIDS,
         "map-raises-delivery": _VOIDS,
-        "aodv-delay": _FEEDBACK,
-        "no-map-delay": _FEEDBACK,
+        "aodv-delay": _SILENCE,
+        "no-map-delay": _SILENCE,
     }
 )
 """What was found out about claims that do not come out in every variation, by their keys."""

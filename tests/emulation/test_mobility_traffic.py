@@ -7,13 +7,14 @@ import math
 import random
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulation.mobility.freeway import Freeway
 from emulation.mobility.manhattan import LEFT, RIGHT, STRAIGHT, Manhattan
-from emulation.mobility.traffic import LANE_WIDTH, Lane, Rules, Traffic
+from emulation.mobility.traffic import LANE_WIDTH, Lane, Rules, Traffic, Vehicle
 from emulation.scenario import Trace, Waypoint
 
 AREA = (0.0, 0.0, 600.0, 500.0)
@@ -34,7 +35,8 @@ def rules(draw: st.DrawFn) -> Rules:
 @st.composite
 def models(draw: st.DrawFn) -> Model:
     if draw(st.booleans()):
-        return Freeway(AREA, draw(rules()), draw(st.integers(1, 4)), draw(st.integers(1, 3)))
+        roads, lanes = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+        return Freeway(AREA, draw(rules()), roads, lanes, one_way=draw(st.booleans()))
     return Manhattan(AREA, draw(rules()), draw(st.integers(1, 4)))
 
 
@@ -53,6 +55,12 @@ def lane_of(lanes: tuple[Lane, ...], begin: Waypoint, end: Waypoint) -> Lane | N
     return None
 
 
+def left_lane(vehicle: Vehicle, before: tuple[int, float]) -> bool:
+    """Return whether a vehicle has left its lane, or jumped back to its start."""
+    lane, offset = before
+    return vehicle.lane != lane or vehicle.offset < offset - 1e-6
+
+
 @settings(max_examples=60, deadline=None)
 @given(model=models(), count=st.integers(1, 30), seed=st.integers(0, 2**32))
 def test_vehicles_keep_to_lanes_speeds_and_distances(model: Model, count: int, seed: int) -> None:
@@ -65,13 +73,13 @@ def test_vehicles_keep_to_lanes_speeds_and_distances(model: Model, count: int, s
             for queue in traffic.queues
             for ahead, behind in itertools.pairwise(queue)
         ]
-        lanes = [vehicle.lane for vehicle in traffic.vehicles]
+        before_step = [(vehicle.lane, vehicle.offset) for vehicle in traffic.vehicles]
         traffic.step()
         for vehicle, before in zip(traffic.vehicles, speeds, strict=True):
             assert limits.min_speed - 1e-9 <= vehicle.speed <= limits.max_speed + 1e-9
             assert vehicle.speed - before <= limits.acceleration + 1e-9
         for ahead, behind, gap in pairs:
-            if any(each.lane != lanes[each.number] for each in (ahead, behind)):
+            if any(left_lane(each, before_step[each.number]) for each in (ahead, behind)):
                 continue
             left = ahead.offset - behind.offset
             assert left >= min(gap, limits.safety_distance) - 1e-6
@@ -97,6 +105,12 @@ def test_trajectories_are_continuous_ways_along_lanes(model: Model, count: int, 
             assert x0 <= point.x <= x1
             assert y0 <= point.y <= y1
         for begin, end in itertools.pairwise(track):
+            if begin.time == end.time and isinstance(model, Freeway) and model.one_way:
+                assert any(
+                    (lane.place(lane.length), lane.place(0.0)) == (begin[1:], end[1:])
+                    for lane in traffic.lanes
+                )
+                continue
             assert end.time > begin.time
             assert lane_of(traffic.lanes, begin, end) is not None
             span = end.time - begin.time
@@ -160,6 +174,17 @@ class TestEither:
         tracks = started(model, 60, 1).trajectories(900.0)
         assert time.process_time() - began < 1.0
         assert Trace(tracks).moving
+
+
+def test_vehicles_of_one_direction_begin_their_road_anew() -> None:
+    model = Freeway((0.0, 0.0, 1000.0, 400.0), Rules(20, 20, 0, 20), 1, 2, one_way=True)
+    places = [(990.0, 198.0), (500.0, 194.0), (970.0, 198.0)]
+    first, second, third = model.trajectories(places, 60.0, random.Random(1))
+    assert first[:3] == (Waypoint(0, 990, 198), Waypoint(0.5, 1000, 198), Waypoint(0.5, 0, 198))
+    assert [each.y for each in (*first, *third)] == [198.0] * (len(first) + len(third))
+    trace = Trace([first, second, third])
+    assert trace.positions(0.499)[0] == pytest.approx([999.98, 198])
+    assert trace.positions(40.0) == pytest.approx(np.array([[790.0, 198], [300, 194], [770, 198]]))
 
 
 def test_freeway_vehicles_come_back_on_the_other_side() -> None:

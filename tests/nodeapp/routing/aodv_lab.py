@@ -159,7 +159,8 @@ class Graph:
         """Check all routes of a station, and those of others over it.
 
         A net sequence number is a route's own, or one less while the route is not valid.  Where
-        every hop leads to a newer one, or to the same one and fewer hops, there is no loop.
+        every hop leads to a newer one, or to the same one and fewer hops, there is no loop.  An
+        invalid route leads nowhere, and becomes valid with a newer number only, or with one hop.
         """
         now, me = self.time, station.node_id
         for destination in [node for node, _ in station.router.table.items()]:
@@ -187,7 +188,8 @@ class Graph:
         assert following is not None
         assert following.known, "a next hop without a sequence number"
         one, other = net_sequence(route), net_sequence(following)
-        improves = newer(other, one) or (one == other and following.hops < route.hops)
+        fewer = following.hops < route.hops or not following.valid
+        improves = newer(other, one) or (one == other and fewer)
         assert improves, f"{station.node_id} to {destination}: no progress at {route.next_hop}"
 
     def _check_no_loop(self, start: int, destination: int) -> None:

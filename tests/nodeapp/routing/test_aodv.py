@@ -256,6 +256,15 @@ def test_a_frame_that_is_not_acknowledged_breaks_the_link_at_once() -> None:
     assert graph.stations[2].counters["frames not acknowledged"] == 1
 
 
+def test_there_are_no_hellos_where_the_link_layer_tells() -> None:
+    graph = discovered(4, link_feedback=True, active_route_timeout=10.0)
+    graph.run(30.0)
+    assert not graph.frames(Kind.HELLO)
+    graph.stations[1].router.send(Frame(Kind.EVENT, 1, 4, hops=0))
+    graph.run(8.0)
+    assert graph.stations[1].route(4), "nobody is lost by silence"
+
+
 def test_a_node_sends_its_own_frames_another_way_but_not_for_ever() -> None:
     graph = Graph(4, [*line(3), (1, 4), (4, 3)], link_feedback=True, net_diameter=9)
     graph.links -= {(1, 4), (4, 1)}

@@ -18,15 +18,18 @@ from spark_analysis.papers.claims import judge
 from spark_analysis.papers.reproduction import (
     Judged,
     Reproduction,
+    marks_table,
     measured,
     questions,
     reproduce,
     slice_table,
+    variations,
     verdict_table,
     write_results,
     write_slice,
 )
 from spark_analysis.papers.six_schemes import (
+    BASE,
     CLAIMS,
     PAPER_NAMES,
     PRESETS,
@@ -38,26 +41,37 @@ from spark_analysis.papers.six_schemes import (
 from spark_analysis.sweep import points
 from tests.spark_analysis.papers.test_claims import as_published
 
-TINY = Preset("tiny", 20.0, 1, {"freeway": (10.0, 30.0), "manhattan": (5.0,)})
+TINY = Preset("tiny", 20.0, 1, {"freeway": (10.0, 30.0), "manhattan": (5.0,)}, 20.0, ("voids",))
+ALL = (BASE, *VARIATIONS)
 
 
 def as_reproduced() -> Reproduction:
     rows = pd.concat([as_published("freeway"), as_published("manhattan")], ignore_index=True)
-    judged = tuple(Judged(each, rows, tuple(judge(CLAIMS, rows))) for each in VARIATIONS)
+    judged = tuple(Judged(each, rows, tuple(judge(CLAIMS, rows))) for each in ALL)
     return Reproduction(PRESETS["quick"], judged, {"freeway: broker-gpsr": "it <broke>"})
 
 
 def test_every_scheme_runs_at_every_speed_and_seed() -> None:
-    asked = questions(PRESETS["paper"], VARIATIONS[0])
+    asked = questions(PRESETS["paper"], BASE)
     assert len(points(asked["freeway"])) == 6 * 6 * 3
     assert asked["manhattan"].duration == 900
     assert set(asked["manhattan"].protocols) == set(SCHEMES) == set(PAPER_NAMES)
 
 
+def test_variations_run_at_three_speeds_and_where_they_have_a_meaning() -> None:
+    paper = variations(PRESETS["paper"])
+    assert paper == [BASE, *VARIATIONS]
+    sparse = questions(PRESETS["paper"], paper[-1])
+    assert list(sparse) == ["manhattan"]
+    assert sparse["manhattan"].vary == {"speed": ("1", "10", "20")}
+    assert sparse["manhattan"].duration == 300
+    assert [each.key for each in variations(PRESETS["quick"])] == ["default", "ns2"]
+
+
 def test_a_variation_is_another_run_only_where_it_has_a_meaning() -> None:
     found = {
         variation.key: {p.key for p in points(questions(TINY, variation)["manhattan"])}
-        for variation in VARIATIONS
+        for variation in ALL
     }
     same = found["default"] & found["voids"]
     assert len(same) == 2  # the schemes over AODV have no voids
@@ -66,7 +80,7 @@ def test_a_variation_is_another_run_only_where_it_has_a_meaning() -> None:
 
 def test_the_page_has_figures_claims_and_findings(tmp_path: Path) -> None:
     page = write_results(as_reproduced(), tmp_path).read_text(encoding="utf-8")
-    assert page.count("<svg") == len(VARIATIONS) * 2 * 3
+    assert page.count("<svg") == len(ALL) * 2 * 3
     for claim in CLAIMS:
         assert claim.says in page
     assert "it &lt;broke&gt;" in page
@@ -74,16 +88,23 @@ def test_the_page_has_figures_claims_and_findings(tmp_path: Path) -> None:
     for name in PAPER_NAMES.values():
         assert name in page
     kept = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
-    assert [each["variation"] for each in kept] == [each.name for each in VARIATIONS]
+    assert [each["variation"] for each in kept] == [each.name for each in ALL]
     assert {claim["verdict"] for claim in kept[0]["claims"]} == {"holds"}
-    assert len(pd.read_parquet(tmp_path / "results.parquet")) == 2 * 54 * len(VARIATIONS)
+    assert len(pd.read_parquet(tmp_path / "results.parquet")) == 2 * 54 * len(ALL)
 
 
 def test_the_table_has_a_verdict_for_each_claim_scenario_and_variation() -> None:
     table = verdict_table(as_reproduced())
     assert len(table.rows) == len(CLAIMS)
-    assert len(table.head) == 1 + 2 * len(VARIATIONS)
+    assert len(table.head) == 1 + 2 * len(ALL)
     assert {cell for row in table.rows for cell in row[1:]} == {"holds"}
+
+
+def test_the_terminal_has_a_mark_for_each_variation() -> None:
+    table = marks_table(as_reproduced())
+    assert len(table.rows) == len(CLAIMS)
+    assert table.rows[0][1:] == [" ".join("✓" * len(ALL))] * 2
+    assert all(each.name in table.note for each in ALL)
 
 
 def test_a_comparison_shows_its_numbers() -> None:
@@ -120,15 +141,14 @@ def test_a_slice_stands_beside_virtual_time(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_a_small_reproduction_runs_and_is_not_run_again(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(reproduction, "VARIATIONS", VARIATIONS[:2])
     seen: list[str] = []
     result = reproduce(TINY, tmp_path, progress=lambda what, progress: seen.append(what))
     assert not result.failures
     assert [len(each.points) for each in result.judged] == [18, 18]
     assert (tmp_path / reproduction.PAGE).exists()
-    assert {"freeway, home node serves", "manhattan, voids drop"} <= set(seen)
+    assert {"freeway, as on a socket", "manhattan, voids drop"} <= set(seen)
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/points/*/metrics/*")}
     reproduce(TINY, tmp_path)
     assert stamps
