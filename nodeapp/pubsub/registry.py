@@ -77,11 +77,14 @@ def obstacle(name: str, environment: Environment) -> str | None:
     service = PROTOCOLS[name].service
     if service.needs_map and not environment.waypoints:
         return (
-            f"{name} needs a road map: use a topology that has one (freeway, manhattan) or give "
-            "--map"
+            f"{name} needs a road map: the topologies freeway and manhattan have one "
+            "(python -m nodeapp: give --map)"
         )
     if service.needs_nodes and not environment.nodes:
-        return f"{name} needs to know all node ids: number the nodes from 1 and give --nodes"
+        return (
+            f"{name} needs to know all node ids: number the nodes from 1 "
+            "(python -m nodeapp: give --nodes)"
+        )
     return None
 
 

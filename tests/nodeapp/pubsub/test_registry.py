@@ -34,14 +34,14 @@ def test_what_the_environment_lacks_is_told_in_a_line(scheme: str) -> None:
     missing = obstacle(scheme, BARE)
     if scheme.endswith("map"):
         assert missing == (
-            f"{scheme} needs a road map: use a topology that has one (freeway, manhattan) or give "
-            "--map"
+            f"{scheme} needs a road map: the topologies freeway and manhattan have one "
+            "(python -m nodeapp: give --map)"
         )
         assert obstacle(scheme, MAPPED) is None
     elif scheme.endswith("aodv"):
         assert (
-            missing
-            == f"{scheme} needs to know all node ids: number the nodes from 1 and give --nodes"
+            missing == f"{scheme} needs to know all node ids: number the nodes from 1 "
+            "(python -m nodeapp: give --nodes)"
         )
         assert obstacle(scheme, NUMBERED) is None
     else:
