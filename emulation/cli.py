@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from emulation import cli_agree, cli_reproduce, cli_sweep, cli_trace, processes
+from emulation import cli_agree, cli_reproduce, cli_sweep, cli_trace, cli_vm, processes
 from emulation.backends import Backend, BackendError, backends
 from emulation.catalog import (
     protocol_parameters,
@@ -307,6 +307,7 @@ cli_sweep.register(app)
 cli_agree.register(app)
 cli_reproduce.register(app)
 cli_trace.register(app)
+cli_vm.register(app, _analyse, lambda: set(typer.main.get_group(app).commands))
 
 
 def main() -> None:

@@ -89,9 +89,8 @@ def parse_dependencies(text: str) -> dict[str, tuple[str, ...]]:
     return {path: tuple(rest.split()) for path, _, rest in pairs}
 
 
-def initramfs(root: Path, release: str) -> bytes:
-    """Return the initramfs for the kernel `release` of a root file system.  Raises OSError."""
-    modules = root / "lib/modules" / release
+def initramfs(modules: Path, busybox: Path) -> bytes:
+    """Return the initramfs with modules from a kernel's folder of them.  Raises OSError."""
     dependencies = parse_dependencies((modules / "modules.dep").read_text(encoding="ascii"))
     order = load_order(dependencies, BOOT_MODULES)
     names = [f"{EARLY}/{PurePosixPath(path).name}" for path in order]
@@ -100,7 +99,7 @@ def initramfs(root: Path, release: str) -> bytes:
             *(cpio.folder(name) for name in ("bin", "dev", "proc", "lib", EARLY, "mnt")),
             cpio.character_device("dev/console", 5, 1),
             cpio.character_device("dev/kmsg", 1, 11),
-            cpio.file("bin/busybox", (root / "bin/busybox").read_bytes(), 0o755),
+            cpio.file("bin/busybox", busybox.read_bytes(), 0o755),
             cpio.link("bin/sh", "busybox"),
             cpio.file("init", (GUEST / "init").read_bytes(), 0o755),
             cpio.file("modules", "".join(f"/{name}\n" for name in names).encode()),

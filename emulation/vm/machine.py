@@ -42,9 +42,17 @@ Sink = Callable[[bytes], None]
 class Bootable(Protocol):
     """What a machine boots: an image of `emulation.vm.build`."""
 
-    kernel: Path
-    initramfs: Path
-    root: Path
+    @property
+    def kernel(self) -> Path:
+        """The kernel, ELF."""
+
+    @property
+    def initramfs(self) -> Path:
+        """The initramfs."""
+
+    @property
+    def root(self) -> Path:
+        """The root file system, squashfs."""
 
 
 class Machine:
@@ -271,7 +279,12 @@ class Machine:
 
 
 def start_tied(
-    command: Sequence[str], *, pass_fds: Sequence[int] = (), stderr: Any = subprocess.DEVNULL
+    command: Sequence[str],
+    *,
+    pass_fds: Sequence[int] = (),
+    stdout: Any = subprocess.DEVNULL,
+    stderr: Any = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a process that the kernel kills when this thread ends, apart from its terminal.
 
@@ -280,8 +293,9 @@ def start_tied(
     return subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", "--", *command],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=stdout,
         stderr=stderr,
+        env=environment,
         pass_fds=pass_fds,
         start_new_session=True,
     )
