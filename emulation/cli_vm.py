@@ -155,8 +155,8 @@ def _register_runs(analyse: Analyse, names: Callable[[], set[str]]) -> None:
         _scenario(words, runs, options, analyze, analyse, terminal=terminal)
 
 
-@app.command()
-def test(
+@app.command(name="test")
+def smoke(
     accel: AccelOption = "auto",
     memory: MemoryOption = qemu.MEMORY,
     cpus: CpusOption = qemu.PROCESSORS,
@@ -222,7 +222,6 @@ def _scenario(
     code, folders = _in_guest(testbed(*words), runs, options, terminal=terminal)
     for folder in folders:
         RunFolder(folder).give_to_caller()
-        console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
     if code == 0 and analyze and words[0] in {"run", "cli"}:
         try:
             analyse(folders, "local[*]")

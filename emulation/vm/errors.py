@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class VmError(Exception):
-    """No image, no machine, or a machine that failed; the message is one line and says what to do."""
+    """No image, no machine, or one that failed; the message is one line and says what to do."""

@@ -112,7 +112,7 @@ def guest_environment(project: Path) -> dict[str, str]:
 
 
 def compile_project(project: Path) -> None:
-    """Compile the project's modules here where the guest can use it: there it takes 16 times longer."""
+    """Compile the project's modules where the guest can use that; there it takes 16 times longer."""
     if "{}.{}".format(*sys.version_info[:2]) != PYTHON:
         return
     for name in PACKAGES:

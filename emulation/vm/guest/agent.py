@@ -140,7 +140,7 @@ class Agent:
         child = self._child
         assert child is not None
         code = child.wait()
-        # What it has written is in the pipes; what its own children still hold open is not waited for.
+        # What it has written is in the pipes; children of its own may hold them open for ever.
         for pipe in list(self._pipes):
             while select.select([pipe], [], [], 0)[0] and self._forward(pipe):
                 pass
