@@ -74,8 +74,8 @@ def run_in_vm(
     image = ensure_image(observer, interrupts=interrupts)
     compile_project(project)
     with image.held():
-        accelerator, reason = probe.choose(options.accelerator, image, cache)
-        note = "KVM" if accelerator == "kvm" else f"emulated processor: {reason}"
+        accelerator, _ = probe.choose(options.accelerator, image, cache)
+        note = "KVM" if accelerator == "kvm" else "emulated processor; why: doctor"
         observer.stage(f"booting the virtual machine ({note})")
         hardware = Hardware(accelerator, options.memory, options.processors)
         try:
@@ -112,7 +112,7 @@ def guest_environment(project: Path) -> dict[str, str]:
 
 
 def compile_project(project: Path) -> None:
-    """Compile the project's modules where the guest can use that; there it takes 16 times longer."""
+    """Compile the project's modules for the guest, which would take 16 times as long."""
     if "{}.{}".format(*sys.version_info[:2]) != PYTHON:
         return
     for name in PACKAGES:
