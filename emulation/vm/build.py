@@ -28,6 +28,7 @@ from typing import IO, Final, Protocol
 
 from emulation import processes
 from emulation.interrupts import Interrupts
+from emulation.runs import RunFolder
 from emulation.vm import kernel, mirror, tools
 from emulation.vm.errors import VmError
 from emulation.vm.inputs import DEBIAN_PACKAGES, PYTHON, SUITE, Inputs, inputs_of
@@ -130,6 +131,7 @@ def ensure_image(
             image = _Build(inputs, cache, observer, interrupts).run()
             _remember(inputs, cache)
             _remove_old(cache / "images", image)
+            RunFolder(cache).give_to_caller()
             return image
     except OSError as error:
         if error.errno == errno.ENOSPC:
@@ -260,6 +262,7 @@ class _Build:
                         self._observer.stage(f"image: {line[3:-3]}")
         except BaseException:
             process.kill()
+            _await_end(process.stdout)
             raise
         finally:
             code = process.wait()
@@ -276,6 +279,14 @@ class _Build:
         ] or text.strip().splitlines()
         first = telling[0].removeprefix("E: ") if telling else "no output"
         return VmError(f"{what}: {first.strip()} (log: {self._log})")
+
+
+def _await_end(output: IO[bytes], seconds: float = 10.0) -> None:
+    """Wait until nobody writes any more: all processes of a killed build are gone then."""
+    deadline = time.monotonic() + seconds
+    while select.select([output], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if not os.read(output.fileno(), 1 << 16):
+            return
 
 
 def chosen_inputs(cache: Path) -> Inputs:
@@ -314,18 +325,34 @@ def _locked(path: Path, observer: Stages, interrupts: Interrupts | None) -> Iter
         yield
 
 
-def _remove_unfinished(images: Path) -> None:
-    """Remove what builds that were cut off have left."""
+def clean(cache: Path | None = None) -> list[str]:
+    """Remove what builds that were cut off have left; return a line for each.  Raises `VmError`."""
+    cache = cache or cache_folder()
+    try:
+        with (cache / "build.lock").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return [f"removed {path}" for path in _remove_unfinished(cache / "images")]
+    except FileNotFoundError:
+        return []
+    except BlockingIOError:
+        return ["left alone: a build of the virtual machine's image"]
+
+
+def _remove_unfinished(images: Path) -> list[Path]:
+    """Remove what builds that were cut off have left; return what it was."""
+    found = list(images.glob(f"{UNFINISHED}*"))
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-    for path in images.glob(f"{UNFINISHED}*"):
+    for path in found:
         if f" {path.resolve()}/" in mounts:
             raise VmError(f"something is mounted under {path}: unmount it and start again")
         shutil.rmtree(path, ignore_errors=True)
+    return found
 
 
 def _remove_old(images: Path, current: Image) -> None:
     """Remove all but the latest used images, and none that a machine runs from."""
-    others = [path for path in images.iterdir() if path != current.path]
+    others = [path for path in images.iterdir() if (path / "image.json").is_file()]
+    others = [path for path in others if path != current.path]
     others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     for path in others[KEPT - 1 :]:
         with (path / "image.json").open("rb") as file:

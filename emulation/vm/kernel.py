@@ -21,8 +21,11 @@ from typing import Final
 from emulation.vm import cpio
 
 GUEST: Final = Path(__file__).parent / "guest"
-BOOT_MODULES: Final = ("virtio_pci", "virtio_blk", "squashfs", "overlay")
-"""Modules that the root file system needs; all others load from it."""
+BOOT_MODULES: Final = (
+    *("virtio_pci", "virtio_blk", "squashfs", "overlay"),
+    *("virtio_console", "9pnet_virtio", "9p", "tun"),
+)
+"""Modules for the root file system and the way to the host; all others load from the image."""
 EARLY: Final = "lib/early"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -107,10 +108,15 @@ def probe(image: Bootable, limit: float = LIMIT) -> Verdict:
                     return Verdict(True, "a guest boots")
                 if ended:
                     lines = errors.read_text(encoding="utf-8", errors="replace").splitlines()
-                    return Verdict(False, lines[-1] if lines else "the guest does not boot")
+                    return Verdict(False, _plain(lines[-1]) if lines else "QEMU ends at once")
                 time.sleep(0.05)
             return Verdict(False, f"a guest does not boot within {limit:g} s")
         finally:
             process.kill()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(KILLED)
+
+
+def _plain(line: str) -> str:
+    """Return a message of QEMU without the places in its source that it came from."""
+    return re.sub(r"^[^ ]*qemu-system-\w+: (?:\S+:\d+: )?", "", line)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import compileall
 import os
+import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,8 +123,8 @@ def compile_project(project: Path) -> None:
 
 def _zone() -> str:
     """Return the time zone of the host in a form that needs no files: its offset from UTC."""
-    import time
-
-    offset = -time.localtime().tm_gmtoff
-    sign, offset = ("-" if offset < 0 else ""), abs(offset)
-    return f"HOST{sign}{offset // 3600}:{offset % 3600 // 60:02d}"
+    now = time.localtime()
+    name = now.tm_zone if re.fullmatch("[A-Za-z]{3,}", now.tm_zone) else "HOST"
+    west = -now.tm_gmtoff  # POSIX counts the other way round
+    sign, west = ("-" if west < 0 else ""), abs(west)
+    return f"{name}{sign}{west // 3600}:{west % 3600 // 60:02d}"
