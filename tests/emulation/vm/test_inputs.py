@@ -60,7 +60,8 @@ def test_the_machines_mirror_is_used_and_others_repositories_are_not(tmp_path: P
     )
     (folder / "more.sources").write_text(
         "Types: deb\nURIs: http://mirror.example/debian-security\n"
-        "Suites: bookworm-security trixie\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n"
+        "Suites: bookworm-security trixie\nComponents: main\n"
+        "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n"
         "Types: deb\nURIs: http://vendor.example\nSuites: bookworm\nComponents: main\n"
         "Signed-By: /etc/vendor.gpg\n\n"
         "Enabled: no\nTypes: deb\nURIs: http://off.example\nSuites: bookworm\nComponents: main\n"
