@@ -62,7 +62,6 @@ def emulated_links() -> str:
 
 def scenario() -> str:
     """A scenario of three stations, with its captures."""
-
     with tempfile.TemporaryDirectory() as folder:
         settings = ("topics=1", "subscribers=1", "speed=0", "side=100")
         words = [word for setting in settings for word in ("--set", setting)]
@@ -111,7 +110,7 @@ def frames(capture: Path) -> Counter[Kind]:
     with RawPcapReader(str(capture)) as reader:
         for packet, _ in reader:
             try:
-                kinds[decode(packet[HEADERS:]).kind] += 1
+                kinds[Kind(decode(packet[HEADERS:]).kind)] += 1
             except WireError:
                 continue
     return kinds
