@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -16,15 +17,23 @@ from emulation.vm.errors import VmError
 
 pytestmark = [pytest.mark.vm, pytest.mark.root, pytest.mark.timeout(420)]
 
-EMULATE = "s/-accel kvm -cpu host/-accel tcg -cpu max/"
+SCRIPT = """#!{python}
+import os, sys
+{first}
+emulated = {{"kvm": "tcg", "host": "max"}}
+words = [emulated.get(word, word) for word in sys.argv[1:]]
+os.execv({qemu!r}, [{qemu!r}, *words, *{more!r}])
+"""
 
 
-def qemu_that(does: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a script before QEMU that gets its arguments as `$*`."""
-    real = shutil.which("qemu-system-x86_64")
+def qemu_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str = "", more: tuple[str, ...] = ()
+) -> None:
+    """Put a script before QEMU that does `first` and emulates where KVM is asked for."""
+    qemu = shutil.which("qemu-system-x86_64")
     script = tmp_path / "bin/qemu-system-x86_64"
     script.parent.mkdir()
-    script.write_text(f"#!/bin/sh\nqemu={real}\n{does}\n")
+    script.write_text(SCRIPT.format(python=sys.executable, first=first, qemu=qemu, more=more))
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(probe, "DEVICE", Path("/dev/null"))  # a device that is there
@@ -34,7 +43,7 @@ def test_a_guest_that_hangs_under_kvm_is_given_up_in_time(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # -S: the processor never executes an instruction.
-    qemu_that(f"exec $qemu $(echo $* | sed '{EMULATE}') -S", tmp_path, monkeypatch)
+    qemu_that(tmp_path, monkeypatch, more=("-S",))
     began = time.monotonic()
     verdict = probe.kvm_verdict(image, tmp_path, limit=2.0)
     assert verdict == probe.Verdict(False, "a guest does not boot within 2 s")
@@ -50,19 +59,17 @@ def test_a_guest_that_boots_is_believed_and_asked_once(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = tmp_path / "tried"
-    qemu_that(f"echo >>{tried}; exec $qemu $(echo $* | sed '{EMULATE}')", tmp_path, monkeypatch)
+    qemu_that(tmp_path, monkeypatch, f"print(file=open({str(tried)!r}, 'a'))")
     for _ in range(2):
         assert probe.kvm_verdict(image, tmp_path, limit=60.0).works
     assert probe.choose("auto", image, tmp_path)[0] == "kvm"
-    assert tried.read_text().count("\n") == 1
+    assert tried.read_text() == "\n"
 
 
 def test_a_qemu_that_refuses_kvm_is_quoted(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    qemu_that(
-        "echo 'qemu-system-x86_64: failed to initialize kvm' >&2; exit 1", tmp_path, monkeypatch
-    )
+    qemu_that(tmp_path, monkeypatch, "sys.exit('qemu-system-x86_64: failed to initialize kvm')")
     verdict = probe.kvm_verdict(image, tmp_path)
     assert verdict == probe.Verdict(False, "failed to initialize kvm")
 
