@@ -186,7 +186,6 @@ class Stages:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._shown = False
 
     def __enter__(self) -> Stages:
         return self
@@ -205,7 +204,7 @@ class Stages:
         self._progress.start()
 
     def hide(self) -> None:
-        """Leave the terminal to somebody else."""
+        """Leave the terminal to the command, which runs now."""
         self._progress.stop()
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from emulation import processes
 from emulation.interrupts import Interrupts
@@ -38,6 +38,13 @@ class Options:
     shares: tuple[Path, ...] = field(default=())
 
 
+class Observer(Stages, Protocol):
+    """Who is told how a machine comes up."""
+
+    def hide(self) -> None:
+        """Leave the terminal to the command, which runs now."""
+
+
 def testbed(*words: str) -> list[str]:
     """Return the guest's command for a command of the testbed."""
     return ["python3", "-m", "emulation.cli", *words]
@@ -46,7 +53,7 @@ def testbed(*words: str) -> list[str]:
 def run_in_vm(
     command: Sequence[str],
     *,
-    observer: Stages,
+    observer: Observer,
     share_rw: Path | None = None,
     share_target: Path | None = None,
     options: Options | None = None,
@@ -86,6 +93,7 @@ def run_in_vm(
             raise VmError(f"cannot write {error.filename}: {error.strerror}") from error
         with Machine(image, hardware, shares, log, interrupts) as machine:
             observer.stage(f"virtual machine is up after {machine.boot_seconds:.1f} s")
+            observer.hide()
             variables = guest_environment(project) | dict(environment or {})
             if terminal:
                 return interact(
