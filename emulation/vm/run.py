@@ -6,6 +6,7 @@ import compileall
 import os
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,7 +89,7 @@ def run_in_vm(
         observer.stage(f"booting the virtual machine ({note})")
         hardware = Hardware(accelerator, options.memory, options.processors)
         try:
-            log = new_log(cache / "logs")
+            log = new_log(log_folder(cache))
         except OSError as error:
             raise VmError(f"cannot write {error.filename}: {error.strerror}") from error
         with Machine(image, hardware, shares, log, interrupts) as machine:
@@ -112,6 +113,13 @@ def run_in_vm(
                 errors=errors,
                 time_limit=options.time_limit,
             )
+
+
+def log_folder(cache: Path) -> Path:
+    """Return where the logs of machines go: beside the images, where they are this user's."""
+    if os.access(cache, os.W_OK):
+        return cache / "logs"
+    return Path(tempfile.gettempdir()) / f"pubsub-testbed-{os.geteuid()}"
 
 
 def guest_environment(project: Path) -> dict[str, str]:
