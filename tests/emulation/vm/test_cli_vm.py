@@ -27,6 +27,8 @@ TESTBED = [sys.executable, "-m", "emulation.cli"]
     [
         ("vm run", "what to run?"),
         ("vm run --accel xen roaming_field flooding", "--accel takes one of auto, kvm, tcg"),
+        ("vm run -- sweep roaming_field flooding", "sweep is nothing for the virtual machine"),
+        ("vm run roaming_field flooding --no-captures", "--no-captures is nothing for"),
         ("vm cli roaming_field flooding", "needs a terminal"),
         ("vm boot", "needs a terminal"),
         ("vm build --extra /nowhere", "--extra: no folder /nowhere"),
