@@ -8,17 +8,13 @@ Stations decide on their own, as drivers of 802.11 do; the standard leaves the r
 
 The change itself takes no time here: there are no authentication and association frames on the
 air.  After it, the new access point tells the network behind it with the frame that hostapd
-sends (`layer2_update`), from which bridges learn where the station is now.
+sends (`emulation.layer2_update`), from which bridges learn where the station is now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
-
-BROADCAST_MAC: Final = b"\xff" * 6
-_XID: Final = bytes((0x00, 0x01, 0xAF, 0x81, 0x01, 0x02))
-"""Null DSAP; null SSAP, response; XID, final bit 0; format identifier, LLC type 1, window 1."""
+from typing import NamedTuple
 
 
 class Change(NamedTuple):
@@ -63,12 +59,3 @@ class Associations:
         if own is not None and levels[best] <= own + self._hysteresis:
             return current
         return best
-
-
-def layer2_update(station: bytes) -> bytes:
-    """Return the layer 2 update frame (IEEE 802.11F, 6.3) for a station's Ethernet address.
-
-    An Ethernet broadcast that carries an LLC XID response and has the station as its source, as
-    hostapd sends it.
-    """
-    return BROADCAST_MAC + station + len(_XID).to_bytes(2, "big") + _XID

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from scapy.layers.l2 import LLC, Dot3
 
-from emulation.radio.association import Associations, Change, layer2_update
+from emulation.radio.association import Associations, Change
 
 LEVELS = st.dictionaries(st.integers(0, 4), st.floats(-95, -20), max_size=5)
 
@@ -53,11 +52,3 @@ def test_nobody_is_ever_worse_off_than_by_the_hysteresis(
             assert max(levels.values()) <= levels[now] + hysteresis
             if before in levels and before != now:
                 assert levels[now] > levels[before] + hysteresis
-
-
-def test_the_layer_2_update_is_an_xid_response_from_the_station() -> None:
-    packet = Dot3(layer2_update(bytes.fromhex("020000000007")))
-    assert (packet.src, packet.dst) == ("02:00:00:00:00:07", "ff:ff:ff:ff:ff:ff")
-    assert packet.len == 6
-    assert (packet[LLC].dsap, packet[LLC].ssap, packet[LLC].ctrl) == (0, 1, 0xAF)
-    assert bytes(packet[LLC].payload) == b"\x81\x01\x02"
