@@ -64,6 +64,17 @@ class RadioIntf(Intf):  # type: ignore[misc]  # Mininet has no types
         return address
 
 
+class PortIntf(Intf):  # type: ignore[misc]
+    """A port of an access point, which exists already; it has no address."""
+
+    def __init__(self, name: str, node: Node) -> None:
+        super().__init__(name, node=node, moveIntfFn=lambda name, node: None)
+
+    def updateIP(self) -> None:
+        """Return None, so that the name of an access point in a command stays what it is."""
+        return
+
+
 class Member(Node):  # type: ignore[misc]
     """A node that runs the node app; `environment` is that of its shell and of what runs in it."""
 
@@ -186,7 +197,11 @@ class WifiNet(Mininet):  # type: ignore[misc]
                     batches[interface] = self._neighbour_entries(interface)
                 _send_batch(batches[interface])
         if self.aps:
-            ports = [point.spec.port(kind) for point in self.aps for kind in (ACCESS, MESH, WIRED)]
+            ports = []
+            for point in self.aps:
+                ports += [point.spec.port(kind) for kind in (ACCESS, MESH, WIRED)]
+                for name in ports[-3:]:
+                    PortIntf(name, point)
             with network_namespace(self.aps[0].pid):
                 _bring_up(["lo", *ports])
 

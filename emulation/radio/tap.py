@@ -315,6 +315,8 @@ class TapMedium:
                 return {
                     "positions": {self._names[i]: xy[i].tolist() for i in self._chosen(request)}
                 }
+            case "associations" if len(self._channels) == 1:
+                raise ControlError("there are no access points")
             case "associations":
                 return {"associations": self._belonging(request)}
             case "stats":
