@@ -149,7 +149,11 @@ def _statistics(reply: dict[str, Any]) -> list[dict[str, Any]]:
     """Return rows of name and value: totals of the counters by station, and the lateness."""
     counters = {name: sum(values) for name, values in reply["counters"].items()}
     late = {f"late, {name}": value for name, value in reply["lateness"].items()}
-    rest = {"write_drops": reply["write_drops"], "tap_drops": sum(reply["tap_drops"].values())}
+    mesh = {"handovers": reply["handovers"]} | reply["lost"]
+    rest = mesh | {
+        "write_drops": reply["write_drops"],
+        "tap_drops": sum(reply["tap_drops"].values()),
+    }
     return [{"figure": name, "value": value} for name, value in (counters | late | rest).items()]
 
 

@@ -149,8 +149,8 @@ class TapRun:
         environment = self.state.environment()
         for spec in specs:
             self._interrupts.check()
-            add = self.net.addBroker if spec.wired else self.net.addStation
-            add(spec.name, spec, environment=environment)
+            add = self.net.addHost if spec.wired else self.net.addStation
+            add(spec.name, spec=spec, environment=environment)
         if self.scenario.access_points:
             self.mesh = MeshBackbone(
                 self.scenario, self.folder, self.state, self.helpers, self._await_helper
