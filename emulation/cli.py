@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from emulation import cli_agree, cli_reproduce, cli_sweep, cli_trace, processes
+from emulation import cli_agree, cli_reproduce, cli_sweep, cli_trace, cli_vm, processes
 from emulation.backends import Backend, BackendError, backends
 from emulation.catalog import (
     protocol_parameters,
@@ -194,11 +194,21 @@ def doctor() -> None:
 
 @app.command()
 def clean() -> None:
-    """Remove what killed runs left: processes, and with them namespaces and devices."""
+    """Remove what killed runs and builds left: processes, namespaces, devices, images."""
+    from emulation.vm import build, staging
+    from emulation.vm.errors import VmError
+
     if os.geteuid() != 0:
         fail(f"needs root: sudo {PROGRAM} clean")
     for line in processes.sweep():
         console.print(line, highlight=False)
+    try:
+        for line in build.clean():
+            console.print(line, highlight=False, soft_wrap=True)
+    except VmError as error:
+        fail(str(error))
+    for folder in staging.recover(RUNS):
+        console.print(f"kept the run of a killed machine: {folder}", highlight=False)
     running = processes.running()
     if running:
         pids = ", ".join(str(pid) for pid in running)
@@ -307,6 +317,7 @@ cli_sweep.register(app)
 cli_agree.register(app)
 cli_reproduce.register(app)
 cli_trace.register(app)
+cli_vm.register(app, _analyse, lambda: set(typer.main.get_group(app).commands))
 
 
 def main() -> None:

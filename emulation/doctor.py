@@ -21,7 +21,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Return a finding for every backend and for the analysis."""
+    """Return a finding for every backend, the analysis and the virtual machine."""
     findings = [
         Finding(f"backend {name}", backend.summary, tuple(backend.obstacles()))
         for name, backend in backends().items()
@@ -35,7 +35,27 @@ def examine() -> list[Finding]:
     for subject, purpose, check in checks:
         obstacle = check()
         findings.append(Finding(subject, purpose, (obstacle,) if obstacle else ()))
-    return findings
+    return [*findings, _virtual_machine()]
+
+
+def _virtual_machine() -> Finding:
+    from emulation.vm import build, probe, tools
+    from emulation.vm.errors import VmError
+
+    subject, purpose = "virtual machine", "what this kernel cannot do: vm run"
+    lacking = tools.missing()
+    if lacking:
+        command = f"apt-get install {' '.join(lacking)}"
+        return Finding(subject, purpose, (f"programs are missing: {command}, or vm build as root",))
+    try:
+        image = build.find_image()
+        if image is None:
+            return Finding(subject, purpose, ("no image yet: sudo run_testbed.sh vm build",))
+        verdict = probe.kvm_verdict(image, build.cache_folder())
+    except VmError as error:
+        return Finding(subject, purpose, (str(error),))
+    means = "KVM" if verdict.works else f"processor emulated, for KVM fails: {verdict.reason}"
+    return Finding(subject, f"{purpose} ({means})", ())
 
 
 def _java() -> str | None:

@@ -6,9 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
-
 
 class AnalysisError(Exception):
     """The analysis cannot go on; the message is one line that says what to do."""
@@ -17,6 +14,10 @@ class AnalysisError(Exception):
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Turn what goes wrong inside Spark (a full disk, a lost worker) into an `AnalysisError`."""
+    # Who reads run folders, as a guest without Spark does, needs the error above alone.
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
     try:
         yield
     except Py4JJavaError as error:

@@ -1,0 +1,376 @@
+"""Builds the image of the guest and keeps it.
+
+mmdebstrap installs Debian packages into a folder, a hook (`guest/customize`) adds Python packages,
+the agent and what the user wants, and packs all of it as squashfs; kernel and initramfs are made
+from what it brings out.  An image is named by the hash of its inputs (`inputs`).  It is built in a
+folder of another name and renamed when complete, so what has a name is whole; what a build that
+was cut off has left is removed by the next one.  All processes of a build live in a process
+namespace that ends with this process.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, Protocol
+
+from emulation import processes
+from emulation.interrupts import Interrupts
+from emulation.runs import RunFolder
+from emulation.vm import kernel, mirror, tools
+from emulation.vm.errors import VmError
+from emulation.vm.inputs import DEBIAN_PACKAGES, PYTHON, SUITE, Inputs, inputs_of
+from emulation.vm.machine import start_tied
+
+CACHE_VARIABLE: Final = "TESTBED_VM_CACHE"
+NEEDED: Final = 1600 << 20
+"""Bytes of disk that a build takes at its height."""
+KEPT: Final = 3
+"""Images that are kept, the latest used ones."""
+UNFINISHED: Final = ".building-"
+PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+
+
+class Stages(Protocol):
+    """Who is told how a build goes on."""
+
+    def stage(self, text: str) -> None:
+        """Say what is being done now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A finished image."""
+
+    path: Path
+
+    @property
+    def root(self) -> Path:
+        """The root file system, squashfs."""
+        return self.path / "root.squashfs"
+
+    @property
+    def kernel(self) -> Path:
+        """The kernel, uncompressed."""
+        return self.path / "vmlinux"
+
+    @property
+    def initramfs(self) -> Path:
+        """The initramfs."""
+        return self.path / "initramfs"
+
+    @property
+    def name(self) -> str:
+        """The hash of the inputs."""
+        return self.path.name
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the image from being removed; count it as used."""
+        with (self.path / "image.json").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            if os.access(self.path, os.W_OK):
+                os.utime(self.path)
+            yield
+
+
+def cache_folder() -> Path:
+    """Return where images and logs are kept: `.vm` in the project, or what the variable says."""
+    return Path(os.environ.get(CACHE_VARIABLE) or processes.PROJECT / ".vm").absolute()
+
+
+def find_image(inputs: Inputs | None = None, cache: Path | None = None) -> Image | None:
+    """Return the image of the inputs (default: those last chosen), where it is built."""
+    cache = cache or cache_folder()
+    image = Image(cache / "images" / (inputs or chosen_inputs(cache)).digest())
+    return image if (image.path / "image.json").is_file() else None
+
+
+def ensure_image(
+    observer: Stages,
+    *,
+    inputs: Inputs | None = None,
+    cache: Path | None = None,
+    force: bool = False,
+    needed: int = NEEDED,
+    interrupts: Interrupts | None = None,
+) -> Image:
+    """Return the image of the inputs (default: those last chosen); build it where it is missing.
+
+    `force` builds anew.  `needed` is the free disk space, bytes, below which no build begins.
+    Raises `VmError`, KeyboardInterrupt.
+    """
+    cache = cache or cache_folder()
+    inputs = inputs or chosen_inputs(cache)
+    found = find_image(inputs, cache)
+    if found is not None and not force:
+        return found
+    if os.geteuid() != 0:
+        raise VmError("no image of the virtual machine: build it once with sudo: vm build")
+    tools.install_missing(observer.stage)
+    try:
+        (cache / "images").mkdir(parents=True, exist_ok=True)
+        with _locked(cache / "build.lock", observer, interrupts):
+            found = find_image(inputs, cache)
+            if found is not None and not force:  # somebody else has built it meanwhile
+                return found
+            _remove_unfinished(cache / "images")
+            _require_space(cache, needed)
+            image = _Build(inputs, cache, observer, interrupts).run()
+            _remember(inputs, cache)
+            _remove_old(cache / "images", image)
+            RunFolder(cache).give_to_caller()
+            return image
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise _disk_full(cache) from error
+        raise VmError(f"{error.strerror or error}: {error.filename or cache}") from error
+
+
+class _Build:
+    """One build under way."""
+
+    def __init__(
+        self, inputs: Inputs, cache: Path, observer: Stages, interrupts: Interrupts | None
+    ) -> None:
+        self._inputs, self._cache, self._observer = inputs, cache, observer
+        self._interrupts = interrupts
+        images = cache / "images"
+        self._final = images / inputs.digest()
+        self._folder = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=images))
+        self._log = cache / "build.log"
+
+    def run(self) -> Image:
+        began = time.monotonic()
+        try:
+            with self._log.open("wb") as log:
+                stage, out = self._folder / "stage", self._folder / "out"
+                out.mkdir()
+                self._collect(stage, log)
+                self._bootstrap(stage, out, log)
+                self._observer.stage("preparing the kernel")
+                self._finish(out, time.monotonic() - began)
+            if self._final.exists():
+                shutil.rmtree(self._final)
+            out.rename(self._final)
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return Image(self._final)
+
+    def _collect(self, stage: Path, log: IO[bytes]) -> None:
+        """Put together what goes into the image besides Debian packages."""
+        testbed = stage / "testbed"
+        testbed.mkdir(parents=True)
+        here = Path(__file__).parent
+        for source in ("channel.py", "guest/agent.py", "guest/start"):
+            shutil.copy2(here / source, testbed)
+        if self._inputs.extra is not None:
+            shutil.copytree(self._inputs.extra, stage / "extra", symlinks=True)
+        if self._inputs.provision is not None:
+            shutil.copy2(self._inputs.provision, stage / "provision")
+        self._observer.stage("fetching Python packages for the guest")
+        platforms = [word for name in PLATFORMS for word in ("--platform", name)]
+        command = [
+            *(sys.executable, "-m", "pip", "install", "--disable-pip-version-check"),
+            *("--quiet", "--no-compile", "--target", str(stage / "python")),
+            *("--only-binary=:all:", "--implementation", "cp", "--python-version", PYTHON),
+            *platforms,
+            *self._inputs.requirements,
+        ]
+        self._execute(command, log, dict(os.environ), "pip failed")
+
+    def _bootstrap(self, stage: Path, out: Path, log: IO[bytes]) -> None:
+        self._observer.stage("installing Debian packages into the image (two minutes)")
+        apt = ('APT::Install-Recommends "false"', 'Acquire::Languages "none"', *mirror.options())
+        dropped = ("man", "doc", "locale", "info", "lintian")
+        command = [
+            *("unshare", "--pid", "--mount-proc", "--fork", "--kill-child", "--"),
+            *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=null"),
+            *(f"--aptopt={option}" for option in apt),
+            *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in dropped),
+            "--dpkgopt=path-include=/usr/share/locale/locale.alias",
+            f"--include={','.join(DEBIAN_PACKAGES)}",
+            f"--customize-hook={Path(__file__).parent / 'guest/customize'}",
+            *(SUITE, "/dev/null"),
+            *mirror.sources(),
+        ]
+        environment = os.environ | {
+            "TMPDIR": str(self._folder),
+            "TESTBED_STAGE": str(stage),
+            "TESTBED_OUT": str(out),
+            "INITRD": "No",  # the package's own initramfs takes a minute and is not used
+            "LC_ALL": "C.UTF-8",
+        }
+        self._execute(command, log, environment, "the image cannot be built")
+
+    def _finish(self, out: Path, seconds: float) -> None:
+        packed = next(out.glob("vmlinuz-*"))
+        release = packed.name.removeprefix("vmlinuz-")
+        try:
+            (out / "vmlinux").write_bytes(kernel.uncompressed(packed.read_bytes()))
+            archive = kernel.initramfs(out / "modules" / release, out / "busybox")
+        except kernel.KernelError as error:
+            raise VmError(str(error)) from error
+        (out / "initramfs").write_bytes(archive)
+        packed.unlink()
+        (out / "busybox").unlink()
+        shutil.rmtree(out / "modules")
+        facts = {
+            "suite": SUITE,
+            "kernel": release,
+            "python_packages": self._inputs.requirements,
+            "extra": str(self._inputs.extra or ""),
+            "provision": str(self._inputs.provision or ""),
+            "build_seconds": round(seconds, 1),
+            "bytes": sum(path.stat().st_size for path in out.iterdir()),
+        }
+        (out / "image.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+    def _execute(
+        self, command: list[str], log: IO[bytes], environment: dict[str, str], failed: str
+    ) -> None:
+        """Run a step, log what it says and tell its stages.  Raises `VmError`."""
+        process = start_tied(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, environment=environment
+        )
+        assert process.stdout is not None
+        try:
+            while True:
+                if self._interrupts is not None:
+                    self._interrupts.check()
+                if not select.select([process.stdout], [], [], 0.2)[0]:
+                    continue
+                data = os.read(process.stdout.fileno(), 1 << 16)
+                if not data:
+                    break
+                log.write(data)
+                log.flush()
+                for line in data.decode(errors="replace").splitlines():
+                    if line.startswith("I: ") and line.endswith("..."):
+                        self._observer.stage(f"image: {line[3:-3]}")
+        except BaseException:
+            process.kill()
+            _await_end(process.stdout)
+            raise
+        finally:
+            code = process.wait()
+            process.stdout.close()
+        if code != 0:
+            raise self._failure(failed)
+
+    def _failure(self, what: str) -> VmError:
+        text = self._log.read_text(encoding="utf-8", errors="replace")
+        if "No space left on device" in text or "ENOSPC" in text:
+            return _disk_full(self._cache)
+        telling = [
+            line for line in text.splitlines() if line.startswith(("E: ", "ERROR: ", "Err:"))
+        ] or text.strip().splitlines()
+        first = telling[0].removeprefix("E: ") if telling else "no output"
+        return VmError(f"{what}: {first.strip()} (log: {self._log})")
+
+
+def _await_end(output: IO[bytes], seconds: float = 10.0) -> None:
+    """Wait until nobody writes any more: all processes of a killed build are gone then."""
+    deadline = time.monotonic() + seconds
+    while select.select([output], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if not os.read(output.fileno(), 1 << 16):
+            return
+
+
+def chosen_inputs(cache: Path) -> Inputs:
+    """Return the inputs with the additions that were last built.  Raises `VmError`."""
+    try:
+        chosen = json.loads((cache / "chosen.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return inputs_of()
+    extra, provision = chosen.get("extra"), chosen.get("provision")
+    return inputs_of(Path(extra) if extra else None, Path(provision) if provision else None)
+
+
+def _remember(inputs: Inputs, cache: Path) -> None:
+    extra, provision = inputs.extra, inputs.provision
+    chosen = {"extra": str(extra or ""), "provision": str(provision or "")}
+    unfinished = cache / "chosen.tmp"
+    unfinished.write_text(json.dumps(chosen) + "\n", encoding="utf-8")
+    unfinished.replace(cache / "chosen.json")
+
+
+@contextmanager
+def _locked(path: Path, observer: Stages, interrupts: Interrupts | None) -> Iterator[None]:
+    with path.open("ab") as file:
+        waiting = False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not waiting:
+                    observer.stage("waiting for another build to end")
+                waiting = True
+                if interrupts is not None:
+                    interrupts.check()
+                time.sleep(0.2)
+        yield
+
+
+def clean(cache: Path | None = None) -> list[str]:
+    """Remove what builds that were cut off have left; return a line for each.  Raises `VmError`."""
+    cache = cache or cache_folder()
+    try:
+        with (cache / "build.lock").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return [f"removed {path}" for path in _remove_unfinished(cache / "images")]
+    except FileNotFoundError:
+        return []
+    except BlockingIOError:
+        return ["left alone: a build of the virtual machine's image"]
+
+
+def _remove_unfinished(images: Path) -> list[Path]:
+    """Remove what builds that were cut off have left; return what it was."""
+    found = list(images.glob(f"{UNFINISHED}*"))
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    for path in found:
+        if f" {path.resolve()}/" in mounts:
+            raise VmError(f"something is mounted under {path}: unmount it and start again")
+        shutil.rmtree(path, ignore_errors=True)
+    return found
+
+
+def _remove_old(images: Path, current: Image) -> None:
+    """Remove all but the latest used images, and none that a machine runs from."""
+    others = [path for path in images.iterdir() if (path / "image.json").is_file()]
+    others = [path for path in others if path != current.path]
+    others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in others[KEPT - 1 :]:
+        with (path / "image.json").open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _require_space(cache: Path, needed: int) -> None:
+    if shutil.disk_usage(cache).free < needed:
+        raise _disk_full(cache)
+
+
+def _disk_full(cache: Path) -> VmError:
+    free = shutil.disk_usage(cache).free >> 20
+    return VmError(
+        f"the disk is full: a build needs {NEEDED >> 20} MiB under {cache}, {free} are free; "
+        f"make room, or set {CACHE_VARIABLE} to a folder on another disk"
+    )

@@ -1,0 +1,77 @@
+"""Framing of what the host and the agent in the guest say to each other; no input or output here.
+
+One virtio-serial port carries all of it: frames of a kind (one byte), a length (four bytes, big
+endian) and a payload.  `MESSAGE` frames hold a JSON object; the others hold bytes of the standard
+streams of the command that runs, so output and the exit code arrive in their order.  The guest
+uses this file as it is: it needs the standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any, Final
+
+MESSAGE: Final = b"M"
+INPUT: Final = b"I"
+"""Bytes for the command's standard input; none at all: its end."""
+OUTPUT: Final = b"O"
+ERRORS: Final = b"E"
+KINDS: Final = MESSAGE + INPUT + OUTPUT + ERRORS
+HEADER: Final = struct.Struct(">cI")
+LARGEST: Final = 1 << 20
+
+PORT: Final = "testbed.control"
+"""Name of the virtio-serial port."""
+ALIVE_INTERVAL: Final = 5.0
+"""Seconds between signs of life from the guest."""
+
+
+class ChannelError(Exception):
+    """Bytes that are no frames."""
+
+
+def frame(kind: bytes, payload: bytes) -> bytes:
+    """Return one frame."""
+    return HEADER.pack(kind, len(payload)) + payload
+
+
+def message(**fields: Any) -> bytes:
+    """Return the frame of a message."""
+    return frame(MESSAGE, json.dumps(fields).encode())
+
+
+class Receiver:
+    """Cuts a stream of bytes into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Take bytes; yield kind and payload of every frame that is complete.
+
+        Raises `ChannelError`.
+        """
+        self._buffer += data
+        while len(self._buffer) >= HEADER.size:
+            kind, length = HEADER.unpack_from(self._buffer)
+            if kind not in KINDS or length > LARGEST:
+                raise ChannelError(f"no frame: kind {kind!r}, {length} bytes")
+            end = HEADER.size + length
+            if len(self._buffer) < end:
+                return
+            payload = bytes(self._buffer[HEADER.size : end])
+            del self._buffer[:end]
+            yield kind, payload
+
+
+def fields(payload: bytes) -> dict[str, Any]:
+    """Return the fields of a message.  Raises `ChannelError`."""
+    try:
+        value = json.loads(payload)
+    except ValueError as error:
+        raise ChannelError(f"no message: {payload[:80]!r}") from error
+    if not isinstance(value, dict):
+        raise ChannelError(f"no message: {payload[:80]!r}")
+    return value

@@ -1,0 +1,114 @@
+"""What an image is made of, and the hash that names it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from emulation.processes import PROJECT
+from emulation.vm.errors import VmError
+
+SUITE: Final = "bookworm"
+PYTHON: Final = "3.11"
+"""Python of the suite, for which wheels are fetched."""
+FORMAT: Final = 1
+"""To be raised where the way of building changes what comes out of the same inputs."""
+
+DEBIAN_PACKAGES: Final = (
+    # The kernel: Debian's "cloud" flavour has neither mac80211 nor 9p.
+    *("linux-image-amd64", "kmod", "busybox-static"),
+    *("python3", "procps", "psmisc"),
+    *("mininet", "openvswitch-switch", "openvswitch-testcontroller"),
+    *("hostapd", "wpasupplicant", "iw", "rfkill", "wireless-regdb"),
+    *("iproute2", "iputils-ping", "net-tools", "ethtool", "tcpdump"),
+)
+PYTHON_PACKAGES: Final = (
+    # What running a scenario needs; the analysis (Spark, pandas, matplotlib) stays on the host.
+    *("cbor2", "numpy", "pydantic", "pyroute2", "scapy", "typer", "rich", "psutil"),
+    # For tests of what only the guest can do.
+    *("pytest", "pytest-timeout", "hypothesis"),
+)
+FROM_HERE: Final = ("channel.py", "guest/agent.py", "guest/start", "guest/init", "guest/customize")
+"""Files of this package that are part of the image."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything that decides what is in an image."""
+
+    requirements: tuple[str, ...]
+    extra: Path | None = None
+    provision: Path | None = None
+
+    def digest(self) -> str:
+        """Return the name of the image.  Raises `VmError` where a file cannot be read."""
+        state = hashlib.sha256()
+        facts = (FORMAT, SUITE, PYTHON, DEBIAN_PACKAGES, self.requirements)
+        state.update(json.dumps(facts).encode())
+        here = Path(__file__).parent
+        try:
+            for name in FROM_HERE:
+                _add(state, name, here / name)
+            if self.extra is not None:
+                for path in _walk(self.extra):
+                    _add(state, f"extra/{path.relative_to(self.extra)}", path)
+            if self.provision is not None:
+                _add(state, "provision", self.provision)
+        except OSError as error:
+            raise VmError(f"cannot read {error.filename}: {error.strerror}") from error
+        return state.hexdigest()[:16]
+
+
+def inputs_of(
+    extra: Path | None = None, provision: Path | None = None, project: Path = PROJECT
+) -> Inputs:
+    """Return the inputs for this project and what the user adds.  Raises `VmError`."""
+    if extra is not None and not extra.is_dir():
+        raise VmError(f"--extra: no folder {extra}")
+    if provision is not None and not provision.is_file():
+        raise VmError(f"--provision: no file {provision}")
+    text = (project / "requirements.txt").read_text(encoding="utf-8")
+    return Inputs(
+        pinned(text, PYTHON_PACKAGES),
+        extra.resolve() if extra else None,
+        provision.resolve() if provision else None,
+    )
+
+
+def pinned(requirements: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `name==version` of the names, as a requirements file pins them.  Raises `VmError`."""
+    found: dict[str, str] = {}
+    for line in requirements.splitlines():
+        match = re.match(r"([A-Za-z0-9_.-]+)==([^\s;#]+)", line)
+        if match:
+            found[match[1].lower()] = f"{match[1]}=={match[2]}"
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise VmError(f"requirements.txt pins no {', '.join(missing)}, which the guest needs")
+    return tuple(found[name] for name in names)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from _walk(path)
+
+
+def _add(state: hashlib._Hash, name: str, path: Path) -> None:
+    """Add name, type, mode and contents of a file to a hash."""
+    info = path.lstat()
+    if stat.S_ISLNK(info.st_mode):
+        contents = str(path.readlink()).encode()
+    elif stat.S_ISREG(info.st_mode):
+        contents = path.read_bytes()
+    else:
+        contents = b""
+    state.update(f"{name}\0{info.st_mode:o}\0{len(contents)}\0".encode())
+    state.update(contents)

@@ -1,0 +1,50 @@
+"""Logs of machines: one file a boot, the last few kept, and what they say about an end."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+KEPT: Final = 20
+TAIL: Final = 1 << 16
+TELLING: Final = (
+    re.compile(r"Kernel panic - not syncing: .*"),
+    re.compile(r"testbed: (?:cannot|no |the agent failed).*"),
+    re.compile(r"Out of memory: .*"),
+    re.compile(r"watchdog: BUG: .*"),
+)
+
+
+def new_log(folder: Path) -> Path:
+    """Return the path of a new log and remove the oldest ones.  Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in sorted(folder.glob("*.log"))[: -(KEPT - 1)]:
+        old.unlink(missing_ok=True)
+        old.with_suffix(".qemu").unlink(missing_ok=True)
+    stem = f"{datetime.now():%Y%m%d-%H%M%S}"
+    number = 1
+    while True:
+        path = folder / (f"{stem}.log" if number == 1 else f"{stem}-{number}.log")
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            number += 1
+        else:
+            return path
+
+
+def explain(log: Path) -> str:
+    """Return ": " and the line of a console log that tells why the guest ended, or nothing."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL))
+            text = file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+    for pattern in TELLING:
+        found = pattern.search(text)
+        if found:
+            return f": {found.group().strip()}"
+    return ""

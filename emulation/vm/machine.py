@@ -1,0 +1,317 @@
+"""A running virtual machine, and commands in it.
+
+QEMU is a child that the kernel kills when this process ends, however it ends.  Its control socket
+leads to the agent in the guest (`guest/agent.py`, framing in `channel`), its serial console to a
+log file.  `Machine` boots, mounts the shares, runs commands one after the other and ends the
+machine; `run_in_vm` does all that for one command.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+
+from emulation.interrupts import Interrupts
+from emulation.vm import channel, qemu
+from emulation.vm.errors import VmError
+from emulation.vm.logs import explain
+from emulation.vm.qemu import Hardware, Share
+
+BOOT_LIMIT: Final = 120.0
+"""Seconds until the agent must answer; measured: 4 with emulation on an idle machine."""
+SILENCE_LIMIT: Final = 120.0
+"""Seconds without a sign of life after which the guest counts as hung."""
+STOP_LIMIT: Final = 15.0
+"""Seconds that a guest may take to power off."""
+WRAP_UP: Final = 60.0
+"""Seconds that an interrupted command may take to stop everything and write its captures."""
+POLL: Final = 0.2
+CHUNK: Final = 1 << 16
+
+Sink = Callable[[bytes], None]
+
+
+class Bootable(Protocol):
+    """What a machine boots: an image of `emulation.vm.build`."""
+
+    @property
+    def kernel(self) -> Path:
+        """The kernel, ELF."""
+
+    @property
+    def initramfs(self) -> Path:
+        """The initramfs."""
+
+    @property
+    def root(self) -> Path:
+        """The root file system, squashfs."""
+
+
+class Machine:
+    """A booted guest; a context that ends with it."""
+
+    def __init__(
+        self,
+        image: Bootable,
+        hardware: Hardware,
+        shares: Sequence[Share],
+        log: Path,
+        interrupts: Interrupts | None = None,
+    ) -> None:
+        """Describe a machine; entering the context boots it.  `log` gets the guest's console."""
+        self.image, self.hardware, self.shares, self.log = image, hardware, tuple(shares), log
+        self.boot_seconds = 0.0
+        self._interrupts = interrupts
+        self._receiver = channel.Receiver()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._heard = 0.0
+
+    def __enter__(self) -> Self:
+        """Boot.  Raises `VmError`, KeyboardInterrupt."""
+        try:
+            self._boot()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self.kill()
+
+    @property
+    def pid(self) -> int:
+        """The process id of QEMU."""
+        assert self._process is not None
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Return the descriptor of the channel to the guest, to wait on."""
+        return self._control.fileno()
+
+    # -- begin and end -------------------------------------------------------------------------
+
+    def _boot(self) -> None:
+        began = time.monotonic()
+        self._control, control = socket.socketpair()
+        self.terminal, terminal = socket.socketpair()
+        try:
+            with control, terminal:
+                inherited = (control.fileno(), terminal.fileno())
+                command = qemu.boot_options(
+                    self.hardware, self.image.kernel, self.image.initramfs, self.log
+                ) + qemu.machine_options(self.image.root, *inherited, self.shares)
+                self._process = start_tied(
+                    command, pass_fds=inherited, stderr=self._errors_path().open("wb")
+                )
+        except OSError as error:
+            raise VmError(f"cannot start QEMU: {error.strerror}: {error.filename}") from error
+        self._heard = time.monotonic()
+        self._expect("ready", began + BOOT_LIMIT, "did not boot")
+        self.send(channel.message(op="clock", ns=time.time_ns()))
+        for number, share in enumerate(self.shares):
+            self._mount(qemu.tag(number), share)
+        self.boot_seconds = time.monotonic() - began
+
+    def _mount(self, tag: str, share: Share) -> None:
+        self.send(
+            channel.message(
+                op="mount",
+                tag=tag,
+                target=str(share.target),
+                readonly=share.readonly,
+                overlay=share.overlay,
+            )
+        )
+        reply = self._expect("mounted", time.monotonic() + BOOT_LIMIT, "does not mount its shares")
+        if reply["error"]:
+            raise VmError(f"the guest cannot mount {share.path}: {reply['error']}")
+
+    def stop(self) -> None:
+        """Power off in order; kill where the guest does not."""
+        if self._process is not None and self._process.poll() is None:
+            try:
+                self.send(channel.message(op="poweroff"))
+                self._process.wait(STOP_LIMIT)
+            except (VmError, subprocess.TimeoutExpired):
+                pass
+        self.kill()
+
+    def kill(self) -> None:
+        """End QEMU at once."""
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._process.kill()
+            self._process.wait()
+            self._control.close()
+            self.terminal.close()
+        if self._errors_path().exists() and self._errors_path().stat().st_size == 0:
+            self._errors_path().unlink()
+
+    # -- commands ------------------------------------------------------------------------------
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        output: Sink | None = None,
+        errors: Sink | None = None,
+        time_limit: float | None = None,
+    ) -> int:
+        """Run a command in the guest without a terminal; return its exit code.
+
+        A signal noted by the machine's `Interrupts` becomes SIGINT for the command, a second one
+        ends the machine.  Raises `VmError` where the guest dies, hangs or exceeds `time_limit`
+        (seconds), KeyboardInterrupt on the second signal.
+        """
+        sinks = {
+            channel.OUTPUT: output or _writer(sys.stdout.fileno()),
+            channel.ERRORS: errors or _writer(sys.stderr.fileno()),
+        }
+        self.begin(argv, folder, environment or {}, terminal=False)
+        self.send(channel.frame(channel.INPUT, b""))
+        deadline = None if time_limit is None else time.monotonic() + time_limit
+        stopping: float | None = None
+        while True:
+            for kind, payload in self.receive(POLL):
+                if kind in sinks:
+                    sinks[kind](payload)
+                    continue
+                reply = channel.fields(payload)
+                if reply["op"] == "exit":
+                    return exit_code(reply)
+            self.check_time(deadline, time_limit)
+            if self._interrupts is not None and self._interrupts.requested:
+                self._interrupts.requested = False
+                if stopping is not None:
+                    raise KeyboardInterrupt
+                stopping = time.monotonic() + WRAP_UP
+                self.send(channel.message(op="signal", number=int(signal.SIGINT)))
+            if stopping is not None and time.monotonic() > stopping:
+                raise KeyboardInterrupt
+
+    def begin(
+        self, argv: Sequence[str], folder: Path, environment: Mapping[str, str], terminal: bool
+    ) -> None:
+        """Start a command; what it says comes out of `receive`, or of the terminal."""
+        self.send(
+            channel.message(
+                op="run",
+                argv=list(argv),
+                folder=str(folder),
+                environment=dict(environment),
+                terminal=terminal,
+            )
+        )
+
+    def send(self, data: bytes) -> None:
+        """Send a frame to the guest.  Raises `VmError`."""
+        try:
+            self._control.sendall(data)
+        except OSError:
+            raise self._death() from None
+
+    def receive(self, wait: float) -> list[tuple[bytes, bytes]]:
+        """Return the frames that came, after at most `wait` seconds.  Raises `VmError`."""
+        if not select.select([self._control], [], [], wait)[0]:
+            if time.monotonic() - self._heard > SILENCE_LIMIT:
+                raise self.failure(f"has not answered for {SILENCE_LIMIT:g} s")
+            return []
+        try:
+            data = self._control.recv(CHUNK)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            raise self._death()
+        self._heard = time.monotonic()
+        try:
+            return list(self._receiver.feed(data))
+        except channel.ChannelError as error:
+            raise self.failure(f"sends what is no frame ({error})") from error
+
+    def check_time(self, deadline: float | None, limit: float | None) -> None:
+        """Raise `VmError` where `deadline`, on the monotonic clock, has passed."""
+        if deadline is not None and time.monotonic() > deadline:
+            raise self.failure(f"was ended: over its time limit of {limit:g} s")
+
+    def failure(self, what: str) -> VmError:
+        """Return the error that says what the guest did, why, and where the logs are."""
+        return VmError(f"the virtual machine {what}{explain(self.log)} (log: {self.log})")
+
+    def _expect(self, op: str, deadline: float, otherwise: str) -> dict[str, Any]:
+        while time.monotonic() < deadline:
+            if self._interrupts is not None:
+                self._interrupts.check()
+            for kind, payload in self.receive(POLL):
+                if kind == channel.MESSAGE:
+                    reply = channel.fields(payload)
+                    if reply["op"] == op:
+                        return reply
+        raise self.failure(otherwise)
+
+    def _death(self) -> VmError:
+        assert self._process is not None
+        try:
+            code = self._process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            return self.failure("has closed its channel")
+        if code < 0:
+            return self.failure(f"was killed by signal {-code}")
+        text = self._errors_path().read_text(encoding="utf-8", errors="replace").strip()
+        if code != 0:
+            return self.failure(f"ended: {text.splitlines()[-1] if text else f'code {code}'}")
+        return self.failure("ended by itself")
+
+    def _errors_path(self) -> Path:
+        return self.log.with_suffix(".qemu")
+
+
+def start_tied(
+    command: Sequence[str],
+    *,
+    pass_fds: Sequence[int] = (),
+    stdout: Any = subprocess.DEVNULL,
+    stderr: Any = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process that the kernel kills when this thread ends, apart from its terminal.
+
+    Call it from a thread that lives as long as the process shall.
+    """
+    return subprocess.Popen(
+        ["setpriv", "--pdeathsig", "KILL", "--", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        env=environment,
+        pass_fds=pass_fds,
+        start_new_session=True,
+    )
+
+
+def exit_code(reply: Mapping[str, Any]) -> int:
+    """Return the exit code of a command.  Raises `VmError` where it could not be started."""
+    if "error" in reply:
+        raise VmError(f"the guest cannot start the command: {reply['error']}")
+    return int(reply["code"])
+
+
+def _writer(descriptor: int) -> Sink:
+    def write(data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+
+    return write

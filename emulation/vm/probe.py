@@ -1,0 +1,122 @@
+"""Does KVM really run a guest here?
+
+That /dev/kvm exists, and can be opened, says little: on some hosts (nested virtualisation that is
+switched off half-way, sandboxes) the first instruction of a guest never comes back.  So the guest's
+own kernel is booted under KVM as far as its initramfs, with a time limit.  The answer is kept until
+the host boots again or QEMU or the image changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from emulation.vm import qemu
+from emulation.vm.errors import VmError
+from emulation.vm.machine import Bootable, start_tied
+from emulation.vm.qemu import Accelerator, Hardware
+
+DEVICE: Final = Path("/dev/kvm")
+LIMIT: Final = 10.0
+"""Seconds that the probe may take; under working KVM it takes about one."""
+KILLED: Final = 3.0
+"""Seconds to wait for a QEMU that was killed; one that hangs in the kernel does not end."""
+MARK: Final = b"testbed: probe"
+ARGUMENTS: Final = "console=ttyS0 quiet panic=-1 mitigations=off testbed.probe"
+
+Choice = Literal["auto", "kvm", "tcg"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether KVM works, and why not."""
+
+    works: bool
+    reason: str
+
+
+def choose(choice: Choice, image: Bootable, cache: Path) -> tuple[Accelerator, str]:
+    """Return the accelerator to use and why.  Raises `VmError` where the one asked for fails."""
+    if choice == "tcg":
+        return "tcg", "asked for"
+    verdict = kvm_verdict(image, cache)
+    if choice == "kvm" and not verdict.works:
+        raise VmError(f"KVM does not work here ({verdict.reason}): use --accel tcg")
+    return ("kvm" if verdict.works else "tcg"), verdict.reason
+
+
+def kvm_verdict(image: Bootable, cache: Path, limit: float = LIMIT) -> Verdict:
+    """Return the verdict, from the cache where it holds.  Raises `VmError` without QEMU."""
+    program = Path(qemu.find_qemu())
+    obstacle = quick_obstacle()
+    if obstacle is not None:
+        return Verdict(False, obstacle)
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    key = f"{boot} {program.stat().st_mtime_ns} {image.kernel.parent.name} {os.geteuid()}"
+    kept = cached_verdict(cache, key)
+    if kept is not None:
+        return kept
+    verdict = probe(image, limit)
+    with suppress(OSError):  # a cache that somebody else owns; then it is probed each time
+        unfinished = cache / f"kvm.{os.getpid()}.tmp"
+        unfinished.write_text(json.dumps({"key": key} | asdict(verdict)), encoding="utf-8")
+        unfinished.replace(cache / "kvm.json")
+    return verdict
+
+
+def quick_obstacle() -> str | None:
+    """Return why KVM cannot work, as far as can be seen without starting anything."""
+    if not DEVICE.exists():
+        return f"no {DEVICE}"
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        return f"no permission for {DEVICE}: join the group kvm"
+    return None
+
+
+def cached_verdict(cache: Path, key: str | None = None) -> Verdict | None:
+    """Return the verdict that was kept; with `key`, only one for that key."""
+    try:
+        kept = json.loads((cache / "kvm.json").read_text(encoding="utf-8"))
+        if key is not None and kept["key"] != key:
+            return None
+        return Verdict(bool(kept["works"]), str(kept["reason"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def probe(image: Bootable, limit: float = LIMIT) -> Verdict:
+    """Boot the kernel under KVM as far as its initramfs, for at most `limit` seconds."""
+    with tempfile.TemporaryDirectory(prefix="testbed-kvm-") as folder:
+        serial, errors = Path(folder) / "serial", Path(folder) / "errors"
+        hardware = Hardware("kvm", memory=512, processors=1)
+        command = qemu.boot_options(hardware, image.kernel, image.initramfs, serial)
+        with errors.open("wb") as stderr:
+            process = start_tied([*command, "-append", ARGUMENTS], stderr=stderr)
+        deadline = time.monotonic() + limit
+        try:
+            while time.monotonic() < deadline:
+                ended = process.poll() is not None
+                if serial.exists() and MARK in serial.read_bytes():
+                    return Verdict(True, "a guest boots")
+                if ended:
+                    lines = errors.read_text(encoding="utf-8", errors="replace").splitlines()
+                    return Verdict(False, _plain(lines[-1]) if lines else "QEMU ends at once")
+                time.sleep(0.05)
+            return Verdict(False, f"a guest does not boot within {limit:g} s")
+        finally:
+            process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(KILLED)
+
+
+def _plain(line: str) -> str:
+    """Return a message of QEMU without the places in its source that it came from."""
+    return re.sub(r"^[^ ]*qemu-system-\w+: (?:\S+:\d+: )?", "", line)

@@ -1,0 +1,130 @@
+"""Runs one command in a virtual machine: image, accelerator, boot, command, end."""
+
+from __future__ import annotations
+
+import compileall
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from emulation import processes
+from emulation.interrupts import Interrupts
+from emulation.vm import probe, qemu
+from emulation.vm.build import Stages, cache_folder, ensure_image
+from emulation.vm.errors import VmError
+from emulation.vm.inputs import PYTHON
+from emulation.vm.logs import new_log
+from emulation.vm.machine import Machine, Sink
+from emulation.vm.qemu import Hardware, Share
+from emulation.vm.terminal import interact
+
+PACKAGES: Final = ("emulation", "nodeapp", "capture", "spark_analysis", "topologies")
+PASSED_ON: Final = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user may decide about the machine; memory in MiB, time limit in seconds."""
+
+    accelerator: probe.Choice = "auto"
+    memory: int = qemu.MEMORY
+    processors: int = qemu.PROCESSORS
+    time_limit: float | None = None
+    shares: tuple[Path, ...] = field(default=())
+
+
+def testbed(*words: str) -> list[str]:
+    """Return the guest's command for a command of the testbed."""
+    return ["python3", "-m", "emulation.cli", *words]
+
+
+def run_in_vm(
+    command: Sequence[str],
+    *,
+    observer: Stages,
+    share_rw: Path | None = None,
+    share_target: Path | None = None,
+    options: Options | None = None,
+    terminal: bool = False,
+    environment: Mapping[str, str] | None = None,
+    output: Sink | None = None,
+    errors: Sink | None = None,
+    interrupts: Interrupts | None = None,
+) -> int:
+    """Boot a machine, run a command in it and return the command's exit code.
+
+    The project is at its path on the host, writable in memory only, and is the working folder.
+    `share_rw` is writable for good, and appears as `share_target` (default: its own path).
+    With `terminal`, the command gets this process's terminal; else `output` and `errors` get what
+    it writes (default: this process's own).  Raises `VmError`, KeyboardInterrupt.
+    """
+    options = options or Options()
+    project = processes.PROJECT
+    cache = cache_folder()
+    shares = [Share(project, project, overlay=True)]
+    for path in options.shares:
+        if not path.is_dir():
+            raise VmError(f"--share: no folder {path}")
+        shares.append(Share(path.resolve(), path.resolve()))
+    if share_rw is not None:
+        shares.append(Share(share_rw, (share_target or share_rw).absolute(), readonly=False))
+    image = ensure_image(observer, interrupts=interrupts)
+    compile_project(project)
+    with image.held():
+        accelerator, _ = probe.choose(options.accelerator, image, cache)
+        note = "KVM" if accelerator == "kvm" else "emulated processor; why: doctor"
+        observer.stage(f"booting the virtual machine ({note})")
+        hardware = Hardware(accelerator, options.memory, options.processors)
+        try:
+            log = new_log(cache / "logs")
+        except OSError as error:
+            raise VmError(f"cannot write {error.filename}: {error.strerror}") from error
+        with Machine(image, hardware, shares, log, interrupts) as machine:
+            observer.stage(f"virtual machine is up after {machine.boot_seconds:.1f} s")
+            variables = guest_environment(project) | dict(environment or {})
+            if terminal:
+                return interact(
+                    machine,
+                    command,
+                    folder=project,
+                    environment=variables,
+                    interrupts=interrupts,
+                    time_limit=options.time_limit,
+                )
+            return machine.run(
+                command,
+                folder=project,
+                environment=variables,
+                output=output,
+                errors=errors,
+                time_limit=options.time_limit,
+            )
+
+
+def guest_environment(project: Path) -> dict[str, str]:
+    """Return the variables that a command in the guest gets besides the guest's own."""
+    zone = os.environ.get("TZ") or _zone()
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {"PYTHONPATH": str(project), "TZ": zone} | passed
+
+
+def compile_project(project: Path) -> None:
+    """Compile the project's modules for the guest, which would take 16 times as long."""
+    if "{}.{}".format(*sys.version_info[:2]) != PYTHON:
+        return
+    for name in PACKAGES:
+        compileall.compile_dir(project / name, quiet=2)
+
+
+def _zone() -> str:
+    """Return the time zone of the host in a form that needs no files: its offset from UTC."""
+    now = time.localtime()
+    name = now.tm_zone if re.fullmatch("[A-Za-z]{3,}", now.tm_zone) else "HOST"
+    west = -now.tm_gmtoff  # POSIX counts the other way round
+    sign, west = ("-" if west < 0 else ""), abs(west)
+    return f"{name}{sign}{west // 3600}:{west % 3600 // 60:02d}"

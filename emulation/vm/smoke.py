@@ -1,0 +1,136 @@
+"""What `vm test` runs inside the guest: does the machine have what it is for?
+
+Each step raises `StepError` with a line that says what is wrong; steps go on after a failed one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+RADIOS: Final = 2
+HEADERS: Final = 14 + 20 + 8
+"""Bytes of Ethernet, IPv4 and UDP before a frame of the protocol."""
+
+
+class StepError(Exception):
+    """A step that failed."""
+
+
+def radios() -> str:
+    """mac80211_hwsim makes radios."""
+    load("mac80211_hwsim", f"radios={RADIOS}")
+    try:
+        found = command("iw", "phy").count("Wiphy ")
+        if found != RADIOS:
+            raise StepError(f"asked for {RADIOS} radios, found {found}")
+    finally:
+        command("modprobe", "-r", "mac80211_hwsim")
+    return f"{found} radios"
+
+
+def switch() -> str:
+    """Open vSwitch's kernel datapath."""
+    load("openvswitch")
+    command("ovs-dpctl", "add-dp", "smoke")
+    try:
+        if "smoke" not in command("ovs-dpctl", "dump-dps"):
+            raise StepError("the datapath is not there")
+    finally:
+        command("ovs-dpctl", "del-dp", "smoke")
+    return "a datapath in the kernel"
+
+
+def emulated_links() -> str:
+    """Delay and loss of the traffic control."""
+    load("sch_netem")
+    command("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
+    shown = command("tc", "qdisc", "show", "dev", "lo")
+    command("tc", "qdisc", "del", "dev", "lo", "root")
+    if "netem" not in shown:
+        raise StepError(f"the qdisc is not there: {shown.strip()}")
+    return "a queue with 1 ms delay"
+
+
+def scenario() -> str:
+    """A scenario of three stations, with its captures."""
+    from nodeapp.wire import Kind
+
+    with tempfile.TemporaryDirectory() as folder:
+        settings = ("topics=1", "subscribers=1", "speed=0", "side=100")
+        words = [word for setting in settings for word in ("--set", setting)]
+        command(
+            *(sys.executable, "-m", "emulation.cli", "run", "roaming_field", "flooding"),
+            *("--nodes", "3", "--duration", "24", "--no-analyze", "--runs", folder, *words),
+        )
+        kinds: Counter[Kind] = Counter()
+        for capture in Path(folder).glob("*/captures/*.pcap"):
+            kinds.update(frames(capture))
+    for kind in (Kind.EVENT, Kind.NOTIFY):
+        if not kinds[kind]:
+            raise StepError(f"no frame of kind {kind.name} in the captures")
+    return f"{kinds[Kind.EVENT]} frames of events, {kinds[Kind.NOTIFY]} notifications captured"
+
+
+STEPS: Final[Sequence[tuple[str, Callable[[], str]]]] = (
+    ("mac80211_hwsim", radios),
+    ("openvswitch", switch),
+    ("sch_netem", emulated_links),
+    ("scenario on tap", scenario),
+)
+
+
+def command(*words: str) -> str:
+    """Run a program; return what it writes.  Raises `StepError`."""
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise StepError(f"{words[0]} ended with {done.returncode}: {lines[-1] if lines else ''}")
+    return done.stdout
+
+
+def load(module: str, *parameters: str) -> None:
+    """Load a kernel module.  Raises `StepError`."""
+    command("modprobe", module, *parameters)
+    if not Path("/sys/module", module).is_dir():
+        raise StepError(f"the module {module} is not loaded")
+
+
+def frames(capture: Path) -> Counter[object]:
+    """Return how many frames of each kind a capture has."""
+    from scapy.utils import RawPcapReader
+
+    from nodeapp.wire import WireError, decode
+
+    kinds: Counter[object] = Counter()
+    with RawPcapReader(str(capture)) as reader:
+        for packet, _ in reader:
+            try:
+                kinds[decode(packet[HEADERS:]).kind] += 1
+            except WireError:
+                continue
+    return kinds
+
+
+def main() -> int:
+    """Run all steps; return the exit code."""
+    failed = False
+    for name, step in STEPS:
+        began = time.monotonic()
+        try:
+            outcome = f"ok    {name}: {step()}"
+        except (StepError, OSError) as error:
+            outcome = f"FAIL  {name}: {error}"
+            failed = True
+        print(f"{outcome} ({time.monotonic() - began:.1f} s)", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

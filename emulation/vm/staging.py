@@ -1,0 +1,85 @@
+"""The folder that a guest writes its run folders into.
+
+The guest must not write where other runs are, and the host must know which runs are the guest's.
+So each machine gets an empty folder of its own inside the folder of runs, which it sees under the
+name of the whole; afterwards, what is in it moves up.  Where the command was killed, the next one,
+or `clean`, moves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+PREFIX: Final = ".vm-"
+
+
+class Staging:
+    """One machine's folder."""
+
+    def __init__(self, runs: Path) -> None:
+        """Make the folder.  Raises OSError where `runs` cannot be written."""
+        me = psutil.Process()
+        runs.mkdir(parents=True, exist_ok=True)
+        stem = f"{PREFIX}{me.pid}-{int(me.create_time() * 100)}"
+        number = 1
+        while True:
+            self.path = runs / f"{stem}-{number}"
+            try:
+                self.path.mkdir()
+                break
+            except FileExistsError:  # several machines of one process
+                number += 1
+        self.runs = runs
+        self.folders: list[Path] = []
+        """Run folders, once they are moved."""
+
+    def collect(self) -> None:
+        """Move what the guest has written into the folder of runs."""
+        self.folders += move_up(self.path)
+
+
+@contextmanager
+def staging(runs: Path) -> Iterator[Staging]:
+    """Make a machine's folder; collect what is in it however the block ends."""
+    recover(runs)
+    stage = Staging(runs)
+    try:
+        yield stage
+    finally:
+        stage.collect()
+
+
+def recover(runs: Path) -> list[Path]:
+    """Move up what killed commands have left; return the run folders."""
+    found: list[Path] = []
+    for path in runs.glob(f"{PREFIX}*"):
+        pid, _, created = path.name.removeprefix(PREFIX).partition("-")
+        try:
+            owner = psutil.Process(int(pid))
+            alive = abs(owner.create_time() * 100 - int(created.partition("-")[0])) < 10
+        except (ValueError, psutil.NoSuchProcess):
+            alive = False
+        if not alive:
+            found += move_up(path)
+    return found
+
+
+def move_up(path: Path) -> list[Path]:
+    """Move a folder's entries beside it and remove it; return where the folders now are."""
+    moved: list[Path] = []
+    for entry in sorted(path.iterdir()):
+        target, number = path.parent / entry.name, 1
+        while target.exists():  # another run of the same second
+            number += 1
+            target = path.parent / f"{entry.name}-{number}"
+        entry.rename(target)
+        if target.is_dir():
+            moved.append(target)
+    with suppress(OSError):
+        path.rmdir()
+    return moved

@@ -1,0 +1,111 @@
+"""The user's terminal connected to the guest's console.
+
+The terminal goes into raw mode, so that every key, Ctrl-C too, is the guest's to interpret; one
+key stays here: Ctrl-] ends the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from emulation.interrupts import Interrupts
+from emulation.vm import channel
+from emulation.vm.machine import Machine, exit_code
+
+ESCAPE: Final = b"\x1d"
+"""Ctrl-]"""
+SETTLE: Final = 0.1
+"""Seconds without output after which a console whose command has ended has said everything."""
+CHUNK: Final = 1 << 16
+
+
+def interact(
+    machine: Machine,
+    argv: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    interrupts: Interrupts | None = None,
+    time_limit: float | None = None,
+    source: int | None = None,
+    sink: int | None = None,
+) -> int:
+    """Run a command on the guest's console with this process's terminal; return its exit code.
+
+    `source` and `sink` are the descriptors of the terminal, standard input and output by default.
+    Raises `VmError`, and KeyboardInterrupt on Ctrl-] and on signals.
+    """
+    keys = sys.stdin.fileno() if source is None else source
+    screen = sys.stdout.fileno() if sink is None else sink
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    with _raw(keys), _resizes(machine, keys) as announce:
+        announce()
+        machine.begin(argv, folder, environment, terminal=True)
+        code: int | None = None
+        while True:
+            wait = 0.2 if code is None else SETTLE
+            ready = select.select([keys, machine.terminal, machine], [], [], wait)[0]
+            if machine.terminal in ready:
+                _write(screen, machine.terminal.recv(CHUNK))
+            elif code is not None:
+                return code
+            if keys in ready and code is None:
+                data = os.read(keys, CHUNK)
+                if not data or ESCAPE in data:
+                    raise KeyboardInterrupt
+                machine.terminal.sendall(data)
+            for kind, payload in machine.receive(0.0) if code is None else ():
+                if kind == channel.MESSAGE:
+                    reply = channel.fields(payload)
+                    if reply["op"] == "exit":
+                        code = exit_code(reply)
+            machine.check_time(deadline, time_limit)
+            if interrupts is not None:
+                interrupts.check()
+
+
+@contextmanager
+def _raw(descriptor: int) -> Iterator[None]:
+    before = termios.tcgetattr(descriptor)
+    tty.setraw(descriptor)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _resizes(machine: Machine, descriptor: int) -> Iterator[_Announcer]:
+    """Tell the guest the size of the terminal, now and whenever it changes."""
+    announce = _Announcer(machine, descriptor)
+    before = signal.signal(signal.SIGWINCH, announce)
+    try:
+        yield announce
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+
+
+class _Announcer:
+    def __init__(self, machine: Machine, descriptor: int) -> None:
+        self._machine, self._descriptor = machine, descriptor
+
+    def __call__(self, _number: int = 0, _frame: FrameType | None = None) -> None:
+        size = os.get_terminal_size(self._descriptor)
+        self._machine.send(channel.message(op="size", rows=size.lines, columns=size.columns))
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

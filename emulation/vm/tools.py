@@ -1,0 +1,50 @@
+"""The host's programs that an image is built and booted with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from emulation.vm.errors import VmError
+
+PACKAGES: Final = {
+    "mmdebstrap": "mmdebstrap",
+    "mksquashfs": "squashfs-tools",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "setpriv": "util-linux",
+}
+"""Program: the Debian package that has it."""
+KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+def missing() -> list[str]:
+    """Return the Debian packages that this machine lacks."""
+    lacking = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
+    if not KEYRING.exists():  # not a Debian host
+        lacking.append("debian-archive-keyring")
+    return lacking
+
+
+def install_missing(say: Callable[[str], None]) -> None:
+    """Install with apt what is missing.  Raises `VmError` where that is not possible."""
+    lacking = missing()
+    if not lacking:
+        return
+    command = f"apt-get install {' '.join(lacking)}"
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise VmError(f"programs are missing: {command}")
+    say(f"installing Debian packages: {' '.join(lacking)}")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for step in (["update"], ["install", "-y", "--no-install-recommends", *lacking]):
+        done = subprocess.run(
+            ["apt-get", *step], env=environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines() or ["it says nothing"]
+            raise VmError(f"apt-get {step[0]} failed: {lines[-1]}")
+    if missing():
+        raise VmError(f"programs are missing: {command}")
