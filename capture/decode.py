@@ -53,6 +53,7 @@ COLUMNS: Final[dict[str, type[np.generic]]] = {
     "ip_dst": np.int64,
     "port_src": np.int32,
     "port_dst": np.int32,
+    "dscp": np.int16,
     "kind": np.int16,
     "flags": np.int16,
     "ttl": np.int16,
@@ -104,6 +105,7 @@ def _layout(byte_order: str) -> np.dtype[np.void]:
         "length": (f"{byte_order}u4", 12),
         "ethertype": (">u2", RECORD_HEADER + 12),
         "version_ihl": ("u1", _IP_AT),
+        "ds_field": ("u1", _IP_AT + 1),
         "total_length": (">u2", _IP_AT + 2),
         "fragment": (">u2", _IP_AT + 6),
         "protocol": ("u1", _IP_AT + 9),
@@ -160,7 +162,8 @@ def decode_records(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.i
 
     `buffer` must hold these records whole, as `record_offsets` makes sure.  time_ns is Unix time
     in nanoseconds; length is that on the wire and captured that in the file, in bytes; addresses
-    are IPv4 addresses as integers, 0 where `is_ip` is false; ports are UDP or TCP ports, -1 where
+    are IPv4 addresses as integers and dscp the code point of the DS field (RFC 2474), 0 where
+    `is_ip` is false; ports are UDP or TCP ports, -1 where
     there are none (no IPv4, another protocol, a later fragment, cut short).  The columns from kind
     to sequence are the frame header's and 0 where `is_frame` is false; the body is
     `buffer[body_offset:body_offset + body_length]`.
@@ -210,6 +213,7 @@ def _decode_block(
     may_have_ports = is_ip & is_first & (is_udp | (rows["protocol"] == _TCP))
     for name in ("ip_src", "ip_dst"):
         np.multiply(rows[name], is_ip, out=out[name], dtype=np.int64)
+    np.multiply(rows["ds_field"] >> 2, is_ip, out=out["dscp"], dtype=np.int16)
 
     # What follows the IPv4 header; where that has options, shifted by their length.
     options = np.flatnonzero(is_ip & (ip_length != _IP_LENGTH))

@@ -1,18 +1,24 @@
 """Mininet with radios: stations are Mininet nodes whose interface is a TAP device of the Medium.
 
-The API is Mininet-WiFi's: `net.addStation('sta1', position='10,20,0')`, `net.stations`,
-`sta.position`, `sta.wintfs`.  Mininet makes the namespaces and the shells; the medium process
-(`emulation.radio.tap`) makes the TAP devices inside them; `configure` then sets addresses, links
-and neighbour entries over rtnetlink, in bulk, where Mininet would run shell commands node by node.
+The API is Mininet-WiFi's: `net.addStation('sta1', position='10,20,0')`, `net.addAccessPoint`,
+`net.stations`, `net.aps`, `sta.position`, `sta.wintfs`.  Mininet makes the namespaces and the
+shells; the medium process (`emulation.radio.tap`) makes the TAP devices inside them; `configure`
+then sets addresses, links and neighbour entries over rtnetlink, in bulk, where Mininet would run
+shell commands node by node.
+
+All access points share one namespace, that of the first, in which their switch runs
+(`emulation.switches`); a broker's host is wired to it by a pair of veth devices.
 """
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import os
 import socket
 import struct
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +30,8 @@ from mininet.node import Node
 from pyroute2 import IPBatch, IPRoute
 
 from capture.namespaces import network_namespace
+from emulation.access_point import ACCESS, MESH, WIRED, AccessPointSpec
+from emulation.radio.device import disable_ipv6
 from emulation.scenario import NodeSpec
 
 PREFIX_LENGTH: Final = 8
@@ -37,8 +45,12 @@ QUEUE_LENGTH: Final = 100
 """Frames the kernel queues for a radio whose driver is busy (mac80211 interfaces have 1,000)."""
 
 
+SIOCETHTOOL: Final = 0x8946
+ETHTOOL_STXCSUM: Final = 0x17
+
+
 class RadioIntf(Intf):  # type: ignore[misc]  # Mininet has no types
-    """A station's radio interface, which exists already inside the station's namespace."""
+    """A node's interface, which exists already inside its namespace."""
 
     def __init__(self, spec: NodeSpec, node: Node) -> None:
         super().__init__(
@@ -52,8 +64,8 @@ class RadioIntf(Intf):  # type: ignore[misc]  # Mininet has no types
         return address
 
 
-class Station(Node):  # type: ignore[misc]
-    """A node with one radio; `environment` is that of its shell and of what runs in it."""
+class Member(Node):  # type: ignore[misc]
+    """A node that runs the node app; `environment` is that of its shell and of what runs in it."""
 
     def __init__(
         self, name: str, spec: NodeSpec, environment: Mapping[str, str] | None = None, **params: Any
@@ -63,55 +75,128 @@ class Station(Node):  # type: ignore[misc]
         self.spec = spec
         first = spec.waypoints[0]
         self.position = (first.x, first.y, 0.0)
-        self.wintfs: dict[int, RadioIntf] = {}
 
     def _popen(self, cmd: list[str], **params: Any) -> subprocess.Popen[Any]:
         params.setdefault("env", self.environment)
         process: subprocess.Popen[Any] = super()._popen(cmd, **params)
         return process
 
-    def attach_radio(self) -> RadioIntf:
+    def attach(self) -> RadioIntf:
+        """Make the interface known to Mininet."""
+        return RadioIntf(self.spec, self)
+
+
+class Station(Member):
+    """A node with one radio."""
+
+    def __init__(self, name: str, spec: NodeSpec, **params: Any) -> None:
+        super().__init__(name, spec, **params)
+        self.wintfs: dict[int, RadioIntf] = {}
+
+    def attach(self) -> RadioIntf:
         """Make the TAP device known to Mininet."""
-        self.wintfs[0] = RadioIntf(self.spec, self)
+        self.wintfs[0] = super().attach()
         return self.wintfs[0]
 
 
+class AccessPoint(Node):  # type: ignore[misc]
+    """An access point: a shell in the namespace of all access points, which the first one makes."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: AccessPointSpec,
+        home: int | None = None,
+        environment: Mapping[str, str] | None = None,
+        **params: Any,
+    ) -> None:
+        """`home` is the first one's process."""
+        self.environment = environment
+        self._home = home
+        super().__init__(name, inNamespace=home is None, **params)
+        self.spec = spec
+        self.position = (*spec.position, 0.0)
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        """Start the shell, in the first access point's namespace where there is one."""
+        super().startShell(mnopts if self._home is None else "-cda")
+
+    def _popen(self, cmd: list[str], **params: Any) -> subprocess.Popen[Any]:
+        params.setdefault("env", self.environment)
+        if cmd[:2] == ["mnexec", "-cda"]:
+            cmd = [*cmd[:2], str(self._home), *cmd[2:]]
+        process: subprocess.Popen[Any] = super()._popen(cmd, **params)
+        return process
+
+
 class WifiNet(Mininet):  # type: ignore[misc]
-    """A Mininet network of stations."""
+    """A Mininet network of stations, access points and the hosts of their brokers."""
 
     def __init__(self) -> None:
         setLogLevel("output")
         super().__init__(topo=None, build=False, controller=None)
-        self.stations: list[Station] = []
+        self.members: list[Member] = []
+        """All nodes that run the node app, in the order in which they were added."""
+        self.aps: list[AccessPoint] = []
+
+    @property
+    def stations(self) -> list[Station]:
+        """The nodes with a radio."""
+        return [member for member in self.members if isinstance(member, Station)]
 
     def addStation(self, name: str, spec: NodeSpec, **params: Any) -> Station:
         """Add a station: a shell in a network namespace of its own."""
         station: Station = self.addHost(name, cls=Station, spec=spec, **params)
-        self.stations.append(station)
+        self.members.append(station)
         return station
 
+    def addBroker(self, name: str, spec: NodeSpec, **params: Any) -> Member:
+        """Add the host of an access point's broker, in a namespace of its own too."""
+        host: Member = self.addHost(name, cls=Member, spec=spec, **params)
+        self.members.append(host)
+        return host
+
+    def addAccessPoint(self, name: str, spec: AccessPointSpec, **params: Any) -> AccessPoint:
+        """Add an access point; `linkBrokers` wires it to its broker."""
+        home = self.aps[0].pid if self.aps else None
+        point = AccessPoint(name, spec, home=home, **params)
+        self.switches.append(point)
+        self.nameToNode[name] = point
+        self.aps.append(point)
+        return point
+
+    def linkBrokers(self) -> None:
+        """Wire every access point to the host of its broker."""
+        hosts = {member.spec.id: member for member in self.members}
+        for point in self.aps:
+            _wire(hosts[point.spec.broker], point)
+
     def configure(self) -> None:
-        """Bring up loopback and radios, set addresses and all neighbour entries.
+        """Bring up loopback and interfaces, set addresses and all neighbour entries.
 
         Entries are permanent: a broadcast medium of N stations would carry N squared ARP frames
         that a real ad hoc network spreads over its lifetime, and that no protocol here measures.
         """
         batches: dict[int, bytes] = {}
-        for station in self.stations:
-            station.attach_radio()
-            with network_namespace(station.pid):
-                radio = _configure_links(station.spec)
-                if radio not in batches:
-                    batches[radio] = self._neighbour_entries(radio)
-                _send_batch(batches[radio])
+        for member in self.members:
+            member.attach()
+            with network_namespace(member.pid):
+                interface = _configure_links(member.spec)
+                if interface not in batches:
+                    batches[interface] = self._neighbour_entries(interface)
+                _send_batch(batches[interface])
+        if self.aps:
+            ports = [point.spec.port(kind) for point in self.aps for kind in (ACCESS, MESH, WIRED)]
+            with network_namespace(self.aps[0].pid):
+                _bring_up(["lo", *ports])
 
     def _neighbour_entries(self, interface: int) -> bytes:
         batch = IPBatch()
-        for station in self.stations:
+        for member in self.members:
             batch.neigh(
                 "replace",
-                dst=station.spec.address,
-                lladdr=station.spec.mac,
+                dst=member.spec.address,
+                lladdr=member.spec.mac,
                 ifindex=interface,
                 state=NUD_PERMANENT,
             )
@@ -124,8 +209,32 @@ class WifiNet(Mininet):  # type: ignore[misc]
         return bytes(messages)
 
 
+def _wire(host: Member, point: AccessPoint) -> None:
+    """Make the pair of veth devices between a host and its access point, each in its namespace.
+
+    The host computes checksums itself: what it leaves to a device, the switch would pass on unset.
+    """
+    interface = host.spec.interface
+    with network_namespace(host.pid):
+        disable_ipv6()  # as where a radio is opened
+        with IPRoute() as route:
+            peer = {"ifname": point.spec.port(WIRED), "net_ns_pid": point.pid}
+            route.link("add", ifname=interface, kind="veth", address=host.spec.mac, peer=peer)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inside:
+            setting = ctypes.create_string_buffer(struct.pack("=II", ETHTOOL_STXCSUM, 0))
+            request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(setting))
+            fcntl.ioctl(inside, SIOCETHTOOL, request)
+
+
+def _bring_up(interfaces: Sequence[str]) -> None:
+    """Bring up interfaces in the current namespace."""
+    with IPRoute() as route:
+        for name in interfaces:
+            route.link("set", index=route.link_lookup(ifname=name)[0], state="up")
+
+
 def _configure_links(spec: NodeSpec) -> int:
-    """Set up loopback and radio in the current namespace; return the radio's interface index."""
+    """Set up loopback and interface in the current namespace; return the interface's index."""
     with IPRoute() as route:
         loopback = route.link_lookup(ifname="lo")[0]
         radio: int = route.link_lookup(ifname=spec.interface)[0]

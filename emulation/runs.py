@@ -25,6 +25,7 @@ class RunFolder:
         self.scenario = path / "scenario.json"
         self.facts = path / "run.json"
         self.fidelity = path / "fidelity.json"
+        self.flows = path / "flows.json"
         self.captures = path / "captures"
         self.logs = path / "nodes"
 
@@ -54,8 +55,12 @@ class RunFolder:
         scenario.save(self.scenario)
 
     def radio_capture(self, node: NodeSpec) -> Path:
-        """Return the capture of a node's radio."""
-        return self.captures / f"{node.name}-wlan0.pcap"
+        """Return the capture of a node's radio, or of the wire to its access point."""
+        return self.captures / f"{node.interface}.pcap"
+
+    def port_capture(self, interface: str) -> Path:
+        """Return the capture of a port of an access point."""
+        return self.captures / f"{interface}.pcap"
 
     def loopback_capture(self, node: NodeSpec) -> Path:
         """Return the capture of a node's loopback interface."""

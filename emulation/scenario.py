@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from emulation.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.radio.spec import RadioSpec
 from nodeapp.addressing import address_of
 from nodeapp.pubsub.base import Environment
@@ -40,7 +41,10 @@ class Waypoint(NamedTuple):
 
 
 class NodeSpec(BaseModel):
-    """One node: its id, its name in Mininet, and where it is when."""
+    """One node that runs the node app: its id, its name in Mininet, and where it is when.
+
+    `device` is wlan0 where it has a radio (a station), eth0 where it is wired to an access point.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -49,21 +53,27 @@ class NodeSpec(BaseModel):
         pattern=r"^[a-z][a-z0-9]{0,8}$", description="interface <name>-wlan0 must fit"
     )
     waypoints: tuple[Waypoint, ...] = Field(min_length=1)
+    device: Literal["wlan0", "eth0"] = ACCESS
+
+    @property
+    def wired(self) -> bool:
+        """Whether this is the broker's host of an access point rather than a station."""
+        return self.device == WIRED
 
     @property
     def address(self) -> str:
-        """IPv4 address on the radio."""
+        """IPv4 address on the radio or the wire."""
         return address_of(self.id)
 
     @property
     def mac(self) -> str:
-        """Locally administered Ethernet address of the radio, from the node id."""
+        """Locally administered Ethernet address of that interface, from the node id."""
         return ":".join(f"{octet:02x}" for octet in b"\x02\x00" + self.id.to_bytes(4, "big"))
 
     @property
     def interface(self) -> str:
-        """Name of the radio interface inside the node's namespace."""
-        return f"{self.name}-wlan0"
+        """Name of the interface inside the node's namespace."""
+        return f"{self.name}-{self.device}"
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -104,7 +114,11 @@ class ProtocolSpec(BaseModel):
 
 
 class Scenario(BaseModel):
-    """Everything about a run."""
+    """Everything about a run.
+
+    With access points, `radio` is that of stations and access points, `mesh_radio` that among
+    access points.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -121,6 +135,9 @@ class Scenario(BaseModel):
     road_map: tuple[tuple[float, float], ...] = Field(
         (), description="waypoints of the map that all nodes have, metres; empty: they have none"
     )
+    access_points: tuple[AccessPointSpec, ...] = ()
+    mesh_radio: RadioSpec | None = None
+    association: AssociationSpec = AssociationSpec()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -138,7 +155,33 @@ class Scenario(BaseModel):
                         f"node {operation.node} publishes number {operation.sequence} twice"
                     )
                 events.add((operation.node, operation.sequence))
+        self._check_access_points()
         return self
+
+    def _check_access_points(self) -> None:
+        points = self.access_points
+        names = {node.name for node in self.nodes} | {point.name for point in points}
+        if len({point.id for point in points}) != len(points):
+            raise ValueError("two access points share an id")
+        if len(names) != len(self.nodes) + len(points):
+            raise ValueError("two nodes or access points share a name")
+        if bool(points) != (self.mesh_radio is not None):
+            raise ValueError("a scenario has access points and a mesh_radio, or neither")
+        wired = {node.id: node for node in self.nodes if node.wired}
+        brokers = [point.broker for point in points]
+        if sorted(brokers) != sorted(wired):
+            raise ValueError(
+                "every access point needs a broker of its own, a node with device eth0, "
+                "and every such node an access point"
+            )
+        for node in wired.values():
+            if len(node.waypoints) > 1:
+                raise ValueError(f"{node.name} is wired to an access point and cannot move")
+
+    @property
+    def stations(self) -> tuple[NodeSpec, ...]:
+        """The nodes with a radio, in the order of `nodes`."""
+        return tuple(node for node in self.nodes if not node.wired)
 
     def save(self, path: Path) -> None:
         """Write the scenario as JSON."""

@@ -1,7 +1,8 @@
 """Topologies: where nodes stand, how they move, which radio they have, what their clients do.
 
 A topology is a class with a `build` method, as in Mininet, that calls `addStation` and, where
-stations move, `setMobilityModel`; the names and signatures are Mininet-WiFi's.  The keyword
+stations move, `setMobilityModel`, and for a mesh `addAccessPoint`, `addHost` for each one's broker
+and `addLink` between the two; the names and signatures are Mininet-WiFi's.  The keyword
 arguments of `build` are the parameters that `--set` takes, checked against their annotations.
 `scenario` turns a built topology into a `Scenario`; Mininet is not needed for that.
 """
@@ -15,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from emulation.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.mobility import Mobility, Place
 from emulation.mobility.freeway import Freeway
 from emulation.mobility.manhattan import Manhattan
@@ -62,7 +64,15 @@ class Topo:
         self.mobility: Mobility | None = None
         self.road_map: RoadMap | None = None
         self.waypoint_spacing = WAYPOINT_SPACING
+        self.mesh_radio = RadioSpec()
+        self.association = AssociationSpec()
+        self._nodes: list[str] = []
+        """Stations and hosts in the order in which they were added: that of their ids."""
         self._stations: dict[str, Place] = {}
+        self._access_points: dict[str, tuple[Place, str]] = {}
+        """Where they are, and the SSID."""
+        self._brokers: dict[str, str] = {}
+        """Access point: its broker's host."""
         self.build(**parameters)
 
     def build(self, **parameters: Any) -> None:
@@ -77,15 +87,46 @@ class Topo:
 
         Raises `ScenarioError` for a second station of that name or a position that is not one.
         """
-        if name in self._stations:
-            raise ScenarioError(f"two stations are called {name}")
-        parts = position.split(",") if isinstance(position, str) else position
-        try:
-            x, y = float(parts[0]), float(parts[1])
-        except (ValueError, IndexError):
-            raise ScenarioError(f"{name}: position {position!r} is not 'x,y' in metres") from None
-        self._stations[name] = (x, y)
+        self._add(name, "stations")
+        self._stations[name] = _place(name, position)
+        self._nodes.append(name)
         return name
+
+    def addAccessPoint(
+        self, name: str, ssid: str = "mesh", position: str | Sequence[float] = "0,0,0"
+    ) -> str:
+        """Add a mesh access point at `position`, as `addStation` takes it; raises as that does.
+
+        It needs a host, where its broker runs: `addLink(host, access_point)`.
+        """
+        self._add(name, "access points")
+        self._access_points[name] = (_place(name, position), ssid)
+        return name
+
+    def addHost(self, name: str) -> str:
+        """Add a host without a radio, to be linked to an access point: it stands where that does.
+
+        Raises `ScenarioError` where the name is taken.
+        """
+        self._add(name, "hosts")
+        self._nodes.append(name)
+        return name
+
+    def addLink(self, node1: str, node2: str) -> None:
+        """Wire a host to an access point, in either order.
+
+        Raises `ScenarioError` for anything else, and where one of them has a link already.
+        """
+        host, point = (node2, node1) if node1 in self._access_points else (node1, node2)
+        if point not in self._access_points or host in self._stations or host not in self._nodes:
+            raise ScenarioError(f"a link goes from a host to an access point: {node1}, {node2}")
+        if point in self._brokers or host in self._brokers.values():
+            raise ScenarioError(f"{host} and {point} can have one link each")
+        self._brokers[point] = host
+
+    def _add(self, name: str, what: str) -> None:
+        if name in self._nodes or name in self._access_points:
+            raise ScenarioError(f"two {what} are called {name}")
 
     def addStations(self, count: int) -> None:
         """Add stations sta1, sta2, ... where the mobility model lets nodes begin."""
@@ -209,13 +250,20 @@ class Topo:
         """Return the scenario: trajectories and workload drawn from the seed."""
         if not self._stations:
             raise ScenarioError("the topology has no stations")
-        nodes = [
-            NodeSpec(id=number, name=name, waypoints=track)
-            for number, (name, track) in enumerate(
-                zip(self._stations, self._trajectories(), strict=True), start=1
-            )
-        ]
-        ids = [node.id for node in nodes]
+        tracks = dict(zip(self._stations, self._trajectories(), strict=True))
+        points = {host: point for point, host in self._brokers.items()}
+        nodes = []
+        for number, name in enumerate(self._nodes, start=1):
+            if name in tracks:
+                nodes.append(NodeSpec(id=number, name=name, waypoints=tracks[name], device=ACCESS))
+            elif name in points:
+                place = self._access_points[points[name]][0]
+                stands = (Waypoint(0.0, *place),)
+                nodes.append(NodeSpec(id=number, name=name, waypoints=stands, device=WIRED))
+            else:
+                raise ScenarioError(f"{name} has no link to an access point: addLink")
+        # Clients are users' devices where there is infrastructure, and everywhere where not.
+        ids = [node.id for node in nodes if not node.wired]
         workload = self.topic_workload
         return Scenario(
             topology=_snake_case(type(self).__name__),
@@ -223,13 +271,31 @@ class Topo:
             protocol=protocol,
             seed=self.seed,
             duration=self.duration,
-            area=self.area or _bounds(list(self._stations.values())),
+            area=self.area or _bounds([*self._stations.values(), *self._places_of_points()]),
             radio=self.radio,
             nodes=tuple(nodes),
             workload=workload.operations(ids, self.duration, self.rng("workload"))
             if workload
             else (),
             road_map=self.road_map.waypoints(self.waypoint_spacing) if self.road_map else (),
+            access_points=self._points({node.name: node.id for node in nodes}),
+            mesh_radio=self.mesh_radio if self._access_points else None,
+            association=self.association,
+        )
+
+    def _places_of_points(self) -> list[Place]:
+        return [place for place, _ in self._access_points.values()]
+
+    def _points(self, ids: dict[str, int]) -> tuple[AccessPointSpec, ...]:
+        """Return the access points; `ids` are those of the nodes by name."""
+        alone = [name for name in self._access_points if name not in self._brokers]
+        if alone:
+            raise ScenarioError(f"{alone[0]} has no link to a host: addLink")
+        return tuple(
+            AccessPointSpec(
+                id=number, name=name, position=place, broker=ids[self._brokers[name]], ssid=ssid
+            )
+            for number, (name, (place, ssid)) in enumerate(self._access_points.items(), start=1)
         )
 
     def _trajectories(self) -> list[tuple[Waypoint, ...]]:
@@ -274,6 +340,14 @@ def _bounds(places: list[Place]) -> tuple[float, float, float, float]:
 
 def _metre(middle: float) -> tuple[float, float]:
     return middle - 0.5, middle + 0.5
+
+
+def _place(name: str, position: str | Sequence[float]) -> Place:
+    parts = position.split(",") if isinstance(position, str) else position
+    try:
+        return float(parts[0]), float(parts[1])
+    except (ValueError, IndexError):
+        raise ScenarioError(f"{name}: position {position!r} is not 'x,y' in metres") from None
 
 
 def _snake_case(name: str) -> str:

@@ -16,6 +16,7 @@ import math
 import random
 import signal
 import socket
+import struct
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ from nodeapp.host import Position, Timer
 from nodeapp.parameters import convert, parameters_of
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Environment
-from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT
+from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, TrafficClass, traffic_class
 
 LIMITED_BROADCAST: Final = "255.255.255.255"
 """All neighbours whatever the interface's netmask (RFC 919); the socket is bound to a device."""
@@ -41,6 +42,12 @@ BATCH: Final = 64
 """Datagrams read before the loop's timers and the other socket have their turn."""
 EXTRAPOLATION: Final = 2.0
 """Seconds for which a fix is carried on along its velocity when the next does not come."""
+
+_DS_FIELD: Final = {
+    each: [(socket.IPPROTO_IP, socket.IP_TOS, struct.pack("=i", each << 2))]
+    for each in TrafficClass
+}
+"""Control messages of sendmsg: the DS field of one datagram, ip(7)."""
 
 log = logging.getLogger("nodeapp")
 
@@ -195,12 +202,15 @@ class Node:
         return Position(x + vx * age, y + vy * age, vx, vy)
 
     def send(self, to: int, datagram: bytes) -> None:
-        """Send over the radio; a datagram the kernel does not take is lost, and counted."""
+        """Send over the radio; a datagram the kernel does not take is lost, and counted.
+
+        Its DS field says of which class it is (`nodeapp.wire.TrafficClass`).
+        """
         address = self._addresses.get(to)
         if address is None:
             address = self._addresses[to] = (address_of(to), NODE_PORT)
         try:
-            self._radio.sendto(datagram, address)
+            self._radio.sendmsg((datagram,), _DS_FIELD[traffic_class(datagram)], 0, address)
         except OSError as error:
             # ENOBUFS and EAGAIN: queues are full; ENETDOWN, EPERM, ...: the radio is down or
             # barred for a while.  To the protocol all are a frame that nobody heard.

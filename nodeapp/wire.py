@@ -79,6 +79,35 @@ class Kind(IntEnum):
 FIRST_CLIENT_KIND: Final = 64
 KINDS: Final = frozenset(int(kind) for kind in Kind)
 
+
+class TrafficClass(IntEnum):
+    """Classes of messages between nodes; the value is the code point in the DS field of IPv4.
+
+    So a switch or a capture filter can tell them apart without the wire format.  The code points
+    are of pool 2, for local use (RFC 2474, section 6: xxxx11), and their precedence, the upper
+    three bits, is 0: 802.11 sends all classes in the access category of best effort.
+    """
+
+    EVENTS = 0b000000
+    PUBSUB_CONTROL = 0b000011
+    ROUTING_CONTROL = 0b000111
+
+
+_CLASSES: Final = dict.fromkeys(KINDS, TrafficClass.PUBSUB_CONTROL) | {
+    int(Kind.EVENT): TrafficClass.EVENTS,
+    int(Kind.HELLO): TrafficClass.ROUTING_CONTROL,
+    int(Kind.ROUTE_REQUEST): TrafficClass.ROUTING_CONTROL,
+    int(Kind.ROUTE_REPLY): TrafficClass.ROUTING_CONTROL,
+    int(Kind.ROUTE_ERROR): TrafficClass.ROUTING_CONTROL,
+}
+
+
+def traffic_class(datagram: bytes) -> TrafficClass:
+    """Return the class of an encoded frame, from its kind; `EVENTS` where it has none we know."""
+    kind = datagram[1] if len(datagram) > 1 else 0
+    return _CLASSES.get(kind, TrafficClass.EVENTS)
+
+
 FLAG_REPLICA: Final = 0x01
 """A subscription copied by the node that captured it to its neighbours; not captured again."""
 FLAG_ONE_WAY: Final = 0x02

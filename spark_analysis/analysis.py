@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from emulation.access_point import ACCESS, MESH, WIRED
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.jobs.delivery import SETTLE
 from spark_analysis.materialise import materialise, read_frames, recorded
@@ -33,6 +34,7 @@ Progress = Callable[[str, float], None]
 _ORDER: Final = (
     *("run", "time", "from_ns", "publisher", "sequence", "receiver", "sender"),
     *("client", "node_id", "kind", "hops", "second"),
+    *("access_point", "port", "direction", "traffic_class"),
 )
 """Columns that tables are sorted by, where they have them."""
 
@@ -61,6 +63,7 @@ class Analysis:
     overhead: pd.DataFrame
     load: pd.DataFrame
     links: pd.DataFrame
+    counters: pd.DataFrame
 
     def of(self, run: RunFolder) -> Analysis:
         """Return the analysis of one of the runs alone."""
@@ -153,15 +156,21 @@ def survey_of(run: RunFolder) -> Survey:
 def _missing(run: RunFolder, survey: Survey) -> Iterator[str]:
     """Say which nodes are not captured, and which captures are of no node."""
     captured = captured_interfaces(survey)
-    names = [node.name for node in run.scenario.nodes]
-    for interface, lost in (
-        ("wlan0", "what these nodes sent and received by radio"),
-        ("lo", "what these nodes' clients published and received"),
+    scenario = run.scenario
+    names = [node.name for node in scenario.nodes]
+    points = [point.name for point in scenario.access_points]
+    by_radio = "what these nodes sent and received by radio is not counted"
+    for interface, owners, lost in (
+        (ACCESS, [node.name for node in scenario.stations], by_radio),
+        (ACCESS, points, by_radio),
+        (MESH, points, by_radio),
+        (WIRED, [node.name for node in scenario.nodes if node.wired], "flow counters are alone"),
+        ("lo", names, "what these nodes' clients published and received is not counted"),
     ):
-        without = [name for name in names if (name, interface) not in captured]
+        without = [name for name in owners if (name, interface) not in captured]
         if without:
-            yield f"no capture of {interface} of {_listed(without)}: {lost} is not counted"
-    strangers = sorted({node for node, _ in captured} - set(names))
+            yield f"no capture of {interface} of {_listed(without)}: {lost}"
+    strangers = sorted({node for node, _ in captured} - {*names, *points})
     if strangers:
         yield f"captures of nodes that are not in the scenario are left out: {_listed(strangers)}"
 

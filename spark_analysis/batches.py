@@ -54,7 +54,7 @@ def record_batch(
             array = _column(kind, decoded["time_ns"] // 1_000)
         elif name == "length":
             array = _column(kind, decoded[name])
-        elif name in ("ip_src", "ip_dst"):
+        elif name in ("ip_src", "ip_dst", "dscp"):
             array = _column(kind, decoded[name], ip)
         elif name in ("port_src", "port_dst"):
             array = _column(kind, decoded[name], _bits(decoded[name] >= 0))

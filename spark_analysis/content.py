@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from emulation.access_point import ACCESS, MESH, WIRED
 from emulation.scenario import Scenario
 from spark_analysis.quantities import (
     NOTHING,
@@ -44,6 +45,7 @@ TABLES: Final[Mapping[str, str]] = {
     "overhead": "radio frames and bytes by node and message kind",
     "load": "radio frames and bytes by node and second",
     "links": "HELLO beacons heard by pair of nodes",
+    "counters": "flow counters of access points beside their captures",
 }
 
 
@@ -114,6 +116,11 @@ class RunTables:
     def scenario(self) -> Scenario:
         """What was to happen."""
         return self.run.scenario
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """Names of the nodes by id."""
+        return {node.id: node.name for node in self.scenario.nodes}
 
     @property
     def observed(self) -> float:
@@ -406,7 +413,7 @@ def node_table(tables: RunTables) -> Table:
             [
                 row.name if isinstance(row.name, str) else str(row.name),
                 ", ".join(role) or NOTHING,
-                _files(tables.run, row.name, missing),
+                _files(tables, str(row.name), missing),
                 str(row.node_id), count(row.sent_frames), quantity(row.sent_bytes, "B"),
                 quantity(row.load, "B/s"), count(row.received_frames),
                 quantity(row.received_bytes, "B"), count(heard.get(row.node_id, 0)),
@@ -423,10 +430,17 @@ def node_table(tables: RunTables) -> Table:
     )  # fmt: skip
 
 
-def _files(run: RunFolder, node: str, missing: Sequence[str]) -> Cell:
+def _files(tables: RunTables, node: str, missing: Sequence[str]) -> Cell:
+    run = tables.run
+    radios = [("radio", f"{node}-{ACCESS}.pcap")]
+    for point in tables.scenario.access_points:
+        if node == tables.names.get(point.broker):
+            radios = [(f"{each} radio", f"{point.port(kind)}.pcap")
+                      for each, kind in (("access", ACCESS), ("mesh", MESH))]  # fmt: skip
+            radios.append(("wire", f"{node}-{WIRED}.pcap"))
     links = tuple(
         Link(text, "captures/" + quote(name))
-        for text, name in (("radio", f"{node}-wlan0.pcap"), ("loopback", f"{node}-lo.pcap"))
+        for text, name in (*radios, ("loopback", f"{node}-lo.pcap"))
         if text not in missing and (run.captures / name).exists()
     )
     if missing:

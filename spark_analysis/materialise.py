@@ -29,7 +29,7 @@ from spark_analysis.runfolder import RunFolder
 from spark_analysis.schemas import FRAMES
 from spark_analysis.source import Capture, Slice, plan, read_slice
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the frames; one more wherever the same captures would give other rows."""
 FRAMES_FOLDER: Final = "frames.parquet"
 _MADE_OF: Final = "_captures.json"  # Spark passes over names that begin so

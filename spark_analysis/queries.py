@@ -14,7 +14,17 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark_analysis.jobs import clients, delay, delivery, links, overhead, subscriptions, summary
+from emulation.access_point import ACCESS, MESH
+from spark_analysis.jobs import (
+    clients,
+    counters,
+    delay,
+    delivery,
+    links,
+    overhead,
+    subscriptions,
+    summary,
+)
 from spark_analysis.runfolder import RunFolder
 from spark_analysis.schemas import NODES
 from spark_analysis.source import Survey
@@ -100,6 +110,9 @@ def queries(
             "overhead": traffic,
             "load": overhead.load(packets, known),
             "links": links.links(packets, known),
+            "counters": counters.counters(
+                frames, nodes, spark.createDataFrame(counted_rows(runs), counters.COUNTED)
+            ),
             "summary": summary.summary(known, subscribed, events, pairs, delays, traffic),
             "undecoded": overhead.undecoded(packets),
         }
@@ -115,15 +128,29 @@ def captured_interfaces(survey: Survey) -> set[tuple[str, str]]:
 
 def node_rows(
     runs: Sequence[RunFolder], surveys: Mapping[str, Survey]
-) -> list[tuple[str, str, int, int, bool, bool]]:
+) -> list[tuple[str, str, int, int, str | None, bool, bool]]:
     """Return the rows of `NODES`."""
     rows = []
     for run in runs:
         captured = captured_interfaces(surveys[run.name])
+        points = {point.broker: point.name for point in run.scenario.access_points}
         for name, node, node_id, ip in run.nodes():
-            row = (name, node, node_id, ip, (node, "wlan0") in captured, (node, "lo") in captured)
-            rows.append(row)
+            point = points.get(node_id)
+            radios = {(node, ACCESS)} if point is None else {(point, ACCESS), (point, MESH)}
+            loopback = (node, "lo") in captured
+            rows.append((name, node, node_id, ip, point, radios <= captured, loopback))
     return rows
+
+
+def counted_rows(runs: Sequence[RunFolder]) -> list[tuple[str, str, str, str, int, int]]:
+    """Return the rows of `jobs.counters.COUNTED`: the flow counters that the runs exported."""
+    return [
+        (run.name, point.name, each.path, each.traffic_class, each.frames, each.bytes)
+        for run in runs
+        if run.flows is not None
+        for point in run.flows.access_points
+        for each in point.counters
+    ]
 
 
 def extents(frames: DataFrame) -> dict[str, Extent]:

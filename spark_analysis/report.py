@@ -20,7 +20,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from spark_analysis import content, figures, node_map, scenario_text
+from spark_analysis import content, counter_text, figures, node_map, scenario_text
 from spark_analysis.comparison import comparison_page
 from spark_analysis.content import RunTables
 from spark_analysis.quantities import quantity
@@ -63,6 +63,7 @@ def write_report(analysis: Analysis, run: RunFolder) -> Path:
             content.topic_table(tables),
             content.hops_table(tables),
             content.kind_table(tables),
+            *counter_text.counter_tables(tables),
             content.check_table(run),
             content.node_table(tables),
         ],
@@ -200,7 +201,10 @@ def links(tables: RunTables, *, only_from_start: bool) -> list[node_map.Link]:
     `only_from_start` leaves out pairs first heard after `START_WINDOW`: they met on the way.
     """
     overhead = tables.table("overhead")
-    beacons = overhead[overhead["kind_name"] == "HELLO"].set_index("node_id")["sent_frames"]
+    beacons = overhead[overhead["kind_name"] == "HELLO"].set_index("node_id")["sent_frames"].copy()
+    for point in tables.scenario.access_points:
+        if point.broker in beacons.index:
+            beacons[point.broker] /= 2  # sent on both channels, to different receivers
     captured = tables.table("nodes").set_index("node_id")["radio_captured"]
     ids = [node.id for node in tables.scenario.nodes]
     place = {node: index for index, node in enumerate(ids)}

@@ -1,9 +1,10 @@
 """Run folders: what a run left behind, apart from the packets.
 
 A run folder holds `scenario.json` (what was to happen), `run.json` (what the backend did, and
-the Unix time of the scenario's time 0), `fidelity.json` (whether it kept real time) and
-`captures/`.  Only the scenario and the captures are needed: a run that was killed has no
-`run.json`, and its time 0 is then worked out from the captures (`spark_analysis.analysis`).
+the Unix time of the scenario's time 0), `fidelity.json` (whether it kept real time), `flows.json`
+(the counters of the access points' bridges, where there are any) and `captures/`.  Only the
+scenario and the captures are needed: a run that was killed has no `run.json`, and its time 0 is
+then worked out from the captures (`spark_analysis.analysis`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.scenario import Scenario, ScenarioError
 from spark_analysis.errors import AnalysisError
@@ -61,6 +62,30 @@ class Fidelity(_Record):
     checks: tuple[Check, ...] = ()
 
 
+class Counter(_Record):
+    """What the flows of one path through a bridge have counted of one class of messages."""
+
+    path: str
+    traffic_class: str = Field(alias="class")
+    frames: int
+    bytes: int
+
+
+class BridgeCounters(_Record):
+    """The counters of one access point."""
+
+    name: str
+    counters: tuple[Counter, ...] = ()
+
+
+class Flows(_Record):
+    """`flows.json`: the bridges' own counters; `complete` where they are of the whole run."""
+
+    format: Literal[1] = 1
+    complete: bool
+    access_points: tuple[BridgeCounters, ...] = ()
+
+
 Record = TypeVar("Record", bound=_Record)
 
 
@@ -73,6 +98,7 @@ class RunFolder:
     record: RunRecord | None
     fidelity: Fidelity | None
     problems: tuple[str, ...]
+    flows: Flows | None = None
 
     @property
     def name(self) -> str:
@@ -134,7 +160,8 @@ def read_run(path: Path) -> RunFolder:
         if record.ended != "completed":
             how = "it was killed, or is under way" if record.ended == "running" else record.ended
             problems.append(f"the run was not completed: {how}")
-    return RunFolder(path, scenario, record, fidelity, tuple(problems))
+    flows = _read(path / "flows.json", Flows, problems)
+    return RunFolder(path, scenario, record, fidelity, tuple(problems), flows)
 
 
 def read_runs(paths: Iterable[Path]) -> tuple[RunFolder, ...]:

@@ -57,7 +57,7 @@ FRAMES: Final = StructType(
     [
         RUN,
         column("node", STRING, "name of the node that captured the packet"),
-        column("interface", STRING, "wlan0 (radio) or lo (loopback: clients)"),
+        column("interface", STRING, "wlan0, mesh0 (radios), eth0 (wire) or lo (loopback: clients)"),
         column("number", LONG, "record number in the capture file, from 1"),
         column("time_ns", LONG, "Unix time, ns"),
         column("time", TIMESTAMP, "UTC, cut to microseconds"),
@@ -66,6 +66,7 @@ FRAMES: Final = StructType(
         column("ip_dst", LONG, "IPv4 destination as an integer; null where not IPv4"),
         column("port_src", INT, "UDP or TCP source port; null where there is none"),
         column("port_dst", INT, "UDP or TCP destination port; null where there is none"),
+        column("dscp", SHORT, "code point of the DS field; null where not IPv4"),
         column("kind", SHORT, "message kind; null, as all that follow, where no testbed frame"),
         column("flags", SHORT, "header flags"),
         column("ttl", SHORT, "radio hops still allowed after this one"),
@@ -87,7 +88,8 @@ NODES: Final = StructType(
         column("node", STRING, "name of the node"),
         column("node_id", LONG, "node id"),
         column("ip", LONG, "the node's IPv4 address as an integer"),
-        column("radio_captured", BOOLEAN, "a readable capture of the radio interface exists"),
+        column("access_point", STRING, "whose radios send for it; null where it has its own"),
+        column("radio_captured", BOOLEAN, "readable captures of all these radios exist"),
         column("loopback_captured", BOOLEAN, "a readable capture of the loopback exists"),
     ]
 )
@@ -310,6 +312,21 @@ SUMMARY: Final = StructType(
 )
 """One run."""
 
+COUNTERS: Final = StructType(
+    [
+        RUN,
+        column("access_point", STRING, "name of the access point"),
+        column("port", STRING, "wlan0 (stations), mesh0 (mesh) or eth0 (broker)"),
+        column("direction", STRING, "in or out, as the bridge sees it"),
+        column("traffic_class", STRING, "class of messages by the DS field"),
+        column("counted_frames", LONG, "by the bridge's flow counters"),
+        column("counted_bytes", LONG, "by the bridge's flow counters, from the Ethernet header"),
+        column("captured_frames", LONG, "in the capture of the port, or of the broker's wire"),
+        column("captured_bytes", LONG, "bytes of these, from the Ethernet header"),
+    ]
+)
+"""What passed one port of an access point in one direction, counted twice."""
+
 TABLES: Final = {
     "summary": SUMMARY,
     "nodes": NODES,
@@ -322,5 +339,6 @@ TABLES: Final = {
     "overhead": OVERHEAD,
     "load": LOAD,
     "links": LINKS,
+    "counters": COUNTERS,
 }
 """Tables of an analysis, by the name of their Parquet file and of `Analysis`'s attribute."""

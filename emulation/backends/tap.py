@@ -9,6 +9,9 @@ the medium, the position server (`emulation.gpsd`), the recorder (`capture`) and
 driver (`emulation.driver`).  The medium opens the TAP devices inside the stations' namespaces, so
 devices and namespaces vanish with the processes that hold them; nothing is ever made in the root
 namespace, and runs beside each other do not meet.
+
+With access points there are also a switch, its database and a controller, in a namespace that the
+access points share (`emulation.backends.mesh`); the medium opens their radios' devices there.
 """
 
 from __future__ import annotations
@@ -21,14 +24,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from emulation import processes
+from emulation import processes, switches
 from emulation.backends import BackendError, Observer
-from emulation.control import ControlError
+from emulation.backends.mesh import MeshBackbone
+from emulation.backends.watching import answers, ask, ended, last_line, read_json
 from emulation.control import request as control_request
 from emulation.driver import client_socket
 from emulation.fidelity import CpuSampler, assess
@@ -83,6 +87,8 @@ class TapBackend:
         everything is stopped and written.
         """
         obstacles = self.obstacles()
+        if scenario.access_points:
+            obstacles += switches.obstacles()
         if obstacles:
             raise BackendError(obstacles[0])
         processes.sweep()
@@ -124,6 +130,7 @@ class TapRun:
         self._recorder_status = self.state.path / "recorder.json"
         self._driver_status = self.state.path / "driver.json"
         self.helpers: dict[str, subprocess.Popen[bytes]] = {}
+        self.mesh: MeshBackbone | None = None
         self._reported: set[str] = set()
         self._cpu = CpuSampler()
         self._began = time.monotonic()
@@ -136,24 +143,36 @@ class TapRun:
         from emulation.net import WifiNet
 
         specs = self.scenario.nodes
-        self.observer.stage(f"starting {len(specs)} stations")
+        what = "nodes and access points" if self.scenario.access_points else "stations"
+        self.observer.stage(f"starting {len(specs)} {what}")
         self.net = WifiNet()
         environment = self.state.environment()
         for spec in specs:
             self._interrupts.check()
-            self.net.addStation(spec.name, spec, environment=environment)
+            add = self.net.addBroker if spec.wired else self.net.addStation
+            add(spec.name, spec, environment=environment)
+        if self.scenario.access_points:
+            self.mesh = MeshBackbone(
+                self.scenario, self.folder, self.state, self.helpers, self._await_helper
+            )
+            self.mesh.add_access_points(self.net)
         pids = self.pids()
         self.observer.stage("starting the radio medium")
         self._start_medium(pids)
         self.net.configure()
+        if self.mesh is not None:
+            self.observer.stage("starting the bridges of the access points")
+            self.mesh.start_bridges()
         self.observer.stage("starting positions and captures")
         self._start_gpsd(pids)
         self._start_recorder(pids)
+        if self.mesh is not None:
+            control_request(self.medium_control, {"op": "associate"})
         self.observer.stage(f"starting {len(specs)} node apps")
         if self.scenario.road_map:
             waypoints = json.dumps({"waypoints": self.scenario.road_map})
             self._map.write_text(waypoints + "\n", encoding="utf-8")
-        for station, spec in zip(self.net.stations, specs, strict=True):
+        for station, spec in zip(self.net.members, specs, strict=True):
             self._interrupts.check()
             self.nodes[spec.name] = self._start_node(station, spec)
         self._await_nodes(pids)
@@ -165,10 +184,10 @@ class TapRun:
         self.observer.stage("running")
 
     def pids(self) -> dict[str, int]:
-        """Return the process whose namespace is a station's, by name."""
-        return {station.name: station.pid for station in self.net.stations}
+        """Return the process whose namespace is a node's, by name."""
+        return {member.name: member.pid for member in self.net.members}
 
-    def _stations(self, pids: Mapping[str, int]) -> list[dict[str, Any]]:
+    def _stations(self, pids: Mapping[str, int], specs: Iterable[NodeSpec]) -> list[dict[str, Any]]:
         return [
             {
                 "name": spec.name,
@@ -177,7 +196,7 @@ class TapRun:
                 "mac": spec.mac,
                 "waypoints": spec.waypoints,
             }
-            for spec in self.scenario.nodes
+            for spec in specs
         ]
 
     def _start_helper(self, name: str, module: str, config: Mapping[str, Any]) -> None:
@@ -203,19 +222,25 @@ class TapRun:
             raise BackendError(f"the {name} did not start: {self._last_log_line()}")
 
     def _start_medium(self, pids: Mapping[str, int]) -> None:
-        config = {
-            "radio": self.scenario.radio.model_dump(mode="json"),
-            "seed": self.scenario.seed,
-            "stations": self._stations(pids),
+        scenario = self.scenario
+        config: dict[str, Any] = {
+            "radio": scenario.radio.model_dump(mode="json"),
+            "seed": scenario.seed,
+            "stations": self._stations(pids, scenario.stations),
             "control": str(self.medium_control),
         }
+        if self.mesh is not None and scenario.mesh_radio is not None:
+            config["access_points"] = self.mesh.radios()
+            config["mesh_radio"] = scenario.mesh_radio.model_dump(mode="json")
+            config["association"] = scenario.association.model_dump(mode="json")
         self._start_helper("medium", "emulation.radio.tap", config)
-        self._await_helper("medium", lambda: _answers(self.medium_control))
+        self._await_helper("medium", lambda: answers(self.medium_control))
 
     def _start_gpsd(self, pids: Mapping[str, int]) -> None:
-        config = {"stations": self._stations(pids), "control": str(self.gpsd_control)}
+        stations = self._stations(pids, self.scenario.nodes)
+        config = {"stations": stations, "control": str(self.gpsd_control)}
         self._start_helper("gpsd", "emulation.gpsd", config)
-        self._await_helper("gpsd", lambda: _answers(self.gpsd_control))
+        self._await_helper("gpsd", lambda: answers(self.gpsd_control))
 
     def _start_recorder(self, pids: Mapping[str, int]) -> None:
         interfaces = []
@@ -227,13 +252,17 @@ class TapRun:
             ):
                 entry = {"pid": pid, "interface": interface, "file": str(file.resolve())}
                 interfaces.append(entry | {"loopback": loopback})
+        for pid, port in self.mesh.ports() if self.mesh is not None else ():
+            file = self.folder.port_capture(port).resolve()
+            entry = {"pid": pid, "interface": port, "file": str(file)}
+            interfaces.append(entry | {"loopback": False})
         config = {
             "interfaces": interfaces,
             "status": str(self._recorder_status),
             "buffer_bytes": CAPTURE_BUFFER,
         }
         self._start_helper("recorder", "capture", config)
-        self._await_helper("recorder", lambda: bool(_read_json(self._recorder_status).get("ready")))
+        self._await_helper("recorder", lambda: bool(read_json(self._recorder_status).get("ready")))
 
     def _start_driver(self, pids: Mapping[str, int]) -> None:
         config = {
@@ -280,7 +309,7 @@ class TapRun:
         self._report_deaths()
         if all(process.poll() is not None for process in self.nodes.values()):
             first = self.scenario.nodes[0]
-            said = _last_line(self.folder.log(first))
+            said = last_line(self.folder.log(first))
             raise BackendError(f"every node app ended at its start; {first.name}: {said}")
 
     # -- while it runs -------------------------------------------------------------------------
@@ -329,12 +358,12 @@ class TapRun:
             if code is not None and name not in self._reported:
                 self._reported.add(name)
                 log = self.folder.logs / f"{name}.log"
-                self._problem(f"{name}: the node app {_ended(code)}; see {log}")
+                self._problem(f"{name}: the node app {ended(code)}; see {log}")
         for name, process in self.helpers.items():
             code = process.poll()
             if code not in (None, 0) and name not in self._reported:
                 self._reported.add(name)
-                raise BackendError(f"the {name} {_ended(code)}: {self._last_log_line()}")
+                raise BackendError(f"the {name} {ended(code)}: {self._last_log_line()}")
 
     def _problem(self, text: str) -> None:
         self.problems.append(text)
@@ -342,7 +371,7 @@ class TapRun:
 
     def _last_log_line(self) -> str:
         self._log.flush()
-        return _last_line(self.folder.logs / "emulation.log")
+        return last_line(self.folder.logs / "emulation.log")
 
     # -- stop ----------------------------------------------------------------------------------
 
@@ -359,7 +388,7 @@ class TapRun:
 
     def _stop_processes(self) -> None:
         drops = self._socket_drops()
-        medium = _ask(self.medium_control, {"op": "stats"})
+        medium = ask(self.medium_control, {"op": "stats"})
         if "driver" in self.helpers and self.ended == "completed":
             # The driver ends with the scenario, the command line perhaps a little before it.
             await_condition(lambda: self.helpers["driver"].poll() is not None, 2.0)
@@ -368,15 +397,20 @@ class TapRun:
                 process.terminate()
         for process in self.nodes.values():
             end(process)
-        for name in ("driver", "recorder", "gpsd", "medium"):
+        if self.mesh is not None:
+            ask(self.medium_control, {"op": "settle"})
+            problem = self.mesh.last_counters()
+            if problem is not None and self.epoch:
+                self.problems.append(problem)
+        for name in ("driver", "recorder", "gpsd", *MeshBackbone.processes, "medium"):
             if name in self.helpers:
                 end(self.helpers[name])
-        driver = _read_json(self._driver_status)
+        driver = read_json(self._driver_status)
         self.problems += driver.get("problems", [])
         if not self.epoch:
             return
         self._write_facts(self.ended)
-        recorder = _read_json(self._recorder_status)
+        recorder = read_json(self._recorder_status)
         if medium and recorder:  # else nobody knows how it went, and the report says that
             fidelity = assess(
                 medium=medium,
@@ -391,11 +425,11 @@ class TapRun:
         """Return how many datagrams full sockets of the node apps dropped."""
         from emulation.net import socket_drops
 
-        stations = self.net.stations if self.net is not None else ()
+        members = self.net.members if self.net is not None else ()
         return sum(
-            socket_drops(station.pid, (NODE_PORT, CLIENT_PORT))
-            for station in stations
-            if station.shell.poll() is None
+            socket_drops(member.pid, (NODE_PORT, CLIENT_PORT))
+            for member in members
+            if member.shell.poll() is None
         )
 
     def _write_facts(self, ended: str) -> None:
@@ -427,39 +461,3 @@ def node_arguments(scenario: Scenario, spec: NodeSpec, road_map: Path) -> list[s
     for key, value in scenario.protocol.parameters.items():
         arguments += ["--set", f"{key}={value}"]
     return arguments
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "no message"
-
-
-def _ended(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"was killed by signal {-code}"
-    return f"ended with exit code {code}"
-
-
-def _answers(control: Path) -> bool:
-    try:
-        control_request(control, {"op": "ping"}, timeout=1.0)
-    except ControlError:
-        return False
-    return True
-
-
-def _ask(control: Path, question: dict[str, Any]) -> dict[str, Any]:
-    """Return a control process's answer, empty where it cannot give one any more."""
-    try:
-        answer: dict[str, Any] = control_request(control, question)
-    except ControlError:
-        return {}
-    return answer
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value

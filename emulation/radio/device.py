@@ -48,7 +48,7 @@ class Tap:
             raise DeviceError(f"interface name {interface!r} must have 1 to {IFNAMSIZ - 1} bytes")
         try:
             with network_namespace(pid):
-                _disable_ipv6()
+                disable_ipv6()
                 self.fd = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
                 try:
                     self._configure(mac, mtu, queue)
@@ -88,7 +88,8 @@ class Tap:
         os.close(self._statistics)
 
 
-def _disable_ipv6() -> None:
+def disable_ipv6() -> None:
+    """Turn IPv6 off in the current namespace.  Raises OSError."""
     settings = Path("/proc/sys/net/ipv6/conf")
     if settings.is_dir():  # missing in kernels without IPv6
         for scope in ("all", "default"):

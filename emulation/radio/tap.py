@@ -1,28 +1,37 @@
-"""The medium of real network stacks: one TAP device a station, and the `Medium` in between.
+"""The medium of real network stacks: TAP devices, and a `Medium` in between for each channel.
 
     python -m emulation.radio.tap CONFIG.json
 
-Theory of operation.  One process opens every station's TAP device inside the station's network
-namespace and runs one loop over them: a frame read from a device is transmitted on the medium at
+Theory of operation.  One process opens every radio's TAP device inside the namespace where it
+belongs and runs one loop over them: a frame read from a device is transmitted on the medium at
 the instant it was read, and a frame that the medium delivers is written to the devices of its
 receivers at the instant the medium says.  The clock is CLOCK_MONOTONIC.  How far reality lags
 behind those instants is the measure of fidelity, and kept in a histogram.
+
+Without access points there is one channel and every radio is a station's.  With them there are
+two, which do not disturb each other: one of stations and access radios, one of mesh radios
+(`emulation.radio.addressing`).  Stations then choose an access point at every scan, and the layer 2
+update of the new one comes out of its access device (`emulation.radio.association`).
 
 Between events the loop sleeps in select() on the epoll descriptor, whose timeout is in
 microseconds where epoll's own is in milliseconds; the kernel's timer slack is set to nothing.
 
 Positions follow the trace from the instant that the request `start` names, and are at their
-beginning until then.  CONFIG.json is a `TapConfig`.  Requests (see `emulation.control`):
+beginning until then.  CONFIG.json is a `TapConfig`.  Requests (see `emulation.control`), where
+`name` is a station's or an access point's:
 
     ping                        {"stations": N}; the socket exists once all devices do
+    associate                   begin to scan, with a scan at once
+    settle                      scan no more: everybody stays at its access point
     start {epoch}               CLOCK_MONOTONIC seconds of time 0 of the trace
     move {name, x, y}           place a station, whatever its trace says, until
     release {name}              it follows the trace again
     fail {name [, other]}       take down a station, or the link between two
     heal {name [, other]}       undo that
     links [{name}]              {"links": [{name, neighbour, distance, received_dbm, snr_db,
-                                rate_mbps, loss}]}; of all stations: stalls the medium for a while
+                                rate_mbps, loss [, channel]}]}; of all: stalls the medium a while
     position [{name}]           {"positions": {name: [x, y]}} in metres
+    associations [{name}]       {"associations": {station: access point or null}}
     stats                       counters, lateness, drops, CPU share: see `TapMedium.statistics`
     stop                        end the process
 """
@@ -37,24 +46,34 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import numpy as np
+import numpy.typing as npt
 
 from capture.lifetime import die_with_parent
 from emulation.control import ControlError, ControlServer
+from emulation.layer2_update import layer2_update
+from emulation.radio.addressing import (
+    Addressing,
+    AdHoc,
+    Infrastructure,
+    Mesh,
+    access_levels,
+    octets,
+)
+from emulation.radio.association import Associations
 from emulation.radio.device import DeviceError, Tap
 from emulation.radio.lateness import Lateness
-from emulation.radio.medium import BROADCAST, NOBODY, Delivery, Medium
-from emulation.radio.realtime import (
-    PriorityName,
-    exact_timers,
-    raise_priority,
-)
+from emulation.radio.medium import Delivery, Medium
+from emulation.radio.places import NEVER, Places
+from emulation.radio.realtime import PriorityName, exact_timers, raise_priority
 from emulation.radio.spec import RadioSpec
-from emulation.scenario import Trace, Waypoint
+from emulation.radio.tap_config import TapConfig, TapError, load
+from emulation.scenario import Waypoint
 
 ETHERNET_HEADER: Final = 14
 VLAN_TAG: Final = 4
@@ -62,86 +81,100 @@ LEAST_QUEUE: Final = 500
 """Frames a device holds for the loop, so that a burst is dropped by the medium, if at all."""
 IDLE_WAIT: Final = 1.0
 """Seconds of sleep where nothing is due."""
+_Device = tuple[int, str, str]
+"""Process whose namespace it is in, name, Ethernet address."""
 
 
-class Station(BaseModel):
-    """One station: the process whose namespace it lives in, its device, and its trajectory."""
+class _Channel:
+    """A medium with the devices of its radios.  Raises `DeviceError`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    def __init__(
+        self,
+        name: str,
+        radio: RadioSpec,
+        devices: list[_Device],
+        addressing: Addressing,
+        mtu: int,
+        rng: random.Random,
+    ) -> None:
+        self.name = name
+        self.addressing = addressing
+        self.medium = Medium(radio, len(devices), rng)
+        self.taps: list[Tap] = []
+        queue = max(radio.queue_frames, LEAST_QUEUE)
+        try:
+            for pid, interface, mac in devices:
+                self.taps.append(Tap(pid, interface, mac, mtu, queue))
+        except BaseException:
+            self.close()
+            raise
+        self.fds = [tap.fd for tap in self.taps]
 
-    name: str
-    pid: int = Field(ge=1)
-    interface: str
-    mac: str = Field(pattern=r"^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$")
-    waypoints: tuple[Waypoint, ...] = Field(min_length=1)
-
-
-class TapConfig(BaseModel):
-    """What the medium process is told at its start."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    radio: RadioSpec
-    seed: int
-    stations: tuple[Station, ...] = Field(min_length=1)
-    control: Path
-    tick: float = Field(default=0.1, gt=0, le=60, description="seconds between position updates")
-    mtu: int = Field(default=1500, ge=68, le=65_521)
-    priority: PriorityName = "round-robin"
-    parent: int | None = Field(default=None, description="process that must be alive")
-
-
-class TapError(Exception):
-    """A start that failed; the message is one line that says what to change."""
+    def close(self) -> None:
+        for tap in self.taps:
+            tap.close()
 
 
 class TapMedium:
-    """The devices, the medium and the loop.  Raises `DeviceError` and `ControlError`."""
+    """The devices, the channels and the loop.  Raises `DeviceError` and `ControlError`."""
 
     def __init__(self, config: TapConfig) -> None:
         self._config = config
-        names = [station.name for station in config.stations]
-        self._names = names
-        self._index = {name: index for index, name in enumerate(names)}
-        self.medium = Medium(config.radio, len(names), random.Random(f"{config.seed}/medium"))
-        self._trace = Trace([station.waypoints for station in config.stations])
-        self._last_move = max(station.waypoints[-1].time for station in config.stations)
-        self._epoch: float | None = None
-        self._moved: dict[int, tuple[float, float]] = {}
-        self._positions_due = float("inf")
-        self._place(0.0)
+        self._names = config.names
+        self._index = {name: index for index, name in enumerate(self._names)}
+        self._stations = len(config.stations)
+        self._macs = [octets(station.mac) for station in config.stations]
+        stands = [(Waypoint(0.0, *point.position),) for point in config.access_points]
+        tracks = [*(station.waypoints for station in config.stations), *stands]
+        self._places = Places(tracks, config.tick)
+        self._associations = Associations(self._stations, config.association.hysteresis_db)
+        self._scan_due = NEVER
+        self._handovers = 0
         self._lateness = Lateness()
         self._write_drops = 0
         self._stopping = False
         self.priority: PriorityName = "none"
         """What was permitted; for the statistics."""
         self._cpu_from = (time.monotonic(), time.process_time())
-        self._taps: list[Tap] = []
+        self._channels: list[_Channel] = []
         self._epoll = select.epoll()
         try:
-            self._open()
+            for channel in self._open():
+                self._channels.append(channel)
+            self._by_fd = {
+                fd: (channel, radio)
+                for channel in self._channels
+                for radio, fd in enumerate(channel.fds)
+            }
+            for fd in self._by_fd:
+                self._epoll.register(fd, select.EPOLLIN)
             self._control = ControlServer(config.control)
         except BaseException:
             self._close_devices()
             raise
+        self._place(self._places.update(time.monotonic()))
         self._epoll.register(self._control.fileno(), select.EPOLLIN)
 
-    def _open(self) -> None:
-        self._by_fd: dict[int, int] = {}
-        self._by_mac: dict[bytes, int] = {}
-        queue = max(self._config.radio.queue_frames, LEAST_QUEUE)
-        for index, station in enumerate(self._config.stations):
-            tap = Tap(station.pid, station.interface, station.mac, self._config.mtu, queue)
-            self._taps.append(tap)
-            self._by_fd[tap.fd] = index
-            self._by_mac[bytes.fromhex(station.mac.replace(":", ""))] = index
-            self._epoll.register(tap.fd, select.EPOLLIN)
-        self._fds = [tap.fd for tap in self._taps]
+    def _open(self) -> Iterator[_Channel]:
+        """Yield the channels: that of the stations, then that of the mesh where there is one."""
+        config, points = self._config, self._config.access_points
+        devices = [(each.pid, each.interface, each.mac) for each in config.stations]
+        devices += [(each.pid, each.access.interface, each.access.mac) for each in points]
+        rng = random.Random(f"{config.seed}/medium")
+        if config.mesh_radio is None:
+            yield _Channel("", config.radio, devices, AdHoc(self._macs), config.mtu, rng)
+            return
+        infrastructure = Infrastructure(self._macs, self._associations)
+        yield _Channel("access", config.radio, devices, infrastructure, config.mtu, rng)
+        mesh = [(each.pid, each.mesh.interface, each.mesh.mac) for each in points]
+        hosts = Mesh([octets(each.host_mac) for each in points])
+        rng = random.Random(f"{config.seed}/mesh medium")
+        yield _Channel("mesh", config.mesh_radio, mesh, hosts, config.mtu, rng)
 
     def _close_devices(self) -> None:
         self._epoll.close()
-        for tap in self._taps:
-            tap.close()
+        for channel in self._channels:
+            channel.close()
 
     def close(self) -> None:
         """Remove the devices and the control socket."""
@@ -164,32 +197,38 @@ class TapMedium:
         """Serve until `stop`; `wakeup` is readable after a signal, so that no signal waits."""
         self._epoll.register(wakeup.fileno(), select.EPOLLIN)
         control, signals = self._control.fileno(), wakeup.fileno()
-        epoll, medium = self._epoll, self.medium
+        epoll, channels, places = self._epoll, self._channels, self._places
         sleeper = [epoll.fileno()]
         clock = time.monotonic
         while not self._stopping:
             now = clock()
-            if now >= self._positions_due:
-                self._follow_trace(now)
-            for delivery in medium.advance(now):
-                self._deliver(delivery)
-            due = min(medium.next_event(), self._positions_due, now + IDLE_WAIT)
+            if now >= places.due:
+                self._place(places.update(now))
+            if now >= self._scan_due:
+                self._scan_due += self._config.association.scan_interval
+                self._scan()
+            due = min(places.due, self._scan_due, now + IDLE_WAIT)
+            for channel in channels:
+                for delivery in channel.medium.advance(now):
+                    self._deliver(channel, delivery)
+                due = min(due, channel.medium.next_event())
             wait = due - clock()
             if wait > 0 and not select.select(sleeper, (), (), wait)[0]:
                 continue
             for fd, events in epoll.poll(0):
-                station = self._by_fd.get(fd)
-                if station is not None:
-                    self._read(fd, station, events)
+                device = self._by_fd.get(fd)
+                if device is not None:
+                    self._read(fd, *device, events)
                     # Whatever fell due meanwhile does not wait for the other devices.
-                    for delivery in medium.advance(clock()):
-                        self._deliver(delivery)
+                    for channel in channels:
+                        for delivery in channel.medium.advance(clock()):
+                            self._deliver(channel, delivery)
                 elif fd == control:
                     self._control.serve_ready(self._answer)
                 elif fd == signals:
                     wakeup.recv(4096)
 
-    def _read(self, fd: int, station: int, events: int) -> None:
+    def _read(self, fd: int, channel: _Channel, radio: int, events: int) -> None:
         """Send the next frame of a device; others wait their turn, the descriptor stays ready."""
         try:
             frame = os.read(fd, self._config.mtu + ETHERNET_HEADER + VLAN_TAG)
@@ -197,49 +236,49 @@ class TapMedium:
             return
         except OSError as error:
             if events & select.EPOLLERR:
-                self._lose(fd, station, error)
+                self._lose(fd, channel, radio, error)
             return
-        destination = BROADCAST if frame[0] & 1 else self._by_mac.get(frame[:6], NOBODY)
-        self.medium.transmit(time.monotonic(), station, destination, len(frame), frame)
+        destination = channel.addressing.destination(radio, frame[:6])
+        if destination is not None:
+            channel.medium.transmit(time.monotonic(), radio, destination, len(frame), frame)
 
-    def _lose(self, fd: int, station: int, error: OSError) -> None:
+    def _lose(self, fd: int, channel: _Channel, radio: int, error: OSError) -> None:
         """Somebody deleted the device."""
         self._epoll.unregister(fd)
-        self.medium.fail(station)
-        name = self._names[station]
+        channel.medium.fail(radio)
+        station = channel.name == "" or (channel.name == "access" and radio < self._stations)
+        name = self._names[radio] if station else channel.taps[radio].interface
         print(f"{name}: its radio device has gone: {error.strerror}", file=sys.stderr, flush=True)
 
-    def _deliver(self, delivery: Delivery) -> None:
-        fds, write, frame = self._fds, os.write, delivery.frame
-        for receiver in delivery.receivers:
-            try:
-                write(fds[receiver], frame)
-            except OSError:
-                # Down (EIO) or out of buffers (EAGAIN, ENOBUFS): a radio would lose it as well.
-                self._write_drops += 1
+    def _deliver(self, channel: _Channel, delivery: Delivery) -> None:
+        frame: bytes = delivery.frame
+        accepted = channel.addressing.accepted(delivery.source, frame[:6], delivery.receivers)
+        for receiver in accepted:
+            self._write(channel.fds[receiver], frame)
         self._lateness.add(time.monotonic() - delivery.time)
 
-    # Positions.
+    def _write(self, fd: int, frame: bytes) -> None:
+        try:
+            os.write(fd, frame)
+        except OSError:
+            # Down (EIO) or out of buffers (EAGAIN, ENOBUFS): a radio would lose it as well.
+            self._write_drops += 1
 
-    def _place(self, elapsed: float) -> None:
-        xy = self._trace.positions(elapsed)
-        for station, place in self._moved.items():
-            xy[station] = place
-        self._xy = xy
-        self.medium.set_positions(xy)
+    # Positions and associations.
 
-    def _elapsed(self, now: float) -> float:
-        return 0.0 if self._epoch is None else max(now - self._epoch, 0.0)
+    def _place(self, xy: npt.NDArray[np.float64]) -> None:
+        self._channels[0].medium.set_positions(xy)
+        for mesh in self._channels[1:]:
+            mesh.medium.set_positions(xy[self._stations :])
 
-    def _follow_trace(self, now: float) -> None:
-        elapsed = self._elapsed(now)
-        self._place(elapsed)
-        if self._epoch is None or not self._trace.moving or elapsed >= self._last_move:
-            self._positions_due = float("inf")
-        else:
-            # On a fixed grid, which a late update does not shift.
-            ticks = int((now - self._epoch) / self._config.tick) + 1
-            self._positions_due = self._epoch + max(ticks, 0) * self._config.tick
+    def _scan(self) -> None:
+        """Let all stations choose an access point; tell the network behind those they chose."""
+        access = self._channels[0]
+        for change in self._associations.scan(access_levels(access.medium, self._stations)):
+            if change.new is not None:
+                self._handovers += change.old is not None
+                frame = layer2_update(self._macs[change.station])
+                self._write(access.fds[self._stations + change.new], frame)
 
     # Requests.
 
@@ -247,30 +286,37 @@ class TapMedium:
         now = time.monotonic()
         match request["op"]:
             case "ping":
-                return {"stations": len(self._names)}
+                return {"stations": self._stations}
+            case "associate":
+                if len(self._channels) == 1:
+                    raise ControlError("there are no access points")
+                self._scan_due = now
+            case "settle":
+                self._scan_due = NEVER
             case "start":
-                self._epoch = _number(request, "epoch")
-                self._follow_trace(now)
+                epoch = _number(request, "epoch")
+                if self._scan_due != NEVER:
+                    self._scan_due = epoch
+                self._place(self._places.start(epoch, now))
             case "move":
-                station = self._named(request)
-                self._moved[station] = (_number(request, "x"), _number(request, "y"))
-                self._place(self._elapsed(now))
+                x, y = _number(request, "x"), _number(request, "y")
+                self._places.move(self._named(request), x, y)
+                self._place(self._places.at(now))
             case "release":
-                self._moved.pop(self._named(request), None)
-                self._place(self._elapsed(now))
-            case "fail":
-                self.medium.fail(self._named(request), self._other(request))
-            case "heal":
-                self.medium.heal(self._named(request), self._other(request))
+                self._places.release(self._named(request))
+                self._place(self._places.at(now))
+            case "fail" | "heal":
+                self._switch(request)
             case "links":
                 return {"links": self._links(request)}
             case "position":
-                self._place(self._elapsed(now))
+                xy = self._places.at(now)
+                self._place(xy)
                 return {
-                    "positions": {
-                        self._names[i]: self._xy[i].tolist() for i in self._chosen(request)
-                    }
+                    "positions": {self._names[i]: xy[i].tolist() for i in self._chosen(request)}
                 }
+            case "associations":
+                return {"associations": self._belonging(request)}
             case "stats":
                 return self.statistics()
             case "stop":
@@ -285,12 +331,17 @@ class TapMedium:
             raise ControlError(f"no such station: {name}; there are {', '.join(self._names)}")
         return self._index[name]
 
-    def _other(self, request: Mapping[str, Any]) -> int | None:
-        if request.get("other") is None:
-            return None
-        if request["other"] == request.get("name"):
-            raise ControlError(f"{request['op']}: a link has two different stations")
-        return self._named(request, "other")
+    def _switch(self, request: Mapping[str, Any]) -> None:
+        """Take down or up a station, all radios of an access point, or a link between two."""
+        one, other = self._named(request), None
+        if request.get("other") is not None:
+            if request["other"] == request.get("name"):
+                raise ControlError(f"{request['op']}: a link has two different stations")
+            other = self._named(request, "other")
+        for channel, first in zip(self._channels, (0, self._stations), strict=False):
+            if one >= first and (other is None or other >= first):
+                change = channel.medium.fail if request["op"] == "fail" else channel.medium.heal
+                change(one - first, None if other is None else other - first)
 
     def _chosen(self, request: Mapping[str, Any]) -> list[int]:
         if request.get("name") is None:
@@ -300,33 +351,57 @@ class TapMedium:
     def _links(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [
             {
-                "name": self._names[station],
+                "name": self._names[radio],
                 **link._asdict(),
-                "neighbour": self._names[link.neighbour],
+                "neighbour": self._names[link.neighbour + first],
             }
-            for station in self._chosen(request)
-            for link in self.medium.links(station)
+            | ({"channel": channel.name} if channel.name else {})
+            for radio in self._chosen(request)
+            for channel, first in zip(self._channels, (0, self._stations), strict=False)
+            if radio >= first
+            for link in channel.medium.links(radio - first)
         ]
+
+    def _belonging(self, request: Mapping[str, Any]) -> dict[str, str | None]:
+        found = {}
+        for station in self._chosen(request):
+            if station < self._stations:
+                point = self._associations.of(station)
+                name = None if point is None else self._names[self._stations + point]
+                found[self._names[station]] = name
+        return found
 
     def statistics(self) -> dict[str, Any]:
         """Return what has happened so far.
 
-        `names` gives the order of the lists in `counters`; `lateness` is of deliveries, in us;
-        `write_drops` counts frames that a receiver's device did not take, `tap_drops` by station
-        those that were sent faster than the medium read them; `cpu_share` is of one CPU, since
-        the request before, `cpu_seconds` since the start.
+        `names` gives the order of the lists in `counters`: stations, or interfaces where there are
+        access points; `lateness` is of deliveries, in us; `write_drops` counts frames that a
+        receiver's device did not take, `tap_drops` by name those that were sent faster than the
+        medium read them; `handovers` are changes from one access point to another, `lost` counts
+        frames without a way to go by reason; `cpu_share` is of one CPU, since the request before,
+        `cpu_seconds` since the start.
         """
         wall, cpu = time.monotonic(), time.process_time()
         since_wall, since_cpu = self._cpu_from
         self._cpu_from = (wall, cpu)
+        names = self._names
+        if len(self._channels) > 1:
+            names = [tap.interface for channel in self._channels for tap in channel.taps]
+        taps = [tap for channel in self._channels for tap in channel.taps]
+        counters: dict[str, list[Any]] = {}
+        lost: Counter[str] = Counter()
+        for channel in self._channels:
+            for name, values in channel.medium.counters.as_dict().items():
+                counters.setdefault(name, []).extend(values)
+            lost += channel.addressing.lost
         return {
-            "names": self._names,
-            "counters": self.medium.counters.as_dict(),
+            "names": names,
+            "counters": counters,
             "lateness": self._lateness.as_dict(),
             "write_drops": self._write_drops,
-            "tap_drops": {
-                name: tap.tx_dropped() for name, tap in zip(self._names, self._taps, strict=True)
-            },
+            "tap_drops": {name: tap.tx_dropped() for name, tap in zip(names, taps, strict=True)},
+            "handovers": self._handovers,
+            "lost": dict(lost),
             "cpu_share": (cpu - since_cpu) / max(wall - since_wall, 1e-9),
             "cpu_seconds": cpu,
             "priority": self.priority,
@@ -338,18 +413,6 @@ def _number(request: Mapping[str, Any], key: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15:
         return float(value)
     raise ControlError(f"{request['op']}: {key} must be a number")
-
-
-def load(path: Path) -> TapConfig:
-    """Read a configuration.  Raises `TapError`."""
-    try:
-        return TapConfig.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise TapError(f"cannot read {path}: {error.strerror}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "configuration"
-        raise TapError(f"{path}: {where}: {first['msg']}") from None
 
 
 def main(arguments: list[str]) -> int:

@@ -2,7 +2,8 @@
 
 A datagram beyond the MTU travels in fragments (RFC 791), each of them a frame of its own on the
 air.  Whole datagrams have "don't fragment" set and identification 0, as those of Linux' UDP
-sockets.  Checksums are computed.
+sockets.  The DS field has the class of the message, as `nodeapp.node` sets it.  Checksums are
+computed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import struct
 from typing import Final
 
 from nodeapp.addressing import NETWORK
-from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT
+from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, traffic_class
 
 MTU: Final = 1500
 ETHERNET_LENGTH: Final = 14
@@ -68,8 +69,10 @@ def _udp(source: int, destination: int, ports: tuple[int, int], datagram: bytes)
     return _UDP_HEADER.pack(*ports, length, total or 0xFFFF) + datagram
 
 
-def _ip(source: int, destination: int, length: int, identification: int, fragment: int) -> bytes:
-    fields = (0x45, 0, IP_LENGTH + length, identification, fragment, _TTL, _UDP)
+def _ip(
+    source: int, destination: int, length: int, identification: int, fragment: int, ds_field: int
+) -> bytes:
+    fields = (0x45, ds_field, IP_LENGTH + length, identification, fragment, _TTL, _UDP)
     total = checksum(_IP.pack(*fields, 0, source, destination))
     return _IP.pack(*fields, total, source, destination)
 
@@ -84,15 +87,17 @@ def radio_frames(node: int, to: int, datagram: bytes, identification: int) -> li
     mac = _BROADCAST_MAC if to == BROADCAST else mac_of(to)
     ethernet = mac + mac_of(node) + _IPV4.to_bytes(2, "big")
     payload = _udp(source, destination, (NODE_PORT, NODE_PORT), datagram)
+    ds_field = traffic_class(datagram) << 2
     count = fragments(len(datagram))
     if count == 1:
-        return [ethernet + _ip(source, destination, len(payload), 0, _DONT_FRAGMENT) + payload]
+        header = _ip(source, destination, len(payload), 0, _DONT_FRAGMENT, ds_field)
+        return [ethernet + header + payload]
     frames = []
     for number in range(count):
         part = payload[number * FRAGMENT : (number + 1) * FRAGMENT]
         flags = _MORE_FRAGMENTS if number < count - 1 else 0
         place = number * FRAGMENT // 8 | flags
-        header = _ip(source, destination, len(part), identification & 0xFFFF, place)
+        header = _ip(source, destination, len(part), identification & 0xFFFF, place, ds_field)
         frames.append(ethernet + header + part)
     return frames
 
@@ -111,5 +116,5 @@ def loopback_frame(datagram: bytes, *, to_client: bool) -> bytes:
     """Return the Ethernet frame of a datagram between a node and the workload's client on it."""
     ports = (CLIENT_PORT, CLIENT) if to_client else (CLIENT, CLIENT_PORT)
     payload = _udp(_LOOPBACK, _LOOPBACK, ports, datagram)
-    header = _ip(_LOOPBACK, _LOOPBACK, len(payload), 0, _DONT_FRAGMENT)
+    header = _ip(_LOOPBACK, _LOOPBACK, len(payload), 0, _DONT_FRAGMENT, 0)
     return _LOOPBACK_ETHERNET + header + payload

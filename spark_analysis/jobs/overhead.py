@@ -1,8 +1,12 @@
 """Overhead: what the radio interfaces sent and received.
 
 A frame is sent by the node whose own address is its IPv4 source, and received by any other that
-captured it.  Counted are frames as the network layer hands them over, once each: retransmissions
-and acknowledgements of the medium access layer, and its headers, are not in these captures.
+captured it.  Of a broker behind an access point, the radios are the access point's two: what leaves
+these is what the broker had sent, so a broadcast of it counts twice, once a channel, as it is on
+the air twice; the wire between the two is no radio and does not count.
+
+Counted are frames as the network layer hands them over, once each: retransmissions and
+acknowledgements of the medium access layer, and its headers, are not in these captures.
 `bytes` are those of the Ethernet frame, `wire_bytes` those of the testbed's header, routing
 extension and body.
 
@@ -28,11 +32,21 @@ EVENT_KINDS: Final = (Kind.EVENT,)
 def radio_packets(frames: DataFrame, nodes: DataFrame) -> DataFrame:
     """Return the packets of the radio interfaces of the scenario's nodes, with `FRAMES` columns.
 
-    Adds node_id and `sent`: true, false (received), or null where there is no IPv4 source.
+    `node` is the node whose radio it is, the broker's where it is an access point's.  Adds node_id
+    and `sent`: true, false (received), or null where there is no IPv4 source.
     """
+    radios = nodes.select(
+        "run",
+        sf.coalesce("access_point", "node").alias("node"),
+        sf.col("node").alias("owner"),
+        "node_id",
+        "ip",
+    )
     return (
         frames.filter(sf.col("interface") != "lo")
-        .join(sf.broadcast(nodes.select("run", "node", "node_id", "ip")), ["run", "node"])
+        .join(sf.broadcast(radios), ["run", "node"])
+        .withColumn("node", sf.col("owner"))
+        .drop("owner")
         .withColumn("sent", sf.col("ip_src") == sf.col("ip"))
     )
 

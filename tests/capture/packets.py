@@ -18,6 +18,7 @@ def udp_ipv4(
     protocol: int = 17,
     udp_length: int | None = None,
     total_length: int | None = None,
+    ds_field: int = 0,
 ) -> bytes:
     """Return an IPv4 packet; every length can be falsified."""
     if udp_length is None:
@@ -29,7 +30,7 @@ def udp_ipv4(
     header = struct.pack(
         ">BBHHHBBHII",
         0x40 + header_length // 4,
-        0,
+        ds_field,
         total_length,
         0,
         fragment,

@@ -152,8 +152,9 @@ def test_a_frame_is_what_a_node_would_receive(packets: list[bytes]) -> None:
         assert row["length"] == row["captured"] == len(packet)
         if row["is_ip"]:
             assert (row["ip_src"], row["ip_dst"]) == struct.unpack_from(">II", packet, 26)
+            assert row["dscp"] == packet[15] >> 2
         else:
-            assert row["ip_src"] == row["ip_dst"] == 0
+            assert row["ip_src"] == row["ip_dst"] == row["dscp"] == 0
             assert row["port_src"] == row["port_dst"] == -1
 
 

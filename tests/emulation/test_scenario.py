@@ -1,11 +1,15 @@
+import json
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
+from emulation.access_point import AccessPointSpec, AssociationSpec
 from emulation.radio.spec import RadioSpec
 from emulation.scenario import (
     NodeSpec,
@@ -204,3 +208,90 @@ def test_thousands_of_nodes_are_evaluated_together() -> None:
     each = process_time() - began
     np.testing.assert_allclose(trace.positions(99.0), expected, atol=1e-9)
     assert together / 100 < each / 5
+
+
+def mesh(**changes: object) -> Scenario:
+    stands = (Waypoint(0, 0, 0),)
+    parts: dict[str, object] = {
+        "nodes": (
+            NodeSpec(id=1, name="br1", waypoints=stands, device="eth0"),
+            NodeSpec(id=2, name="sta1", waypoints=stands),
+        ),
+        "access_points": (AccessPointSpec(id=1, name="ap1", position=(0, 0), broker=1),),
+        "mesh_radio": RadioSpec(range=420),
+        "association": AssociationSpec(hysteresis_db=3, scan_interval=0.5),
+        "workload": (),
+    }
+    return scenario(**(parts | changes))
+
+
+def test_a_scenario_with_access_points_survives_the_round_trip(tmp_path: Path) -> None:
+    before = mesh()
+    before.save(tmp_path / "s.json")
+    assert Scenario.load(tmp_path / "s.json") == before
+    broker, station = before.nodes
+    assert (broker.interface, station.interface) == ("br1-eth0", "sta1-wlan0")
+    assert before.stations == (station,)
+    (point,) = before.access_points
+    addresses = {point.bssid, point.mesh_mac, broker.mac, station.mac}
+    assert len(addresses) == 4
+    assert [point.port(each) for each in ("wlan0", "mesh0", "eth0")] == [
+        "ap1-wlan0",
+        "ap1-mesh0",
+        "ap1-eth0",
+    ]
+
+
+def test_scenarios_from_before_access_points_load(tmp_path: Path) -> None:
+    old = scenario()
+    content = old.model_dump(mode="json")
+    for key in ("access_points", "mesh_radio", "association"):
+        del content[key]
+    for node in content["nodes"]:
+        del node["device"]
+    (tmp_path / "old.json").write_text(json.dumps(content))
+    assert Scenario.load(tmp_path / "old.json") == old
+
+
+def _point(number: int = 1, broker: int = 1, name: str = "ap1") -> AccessPointSpec:
+    return AccessPointSpec(id=number, name=name, position=(0, 0), broker=broker)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mesh_radio": None}, "access points and a mesh_radio, or neither"),
+        ({"access_points": ()}, "access points and a mesh_radio, or neither"),
+        ({"access_points": (), "mesh_radio": None}, "needs a broker of its own"),
+        ({"access_points": (_point(broker=2),)}, "needs a broker of its own"),
+        ({"access_points": (_point(broker=9),)}, "needs a broker of its own"),
+        ({"access_points": (_point(), _point(2, name="ap2"))}, "needs a broker of its own"),
+        ({"access_points": (_point(), _point(name="ap2"))}, "two access points share an id"),
+        ({"access_points": (_point(name="sta1"),)}, "share a name"),
+        (
+            {
+                "nodes": (
+                    NodeSpec(
+                        id=1,
+                        name="br1",
+                        device="eth0",
+                        waypoints=(Waypoint(0, 0, 0), Waypoint(1, 1, 0)),
+                    ),
+                )
+            },
+            "br1 is wired to an access point and cannot move",
+        ),
+    ],
+)
+def test_access_points_that_do_not_fit_are_refused_in_one_line(
+    changes: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        mesh(**changes)
+    content = mesh().model_dump(mode="json") | TypeAdapter(dict[str, Any]).dump_python(
+        changes, mode="json"
+    )
+    (tmp_path / "s.json").write_text(json.dumps(content))
+    with pytest.raises(ScenarioError, match=message) as caught:
+        Scenario.load(tmp_path / "s.json")
+    assert "\n" not in str(caught.value)

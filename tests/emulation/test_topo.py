@@ -1,4 +1,5 @@
 import math
+import random
 import re
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 
 from emulation.catalog import make_scenario, topology_names, topology_parameters
 from emulation.processes import PROJECT
+from emulation.radio.medium import Medium
 from emulation.radio.spec import Shadowing
 from emulation.scenario import ProtocolSpec, Scenario, ScenarioError
 from emulation.topo import Topo, connected_share
@@ -51,6 +53,80 @@ def test_wrong_words_are_refused_with_the_right_ones() -> None:
         topo.setMobilityModel("GaussMarkov")
     with pytest.raises(ScenarioError, match="no stations"):
         Topo(1, 1.0, {}).scenario(ProtocolSpec(name="flooding"))
+
+
+class Mesh(Topo):
+    """Two access points and a station between them."""
+
+    def build(self, **_parameters: object) -> None:
+        self.addAccessPoint("ap1", ssid="left", position="0,0,0")
+        self.addStation("sta1", position="100,0")
+        self.addHost("h1")
+        self.addHost("h2")
+        self.addLink("h1", "ap1")
+        self.addAccessPoint("ap2", position=(250, 0))
+        self.addLink("ap2", "h2")
+
+
+def test_access_points_in_mininet_wifis_words() -> None:
+    scenario = Mesh(seed=1, duration=10.0, parameters={}).scenario(ProtocolSpec(name="flooding"))
+    assert [(n.id, n.interface) for n in scenario.nodes] == [
+        (1, "sta1-wlan0"),
+        (2, "h1-eth0"),
+        (3, "h2-eth0"),
+    ]
+    first, second = scenario.access_points
+    assert (first.name, first.ssid, first.broker, first.position) == ("ap1", "left", 2, (0, 0))
+    assert (second.name, second.ssid, second.broker) == ("ap2", "mesh", 3)
+    # Brokers stand where their access points do.
+    assert scenario.trace().positions(5).tolist() == [[100, 0], [0, 0], [250, 0]]
+    assert scenario.area == (0, -0.5, 250, 0.5)
+
+
+def test_access_points_and_links_that_do_not_fit_are_refused() -> None:
+    flooding = ProtocolSpec(name="flooding")
+    topo = Mesh(1, 1.0, {})
+    for pair in (("sta1", "ap1"), ("h1", "h2"), ("ap1", "ap2"), ("h9", "ap1")):
+        with pytest.raises(ScenarioError, match="from a host to an access point"):
+            topo.addLink(*pair)
+    for pair in (("h1", "ap2"), ("h1", "ap1")):
+        with pytest.raises(ScenarioError, match="one link each"):
+            topo.addLink(*pair)
+    with pytest.raises(ScenarioError, match="two hosts are called ap1"):
+        topo.addHost("ap1")
+    with pytest.raises(ScenarioError, match="two access points are called sta1"):
+        topo.addAccessPoint("sta1")
+    topo.addHost("h3")
+    with pytest.raises(ScenarioError, match="h3 has no link to an access point"):
+        topo.scenario(flooding)
+    topo = Mesh(1, 1.0, {})
+    topo.addAccessPoint("ap3")
+    with pytest.raises(ScenarioError, match="ap3 has no link to a host"):
+        topo.scenario(flooding)
+
+
+@pytest.mark.parametrize("side", [3, 5])
+def test_mesh_radios_reach_the_eight_cells_around_and_no_other(side: int) -> None:
+    scenario = make_scenario(
+        "mesh_grid", "flooding", seed=1, duration=30.0, settings={"side": side}
+    )
+    assert scenario.mesh_radio is not None
+    points = [point.position for point in scenario.access_points]
+    medium = Medium(scenario.mesh_radio, len(points), random.Random(1))
+    medium.set_positions(points)
+    for index, (x, y) in enumerate(points):
+        near = {i for i, p in enumerate(points) if 0 < math.dist(p, (x, y)) < 1.5 * 250}
+        good = {link.neighbour for link in medium.links(index) if link.loss < 0.01}
+        fair = {link.neighbour for link in medium.links(index) if link.loss < 0.9}
+        assert good == near == fair
+
+
+def test_clients_of_a_mesh_are_the_stations() -> None:
+    scenario = make_scenario("mesh_grid", "flooding", seed=1, duration=30.0, settings={"nodes": 5})
+    stations = {node.id for node in scenario.stations}
+    assert len(stations) == 5
+    assert {operation.node for operation in scenario.workload} <= stations
+    assert len(scenario.access_points) == len(scenario.nodes) - 5 == 9
 
 
 def test_roaming_field_keeps_the_published_density_and_is_connected() -> None:

@@ -105,6 +105,32 @@ class TestAsyncioHost(HostContract):
         world.close()
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("kind", [Kind.EVENT, Kind.SUBSCRIPTION, Kind.HELLO])
+def test_the_ds_field_has_the_class_of_the_message(
+    pair: list[int], loop: asyncio.AbstractEventLoop, kind: Kind
+) -> None:
+    datagram = Frame(kind, 1).encode()
+    with network_namespace(pair[0]):
+        node = Node(options(1), loop, open_radio(INTERFACE), open_client_port())
+    with network_namespace(pair[1]):
+        neighbour = open_radio(INTERFACE)
+    neighbour.settimeout(5.0)
+    neighbour.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+    try:
+        for to in (2, wire.BROADCAST):
+            node.send(to, datagram)
+            received, about, _, _ = neighbour.recvmsg(2048, 64)
+            assert received == datagram
+            ((_, _, ds_field),) = about
+            assert ds_field[0] == wire.traffic_class(datagram) << 2
+        assert not node.counters
+    finally:
+        node.start()
+        node.close()
+        neighbour.close()
+
+
 class Process:
     """`python -m nodeapp` in a namespace."""
 
@@ -416,7 +442,7 @@ def test_what_the_kernel_does_not_send_is_counted(
     import errno
 
     class Deaf:
-        def sendto(self, datagram: bytes, address: object) -> int:
+        def sendmsg(self, *_: object) -> int:
             raise OSError(getattr(errno, number), "no")
 
     desk = desks()

@@ -114,3 +114,23 @@ def test_every_tag_is_refused() -> None:
 def test_random_bodies_are_refused_or_decoded(body: bytes) -> None:
     with contextlib.suppress(WireError):
         wire.decode_body(body)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_message_has_the_class_of_its_kind(kind: Kind) -> None:
+    routing = {Kind.HELLO, Kind.ROUTE_REQUEST, Kind.ROUTE_REPLY, Kind.ROUTE_ERROR}
+    wanted = wire.TrafficClass.PUBSUB_CONTROL
+    if kind == Kind.EVENT:
+        wanted = wire.TrafficClass.EVENTS
+    elif kind in routing:
+        wanted = wire.TrafficClass.ROUTING_CONTROL
+    assert wire.traffic_class(Frame(kind, 1).encode()) == wanted
+
+
+def test_all_classes_are_best_effort_in_802_11() -> None:
+    assert all(each >> 3 == 0 for each in wire.TrafficClass)
+
+
+@pytest.mark.parametrize("datagram", [b"", b"\x01", b"\x01\xff"])
+def test_what_is_no_frame_has_the_class_of_plain_traffic(datagram: bytes) -> None:
+    assert wire.traffic_class(datagram) == 0

@@ -182,7 +182,15 @@ def _traffic(
     starts = np.array([(node.waypoints[0].x, node.waypoints[0].y) for node in scenario.nodes])
     for place, node in enumerate(scenario.nodes):
         key = {"run": run, "node": node.name, "node_id": node.id}
-        rows["nodes"].append({**key, "ip": 0, "radio_captured": True, "loopback_captured": True})
+        rows["nodes"].append(
+            {
+                **key,
+                "ip": 0,
+                "access_point": None,
+                "radio_captured": True,
+                "loopback_captured": True,
+            }
+        )
         for kind, name, frames, size in (
             (1, "HELLO", beacons, 74),
             (2, "EVENT", int(rng.integers(0, 300)), 600),

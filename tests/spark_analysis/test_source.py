@@ -79,6 +79,7 @@ def test_every_column_of_a_frame(capture: Path) -> None:
         "ip_dst": 0x7F000001,
         "port_src": CLIENT_PORT,
         "port_dst": 40_000,
+        "dscp": 0,
         "kind": 68,
         "flags": 0,
         "ttl": 0,

@@ -15,7 +15,7 @@ import pytest
 
 from emulation.control import ControlError, request
 from emulation.radio.spec import RadioSpec
-from emulation.radio.tap import TapError, load
+from emulation.radio.tap_config import TapError, load
 from tests.emulation.radio.tap_stations import (
     Station,
     await_true,

@@ -20,7 +20,15 @@ from emulation.virtual.packets import (
     mac_of,
     radio_frames,
 )
-from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT
+from nodeapp.wire import (
+    BROADCAST,
+    CLIENT_PORT,
+    NODE_PORT,
+    Frame,
+    Kind,
+    TrafficClass,
+    traffic_class,
+)
 
 
 def _checked(frame: bytes) -> Ether:
@@ -50,7 +58,14 @@ def test_a_datagram_that_fits_is_one_frame(node: int, to: int, datagram: bytes) 
         assert bytes.fromhex(packet.dst.replace(":", "")) == mac_of(to)
     assert (packet[UDP].sport, packet[UDP].dport) == (NODE_PORT, NODE_PORT)
     assert bytes(packet[UDP].payload) == datagram
+    assert packet[IP].tos == traffic_class(datagram) << 2
     assert frame_lengths(len(datagram)) == [len(frame)]
+
+
+def test_all_fragments_are_of_the_class_of_their_message() -> None:
+    control = Frame(Kind.SUBSCRIPTION, 1, body=bytes(3000)).encode()
+    parts = [_checked(frame)[IP] for frame in radio_frames(1, 2, control, 7)]
+    assert [part.tos for part in parts] == [TrafficClass.PUBSUB_CONTROL << 2] * 3
 
 
 @pytest.mark.parametrize("length", [LARGEST_WHOLE + 1, 1480 * 2 - 8, 1480 * 2 - 7, 9000, 60_024])

@@ -25,7 +25,7 @@ from nodeapp.wire import BROADCAST, Kind, decode
 ROOT = Path(__file__).resolve().parents[3]
 DIGESTS = {
     "flooding": "2286756d9ecd188b3c69e9077cb857f0ef18eab5c67e3e6df819455f76d9f8d8",
-    "broker-gpsr": "8f6e636166c5d4ff06b5f8e2c92a448e014a889153d6ca99859760d7e4eb9d60",
+    "broker-gpsr": "7aca4e83026167e86b51d11d116b9a0ba3436bdbb51a3ff8015b2147a95bee61",
 }
 """SHA-256 over the captures of `roaming()`, which no machine and no Python may change.
 

@@ -1,0 +1,121 @@
+"""The access points of a run in namespaces: their switch and controller, started and watched.
+
+For backends whose access points are `emulation.net.AccessPoint` nodes; what the radio ports are is
+the backend's business, as long as they exist in that namespace before `start_bridges`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from emulation.access_point import ACCESS, MESH
+from emulation.backends import BackendError
+from emulation.backends.watching import read_json
+from emulation.processes import StateFolder, end
+from emulation.runs import RunFolder
+from emulation.scenario import Scenario
+from emulation.switches import SwitchError, Switches, environment
+
+CONTROLLER: Final = "controller"
+DATABASE: Final = "switch database"
+SWITCH: Final = "switch"
+"""Names of the processes."""
+LAST_ROUND: Final = 6.0
+"""Seconds that the controller has for the last round of counters."""
+
+
+class MeshBackbone:
+    """Switch and controller of one run; adds their `processes` to `helpers`, by name.
+
+    `await_helper(name, ready)` waits for one of them and raises `BackendError` where it ends.
+    """
+
+    processes: Final = (CONTROLLER, SWITCH, DATABASE)
+    """In the order in which they end."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        state: StateFolder,
+        helpers: dict[str, subprocess.Popen[bytes]],
+        await_helper: Callable[[str, Callable[[], bool]], None],
+    ) -> None:
+        self._scenario = scenario
+        self._folder = folder
+        self._state = state
+        self._helpers = helpers
+        self._await = await_helper
+        self._place = state.path / "switch"
+        self._net: Any = None
+
+    def add_access_points(self, net: Any) -> None:
+        """Make the access points in the Mininet network `net`, wired to their brokers."""
+        self._net = net
+        variables = self._state.environment() | environment(self._place)
+        for point in self._scenario.access_points:
+            net.addAccessPoint(point.name, point, environment=variables)
+        net.linkBrokers()
+        self._switches = Switches(self._scenario, self._place, self._folder.logs, self._popen)
+        # It takes its time and waits for bridges.
+        self._helpers[CONTROLLER] = self._switches.start_controller(self._folder.flows)
+
+    def _popen(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+        with log.open("ab") as output:
+            process: subprocess.Popen[bytes] = self._net.aps[0].popen(
+                # setpriv: a killed run takes them with it.
+                ["setpriv", "--pdeathsig", "KILL", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=self._net.aps[0].environment,
+            )
+        return process
+
+    def start_bridges(self) -> None:
+        """Make the bridges of ports that are up; return once they have their flows.
+
+        Raises `BackendError`.
+        """
+        switches = self._switches
+        try:
+            self._helpers[DATABASE] = switches.start_database()
+            self._await(DATABASE, switches.database_ready)
+            self._helpers[SWITCH] = switches.start_switch()
+            switches.make_bridges()
+        except SwitchError as error:
+            raise BackendError(str(error)) from None
+        self._await(CONTROLLER, switches.status.exists)
+
+    def ports(self) -> list[tuple[int, str]]:
+        """Return process and interface of every port that has a radio."""
+        pid = self._net.aps[0].pid
+        points = self._scenario.access_points
+        return [(pid, point.port(kind)) for point in points for kind in (ACCESS, MESH)]
+
+    def radios(self) -> list[dict[str, Any]]:
+        """Return the access points as the medium of TAP devices is told of them."""
+        macs = {node.id: node.mac for node in self._scenario.nodes}
+        pid = self._net.aps[0].pid
+        return [
+            {
+                "name": point.name,
+                "pid": pid,
+                "access": {"interface": point.port(ACCESS), "mac": point.bssid},
+                "mesh": {"interface": point.port(MESH), "mac": point.mesh_mac},
+                "host_mac": macs[point.broker],
+                "position": point.position,
+            }
+            for point in self._scenario.access_points
+        ]
+
+    def last_counters(self) -> str | None:
+        """End the controller, which exports the counters once more; return what went wrong."""
+        if CONTROLLER in self._helpers:
+            end(self._helpers[CONTROLLER], LAST_ROUND)
+        if read_json(self._folder.flows).get("complete"):
+            return None
+        return "the flow counters of the access points are not complete: see controller.log"

@@ -1,0 +1,27 @@
+"""The layer 2 update frame, with which an access point says that a station is behind it now.
+
+An Ethernet broadcast with an LLC XID response, whose source is the station (IEEE 802.11F, 6.3), as
+hostapd sends it into its bridge when a station associates.  Standard library only: the radio emits
+these frames and the controller, which runs apart, reads them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+BROADCAST_MAC: Final = b"\xff" * 6
+XID: Final = bytes((0x00, 0x01, 0xAF, 0x81, 0x01, 0x02))
+"""Null DSAP; null SSAP, response; XID, final bit 0; format identifier, LLC type 1, window 1."""
+
+
+def layer2_update(station: bytes) -> bytes:
+    """Return the frame about the station with this Ethernet address, 6 bytes."""
+    return BROADCAST_MAC + station + len(XID).to_bytes(2, "big") + XID
+
+
+def updated_station(frame: bytes) -> bytes | None:
+    """Return the station that a frame is about; None where it is no layer 2 update."""
+    station = frame[6:12]
+    if len(station) == 6 and not station[0] & 1 and frame.startswith(layer2_update(station)):
+        return station
+    return None

@@ -1,0 +1,145 @@
+"""Whom a frame is for on a channel, and which of those that received it pass it on.
+
+The medium knows radios, numbered; what comes from a network stack has Ethernet addresses.  Three
+ways between the two, without input and output:
+
+*Ad hoc.*  Every radio is a station's; a group address is a broadcast, any other the radio that has
+it.
+
+*Infrastructure* (IEEE 802.11-2016, 4.5.3).  A station sends every frame to its access point,
+whatever its Ethernet destination (To DS), and has it acknowledged; it hears from its access point
+alone, by the BSSID.  An access point sends group addresses as a broadcast and others to the station
+of that address, if it belongs to it.  It never relays from station to station itself, as hostapd
+with ap_isolate=1: all goes through the bridge behind it.  All access points share the channel.
+
+*Mesh* (IEEE 802.11-2016, 14.11).  Frames go one hop.  A group address is a broadcast to the
+neighbours; any other is that of a host behind one of the mesh radios, which proxies for it.
+
+Departure from the standard: frames have the size of three-address frames everywhere, without the
+mesh header of 6 bytes and further addresses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from emulation.radio.association import Associations
+from emulation.radio.medium import BROADCAST, NOBODY, Medium
+
+
+class Addressing(Protocol):
+    """One of the ways; `lost` counts the frames that had no way to go."""
+
+    lost: Counter[str]
+
+    def destination(self, source: int, address: bytes) -> int | None:
+        """Return where the radio `source` sends a frame to that address; None: nowhere."""
+
+    def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
+        """Return which of the radios that received a frame hand it on to their stacks."""
+
+
+class AdHoc:
+    """Stations with the Ethernet addresses `addresses`, in the order of their radios."""
+
+    def __init__(self, addresses: Sequence[bytes]) -> None:
+        self.lost: Counter[str] = Counter()
+        self._radios = _numbered(addresses)
+
+    def destination(self, source: int, address: bytes) -> int | None:
+        """Return the radio with the address, all, or nobody: a frame for nobody is sent too."""
+        return BROADCAST if address[0] & 1 else self._radios.get(address, NOBODY)
+
+    def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
+        """Return all."""
+        return receivers
+
+
+class Infrastructure:
+    """Radios of stations first, with the addresses `stations`, then those of the access points."""
+
+    def __init__(self, stations: Sequence[bytes], associations: Associations) -> None:
+        self.lost: Counter[str] = Counter()
+        self._count = len(stations)
+        self._radios = _numbered(stations)
+        self._associations = associations
+
+    def destination(self, source: int, address: bytes) -> int | None:
+        """Return a station's access point; an access point's station, or all of them."""
+        if source < self._count:
+            point = self._associations.of(source)
+            if point is None:
+                self.lost["sent while not associated"] += 1
+                return None
+            return self._count + point
+        if address[0] & 1:
+            return BROADCAST
+        station = self._radios.get(address)
+        if station is None or self._associations.of(station) != source - self._count:
+            self.lost["to stations not associated here"] += 1
+            return None
+        return station
+
+    def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
+        """Return those that belong together with the sender."""
+        count, of = self._count, self._associations.of
+        if source < count:
+            kept = [each for each in receivers if of(source) == each - count]
+        else:
+            kept = [each for each in receivers if each < count and of(each) == source - count]
+            if address[0] & 1:
+                return kept  # a broadcast: others hear it and let it be
+        if len(kept) < len(receivers):
+            self.lost["under way at a handover"] += len(receivers) - len(kept)
+        return kept
+
+
+class Mesh:
+    """Mesh radios; `hosts` has the Ethernet address of the host behind each of them."""
+
+    def __init__(self, hosts: Sequence[bytes]) -> None:
+        self.lost: Counter[str] = Counter()
+        self._radios = _numbered(hosts)
+
+    def destination(self, source: int, address: bytes) -> int | None:
+        """Return the radio in front of a host, or all."""
+        if address[0] & 1:
+            return BROADCAST
+        radio = self._radios.get(address, source)
+        if radio == source:
+            self.lost["to no host of the mesh"] += 1
+            return None
+        return radio
+
+    def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
+        """Return all."""
+        return receivers
+
+
+def _numbered(addresses: Sequence[bytes]) -> Mapping[bytes, int]:
+    return {address: number for number, address in enumerate(addresses)}
+
+
+def access_levels(medium: Medium, stations: int) -> list[dict[int, float]]:
+    """Return by station the SNR, decibels, of each access point that it can decode.
+
+    The first `stations` radios of the medium are stations, the others access points.
+    """
+    table = medium.table
+    return [
+        {}
+        if station in table.down
+        else {
+            radio - stations: snr
+            for radio, snr in table.row(station).snr_db.items()
+            if radio >= stations
+        }
+        for station in range(stations)
+    ]
+
+
+def octets(mac: str) -> bytes:
+    """Return the bytes of an Ethernet address in hexadecimal with colons."""
+    return bytes.fromhex(mac.replace(":", ""))

@@ -1,0 +1,61 @@
+"""Which access point each station belongs to, and when it changes.
+
+Theory of operation.  Every scan compares, for each station, how strongly it receives the access
+points that it can decode.  A station without one takes the strongest.  A station with one changes
+where another is stronger by more than the hysteresis, so that it does not go back and forth
+between two of about the same strength, and at once where it cannot decode its own any more.
+Stations decide on their own, as drivers of 802.11 do; the standard leaves the rule open.
+
+The change itself takes no time here: there are no authentication and association frames on the
+air.  After it, the new access point tells the network behind it with the frame that hostapd
+sends (`emulation.layer2_update`), from which bridges learn where the station is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+
+class Change(NamedTuple):
+    """A station has left the access point `old` for `new`; None where there is none."""
+
+    station: int
+    old: int | None
+    new: int | None
+
+
+class Associations:
+    """The access point of each of `stations` stations, all without one at first."""
+
+    def __init__(self, stations: int, hysteresis_db: float) -> None:
+        self._hysteresis = hysteresis_db
+        self._current: list[int | None] = [None] * stations
+
+    def of(self, station: int) -> int | None:
+        """Return a station's access point."""
+        return self._current[station]
+
+    def scan(self, heard: Sequence[Mapping[int, float]]) -> list[Change]:
+        """Let all stations decide; return the changes.
+
+        `heard` has by station the received level, dB over any reference, of each access point that
+        it can decode.
+        """
+        changes = []
+        for station, levels in enumerate(heard):
+            old = self._current[station]
+            new = self._choice(old, levels)
+            if new != old:
+                self._current[station] = new
+                changes.append(Change(station, old, new))
+        return changes
+
+    def _choice(self, current: int | None, levels: Mapping[int, float]) -> int | None:
+        if not levels:
+            return None
+        best = max(levels, key=lambda point: (levels[point], -point))
+        own = None if current is None else levels.get(current)
+        if own is not None and levels[best] <= own + self._hysteresis:
+            return current
+        return best

@@ -1,0 +1,90 @@
+"""Counters: what the bridges of access points say that they passed on, beside the captures.
+
+A bridge counts frames and bytes by the path that they take through it and by their class of
+messages, told by the DS field (`emulation.controller.flows`).  From the paths follows what passed
+each of its ports in each direction.  The captures say the same once more: those of the access
+point's two radio ports, and that of the broker's end of the wire, where a frame whose IPv4 source
+is the broker comes from it and any other goes to it.
+
+The two come from different places, packet sockets and flow tables, so where they agree neither has
+missed anything.  Frames of no class (not IPv4, or another code point) are left out: captures do not
+say which way they went.  What is in a bridge when the last counters are read is in one of the two
+only; a run ends its traffic first, so that nothing is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from emulation.access_point import ACCESS, MESH, WIRED
+from emulation.controller.flows import ACCESS_PORT, BROKER_PORT, MESH_PORT, OUTPUTS, Path
+from nodeapp.wire import TrafficClass
+from spark_analysis.schemas import COUNTERS
+
+COUNTED: Final = (
+    "run string, access_point string, path string, traffic_class string, "
+    "counted_frames long, counted_bytes long"
+)
+"""Flow counters as exported."""
+_KINDS: Final = {ACCESS_PORT: ACCESS, MESH_PORT: MESH, BROKER_PORT: WIRED}
+_KEY: Final = ["run", "access_point", "port", "direction", "traffic_class"]
+
+
+def passages() -> list[tuple[str, str, str]]:
+    """Return (path, port, direction) of every port that frames on a path pass."""
+    found = []
+    for path, outputs in OUTPUTS.items():
+        name = path.name
+        if path is Path.ASSOCIATION:
+            continue
+        source = name.partition("_")[0]
+        entry = {"STATION": ACCESS, "MESH": MESH, "BROKER": WIRED}[source]
+        found.append((name, entry, "in"))
+        found += [(name, _KINDS[port], "out") for port in outputs]
+    return found
+
+
+def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFrame:
+    """Return `COUNTERS` of `counted` (`COUNTED`) and the captures in `frames`."""
+    session = frames.sparkSession
+    ways = session.createDataFrame(passages(), "path string, port string, direction string")
+    classes = session.createDataFrame(
+        [(each.name, int(each)) for each in TrafficClass], "traffic_class string, dscp short"
+    )
+    told = (
+        counted.join(sf.broadcast(ways), "path")
+        .join(sf.broadcast(classes.select("traffic_class")), "traffic_class")
+        .groupBy(*_KEY)
+        .agg(
+            sf.sum("counted_frames").alias("counted_frames"),
+            sf.sum("counted_bytes").alias("counted_bytes"),
+        )
+    )
+    brokers = nodes.filter(sf.col("access_point").isNotNull()).select(
+        "run", "node", "access_point", "ip"
+    )
+    at_radios = brokers.select("run", sf.col("access_point").alias("node"), "access_point", "ip")
+    places = brokers.union(at_radios.select("run", "node", "access_point", "ip"))
+    wired = sf.col("interface") == WIRED
+    own = sf.col("ip_src") == sf.col("ip")
+    captured = (
+        frames.filter((sf.col("interface") != "lo") & sf.col("ip_src").isNotNull())
+        .join(sf.broadcast(counted.select("run").distinct()), "run", "semi")
+        .join(sf.broadcast(places), ["run", "node"])
+        .join(sf.broadcast(classes), "dscp")
+        # From the broker: into the bridge at the wire, out of it at a radio.
+        .withColumn("direction", sf.when(own == wired, "in").otherwise("out"))
+        .withColumn("port", sf.col("interface"))
+        .groupBy(*_KEY)
+        .agg(
+            sf.count("*").alias("captured_frames"),
+            sf.sum("length").alias("captured_bytes"),
+        )
+    )
+    table = told.join(captured, _KEY, "full").fillna(
+        0, ["counted_frames", "counted_bytes", "captured_frames", "captured_bytes"]
+    )
+    return table.to(COUNTERS)

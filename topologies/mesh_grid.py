@@ -1,0 +1,85 @@
+"""A wireless mesh network: a grid of base stations, and users who roam among them.
+
+The network of Zheng, Cao, Liu and Wang, "Efficient Event Delivery in Publish/Subscribe Systems for
+Wireless Mesh Networks", section II: a square of identical grid cells, in the middle of each a base
+station with its broker, one hop from the base stations of the eight cells around; users talk to a
+base station only and move by random waypoint.  The paper's cells are 250 m wide and its squares
+have 21 and 41 cells a side; emulation of every base station with a kernel takes 3 to 5.
+
+A base station is an access point and a host on which the broker runs.  The range of the mesh
+radios lies between the distance of diagonal neighbours (354 m) and that of the next but one
+(500 m).  In the paper a user's base station is that of the cell; here it is the one that the user
+receives best, with hysteresis, which is about the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from emulation.access_point import AssociationSpec
+from emulation.mobility import Place
+from emulation.topo import Topo
+from emulation.workload import TopicWorkload
+from nodeapp.parameters import Param
+
+
+class MeshGrid(Topo):
+    """A grid of mesh access points, each with a broker, and stations that roam among them."""
+
+    def build(  # type: ignore[override]  # the parameters are the point
+        self,
+        side: Annotated[int, Param("access points a side", low=2, high=41)] = 3,
+        nodes: Annotated[int, Param("stations", low=1, high=1000)] = 6,
+        speed: Annotated[
+            float, Param("m/s of every station; 0: nobody moves", low=0, high=100)
+        ] = 3.0,
+        pause: Annotated[float, Param("s at every waypoint", low=0, high=3600)] = 0.0,
+        cell: Annotated[float, Param("m a side of a grid cell", low=10, high=10_000)] = 250.0,
+        range: Annotated[float, Param("m of access radio range", low=1, high=10_000)] = 250.0,
+        mesh_range: Annotated[float, Param("m of mesh radio range", low=1, high=10_000)] = 420.0,
+        propagation: Annotated[
+            str,
+            Param(
+                "path loss model",
+                choices=("twoRayGround", "friis", "logDistance", "logNormalShadowing", "unitDisk"),
+            ),
+        ] = "twoRayGround",
+        standard: Annotated[str, Param("802.11 amendment", choices=("b", "g", "n"))] = "g",
+        hysteresis: Annotated[
+            float, Param("dB by which another access point must be stronger", low=0, high=60)
+        ] = 5.0,
+        scan: Annotated[float, Param("s between a station's scans", low=0.05, high=60)] = 1.0,
+        topics: Annotated[int, Param("topics", low=0, high=1000)] = 2,
+        publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 1,
+        subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 3,
+        interval: Annotated[
+            float, Param("s between a publisher's events", low=0.01, high=3600)
+        ] = 2.0,
+        size: Annotated[int, Param("bytes of an event", low=0, high=1400)] = 512,
+        selectivity: Annotated[
+            float, Param("share of a topic's events that a filter lets through", low=0.01, high=1)
+        ] = 1.0,
+    ) -> None:
+        self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
+        self.setPropagationModel(propagation)
+        self.mesh_radio = self.radio.model_copy(update={"range": mesh_range})
+        self.association = AssociationSpec(hysteresis_db=hysteresis, scan_interval=scan)
+        width = side * cell
+        self.setMobilityModel(max_x=width, max_y=width, min_v=speed, max_v=speed, pause=pause)
+        for number, place in enumerate(_middles(side, cell), start=1):
+            self.addAccessPoint(f"ap{number}", ssid="mesh", position=place)
+            self.addHost(f"br{number}")
+            self.addLink(f"br{number}", f"ap{number}")
+        self.addStations(nodes)
+        if topics:
+            self.topic_workload = TopicWorkload(
+                topics, publishers, subscribers, interval, size, selectivity
+            )
+
+
+def _middles(side: int, cell: float) -> Iterator[Place]:
+    """Yield the middles of the cells, row by row."""
+    for row in range(side):
+        for column in range(side):
+            yield (column + 0.5) * cell, (row + 0.5) * cell
