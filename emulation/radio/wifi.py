@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import secrets
 import socket
 import struct
 from contextlib import suppress
@@ -38,6 +39,8 @@ SO_RCVBUFFORCE: Final = 33
 BUFFER: Final = 8 << 20
 """Bytes a socket holds of frames until the medium reads them; the default of 200 kB is too few."""
 DATAGRAM: Final = 1 << 16
+OWNER_PORTS: Final = 1 << 30
+"""Addresses of sockets from here to twice this are neither process ids nor the kernel's choice."""
 SIOCGIFINDEX: Final = 0x8933
 SIOCSIFFLAGS: Final = 0x8914
 IFF_UP: Final = 1
@@ -59,11 +62,12 @@ class RefusedError(OSError):
 class GenericSocket:
     """A generic netlink socket of the current namespace.  Raises OSError."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
+        """`port` is the socket's address, by default the kernel's choice."""
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)
         try:
             self.socket.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
-            self.socket.bind((0, 0))
+            self.socket.bind((port, 0))
         except BaseException:
             self.close()
             raise
@@ -85,7 +89,7 @@ class GenericSocket:
         return family_of(self.socket.recv(DATAGRAM))
 
     def ask(self, message: bytes) -> int:
-        """Send a request and await its acknowledgement; return its number.  Raises `RefusedError`."""
+        """Send a request, await its acknowledgement, return its number.  Raises `RefusedError`."""
         self.socket.send(message)
         while True:
             datagram = self.socket.recv(DATAGRAM)
@@ -131,7 +135,10 @@ class Radios:
         self._opened: list[GenericSocket] = []
         try:
             with new_network_namespace():
-                self._owner = self._open()
+                # mac80211_hwsim removes the radios of a socket when any netlink socket with the
+                # same address is closed, whatever its namespace.  The kernel gives a process's
+                # first socket in each namespace its process id: no good.
+                self._owner = self._open(OWNER_PORTS + secrets.randbelow(OWNER_PORTS))
                 self.frames = self._open()
             self.frames.enlarge()
             family = self._owner.family(hwsim_wire.FAMILY)
@@ -147,8 +154,8 @@ class Radios:
             self.close()
             raise
 
-    def _open(self) -> GenericSocket:
-        self._opened.append(GenericSocket())
+    def _open(self, port: int = 0) -> GenericSocket:
+        self._opened.append(GenericSocket(port))
         return self._opened[-1]
 
     def add(self, number: int, pid: int, interface: str, mac: str, radio: RadioSpec) -> None:
