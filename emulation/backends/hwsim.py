@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from emulation.backends import BackendError, Observer
 from emulation.backends.tap import TapBackend
 from emulation.radio.hwsim_wire import FAMILY
-from emulation.radio.wifi import MISSING, has_family
+from emulation.radio.wifi import MISSING, bring_up, has_family
 from emulation.runs import RunFolder
 from emulation.scenario import Scenario
 
 MODULE: Final = "mac80211_hwsim"
+MONITOR: Final = "hwsim0"
+"""The module's interface that shows every frame of every radio once, and the ACKs to them."""
 
 
 class HwsimBackend(TapBackend):
@@ -44,6 +47,9 @@ class HwsimBackend(TapBackend):
                 lines = done.stderr.strip().splitlines() if done is not None else []
                 reason = f" ({lines[-1]})" if lines else ""
                 raise BackendError(f"{MISSING}{reason}")
+        if Path("/sys/class/net", MONITOR).exists():  # only in the namespace of the module
+            bring_up(MONITOR)
+            self.air = MONITOR
 
     def execute(
         self,

@@ -29,6 +29,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from capture.scan import RADIOTAP
 from emulation import processes, switches
 from emulation.backends import BackendError, Observer
 from emulation.backends.mesh import MeshBackbone
@@ -60,6 +61,8 @@ class TapBackend:
     medium = "emulation.radio.tap"
     """Module of the medium process."""
     needs_tun = True
+    air: str | None = None
+    """Interface of this namespace that shows all frames of the radios, with radiotap headers."""
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot run the backend and what to do, one line each."""
@@ -269,7 +272,11 @@ class TapRun:
             file = self.folder.port_capture(port).resolve()
             entry = {"pid": pid, "interface": port, "file": str(file)}
             interfaces.append(entry | {"loopback": False})
-        config = {
+        if self._backend.air is not None:
+            file = self.folder.air_capture.resolve()
+            entry = {"pid": os.getpid(), "interface": self._backend.air, "file": str(file)}
+            interfaces.append(entry | {"loopback": False, "linktype": RADIOTAP})
+        config: dict[str, Any] = {
             "interfaces": interfaces,
             "status": str(self._recorder_status),
             "buffer_bytes": CAPTURE_BUFFER,
