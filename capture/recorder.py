@@ -53,6 +53,7 @@ class Source(NamedTuple):
     interface: str
     file: Path
     loopback: bool = False
+    linktype: int = ETHERNET
 
 
 class Capture:
@@ -68,7 +69,7 @@ class Capture:
         self.vanished = False
         self.ended = False
         self._writer = RawPcapWriter(
-            cast(IO[bytes], file), linktype=ETHERNET, nano=True, snaplen=SNAPLEN
+            cast(IO[bytes], file), linktype=source.linktype, nano=True, snaplen=SNAPLEN
         )
         self._writer.write_header(None)
         if file.error is not None:

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
+from capture.scan import AIR
 from emulation.scenario import NodeSpec, Scenario
 
 VERSIONED: Final = ("mininet", "scapy", "numpy", "pyspark", "pyroute2", "cbor2")
@@ -65,6 +66,11 @@ class RunFolder:
     def loopback_capture(self, node: NodeSpec) -> Path:
         """Return the capture of a node's loopback interface."""
         return self.captures / f"{node.name}-lo.pcap"
+
+    @property
+    def air_capture(self) -> Path:
+        """The capture of what all radios send, in 802.11 with radiotap; not of every backend."""
+        return self.captures / AIR
 
     def log(self, node: NodeSpec) -> Path:
         """Return the log of a node's app."""

@@ -36,7 +36,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from capture.decode import decode_records
-from capture.scan import FILE_HEADER, PcapError, PcapHeader, read_header, record_offsets
+from capture.scan import AIR, FILE_HEADER, PcapError, PcapHeader, read_header, record_offsets
 from nodeapp.wire import FIRST_CLIENT_KIND
 from spark_analysis.batches import record_batch
 from spark_analysis.errors import AnalysisError
@@ -118,7 +118,8 @@ def find_captures(paths: Sequence[str | Path]) -> list[Capture]:
 
 def _in_folder(folder: Path) -> list[Path]:
     captures = folder / "captures"
-    return list((captures if captures.is_dir() else folder).glob("*.pcap"))
+    files = (captures if captures.is_dir() else folder).glob("*.pcap")
+    return [file for file in files if file.name != AIR]  # the same frames again, in 802.11
 
 
 def survey(captures: Sequence[Capture]) -> Survey:

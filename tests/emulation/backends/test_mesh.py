@@ -142,7 +142,7 @@ def test_a_switch_or_controller_that_dies_ends_the_run_with_a_reason(
             run.helpers[victim].kill()
 
     with Interrupts() as interrupts:
-        run = TapRun(scenario, folder, Recorded(kill), interrupts)
+        run = TapRun(TapBackend(), scenario, folder, Recorded(kill), interrupts)
         try:
             run.start()
             with pytest.raises(BackendError, match=reason):

@@ -1,0 +1,145 @@
+"""Generic netlink messages as bytes: headers, attributes, errors (Linux, netlink(7), genetlink).
+
+Sans-I/O.  A datagram of a netlink socket holds messages one after the other; a generic netlink
+message has a header (length, type, flags, sequence, port), a second one (command, version) and
+attributes, each with its length and type before it and padded to four bytes.  The type of a
+family is a number that the kernel chose when the family was registered; its controller, whose
+number is fixed, tells it by name.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+NLMSG_ERROR: Final = 2
+NLMSG_DONE: Final = 3
+NLM_F_REQUEST: Final = 1
+NLM_F_ACK: Final = 4
+NLM_F_DUMP: Final = 0x300
+GENL_ID_CTRL: Final = 16
+CTRL_CMD_GETFAMILY: Final = 3
+CTRL_ATTR_FAMILY_ID: Final = 1
+CTRL_ATTR_FAMILY_NAME: Final = 2
+VERSION: Final = 1
+NESTED: Final = 0xC000
+"""Flags in an attribute's type: nested, and in network byte order."""
+_HEADER: Final = struct.Struct("=IHHII")
+_GENERIC: Final = struct.Struct("=BBH")
+_ATTRIBUTE: Final = struct.Struct("=HH")
+_U16: Final = struct.Struct("=H")
+_U32: Final = struct.Struct("=I")
+_S32: Final = struct.Struct("=i")
+BODY: Final = _HEADER.size + _GENERIC.size
+"""Where a message's attributes begin."""
+
+
+class NetlinkError(ValueError):
+    """Bytes that are no netlink message, or not the one that was expected."""
+
+
+class Message(NamedTuple):
+    """One message: its type, sequence number, and where its payload is in the datagram."""
+
+    type: int
+    sequence: int
+    start: int
+    end: int
+
+
+def messages(datagram: bytes) -> Iterator[Message]:
+    """Yield the messages of a datagram.  Raises `NetlinkError` at one that is cut or too short."""
+    at = 0
+    while at < len(datagram):
+        if len(datagram) - at < _HEADER.size:
+            raise NetlinkError(f"{len(datagram) - at} bytes are no message")
+        length, kind, _, sequence, _ = _HEADER.unpack_from(datagram, at)
+        if not _HEADER.size <= length <= len(datagram) - at:
+            raise NetlinkError(f"a message of {length} bytes in {len(datagram) - at}")
+        yield Message(kind, sequence, at + _HEADER.size, at + length)
+        at += (length + 3) & ~3
+
+
+def error_of(datagram: bytes, message: Message) -> int:
+    """Return the number in an acknowledgement: 0, minus an errno, or what the command returns."""
+    if message.type != NLMSG_ERROR or message.end - message.start < _S32.size:
+        raise NetlinkError(f"a message of type {message.type} is no acknowledgement")
+    number: int = _S32.unpack_from(datagram, message.start)[0]
+    return number
+
+
+def command_of(datagram: bytes, message: Message) -> int:
+    """Return the command of a generic netlink message."""
+    if message.end - message.start < _GENERIC.size:
+        raise NetlinkError("a message without a generic netlink header")
+    return datagram[message.start]
+
+
+def attributes(datagram: bytes, start: int, end: int) -> dict[int, tuple[int, int]]:
+    """Return where each attribute's value is: type to (start, end).
+
+    Raises `NetlinkError` where they do not fill the space exactly.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    at = start
+    while at < end:
+        if end - at < _ATTRIBUTE.size:
+            raise NetlinkError(f"{end - at} bytes after the last attribute")
+        length, kind = _ATTRIBUTE.unpack_from(datagram, at)
+        if not _ATTRIBUTE.size <= length <= end - at:
+            raise NetlinkError(f"an attribute of {length} bytes in {end - at}")
+        found[kind & ~NESTED] = (at + _ATTRIBUTE.size, at + length)
+        at += (length + 3) & ~3
+    return found
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """Return an attribute, padded.  Raises `NetlinkError` where the value is too long."""
+    length = _ATTRIBUTE.size + len(value)
+    if length > 0xFFFF:
+        raise NetlinkError(f"a value of {len(value)} bytes does not fit into an attribute")
+    return _ATTRIBUTE.pack(length, kind) + value + bytes(-length % 4)
+
+
+def attribute_u32(kind: int, value: int) -> bytes:
+    """Return an attribute that is an unsigned number of 32 bits."""
+    return attribute(kind, _U32.pack(value))
+
+
+def text(value: str) -> bytes:
+    """Return a string as netlink has them: with a zero byte at its end."""
+    return value.encode() + b"\0"
+
+
+def request(
+    family: int,
+    command: int,
+    body: bytes = b"",
+    *,
+    acknowledge: bool = False,
+    dump: bool = False,
+    sequence: int = 0,
+) -> bytes:
+    """Return a message to a family; `dump` asks for all there are."""
+    flags = NLM_F_REQUEST | (NLM_F_ACK if acknowledge else 0) | (NLM_F_DUMP if dump else 0)
+    header = _HEADER.pack(BODY + len(body), family, flags, sequence, 0)
+    return header + _GENERIC.pack(command, VERSION, 0) + body
+
+
+def family_request(name: str, sequence: int = 0) -> bytes:
+    """Return the question for a family's number."""
+    body = attribute(CTRL_ATTR_FAMILY_NAME, text(name))
+    return request(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, body, sequence=sequence)
+
+
+def family_of(datagram: bytes) -> int | None:
+    """Return the number in the answer; None where the kernel has no such family."""
+    for message in messages(datagram):
+        if message.type == NLMSG_ERROR:
+            return None
+        values = attributes(datagram, message.start + _GENERIC.size, message.end)
+        place = values.get(CTRL_ATTR_FAMILY_ID)
+        if message.type == GENL_ID_CTRL and place is not None and place[1] - place[0] == 2:
+            return int(_U16.unpack_from(datagram, place[0])[0])
+    raise NetlinkError("no answer of the controller")

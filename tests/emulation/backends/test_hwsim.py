@@ -1,0 +1,48 @@
+"""The `hwsim` backend: what it says where it cannot run; `tests.emulation.vm` has it run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emulation.backends import BackendError
+from emulation.backends.hwsim import HwsimBackend
+from emulation.catalog import make_scenario
+from emulation.radio.hwsim_wire import FAMILY
+from emulation.radio.wifi import has_family
+from emulation.runs import RunFolder
+
+
+class Quiet:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def stage(self, text: str) -> None:
+        self.said.append(text)
+
+    def elapsed(self, seconds: float) -> None:
+        pass
+
+    def problem(self, text: str) -> None:
+        self.said.append(text)
+
+
+def test_a_kernel_without_the_module_is_told_in_one_line_what_to_do() -> None:
+    backend = HwsimBackend()
+    if has_family(FAMILY) or not any("mac80211" in each for each in backend.obstacles()):
+        pytest.skip("this kernel has mac80211_hwsim")
+    (line,) = [each for each in backend.obstacles() if "mac80211" in each]
+    assert "\n" not in line
+    assert "modprobe mac80211_hwsim" in line
+    assert "vm run" in line
+
+
+def test_mesh_access_points_are_refused_in_one_line(tmp_path: Path) -> None:
+    scenario = make_scenario("mesh_grid", "flooding", seed=1, duration=60, settings={})
+    folder = RunFolder.create(tmp_path, scenario)
+    with pytest.raises(BackendError, match="--backend tap") as refused:
+        HwsimBackend().execute(scenario, folder, Quiet())
+    assert "\n" not in str(refused.value)
