@@ -15,7 +15,6 @@ from emulation.vm.machine import Machine
 from emulation.vm.qemu import Hardware, Share
 from emulation.vm.run import compile_project
 
-
 ADDITIONS = Path(__file__).parent / "additions"
 """What a user may add to an image: the one image of the tests has it."""
 
