@@ -227,7 +227,7 @@ def test(context: typer.Context) -> None:
     if context.args:
         steps = [["pytest", *context.args]]
     else:
-        steps.append(["pytest", "--numprocesses=2", "--dist=loadgroup"])
+        steps.append(["pytest", "--numprocesses=2"])
     for step in steps:
         console.rule(shlex.join(step))
         code = subprocess.run([sys.executable, "-m", *step], check=False).returncode

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -11,12 +13,24 @@ from hypothesis import settings
 settings.register_profile("testbed", deadline=None)
 settings.load_profile("testbed")
 
-ALONE = ("root", "vm")
+ALONE = ("mark.root", "mark.vm")
 """Marks of tests that look at all of the machine, or load it: one runs at a time."""
 
 
-def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
-    """Give such tests to one process where several share the tests (pytest-xdist)."""
-    for item in items:
-        if any(item.get_closest_marker(name) for name in ALONE):
-            item.add_marker(pytest.mark.xdist_group("machine"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where several processes share the tests, give files with such tests to one of them."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "machine" if _alone(config.rootpath / file) else file
+
+    return ByFile(config, log)
+
+
+@functools.cache
+def _alone(file: Path) -> bool:
+    source = file.read_text(encoding="utf-8")
+    return any(mark in source for mark in ALONE)
