@@ -75,16 +75,39 @@ def perform(
 
 
 def traces_left() -> list[str]:
-    """Everything a run could leave: marked processes, state, devices of the root namespace."""
+    """Everything a run could leave: marked processes, state, devices of the root namespace.
+
+    Runs that somebody else has under way on this machine are theirs.
+    """
     left = [
         str(process.pid)
         for process in psutil.process_iter()
-        if RUN_VARIABLE.encode() in _environment(process.pid)
+        if (name := _run_of(process.pid)) is not None and not _foreign(name)
     ]
-    left += [entry.name for entry in STATE.iterdir()] if STATE.exists() else []
+    if STATE.exists():
+        left += [entry.name for entry in STATE.iterdir() if not _foreign(entry.name)]
     return left + [
         device.name for device in Path("/sys/class/net").iterdir() if "wlan" in device.name
     ]
+
+
+def _run_of(pid: int) -> str | None:
+    """Return the name of the state folder of the run that a process belongs to."""
+    marker = RUN_VARIABLE.encode() + b"="
+    for entry in _environment(pid).split(b"\0"):
+        if entry.startswith(marker):
+            return Path(entry.removeprefix(marker).decode()).name
+    return None
+
+
+def _foreign(name: str) -> bool:
+    """Whether a run, named after its owner's process id, is under way and not of these tests."""
+    try:
+        owner = psutil.Process(int(name.partition("-")[0]))
+        family = [owner.pid, *(parent.pid for parent in owner.parents())]
+    except (ValueError, psutil.Error):
+        return False
+    return os.getpid() not in family
 
 
 def _environment(pid: int) -> bytes:
