@@ -29,6 +29,23 @@ from __future__ import annotations
 from typing import Annotated
 
 from emulation.topo import WAYPOINT_SPACING, Topo
+from emulation.topology_parameters import (
+    Acceleration,
+    Interval,
+    PathLoss,
+    Publishers,
+    RadioRange,
+    SafetyDistance,
+    Selectivity,
+    Size,
+    Slowest,
+    Standard,
+    Subscribers,
+    Topics,
+    TopSpeed,
+    Vehicles,
+    WaypointSpacing,
+)
 from emulation.workload import TopicWorkload
 from nodeapp.parameters import Param
 
@@ -38,43 +55,27 @@ class Freeway(Topo):
 
     def build(  # type: ignore[override]  # the parameters are the point
         self,
-        nodes: Annotated[int, Param("vehicles", low=2, high=5000)] = 60,
-        speed: Annotated[float, Param("m/s at most", low=0, high=100)] = 30.0,
-        slowest: Annotated[float, Param("least speed, as a share of speed", low=0, high=1)] = 0.5,
-        acceleration: Annotated[
-            float, Param("m/s² at most; 0: a tenth of the speed in a second", low=0, high=100)
-        ] = 0.0,
-        safety_distance: Annotated[
-            float, Param("m to the vehicle ahead within which none is faster", low=0, high=1000)
-        ] = 20.0,
+        nodes: Vehicles = 60,
+        speed: TopSpeed = 30.0,
+        slowest: Slowest = 0.5,
+        acceleration: Acceleration = 0.0,
+        safety_distance: SafetyDistance = 20.0,
         side: Annotated[float, Param("m of the square", low=100, high=100_000)] = 1000.0,
         roads: Annotated[
             int, Param("freeways, by turns west to east and south to north", low=1, high=20)
         ] = 2,
         lanes: Annotated[int, Param("lanes each way", low=1, high=8)] = 2,
         one_way: Annotated[bool, Param("all vehicles of a road in one direction")] = False,
-        waypoint_spacing: Annotated[
-            float, Param("m between waypoints of the map at most", low=1, high=100_000)
-        ] = WAYPOINT_SPACING,
-        range: Annotated[float, Param("m of radio range", low=1, high=10_000)] = 250.0,
-        propagation: Annotated[
-            str,
-            Param(
-                "path loss model",
-                choices=("twoRayGround", "friis", "logDistance", "logNormalShadowing", "unitDisk"),
-            ),
-        ] = "twoRayGround",
-        standard: Annotated[str, Param("802.11 amendment", choices=("b", "g", "n"))] = "b",
-        topics: Annotated[int, Param("topics", low=0, high=1000)] = 2,
-        publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 1,
-        subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 9,
-        interval: Annotated[
-            float, Param("s between a publisher's events", low=0.01, high=3600)
-        ] = 10.0,
-        size: Annotated[int, Param("bytes of an event", low=0, high=1400)] = 512,
-        selectivity: Annotated[
-            float, Param("share of a topic's events that a filter lets through", low=0.01, high=1)
-        ] = 1.0,
+        waypoint_spacing: WaypointSpacing = WAYPOINT_SPACING,
+        range: RadioRange = 250.0,
+        propagation: PathLoss = "twoRayGround",
+        standard: Standard = "b",
+        topics: Topics = 2,
+        publishers: Publishers = 1,
+        subscribers: Subscribers = 9,
+        interval: Interval = 10.0,
+        size: Size = 512,
+        selectivity: Selectivity = 1.0,
     ) -> None:
         self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
         self.setPropagationModel(propagation)

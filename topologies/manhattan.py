@@ -24,6 +24,23 @@ from __future__ import annotations
 from typing import Annotated
 
 from emulation.topo import WAYPOINT_SPACING, Topo
+from emulation.topology_parameters import (
+    Acceleration,
+    Interval,
+    PathLoss,
+    Publishers,
+    RadioRange,
+    SafetyDistance,
+    Selectivity,
+    Size,
+    Slowest,
+    Standard,
+    Subscribers,
+    Topics,
+    TopSpeed,
+    Vehicles,
+    WaypointSpacing,
+)
 from emulation.workload import TopicWorkload
 from nodeapp.parameters import Param
 
@@ -33,39 +50,23 @@ class Manhattan(Topo):
 
     def build(  # type: ignore[override]  # the parameters are the point
         self,
-        nodes: Annotated[int, Param("vehicles", low=2, high=5000)] = 60,
-        speed: Annotated[float, Param("m/s at most", low=0, high=100)] = 10.0,
-        slowest: Annotated[float, Param("least speed, as a share of speed", low=0, high=1)] = 0.5,
-        acceleration: Annotated[
-            float, Param("m/s² at most; 0: a tenth of the speed in a second", low=0, high=100)
-        ] = 0.0,
-        safety_distance: Annotated[
-            float, Param("m to the vehicle ahead within which none is faster", low=0, high=1000)
-        ] = 20.0,
+        nodes: Vehicles = 60,
+        speed: TopSpeed = 10.0,
+        slowest: Slowest = 0.5,
+        acceleration: Acceleration = 0.0,
+        safety_distance: SafetyDistance = 20.0,
         side: Annotated[float, Param("m of the square", low=100, high=100_000)] = 1000.0,
         blocks: Annotated[int, Param("blocks along a side", low=1, high=100)] = 5,
-        waypoint_spacing: Annotated[
-            float, Param("m between waypoints of the map at most", low=1, high=100_000)
-        ] = WAYPOINT_SPACING,
-        range: Annotated[float, Param("m of radio range", low=1, high=10_000)] = 250.0,
-        propagation: Annotated[
-            str,
-            Param(
-                "path loss model",
-                choices=("twoRayGround", "friis", "logDistance", "logNormalShadowing", "unitDisk"),
-            ),
-        ] = "twoRayGround",
-        standard: Annotated[str, Param("802.11 amendment", choices=("b", "g", "n"))] = "b",
-        topics: Annotated[int, Param("topics", low=0, high=1000)] = 6,
-        publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 2,
-        subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 5,
-        interval: Annotated[
-            float, Param("s between a publisher's events", low=0.01, high=3600)
-        ] = 10.0,
-        size: Annotated[int, Param("bytes of an event", low=0, high=1400)] = 1024,
-        selectivity: Annotated[
-            float, Param("share of a topic's events that a filter lets through", low=0.01, high=1)
-        ] = 1.0,
+        waypoint_spacing: WaypointSpacing = WAYPOINT_SPACING,
+        range: RadioRange = 250.0,
+        propagation: PathLoss = "twoRayGround",
+        standard: Standard = "b",
+        topics: Topics = 6,
+        publishers: Publishers = 2,
+        subscribers: Subscribers = 5,
+        interval: Interval = 10.0,
+        size: Size = 1024,
+        selectivity: Selectivity = 1.0,
     ) -> None:
         self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
         self.setPropagationModel(propagation)

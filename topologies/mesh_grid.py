@@ -20,6 +20,16 @@ from typing import Annotated
 from emulation.access_point import AssociationSpec
 from emulation.mobility import Place
 from emulation.topo import Topo
+from emulation.topology_parameters import (
+    Interval,
+    PathLoss,
+    Publishers,
+    Selectivity,
+    Size,
+    Standard,
+    Subscribers,
+    Topics,
+)
 from emulation.workload import TopicWorkload
 from nodeapp.parameters import Param
 
@@ -38,28 +48,18 @@ class MeshGrid(Topo):
         cell: Annotated[float, Param("m a side of a grid cell", low=10, high=10_000)] = 250.0,
         range: Annotated[float, Param("m of access radio range", low=1, high=10_000)] = 250.0,
         mesh_range: Annotated[float, Param("m of mesh radio range", low=1, high=10_000)] = 420.0,
-        propagation: Annotated[
-            str,
-            Param(
-                "path loss model",
-                choices=("twoRayGround", "friis", "logDistance", "logNormalShadowing", "unitDisk"),
-            ),
-        ] = "twoRayGround",
-        standard: Annotated[str, Param("802.11 amendment", choices=("b", "g", "n"))] = "g",
+        propagation: PathLoss = "twoRayGround",
+        standard: Standard = "g",
         hysteresis: Annotated[
             float, Param("dB by which another access point must be stronger", low=0, high=60)
         ] = 5.0,
         scan: Annotated[float, Param("s between a station's scans", low=0.05, high=60)] = 1.0,
-        topics: Annotated[int, Param("topics", low=0, high=1000)] = 2,
-        publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 1,
-        subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 3,
-        interval: Annotated[
-            float, Param("s between a publisher's events", low=0.01, high=3600)
-        ] = 2.0,
-        size: Annotated[int, Param("bytes of an event", low=0, high=1400)] = 512,
-        selectivity: Annotated[
-            float, Param("share of a topic's events that a filter lets through", low=0.01, high=1)
-        ] = 1.0,
+        topics: Topics = 2,
+        publishers: Publishers = 1,
+        subscribers: Subscribers = 3,
+        interval: Interval = 2.0,
+        size: Size = 512,
+        selectivity: Selectivity = 1.0,
     ) -> None:
         self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
         self.setPropagationModel(propagation)

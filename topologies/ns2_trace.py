@@ -13,6 +13,17 @@ from emulation.mobility import ns2
 from emulation.mobility.replay import Replay
 from emulation.scenario import ScenarioError
 from emulation.topo import Topo
+from emulation.topology_parameters import (
+    Interval,
+    PathLoss,
+    Publishers,
+    RadioRange,
+    Selectivity,
+    Size,
+    Standard,
+    Subscribers,
+    Topics,
+)
 from emulation.workload import TopicWorkload
 from nodeapp.parameters import Param
 
@@ -24,25 +35,15 @@ class Ns2Trace(Topo):
         self,
         file: Annotated[str, Param("movement file, setdest lines of ns-2")] = "",
         nodes: Annotated[int, Param("stations, the first of the file; 0: all", low=0)] = 0,
-        range: Annotated[float, Param("m of radio range", low=1, high=10_000)] = 250.0,
-        propagation: Annotated[
-            str,
-            Param(
-                "path loss model",
-                choices=("twoRayGround", "friis", "logDistance", "logNormalShadowing", "unitDisk"),
-            ),
-        ] = "twoRayGround",
-        standard: Annotated[str, Param("802.11 amendment", choices=("b", "g", "n"))] = "g",
-        topics: Annotated[int, Param("topics", low=0, high=1000)] = 4,
-        publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 1,
-        subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 5,
-        interval: Annotated[
-            float, Param("s between a publisher's events", low=0.01, high=3600)
-        ] = 2.0,
-        size: Annotated[int, Param("bytes of an event", low=0, high=1400)] = 512,
-        selectivity: Annotated[
-            float, Param("share of a topic's events that a filter lets through", low=0.01, high=1)
-        ] = 1.0,
+        range: RadioRange = 250.0,
+        propagation: PathLoss = "twoRayGround",
+        standard: Standard = "g",
+        topics: Topics = 4,
+        publishers: Publishers = 1,
+        subscribers: Subscribers = 5,
+        interval: Interval = 2.0,
+        size: Size = 512,
+        selectivity: Selectivity = 1.0,
     ) -> None:
         if not file:
             raise ScenarioError("ns2_trace needs a movement file: --set file=FILE")
