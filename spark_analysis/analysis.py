@@ -98,8 +98,7 @@ def analyse(
         folders = []
         for number, run in enumerate(runs):
             progress(f"decoding the captures of {run.name}", 0.1 + 0.4 * number / len(runs))
-            captures = [found.capture for found in surveys[run.name].captures]
-            folders.append(recorded(run) or materialise(spark, run, captures))
+            folders.append(_frames(spark, run, surveys[run.name]))
         frames = read_frames(spark, folders)
         tables: dict[str, pa.Table] = {}
         with queries(spark, runs, surveys, frames, settle=settle, width=width) as asked:
@@ -132,14 +131,15 @@ def summaries(
     runs = read_runs(folders)
     surveys = {run.name: survey_of(run) for run in runs}
     with plain_errors():
-        found = [
-            recorded(run)
-            or materialise(spark, run, [each.capture for each in surveys[run.name].captures])
-            for run in runs
-        ]
+        found = [_frames(spark, run, surveys[run.name]) for run in runs]
         frames = read_frames(spark, found)
         with queries(spark, runs, surveys, frames, settle=settle, width=None) as asked:
             return _collect(asked["summary"]).to_pandas()
+
+
+def _frames(spark: SparkSession, run: RunFolder, found: Survey) -> Path:
+    """Return the folder of a run's frames: those that it recorded, else its captures, decoded."""
+    return recorded(run) or materialise(spark, run, [each.capture for each in found.captures])
 
 
 def survey_of(run: RunFolder) -> Survey:

@@ -20,6 +20,8 @@ from typing import Final, NamedTuple
 
 from emulation.radio.netlink_wire import (
     BODY,
+    NLM_F_REQUEST,
+    VERSION,
     Message,
     NetlinkError,
     attribute,
@@ -70,8 +72,6 @@ _ADDRESS: Final = struct.Struct("=HH6s2x")
 _RATE_SIGNAL: Final = struct.Struct("=HHIHHi")
 """Two attributes of 32 bits each; the second is signed."""
 _COOKIE_ATTRIBUTE: Final = struct.Struct("=HHQ")
-_REQUEST: Final = 1
-_VERSION: Final = 1
 _U32_LENGTH: Final = 8
 
 
@@ -182,7 +182,7 @@ class Heard:
 
     def to(self, receiver: bytes, rate: int, signal_dbm: int) -> bytes:
         """Return the message to the radio with the family's address `receiver`."""
-        head = _HEADER.pack(self._length, self._family, _REQUEST, 0, 0, FRAME, _VERSION, 0)
+        head = _HEADER.pack(self._length, self._family, NLM_F_REQUEST, 0, 0, FRAME, VERSION, 0)
         address = _ADDRESS.pack(10, _RECEIVER, receiver)
         level = _RATE_SIGNAL.pack(8, _RX_RATE, rate, 8, _SIGNAL, signal_dbm)
         return head + address + level + self._tail

@@ -32,6 +32,7 @@ point's:
 
 from __future__ import annotations
 
+import abc
 import gc
 import random
 import select
@@ -84,7 +85,7 @@ class Channel(Protocol):
 C = TypeVar("C", bound=Channel)
 
 
-class MediumService(Generic[C]):
+class MediumService(abc.ABC, Generic[C]):
     """The loop and the requests.  Raises `DeviceError` and `ControlError`."""
 
     def __init__(self, config: TapConfig) -> None:
@@ -114,21 +115,21 @@ class MediumService(Generic[C]):
 
     # What a kind of medium adds.
 
+    @abc.abstractmethod
     def open(self) -> None:
         """Make the devices, fill `channels` and register with `epoll`.  Raises `DeviceError`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def close_devices(self) -> None:
         """Remove the devices that were made."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def receive(self, fd: int, events: int) -> None:
         """Take what is ready at a descriptor of a device; others wait their turn."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def hand_over(self, channel: C, delivery: Delivery) -> None:
         """Give a delivered frame to the stacks of its receivers."""
-        raise NotImplementedError
 
     def own_due(self, now: float) -> float:
         """Do what falls due besides; return when to be called again."""

@@ -23,7 +23,7 @@ from spark_analysis import report
 from spark_analysis.content import Table
 from spark_analysis.curves import Quantity, curves
 from spark_analysis.figures import Drawing
-from spark_analysis.papers.claims import Comparison, Finding, Verdict, judge
+from spark_analysis.papers.claims import Claim, Comparison, Finding, Verdict, judge
 from spark_analysis.papers.six_schemes import (
     BASE,
     CLAIMS,
@@ -194,20 +194,23 @@ def measured(comparison: Comparison) -> str:
     return f"{mark} {comparison.text}: {sign}{number(interval.mean)}{ends} {comparison.unit}"
 
 
+def _marks(result: Reproduction) -> Callable[[Claim, str, str], str]:
+    """Return what gives the mark of a claim in a scenario, with a variation by its key."""
+    found = {
+        (finding.claim.key, finding.scenario, each.variation.key): MARKS[finding.verdict]
+        for each in result.judged
+        for finding in each.findings
+    }
+    return lambda claim, scenario, variation: found.get((claim.key, scenario, variation), "–")
+
+
 def verdict_table(result: Reproduction) -> Table:
     """Return what came of every claim, in every scenario, with every variation."""
     scenarios = sorted(result.preset.speeds)
     head = ["claim", *(f"{s}, {each.variation.name}" for each in result.judged for s in scenarios)]
-    rows = []
-    for claim in CLAIMS:
-        row = [claim.says]
-        for each in result.judged:
-            for scenario in scenarios:
-                found = next(
-                    (f for f in each.findings if f.claim is claim and f.scenario == scenario), None
-                )
-                row.append("–" if found is None else MARKS[found.verdict])
-        rows.append(row)
+    mark = _marks(result)
+    keys = [(scenario, each.variation.key) for each in result.judged for scenario in scenarios]
+    rows = [[claim.says, *(mark(claim, *key) for key in keys)] for claim in CLAIMS]
     note = (
         f"{LEGEND} Comparisons at equal speed and seed, 95 % confidence. A claim holds if all its "
         "parts do, and does not if any does not; it is not decided where an interval contains 0."
@@ -218,16 +221,12 @@ def verdict_table(result: Reproduction) -> Table:
 def marks_table(result: Reproduction) -> Table:
     """Return the same in marks, narrow enough for a terminal: a column a scenario."""
     scenarios = sorted(result.preset.speeds)
-    found = {
-        (finding.claim.key, finding.scenario, each.variation.key): MARKS[finding.verdict]
-        for each in result.judged
-        for finding in each.findings
-    }
+    mark = _marks(result)
     keys = [each.variation.key for each in result.judged]
     rows = [
         [
             claim.says,
-            *(" ".join(found.get((claim.key, s, key), "–") for key in keys) for s in scenarios),
+            *(" ".join(mark(claim, scenario, key) for key in keys) for scenario in scenarios),
         ]
         for claim in CLAIMS
     ]
