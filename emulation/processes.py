@@ -55,6 +55,7 @@ class StateFolder:
             "PATH": os.pathsep.join((str(PROJECT / "nodeapp" / "bin"), os.environ["PATH"])),
             "PUBSUB_PYTHON": sys.executable,
             "PYTHONPATH": str(PROJECT),
+            "PYTHONFAULTHANDLER": "1",  # SIGABRT writes where each thread is into the log
         }
 
     def remove(self) -> None:
@@ -75,6 +76,18 @@ def start(
         stderr=log,
         start_new_session=True,
     )
+
+
+def doing(process: subprocess.Popen[bytes]) -> str:
+    """Say in a few words what a process of a run is at, where it does not answer."""
+    try:
+        seen = psutil.Process(process.pid)
+        spent = sum(seen.cpu_times()[:2])
+        place = Path(f"/proc/{process.pid}/wchan").read_text(encoding="utf-8").strip("0")
+        inside = f" in {place}" if place else ""
+        return f"{seen.status()}{inside} after {spent:.1f} s of processor time"
+    except (psutil.NoSuchProcess, OSError):
+        return "gone"
 
 
 def end(process: subprocess.Popen[bytes], grace: float = GRACE) -> int:

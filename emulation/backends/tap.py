@@ -20,6 +20,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -38,7 +39,7 @@ from emulation.control import request as control_request
 from emulation.driver import client_socket
 from emulation.fidelity import CpuSampler, assess
 from emulation.interrupts import Interrupts
-from emulation.processes import StateFolder, await_condition, end, start
+from emulation.processes import StateFolder, await_condition, doing, end, start
 from emulation.runs import RunFolder, unix_ns_of
 from emulation.scenario import NodeSpec, Scenario
 from nodeapp.wire import CLIENT_PORT, NODE_PORT, Frame, Kind
@@ -237,7 +238,9 @@ class TapRun:
     def _await_helper(self, name: str, ready: Callable[[], bool]) -> None:
         process = self.helpers[name]
         if not self._await(lambda: process.poll() is not None or ready()):
-            raise BackendError(f"the {name} was not ready within {START_LIMIT:.0f} s")
+            state = doing(process)
+            process.send_signal(signal.SIGABRT)
+            raise BackendError(f"the {name} was not ready within {START_LIMIT:g} s: {state}")
         if process.poll() is not None:
             raise BackendError(f"the {name} did not start: {self._last_log_line()}")
 

@@ -227,6 +227,19 @@ def test_the_medium_dying_ends_the_run_with_a_reason(tmp_path: Path) -> None:
     assert facts(folder.path)["ended"] == "failed"
 
 
+def test_of_a_helper_that_does_not_answer_one_learns_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("emulation.backends.tap.START_LIMIT", 2.0)
+    monkeypatch.setattr(TapBackend, "medium", "tests.emulation.backends.asleep")
+    scenario = quiet()
+    folder = RunFolder.create(tmp_path, scenario)
+    with pytest.raises(BackendError, match=r"the medium was not ready within 2 s: sleeping in \w"):
+        TapBackend().execute(scenario, folder, Recorded())
+    log = (folder.logs / "emulation.log").read_text()
+    assert "asleep.py" in log
+
+
 def test_node_apps_that_cannot_start_end_the_run_with_their_own_words(tmp_path: Path) -> None:
     refused = ProtocolSpec(name="flooding", parameters={"unheard_of": 1})
     scenario = quiet().model_copy(update={"protocol": refused})

@@ -42,7 +42,8 @@ def test_events_reach_all_subscribers_over_mac80211(image: Image, tmp_path: Path
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    logs = "".join(path.read_text() for path in tmp_path.glob("*/nodes/*.log"))
+    assert done.returncode == 0, done.stderr + logs
     (folder,) = tmp_path.iterdir()
     assert f"run folder: {folder}" in done.stderr
     assert len(list(folder.glob("captures/sta*.pcap"))) == 2 * NODES
