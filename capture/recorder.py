@@ -29,8 +29,7 @@ from scapy.utils import RawPcapWriter
 
 from capture.batch import SLOTS, SNAPLEN, Batch
 from capture.files import PacketFile
-from capture.scan import ETHERNET
-from capture.sockets import is_gone, kernel_drops, open_socket
+from capture.sockets import is_gone, kernel_drops, link_type, open_socket
 
 TICK: Final = 0.02
 """Seconds between rounds where no socket has more than a batch waiting."""
@@ -68,7 +67,7 @@ class Capture:
         self.vanished = False
         self.ended = False
         self._writer = RawPcapWriter(
-            cast(IO[bytes], file), linktype=ETHERNET, nano=True, snaplen=SNAPLEN
+            cast(IO[bytes], file), linktype=link_type(listener.ins), nano=True, snaplen=SNAPLEN
         )
         self._writer.write_header(None)
         if file.error is not None:
