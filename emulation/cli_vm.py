@@ -40,6 +40,8 @@ app = typer.Typer(
 
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 ACCELERATORS = ("auto", "kvm", "tcg")
+ON_THE_HOST = frozenset({"analyze", "sweep", "reproduce", "agree", "test", "vm"})
+"""Commands that need what the guest has not: Spark, the tools of the tests, QEMU."""
 
 AccelOption = Annotated[
     str, typer.Option("--accel", help="auto: KVM where it really boots a guest, else tcg")
@@ -131,6 +133,9 @@ def _register_runs(analyse: Analyse, names: Callable[[], set[str]]) -> None:
             fail(f"what to run? {PROGRAM} vm run TOPOLOGY PROTOCOL, or a command", USAGE)
         if words[0] not in names():
             words.insert(0, "run")
+        if words[0] in ON_THE_HOST or "--no-captures" in words:
+            what = words[0] if words[0] in ON_THE_HOST else "--no-captures"
+            fail(f"{what} is nothing for the virtual machine: use it without `vm run`", USAGE)
         options = _options(accel, memory, cpus, time_limit, share)
         _scenario(words, runs, options, analyze, analyse, terminal=_at_terminal())
 
@@ -186,7 +191,6 @@ class Stages:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._shown = False
 
     def __enter__(self) -> Stages:
         return self
@@ -205,7 +209,7 @@ class Stages:
         self._progress.start()
 
     def hide(self) -> None:
-        """Leave the terminal to somebody else."""
+        """Leave the terminal to the command, which runs now."""
         self._progress.stop()
 
 

@@ -59,8 +59,10 @@ def _virtual_machine() -> Finding:
 
 
 def _java() -> str | None:
-    from spark_analysis.session import SessionError, java_version
-
+    try:
+        from spark_analysis.session import SessionError, java_version
+    except ModuleNotFoundError as error:  # as in the virtual machine
+        return f"no package {error.name}: analyse where the testbed is set up"
     try:
         java_version()
     except SessionError as error:

@@ -34,7 +34,15 @@ PYTHON_PACKAGES: Final = (
     # For tests of what only the guest can do.
     *("pytest", "pytest-timeout", "hypothesis"),
 )
-FROM_HERE: Final = ("channel.py", "guest/agent.py", "guest/start", "guest/init", "guest/customize")
+FROM_HERE: Final = (
+    "channel.py",
+    "kernel.py",
+    "cpio.py",
+    "guest/agent.py",
+    "guest/start",
+    "guest/init",
+    "guest/customize",
+)
 """Files of this package that are part of the image."""
 
 

@@ -55,7 +55,11 @@ def uncompressed(image: bytes) -> bytes:
 def _decompress(payload: bytes) -> bytes:
     if payload[:6] == b"\xfd7zXZ\0":
         # The length of the kernel follows the stream; a decompressor stops before it.
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(payload)
+        decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        kernel = decompressor.decompress(payload)
+        if not decompressor.eof:
+            raise KernelError("the kernel is cut off")
+        return kernel
     if payload[:4] == b"\x28\xb5\x2f\xfd":
         return subprocess.run(
             ["zstd", "-dcq", "-"], input=payload[:-4], stdout=subprocess.PIPE, check=True

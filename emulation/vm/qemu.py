@@ -25,7 +25,7 @@ MEMORY: Final = 2048
 PROCESSORS: Final = 2
 KERNEL_ARGUMENTS: Final = (
     "console=ttyS0",
-    "quiet",
+    "loglevel=5",  # warnings, and what the guest's own scripts say
     "panic=-1",  # with -no-reboot, QEMU ends on a panic
     "mitigations=off",
     "audit=0",

@@ -6,11 +6,12 @@ import compileall
 import os
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from emulation import processes
 from emulation.interrupts import Interrupts
@@ -38,6 +39,13 @@ class Options:
     shares: tuple[Path, ...] = field(default=())
 
 
+class Observer(Stages, Protocol):
+    """Who is told how a machine comes up."""
+
+    def hide(self) -> None:
+        """Leave the terminal to the command, which runs now."""
+
+
 def testbed(*words: str) -> list[str]:
     """Return the guest's command for a command of the testbed."""
     return ["python3", "-m", "emulation.cli", *words]
@@ -46,7 +54,7 @@ def testbed(*words: str) -> list[str]:
 def run_in_vm(
     command: Sequence[str],
     *,
-    observer: Stages,
+    observer: Observer,
     share_rw: Path | None = None,
     share_target: Path | None = None,
     options: Options | None = None,
@@ -81,11 +89,12 @@ def run_in_vm(
         observer.stage(f"booting the virtual machine ({note})")
         hardware = Hardware(accelerator, options.memory, options.processors)
         try:
-            log = new_log(cache / "logs")
+            log = new_log(log_folder(cache))
         except OSError as error:
             raise VmError(f"cannot write {error.filename}: {error.strerror}") from error
         with Machine(image, hardware, shares, log, interrupts) as machine:
             observer.stage(f"virtual machine is up after {machine.boot_seconds:.1f} s")
+            observer.hide()
             variables = guest_environment(project) | dict(environment or {})
             if terminal:
                 return interact(
@@ -104,6 +113,13 @@ def run_in_vm(
                 errors=errors,
                 time_limit=options.time_limit,
             )
+
+
+def log_folder(cache: Path) -> Path:
+    """Return where the logs of machines go: beside the images, where they are this user's."""
+    if os.access(cache, os.W_OK):
+        return cache / "logs"
+    return Path(tempfile.gettempdir()) / f"pubsub-testbed-{os.geteuid()}"
 
 
 def guest_environment(project: Path) -> dict[str, str]:

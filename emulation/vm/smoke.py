@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from nodeapp.wire import Kind, WireError, decode
+
 RADIOS: Final = 2
 HEADERS: Final = 14 + 20 + 8
 """Bytes of Ethernet, IPv4 and UDP before a frame of the protocol."""
@@ -60,8 +62,6 @@ def emulated_links() -> str:
 
 def scenario() -> str:
     """A scenario of three stations, with its captures."""
-    from nodeapp.wire import Kind
-
     with tempfile.TemporaryDirectory() as folder:
         settings = ("topics=1", "subscribers=1", "speed=0", "side=100")
         words = [word for setting in settings for word in ("--set", setting)]
@@ -102,17 +102,15 @@ def load(module: str, *parameters: str) -> None:
         raise StepError(f"the module {module} is not loaded")
 
 
-def frames(capture: Path) -> Counter[object]:
+def frames(capture: Path) -> Counter[Kind]:
     """Return how many frames of each kind a capture has."""
     from scapy.utils import RawPcapReader
 
-    from nodeapp.wire import WireError, decode
-
-    kinds: Counter[object] = Counter()
+    kinds: Counter[Kind] = Counter()
     with RawPcapReader(str(capture)) as reader:
         for packet, _ in reader:
             try:
-                kinds[decode(packet[HEADERS:]).kind] += 1
+                kinds[Kind(decode(packet[HEADERS:]).kind)] += 1
             except WireError:
                 continue
     return kinds

@@ -1,0 +1,43 @@
+"""The image and a machine that several tests share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from emulation.processes import PROJECT
+from emulation.vm.build import Image, ensure_image
+from emulation.vm.machine import Machine
+from emulation.vm.qemu import Hardware, Share
+from emulation.vm.run import compile_project
+
+
+class Stages:
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def stage(self, text: str) -> None:
+        self.seen.append(text)
+
+
+@pytest.fixture(scope="session")
+def image() -> Image:
+    """The image of this project; the first use builds it."""
+    if os.geteuid() != 0:
+        pytest.skip("building the image needs root")
+    compile_project(PROJECT)
+    return ensure_image(Stages())
+
+
+@pytest.fixture(scope="module")
+def machine(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine with the project and a folder for both."""
+    folder = tmp_path_factory.mktemp("exchange")
+    shares = [Share(PROJECT, PROJECT, overlay=True), Share(folder, Path("/exchange"), False)]
+    with Machine(image, Hardware("tcg"), shares, folder / "serial.log") as booted:
+        yield booted

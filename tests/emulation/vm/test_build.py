@@ -1,0 +1,183 @@
+"""Building the image: everything that can stop it, and what the next build finds."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from emulation.interrupts import Interrupts
+from emulation.processes import await_condition
+from emulation.vm import tools
+from emulation.vm.build import UNFINISHED, Image, clean, ensure_image, find_image
+from emulation.vm.errors import VmError
+from tests.emulation.vm.conftest import Stages
+
+pytestmark = pytest.mark.timeout(300)
+
+BUILDER = """
+import sys
+from pathlib import Path
+from emulation.vm.build import ensure_image
+class Stages:
+    def stage(self, text):
+        print(text, flush=True)
+ensure_image(Stages(), cache=Path(sys.argv[1]))
+"""
+
+
+class StopAt(Stages):
+    """Asks to stop at a stage, as Ctrl-C does."""
+
+    def __init__(self, interrupts: Interrupts, word: str) -> None:
+        super().__init__()
+        self._interrupts, self._word = interrupts, word
+
+    def stage(self, text: str) -> None:
+        super().stage(text)
+        self._interrupts.requested |= self._word in text
+
+
+def at_work_in(folder: Path) -> list[int]:
+    """Processes that have a folder as, or under, their root or working folder, or name it."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            links = [
+                str(Path(f"/proc/{process.pid}/{name}").readlink()) for name in ("cwd", "root")
+            ]
+            words = process.cmdline()
+        except (OSError, psutil.Error):
+            continue
+        if process.pid != os.getpid() and any(str(folder) in text for text in [*links, *words]):
+            found.append(process.pid)
+    return found
+
+
+def unfinished(cache: Path) -> list[Path]:
+    return list((cache / "images").glob(f"{UNFINISHED}*"))
+
+
+def test_an_image_that_is_missing_needs_root_to_be_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(VmError, match=r"no image .* build it once with sudo: vm build"):
+        ensure_image(Stages(), cache=tmp_path)
+
+
+def test_programs_that_are_missing_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert set(tools.PACKAGES.values()) <= set(tools.missing())
+    with pytest.raises(VmError, match="apt-get install mmdebstrap squashfs-tools qemu-system-x86"):
+        tools.install_missing(lambda _: None)
+
+
+def test_a_folder_that_is_no_image_counts_for_nothing(tmp_path: Path) -> None:
+    assert find_image(cache=tmp_path) is None
+    assert clean(tmp_path) == []
+
+
+@pytest.mark.root
+def test_a_disk_without_room_is_told_before_anything_is_done(small_disk: Path) -> None:
+    stages = Stages()
+    with pytest.raises(VmError, match=r"the disk is full: a build needs \d+ MiB under"):
+        ensure_image(stages, cache=small_disk)
+    assert not stages.seen
+
+
+@pytest.mark.root
+def test_a_disk_that_fills_up_during_the_build_is_told(small_disk: Path) -> None:
+    stages = Stages()
+    with pytest.raises(VmError, match=r"the disk is full: .* make room"):
+        ensure_image(stages, cache=small_disk, needed=0)
+    assert stages.seen
+    assert find_image(cache=small_disk) is None
+    assert unfinished(small_disk) == []
+
+
+@pytest.mark.root
+def test_a_mirror_that_does_not_answer_is_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "deb http://127.0.0.1:9/debian bookworm main"
+    monkeypatch.setattr("emulation.vm.mirror.sources", lambda: (source,))
+    with pytest.raises(VmError, match=r"the image cannot be built: .*build.log") as told:
+        ensure_image(Stages(), cache=tmp_path, needed=0)
+    assert "\n" not in str(told.value)
+    assert "127.0.0.1" in (tmp_path / "build.log").read_text()
+
+
+@pytest.mark.root
+def test_a_killed_build_leaves_no_process_and_the_next_starts_clean(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BUILDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as builder:
+        assert builder.stdout is not None
+        for line in builder.stdout:
+            if "extracting archives" in line:
+                break
+        assert at_work_in(tmp_path)
+        assert clean(tmp_path) == ["left alone: a build of the virtual machine's image"]
+        builder.kill()
+    assert await_condition(lambda: not at_work_in(tmp_path), 10.0)
+    left = unfinished(tmp_path)
+    assert len(left) == 1
+    assert find_image(cache=tmp_path) is None
+
+    with Interrupts() as interrupts:
+        stages = StopAt(interrupts, "running apt-get update")
+        with pytest.raises(KeyboardInterrupt):
+            ensure_image(stages, cache=tmp_path, interrupts=interrupts)
+    assert "image: running apt-get update" in stages.seen
+    assert unfinished(tmp_path) == []
+    assert at_work_in(tmp_path) == []
+
+
+@pytest.mark.root
+def test_clean_removes_what_a_killed_build_has_left(tmp_path: Path) -> None:
+    (tmp_path / "build.lock").touch()
+    left = tmp_path / "images" / f"{UNFINISHED}x"
+    (left / "mmdebstrap.y/etc").mkdir(parents=True)
+    assert clean(tmp_path) == [f"removed {left}"]
+    assert not left.exists()
+
+
+@pytest.mark.root
+def test_a_second_build_waits_and_can_be_interrupted_in_that(tmp_path: Path) -> None:
+    with (tmp_path / "build.lock").open("wb") as lock, Interrupts() as interrupts:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stages = StopAt(interrupts, "waiting for another build")
+        with pytest.raises(KeyboardInterrupt):
+            ensure_image(stages, cache=tmp_path, needed=0, interrupts=interrupts)
+    assert stages.seen == ["waiting for another build to end"]
+
+
+@pytest.mark.vm
+@pytest.mark.root
+def test_what_is_built_is_found_without_building(image: Image) -> None:
+    stages = Stages()
+    assert ensure_image(stages) == image
+    assert stages.seen == []
+    for path in (image.kernel, image.initramfs, image.root):
+        assert path.stat().st_size > 1 << 20
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 96 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", disk], check=True)
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)

@@ -1,0 +1,203 @@
+"""The commands `vm ...`, as a user gives them."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from emulation.processes import PROJECT, await_condition
+from emulation.vm.build import Image
+from tests.emulation.test_cli import invoke
+
+TESTBED = [sys.executable, "-m", "emulation.cli"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("vm run", "what to run?"),
+        ("vm run --accel xen roaming_field flooding", "--accel takes one of auto, kvm, tcg"),
+        ("vm run -- sweep roaming_field flooding", "sweep is nothing for the virtual machine"),
+        ("vm run roaming_field flooding --no-captures", "--no-captures is nothing for"),
+        ("vm cli roaming_field flooding", "needs a terminal"),
+        ("vm boot", "needs a terminal"),
+        ("vm build --extra /nowhere", "--extra: no folder /nowhere"),
+        ("vm build --provision /nowhere", "--provision: no file /nowhere"),
+    ],
+)
+def test_mistakes_end_with_one_line_that_says_what_to_do(line: str, message: str) -> None:
+    code, output = invoke(*line.split())
+    assert code in {1, 2}
+    assert message in output
+    assert len(output.strip().splitlines()) == 1
+
+
+def test_without_qemu_a_run_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("TESTBED_VM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    code, output = invoke("vm", "run", "--runs", str(tmp_path / "runs"), "--", "list")
+    assert code == 1
+    assert "error: no image of the virtual machine: build it once with sudo" in output
+    assert "virtual machine" in invoke("doctor")[1]
+
+
+@pytest.mark.vm
+@pytest.mark.root
+@pytest.mark.timeout(420)
+def test_any_command_runs_and_its_exit_code_comes_back(image: Image, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*TESTBED, "vm", "run", "--runs", tmp_path, "--", "list", "no-such-thing"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "no topology or protocol 'no-such-thing'" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.vm
+@pytest.mark.root
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_scenario_runs_there_and_is_analysed_here(image: Image, tmp_path: Path) -> None:
+    words = "roaming_field flooding --backend tap --nodes 3 --duration 24 --set topics=1"
+    done = subprocess.run(
+        [*TESTBED, "vm", "run", *words.split(), "--set", "subscribers=1", "--runs", tmp_path],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.iterdir()
+    assert f"run folder: {folder}" in done.stderr
+    assert len(list(folder.glob("captures/*.pcap"))) == 6
+    assert (folder / "report.html").is_file()
+    assert (folder / "metrics/delivery.parquet").exists()
+
+
+@pytest.mark.vm
+@pytest.mark.root
+@pytest.mark.timeout(420)
+def test_an_interrupted_run_leaves_its_folder_and_no_process(image: Image, tmp_path: Path) -> None:
+    words = "roaming_field flooding --backend tap --nodes 6 --duration 600"
+    with subprocess.Popen(
+        [*TESTBED, "vm", "run", *words.split(), "--runs", tmp_path],
+        cwd=PROJECT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if "... running" in line:
+                break
+        machines = psutil.Process(process.pid).children(recursive=True)
+        assert machines
+        process.send_signal(signal.SIGINT)
+        lines += process.stderr.readlines()
+        assert process.wait() == 130, "".join(lines)
+    assert not [machine for machine in machines if machine.is_running()]
+    (folder,) = tmp_path.iterdir()
+    assert list(folder.glob("captures/*.pcap")), "".join(lines)
+    assert '"ended": "interrupted"' in (folder / "run.json").read_text()
+
+
+class Terminal:
+    """A program on a terminal of its own, driven prompt by prompt."""
+
+    def __init__(self, *words: str | Path) -> None:
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(PROJECT)
+            os.environ["TERM"] = "dumb"
+            os.execv(sys.executable, [*TESTBED, *map(str, words)])
+        self.text = ""
+
+    def expect(self, pattern: str, seconds: float = 120.0) -> re.Match[str]:
+        deadline = time.monotonic() + seconds
+        while not (found := re.search(pattern, self.text)):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._terminal], [], [], left)[0]:
+                pytest.fail(f"no {pattern!r} in {seconds:g} s after: {self.text[-2000:]}")
+            try:
+                data = os.read(self._terminal, 65536)
+            except OSError:  # the other side has closed
+                data = b""
+            if not data:
+                pytest.fail(f"ended before {pattern!r}: {self.text[-2000:]}")
+            self.text += data.decode(errors="replace")
+        self.text = self.text[found.end() :]
+        return found
+
+    def type(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def wait(self) -> int:
+        while True:
+            try:
+                if not os.read(self._terminal, 65536):
+                    break
+            except OSError:
+                break
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self._terminal)
+        return code
+
+
+@pytest.mark.vm
+@pytest.mark.root
+@pytest.mark.timeout(600)
+def test_the_mininet_prompt_works_over_the_console(image: Image, tmp_path: Path) -> None:
+    words = "roaming_field flooding --backend tap --nodes 6 --set speed=0 --set side=100"
+    terminal = Terminal("vm", "cli", *words.split(), "--no-analyze", "--runs", tmp_path)
+    terminal.expect("testbed> ", 240.0)
+    terminal.type("sta1 ping -c 1 sta2\n")
+    terminal.expect("1 packets transmitted, 1 received", 60.0)
+    terminal.expect("testbed> ")
+    terminal.type("sta1 sleep 300\n")
+    terminal.expect("sleep 300\r\n")
+    time.sleep(1.0)
+    terminal.type("\x03")  # Ctrl-C ends what runs at the prompt, not the machine
+    terminal.expect("testbed> ", 30.0)
+    terminal.type("where\n")
+    terminal.expect(r"sta1 +[\d.]+ +[\d.]+")
+    terminal.expect("testbed> ")
+    terminal.type("exit\n")
+    assert terminal.wait() == 0
+    (folder,) = tmp_path.iterdir()
+    assert len(list(folder.glob("captures/*.pcap"))) == 12
+
+
+@pytest.mark.vm
+@pytest.mark.root
+@pytest.mark.timeout(420)
+def test_a_shell_knows_the_size_of_the_terminal_and_the_escape_ends_it(
+    image: Image, tmp_path: Path
+) -> None:
+    terminal = Terminal("vm", "boot", "--runs", tmp_path)
+    terminal.expect("# ", 240.0)
+    machines = psutil.Process(terminal.pid).children(recursive=True)
+    terminal.type("stty size; tty; uname -n\n")
+    terminal.expect(r"\d+ \d+\r\n/dev/hvc0\r\ntestbed")
+    terminal.type("\x1d")
+    assert terminal.wait() == 130
+    assert machines
+    assert await_condition(lambda: not any(each.is_running() for each in machines), 5.0)

@@ -1,0 +1,36 @@
+"""What runs in the guest must not need what only the analysis on the host needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HOST_ONLY = ("pandas", "pyarrow", "pyspark", "py4j", "matplotlib", "scipy", "jinja2")
+
+PROGRAM = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names!r}:
+            raise ModuleNotFoundError(f"the guest has no {{name}}", name=name)
+sys.meta_path.insert(0, Refuse())
+import emulation.cli, emulation.driver, emulation.gpsd, emulation.radio.tap, emulation.doctor
+import emulation.vm.smoke, capture.__main__, nodeapp.__main__, spark_analysis.runfolder
+from emulation.backends import backends
+from emulation.catalog import make_scenario, topology_class, topology_names
+from typer.testing import CliRunner
+backends()
+for name in topology_names():
+    topology_class(name)
+for line in (["list"], ["list", "roaming_field"], ["doctor"]):
+    result = CliRunner().invoke(emulation.cli.app, line)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+"""
+
+
+def test_commands_of_the_guest_need_no_package_of_the_analysis() -> None:
+    program = PROGRAM.format(names=HOST_ONLY)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,78 @@
+"""What decides an image: every input changes its name, and nothing else does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emulation.vm import mirror
+from emulation.vm.errors import VmError
+from emulation.vm.inputs import PYTHON_PACKAGES, inputs_of, pinned
+
+
+def test_the_guest_gets_the_versions_of_the_project() -> None:
+    names = [requirement.partition("==")[0] for requirement in inputs_of().requirements]
+    assert names == list(PYTHON_PACKAGES)
+    assert pinned("numpy==2.4.6  # why\nRich==15.0.0; x\n", ("rich", "numpy")) == (
+        "Rich==15.0.0",
+        "numpy==2.4.6",
+    )
+
+
+def test_a_package_without_a_pin_is_named() -> None:
+    with pytest.raises(VmError, match="pins no scapy"):
+        pinned("numpy==2.4.6\n", ("numpy", "scapy"))
+
+
+def test_every_addition_and_change_makes_another_image(tmp_path: Path) -> None:
+    extra, script = tmp_path / "extra", tmp_path / "script"
+    (extra / "etc").mkdir(parents=True)
+    script.write_text("#!/bin/sh\ntrue\n")
+    digests = [inputs_of().digest(), inputs_of(extra).digest(), inputs_of(extra, script).digest()]
+    (extra / "etc/motd").write_text("hello")
+    digests.append(inputs_of(extra).digest())
+    (extra / "etc/motd").chmod(0o600)
+    digests.append(inputs_of(extra).digest())
+    (extra / "link").symlink_to("etc")
+    digests.append(inputs_of(extra).digest())
+    script.write_text("#!/bin/sh\nfalse\n")
+    digests.append(inputs_of(None, script).digest())
+    assert len(set(digests)) == len(digests)
+    assert inputs_of().digest() == digests[0]
+
+
+def test_additions_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(VmError, match=r"--extra: no folder .*nowhere"):
+        inputs_of(tmp_path / "nowhere")
+    with pytest.raises(VmError, match=r"--provision: no file .*nowhere"):
+        inputs_of(None, tmp_path / "nowhere")
+
+
+def test_the_machines_mirror_is_used_and_others_repositories_are_not(tmp_path: Path) -> None:
+    folder = tmp_path / "sources.list.d"
+    folder.mkdir()
+    (tmp_path / "sources.list").write_text(
+        "# deb http://commented.example/debian bookworm main\n"
+        "deb [arch=amd64] http://mirror.example/debian bookworm main contrib\n"
+        "deb-src http://mirror.example/debian bookworm main\n"
+        "deb [signed-by=/usr/share/keyrings/other.gpg] http://other.example/apt bookworm main\n"
+    )
+    (folder / "more.sources").write_text(
+        "Types: deb\nURIs: http://mirror.example/debian-security\n"
+        "Suites: bookworm-security trixie\nComponents: main\n"
+        "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n"
+        "Types: deb\nURIs: http://vendor.example\nSuites: bookworm\nComponents: main\n"
+        "Signed-By: /etc/vendor.gpg\n\n"
+        "Enabled: no\nTypes: deb\nURIs: http://off.example\nSuites: bookworm\nComponents: main\n"
+    )
+    (folder / "ignored.save").write_text("deb http://saved.example/debian bookworm main\n")
+    assert mirror.sources(tmp_path) == (
+        "deb http://mirror.example/debian bookworm main",
+        "deb http://mirror.example/debian-security bookworm-security main",
+    )
+
+
+def test_a_machine_of_another_release_uses_debians_mirror(tmp_path: Path) -> None:
+    (tmp_path / "sources.list").write_text("deb http://archive.ubuntu.com/ubuntu noble main\n")
+    assert mirror.sources(tmp_path) == mirror.DEFAULT
