@@ -24,6 +24,25 @@ def _setns(fd: int) -> None:
 
 
 @contextmanager
+def new_network_namespace() -> Iterator[None]:
+    """Put the calling thread into a new network namespace for the block.
+
+    It lives on as long as sockets that were opened there.  Raises OSError.
+    """
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _libc.unshare(CLONE_NEWNET) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, f"cannot make a network namespace: {os.strerror(code)}")
+        try:
+            yield
+        finally:
+            _setns(home)
+    finally:
+        os.close(home)
+
+
+@contextmanager
 def network_namespace(pid: int) -> Iterator[None]:
     """Put the calling thread into the network namespace of process `pid` for the block.
 

@@ -57,13 +57,16 @@ class TapBackend:
 
     name = "tap"
     summary = "real processes and kernel stack; TAP devices over the radio model in user space"
+    medium = "emulation.radio.tap"
+    """Module of the medium process."""
+    needs_tun = True
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot run the backend and what to do, one line each."""
         found = []
         if os.geteuid() != 0:
             found.append("needs root: run it with sudo")
-        if not Path("/dev/net/tun").exists():
+        if self.needs_tun and not Path("/dev/net/tun").exists():
             found.append(
                 "/dev/net/tun is missing: load the module (modprobe tun) or give the container "
                 "the device (--device /dev/net/tun)"
@@ -73,6 +76,9 @@ class TapBackend:
         if importlib.util.find_spec("mininet") is None or shutil.which("mnexec") is None:
             found.append("Mininet is missing: apt-get install mininet")
         return found
+
+    def prepare(self) -> None:
+        """Do what the machine needs before a run.  Raises `BackendError`."""
 
     def execute(
         self,
@@ -92,8 +98,9 @@ class TapBackend:
         if obstacles:
             raise BackendError(obstacles[0])
         processes.sweep()
+        self.prepare()
         with Interrupts() as interrupts:
-            run = TapRun(scenario, folder, observer, interrupts)
+            run = TapRun(self, scenario, folder, observer, interrupts)
             try:
                 run.start()
                 if interact is None:
@@ -112,8 +119,14 @@ class TapRun:
     """One run of the `tap` backend: starts the processes, watches them, stops them."""
 
     def __init__(
-        self, scenario: Scenario, folder: RunFolder, observer: Observer, interrupts: Interrupts
+        self,
+        backend: TapBackend,
+        scenario: Scenario,
+        folder: RunFolder,
+        observer: Observer,
+        interrupts: Interrupts,
     ) -> None:
+        self._backend = backend
         self._interrupts = interrupts
         self.scenario = scenario
         self.folder = folder
@@ -233,7 +246,7 @@ class TapRun:
             config["access_points"] = self.mesh.radios()
             config["mesh_radio"] = scenario.mesh_radio.model_dump(mode="json")
             config["association"] = scenario.association.model_dump(mode="json")
-        self._start_helper("medium", "emulation.radio.tap", config)
+        self._start_helper("medium", self._backend.medium, config)
         self._await_helper("medium", lambda: answers(self.medium_control))
 
     def _start_gpsd(self, pids: Mapping[str, int]) -> None:
@@ -434,7 +447,7 @@ class TapRun:
 
     def _write_facts(self, ended: str) -> None:
         self.folder.write_facts(
-            backend=TapBackend.name,
+            backend=self._backend.name,
             epoch_ns=unix_ns_of(self.epoch),
             ended=ended,
             wall_seconds=time.monotonic() - self._began,

@@ -24,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from emulation.radio.airtime import Rate
 from emulation.radio.errors import SurvivalTable
 from emulation.radio.links import Row
 from emulation.radio.propagation import Floats
@@ -36,12 +37,16 @@ WORTH_ARRAYS: Final = 60
 class Job:
     """A frame that a host sends, and what has become of it."""
 
-    __slots__ = ("attempts", "delivered", "destination", "frame", "size")
+    __slots__ = ("attempts", "delivered", "destination", "frame", "size", "tries")
 
-    def __init__(self, destination: int, size: int, frame: Any) -> None:
+    def __init__(
+        self, destination: int, size: int, frame: Any, tries: tuple[Rate, ...] = ()
+    ) -> None:
         self.destination = destination
         self.size = size
         self.frame = frame
+        self.tries = tries
+        """The rate of every try; empty: the medium chooses."""
         self.attempts = 0
         self.delivered = False
 

@@ -312,6 +312,27 @@ class Links:
             outcome = row.certain[bits] = (tuple(sure), tuple(others))
         return outcome
 
+    @staticmethod
+    def outcome_at(
+        row: Row, table: SurvivalTable, bits: int
+    ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...]]:
+        """Return the same of a broadcast at the rate of `table`, worked out each time.
+
+        Receivers are those of the basic rate: a slower one does not reach farther.
+        """
+        sure, others = [], []
+        for receiver, snr in row.snr_db.items():
+            exponent = bits * table.at_db(snr)
+            if exponent > -CERTAIN:
+                sure.append(receiver)
+            elif exponent > HOPELESS:
+                others.append((receiver, math.exp(exponent)))
+        return tuple(sure), tuple(others)
+
+    def signal_dbm(self, source: int, receiver: int) -> float:
+        """Return the power at which a station receives another; the least, where it does not."""
+        return self.row(source).snr_db.get(receiver, self.lock_db) + self.budget.noise_dbm
+
     def unicast_rate(self, row: Row, receiver: int) -> int:
         """Return the index of the rate to a station: the fastest that loses < 1 in 10, or basic.
 

@@ -51,6 +51,7 @@ import numpy.typing as npt
 from emulation.radio.air import Air, Coding, Job, Transmission
 from emulation.radio.airtime import ACK_BYTES, PREAMBLE, Rate
 from emulation.radio.counters import Counters
+from emulation.radio.errors import survival_table
 from emulation.radio.links import Link, Links
 from emulation.radio.spec import RadioSpec
 from emulation.radio.station import FOREVER, Station, Timing
@@ -94,8 +95,9 @@ class Medium:
     """The channel of `count` stations with the same `radio`, all at (0, 0) to begin with.
 
     `rng` decides everything that is random.  Times are seconds on any clock that does not go back.
-    `on_status` is told of each unicast that its sender is done with, while time passes: it must not
-    call the medium.  Where it returns True, `next_delivery` stops at that instant.
+    `on_status` is told of each unicast that its sender is done with, while time passes or where
+    `fail` takes the sender down: it must not call the medium.  Where it returns True,
+    `next_delivery` stops at that instant.
     """
 
     def __init__(
@@ -116,6 +118,8 @@ class Medium:
         self._basic = self._phy.rates.index(self._phy.basic_rate)
         self._timings: dict[tuple[int, int], Timing] = {}
         """By index of the rate and bytes of the frame."""
+        self._chosen_timings: dict[tuple[float, int], Timing] = {}
+        """By rate in Mb/s, of which no two are alike, and bytes on the air."""
         self._acks: dict[Rate, Timing] = {}
         """By rate of the frame that is acknowledged."""
         self._air = Air(radio, self.table.noise_mw)
@@ -140,11 +144,21 @@ class Medium:
         self.table.set_positions(xy)
 
     def transmit(
-        self, now: float, source: int, destination: int, size_bytes: int, frame: Any
+        self,
+        now: float,
+        source: int,
+        destination: int,
+        size_bytes: int,
+        frame: Any,
+        tries: tuple[Rate, ...] = (),
     ) -> bool:
         """Queue a frame at a station; `size_bytes` as an Ethernet frame.  Return whether it fits.
 
         `destination` is a station, `BROADCAST` or `NOBODY`.  `frame` is handed on untouched.
+
+        `tries` has the rate of every try where the host's own rate control chose them, instead of
+        the best rate and the retry limit; a broadcast has one try.  `size_bytes` is then that of
+        the 802.11 frame with its FCS, and `on_status` is told of broadcasts too.
         """
         self._run(now)
         station = self._stations[source]
@@ -152,7 +166,7 @@ class Medium:
             self.counters.queue_drops[source] += 1
             return False
         self.counters.queued[source] += 1
-        station.queue.append(Job(destination, size_bytes, frame))
+        station.queue.append(Job(destination, size_bytes, frame, tries))
         if station.job is None and source not in self._contenders:
             if now - station.post_backoff < HISTORY and self._still_counting(station, now):
                 self._contenders.add(source)
@@ -199,8 +213,11 @@ class Medium:
         if other is None:
             state = self._stations[station]
             self.counters.queue_drops[station] += len(state.queue)
+            lost = [job for job in state.queue if job.tries]
             state.queue.clear()
             state.job = None
+            for job in lost:
+                self._report(station, job, False, self._now)
             state.window = self._phy.cw_min
             state.post_backoff = -FOREVER
             self._contenders.discard(station)
@@ -329,13 +346,17 @@ class Medium:
         job = station.job = station.queue[0]
         source, destination = station.index, job.destination
         row = self.table.row(source)
-        if destination == BROADCAST:
-            index = self._basic
+        if job.tries:
+            timing = self._chosen(job)
         else:
-            index = self.table.unicast_rate(row, destination)
-        timing = self._timings.get((index, job.size))
-        if timing is None:
-            timing = self._timings[index, job.size] = self._timing(index, job.size)
+            if destination == BROADCAST:
+                index = self._basic
+            else:
+                index = self.table.unicast_rate(row, destination)
+            known = self._timings.get((index, job.size))
+            if known is None:
+                known = self._timings[index, job.size] = self._timing(index, job.size)
+            timing = known
         duration, response, payload, coding = timing
         end = reserved = now + duration
         if destination != BROADCAST:
@@ -356,6 +377,18 @@ class Medium:
         response = phy.sifs + phy.ack_duration(rate)
         coding = Coding(table, 8 * mpdu)
         return Timing(phy.duration(rate, mpdu), response, PREAMBLE[rate.format], coding)
+
+    def _chosen(self, job: Job) -> Timing:
+        """Return what the next try of a frame takes whose rates the host chose."""
+        rate = job.tries[job.attempts]
+        timing = self._chosen_timings.get((rate.mbps, job.size))
+        if timing is None:
+            phy = self._phy
+            response = phy.sifs + phy.ack_duration(rate)
+            coding = Coding(survival_table(rate), 8 * job.size)
+            timing = Timing(phy.duration(rate, job.size), response, PREAMBLE[rate.format], coding)
+            self._chosen_timings[rate.mbps, job.size] = timing
+        return timing
 
     def _put_on_air(self, frame: Transmission) -> None:
         self.counters.airtime[frame.source] += frame.end - frame.start
@@ -387,6 +420,8 @@ class Medium:
             pass  # the station went down meanwhile
         elif frame.destination == BROADCAST:
             self._deliver_broadcast(frame, now)
+            if frame.job.tries:
+                self._report(frame.source, frame.job, False, now)
             self._done(station, now)
         elif self._received(frame, frame.destination):
             if not frame.job.delivered:
@@ -400,7 +435,11 @@ class Medium:
             self._air.forget(frame)
 
     def _deliver_broadcast(self, frame: Transmission, now: float) -> None:
-        certain, others = self.table.broadcast_outcome(frame.row, frame.coding.bits)
+        if frame.coding.table is self.table.basic:
+            certain, others = self.table.broadcast_outcome(frame.row, frame.coding.bits)
+        else:
+            coding = frame.coding
+            certain, others = self.table.outcome_at(frame.row, coding.table, coding.bits)
         draw = self._random
         counters = self.counters
         lost: list[int] = []
@@ -484,7 +523,7 @@ class Medium:
         if station.job is not frame.job:
             return
         if self._received(ack, frame.source):
-            self._report(frame, True, now)
+            self._report(frame.source, frame.job, True, now)
             self._done(station, now)
         else:
             self._retry(frame, now)
@@ -494,19 +533,19 @@ class Medium:
         station = self._stations[frame.source]
         if station.job is not frame.job:
             return
-        if frame.job.attempts > self.radio.retry_limit:
+        job = frame.job
+        if job.attempts >= (len(job.tries) or self.radio.retry_limit + 1):
             self.counters.retry_drops[frame.source] += 1
-            self._report(frame, False, now)
+            self._report(frame.source, job, False, now)
             self._done(station, now)
             return
         station.job = None
         station.window = min(2 * station.window + 1, self._phy.cw_max)
         self._contend(station, now)
 
-    def _report(self, frame: Transmission, acknowledged: bool, now: float) -> None:
+    def _report(self, source: int, job: Job, acknowledged: bool, now: float) -> None:
         if self._on_status is not None:
-            job, source = frame.job, frame.source
-            status = Status(now, job.frame, source, frame.destination, acknowledged, job.attempts)
+            status = Status(now, job.frame, source, job.destination, acknowledged, job.attempts)
             if self._on_status(status):
                 self._stopped = True
 

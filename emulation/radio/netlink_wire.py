@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 NLMSG_ERROR: Final = 2
+NLMSG_DONE: Final = 3
 NLM_F_REQUEST: Final = 1
 NLM_F_ACK: Final = 4
+NLM_F_DUMP: Final = 0x300
 GENL_ID_CTRL: Final = 16
 CTRL_CMD_GETFAMILY: Final = 3
 CTRL_ATTR_FAMILY_ID: Final = 1
@@ -111,10 +113,16 @@ def text(value: str) -> bytes:
 
 
 def request(
-    family: int, command: int, body: bytes = b"", *, acknowledge: bool = False, sequence: int = 0
+    family: int,
+    command: int,
+    body: bytes = b"",
+    *,
+    acknowledge: bool = False,
+    dump: bool = False,
+    sequence: int = 0,
 ) -> bytes:
-    """Return a message to a family."""
-    flags = NLM_F_REQUEST | (NLM_F_ACK if acknowledge else 0)
+    """Return a message to a family; `dump` asks for all there are."""
+    flags = NLM_F_REQUEST | (NLM_F_ACK if acknowledge else 0) | (NLM_F_DUMP if dump else 0)
     header = _HEADER.pack(BODY + len(body), family, flags, sequence, 0)
     return header + _GENERIC.pack(command, VERSION, 0) + body
 
