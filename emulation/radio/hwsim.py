@@ -31,17 +31,17 @@ from emulation.radio.addressing import octets
 from emulation.radio.airtime import FCS, Rate
 from emulation.radio.device import DeviceError
 from emulation.radio.hwsim_wire import (
+    FRAME,
     Heard,
     Sent,
     Step,
     decode_frame,
     encode_status,
-    radio_address,
     steps_of,
 )
 from emulation.radio.ieee80211 import is_group, received_index, receiver_of, tries_of
 from emulation.radio.medium import BROADCAST, NOBODY, Delivery, Medium, Status
-from emulation.radio.netlink_wire import NLMSG_ERROR, NetlinkError, messages
+from emulation.radio.netlink_wire import NLMSG_ERROR, NetlinkError, command_of, messages
 from emulation.radio.service import MediumService, serve
 from emulation.radio.tap_config import TapConfig
 from emulation.radio.wifi import DATAGRAM, Radios
@@ -75,10 +75,8 @@ class HwsimMedium(MediumService[_Air]):
             raise DeviceError(
                 "the hwsim backend has ad hoc stations only: run mesh access points on tap"
             )
-        macs = [octets(station.mac) for station in config.stations]
-        self._by_mac = {mac: number for number, mac in enumerate(macs)}
-        self._addresses = [radio_address(mac) for mac in macs]
-        self._by_address = {address: number for number, address in enumerate(self._addresses)}
+        self._macs = [octets(station.mac) for station in config.stations]
+        self._by_mac = {mac: number for number, mac in enumerate(self._macs)}
         self._frequency = round(config.radio.frequency_mhz)
         self._rates: dict[tuple[bytes, bytes], _Rates] = {}
         self._outbox: list[bytes] = []
@@ -122,18 +120,22 @@ class HwsimMedium(MediumService[_Air]):
                 continue
             try:
                 self._take(datagram)
-            except NetlinkError:
+            except NetlinkError as error:
                 self._malformed += 1
+                if self._malformed == 1:
+                    print(f"mac80211_hwsim sent {error}", file=sys.stderr, flush=True)
 
     def _take(self, datagram: bytes) -> None:
         for message in messages(datagram):
             if message.type == self._family:
+                if command_of(datagram, message) != FRAME:
+                    continue  # newer kernels also tell of addresses that come and go
                 self._transmit(decode_frame(datagram, message))
             elif message.type == NLMSG_ERROR:
                 self._refused += 1
 
     def _transmit(self, sent: Sent) -> None:
-        source = self._by_address.get(sent.transmitter)
+        source = self._by_mac.get(sent.transmitter)
         if source is None or sent.frequency_mhz != self._frequency:
             self._air.lost["on another channel" if source is not None else "of no station"] += 1
             self._report(sent, 0, None)
@@ -164,7 +166,7 @@ class HwsimMedium(MediumService[_Air]):
         rate = self._rates_of(sent).received
         level = channel.medium.table.signal_dbm
         self._outbox += [
-            heard.to(self._addresses[receiver], rate, round(level(delivery.source, receiver)))
+            heard.to(self._macs[receiver], rate, round(level(delivery.source, receiver)))
             for receiver in delivery.receivers
         ]
 

@@ -6,8 +6,8 @@ tried and how often) in place of delivering it.  It answers with a FRAME to each
 it, with rate and signal, and with one TX_INFO_FRAME to the sender: how often it was sent at which
 rate, and whether it was acknowledged.  NEW_RADIO makes a radio, DEL_RADIO removes it.
 
-A radio is known on this family by its second address, which is its permanent one with the bit
-0x40 of the first octet set; `radio_address` makes one of the other.
+A radio is known on this family by its second address: of those made with a permanent address
+(PERM_ADDR), as here, it is that.  Others have the bit 0x40 of the first octet set besides.
 
 Every frame of every radio comes through here, so a message is taken apart with one pass over its
 attributes, and what several receivers are sent is put together once.
@@ -54,7 +54,6 @@ NO_ACK: Final = 2
 """Flags of a frame: its sender wants to know what became of it; it expects no acknowledgement."""
 ACKNOWLEDGED: Final = 4
 """Flag of a TX_INFO_FRAME."""
-SECOND_ADDRESS: Final = 0x40
 STEPS: Final = 4
 """Rates in TX_INFO."""
 LEAST_FRAME: Final = 10
@@ -100,11 +99,6 @@ class Sent(NamedTuple):
     frequency_mhz: int
     steps: tuple[bytes, bytes]
     cookie: int
-
-
-def radio_address(mac: bytes) -> bytes:
-    """Return the address by which the family knows the radio whose permanent address is `mac`."""
-    return bytes((mac[0] | SECOND_ADDRESS,)) + mac[1:]
 
 
 def decode_frame(datagram: bytes, message: Message) -> Sent:

@@ -1,4 +1,4 @@
-"""Stations for tests and benchmarks of the TAP medium: namespaces of our own, no Mininet."""
+"""Stations for tests and benchmarks of a medium process: namespaces of our own, no Mininet."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from emulation.control import ControlError, request
 from emulation.radio.spec import RadioSpec
+
+TAP: Final = "emulation.radio.tap"
+START_LIMIT: Final = 60.0
+"""Seconds: in an emulated machine, importing NumPy alone takes several."""
 
 
 class Station(NamedTuple):
@@ -105,10 +109,10 @@ def write_config(
     return path
 
 
-def start(config: Path) -> subprocess.Popen[str]:
+def start(config: Path, module: str = TAP) -> subprocess.Popen[str]:
     """Start a medium process."""
     return subprocess.Popen(
-        [sys.executable, "-m", "emulation.radio.tap", str(config)],
+        [sys.executable, "-m", module, str(config)],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -139,10 +143,12 @@ def configure(stations: Sequence[Station], neighbours: bool = True) -> None:
 
 
 @contextmanager
-def medium(config: Path, stations: Sequence[Station], neighbours: bool = True) -> Iterator[Path]:
+def medium(
+    config: Path, stations: Sequence[Station], neighbours: bool = True, module: str = TAP
+) -> Iterator[Path]:
     """Run a medium with configured stations and yield the path of its control socket."""
     control = config.with_name("medium.control")
-    process = start(config)
+    process = start(config, module)
 
     def answers() -> bool:
         assert process.poll() is None, process.communicate()[1]
@@ -152,7 +158,7 @@ def medium(config: Path, stations: Sequence[Station], neighbours: bool = True) -
         return False
 
     try:
-        await_true(answers)
+        await_true(answers, START_LIMIT)
         configure(stations, neighbours)
         yield control
     finally:

@@ -192,10 +192,6 @@ def test_a_radio_goes_with_the_socket_and_has_name_and_address() -> None:
     assert found[16] == found[18] == b""
 
 
-def test_the_family_knows_a_radio_by_its_second_address() -> None:
-    assert wire.radio_address(b"\x02\0\0\0\0\x01") == b"\x42\0\0\0\0\x01"
-
-
 def test_acknowledgements_carry_a_number() -> None:
     datagram = struct.pack("=IHHIIi", 20, NLMSG_ERROR, 0, 5, 0, -16)
     assert error_of(datagram, only(datagram)) == -16

@@ -1,0 +1,83 @@
+"""The medium of mac80211_hwsim with real radios; needs the module: run it in the virtual machine.
+
+./run_testbed.sh vm boot -- python3 -m pytest -q tests/emulation/radio/test_hwsim.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from emulation.control import request
+from emulation.radio.hwsim_wire import FAMILY
+from emulation.radio.spec import RadioSpec
+from emulation.radio.wifi import has_family
+from tests.emulation.radio.tap_stations import Station, await_true, medium, namespaces, write_config
+
+HWSIM: Final = "emulation.radio.hwsim"
+RADIO = RadioSpec(range=250)
+HERE = ((0.0, 0.0, 0.0),)
+NEAR = ((0.0, 50.0, 0.0),)
+FAR = ((0.0, 9000.0, 0.0),)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def module() -> None:
+    subprocess.run(["modprobe", "mac80211_hwsim", "radios=0"], capture_output=True, check=False)
+    if not has_family(FAMILY):
+        pytest.skip("the kernel has no mac80211_hwsim")
+
+
+@pytest.fixture
+def stations() -> Iterator[list[Station]]:
+    with namespaces(3) as made:
+        yield made
+
+
+def peers(station: Station) -> dict[str, dict[str, str]]:
+    """Return what the kernel knows of each station that it hears, by address."""
+    found: dict[str, dict[str, str]] = {}
+    for line in station.run("iw", "dev", station.interface, "station", "dump").stdout.splitlines():
+        if line.startswith("Station "):
+            found[line.split()[1]] = latest = {}
+        else:
+            key, _, value = line.strip().partition(":")
+            latest[key] = value.strip()
+    return found
+
+
+@pytest.mark.root
+def test_stations_in_range_hear_and_reach_each_other_and_others_do_not(
+    stations: list[Station], tmp_path: Path
+) -> None:
+    one, near, far = stations
+    config = write_config(tmp_path, stations, [HERE, NEAR, FAR], RADIO)
+    with medium(config, stations, module=HWSIM) as control:
+        try:
+            await_true(lambda: near.mac in peers(one) and one.mac in peers(near), 20)
+        except AssertionError:
+            pytest.fail(f"{request(control, {'op': 'stats'})}")
+        assert set(peers(one)) == {near.mac}
+        assert peers(far) == {}
+        assert one.reaches(near, count=5)
+        assert not one.reaches(far)
+        (link,) = request(control, {"op": "links", "name": one.name})["links"]
+        heard = peers(one)[near.mac]
+        assert int(heard["signal"].split()[0]) == round(link["received_dbm"])
+        assert int(heard["tx failed"]) == 0
+        statistics = request(control, {"op": "stats"})
+        assert statistics["counters"]["acks"][1] >= 5
+        assert statistics["tap_drops"] == {"mac80211_hwsim": 0}
+        assert statistics["malformed"] == statistics["refused"] == statistics["write_drops"] == 0
+
+        request(control, {"op": "move", "name": near.name, "x": 9000, "y": 0})
+        assert not one.reaches(near)
+        assert int(peers(one)[near.mac]["tx failed"]) > 0
+    assert not Path("/sys/class/ieee80211").exists() or not any(
+        phy.name.startswith("pubsub-") for phy in Path("/sys/class/ieee80211").iterdir()
+    )
+    assert far.run("iw", "dev").stdout == ""
