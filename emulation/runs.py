@@ -62,6 +62,11 @@ class RunFolder:
         """Return the capture of a port of an access point."""
         return self.captures / f"{interface}.pcap"
 
+    @property
+    def air_capture(self) -> Path:
+        """Path of the capture of the air, where a backend shows it."""
+        return self.captures / "air.pcap"
+
     def loopback_capture(self, node: NodeSpec) -> Path:
         """Return the capture of a node's loopback interface."""
         return self.captures / f"{node.name}-lo.pcap"

@@ -3,6 +3,10 @@
 As on `tap` (`emulation.backends.tap`), but every station has a radio of mac80211_hwsim in ad hoc
 mode: frames are 802.11 frames, with the rate control, the beacons and the acknowledgement reports
 of mac80211.  The medium process (`emulation.radio.hwsim`) stands where wmediumd would.
+
+The module has a monitor in the first network namespace, which shows every 802.11 frame of every
+radio: it is captured as the air.  In another namespace there is none, and the run has no such
+capture; runs beside each other would find each other's frames in it.
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from typing import Any, Final
+
+from pyroute2 import IPRoute
 
 from emulation.backends import BackendError, Observer
 from emulation.backends.tap import TapBackend
@@ -19,6 +25,8 @@ from emulation.runs import RunFolder
 from emulation.scenario import Scenario
 
 MODULE: Final = "mac80211_hwsim"
+MONITOR: Final = "hwsim0"
+"""The module's interface that shows the air."""
 
 
 class HwsimBackend(TapBackend):
@@ -44,6 +52,14 @@ class HwsimBackend(TapBackend):
                 lines = done.stderr.strip().splitlines() if done is not None else []
                 reason = f" ({lines[-1]})" if lines else ""
                 raise BackendError(f"{MISSING}{reason}")
+
+    def monitor(self) -> str | None:
+        """Bring the module's monitor up and return it, where this namespace has it."""
+        with IPRoute() as route:
+            found = route.link_lookup(ifname=MONITOR)
+            if found:
+                route.link("set", index=found[0], state="up")
+        return MONITOR if found else None
 
     def execute(
         self,

@@ -80,6 +80,10 @@ class TapBackend:
     def prepare(self) -> None:
         """Do what the machine needs before a run.  Raises `BackendError`."""
 
+    def monitor(self) -> str | None:
+        """Return the interface of this namespace that shows the air; None where there is none."""
+        return None
+
     def execute(
         self,
         scenario: Scenario,
@@ -265,6 +269,10 @@ class TapRun:
             ):
                 entry = {"pid": pid, "interface": interface, "file": str(file.resolve())}
                 interfaces.append(entry | {"loopback": loopback})
+        monitor = self._backend.monitor()
+        if monitor is not None:
+            entry = {"pid": os.getpid(), "interface": monitor, "loopback": False}
+            interfaces.append(entry | {"file": str(self.folder.air_capture.resolve())})
         for pid, port in self.mesh.ports() if self.mesh is not None else ():
             file = self.folder.port_capture(port).resolve()
             entry = {"pid": pid, "interface": port, "file": str(file)}

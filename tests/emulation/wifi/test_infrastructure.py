@@ -1,6 +1,6 @@
 """Access points and stations on real 802.11 interfaces: needs a kernel with mac80211_hwsim.
 
-Where the kernel has none, `test_in_the_virtual_machine` runs the others in the virtual machine.
+Where the kernel has none, `tests.emulation.vm.test_hwsim_in_the_guest` runs them in the guest.
 """
 
 from __future__ import annotations
@@ -17,25 +17,14 @@ import pytest
 
 from emulation.backends import BackendError
 from emulation.backends.watching import last_line
-from emulation.processes import PROJECT, await_condition, end
+from emulation.processes import await_condition, end
 from emulation.radio.spec import RadioSpec
 from emulation.wifi import control
 from emulation.wifi.infrastructure import Infrastructure, Interface, obstacles
+from tests.hwsim import HERE
 
 LIMIT = 90.0
 """Seconds that anything here may take in a virtual machine without hardware acceleration."""
-
-
-def has_hwsim() -> bool:
-    if os.geteuid() != 0 or shutil.which("modprobe") is None:
-        return False
-    probe = subprocess.run(
-        ["modprobe", "-n", "mac80211_hwsim"], capture_output=True, check=False, timeout=20
-    )
-    return probe.returncode == 0
-
-
-HERE = pytest.mark.skipif(not has_hwsim(), reason="the kernel has no mac80211_hwsim")
 
 
 def run(*command: str) -> str:
@@ -212,30 +201,3 @@ def test_what_is_missing_is_named_with_its_package(monkeypatch: pytest.MonkeyPat
         "hostapd is missing: apt-get install hostapd",
         "wpa_supplicant is missing: apt-get install wpasupplicant",
     ]
-
-
-@pytest.mark.vm
-@pytest.mark.root
-@pytest.mark.timeout(600)
-@pytest.mark.skipif(has_hwsim(), reason="the other tests run here")
-def test_in_the_virtual_machine() -> None:
-    from emulation.vm.run import Options, run_in_vm
-
-    class Quiet:
-        def stage(self, text: str) -> None:
-            pass
-
-        def hide(self) -> None:
-            pass
-
-    output = bytearray()
-    tests = str(Path(__file__).relative_to(PROJECT))
-    code = run_in_vm(
-        ["python3", "-m", "pytest", "-q", "-rs", "--timeout", "200", tests],
-        observer=Quiet(),
-        options=Options(time_limit=500.0),
-        output=output.extend,
-        errors=output.extend,
-    )
-    assert code == 0, output.decode(errors="replace")
-    assert b"6 passed, 1 skipped" in output, output.decode(errors="replace")
