@@ -18,7 +18,7 @@ from pathlib import Path
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 
-from emulation.backends.tap import TapRun
+from emulation.backends.tap import TapBackend, TapRun
 from emulation.catalog import make_scenario
 from emulation.interrupts import Interrupts
 from emulation.runs import RunFolder
@@ -72,7 +72,7 @@ def stations(count: int, root: Path) -> tuple[float, Silent]:
     observer = Silent()
     with Interrupts() as interrupts:
         began = time.monotonic()
-        run = TapRun(scenario, RunFolder.create(root, scenario), observer, interrupts)
+        run = TapRun(TapBackend(), scenario, RunFolder.create(root, scenario), observer, interrupts)
         try:
             run.start()
             taken = time.monotonic() - began

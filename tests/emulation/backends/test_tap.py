@@ -64,7 +64,7 @@ def perform(
     """Run a scenario, calling `on_elapsed(run, seconds)` while it goes on."""
     observer = Recorded(lambda seconds: on_elapsed(run, seconds))
     with Interrupts() as interrupts:
-        run = TapRun(scenario, folder, observer, interrupts)
+        run = TapRun(TapBackend(), scenario, folder, observer, interrupts)
         try:
             run.start()
             run.watch_until_end()

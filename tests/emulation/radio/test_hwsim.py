@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +14,12 @@ from typing import Final
 
 import pytest
 
+from capture.namespaces import network_namespace
 from emulation.control import request
 from emulation.radio.hwsim_wire import FAMILY
 from emulation.radio.spec import RadioSpec
 from emulation.radio.wifi import has_family
+from nodeapp import link_status
 from tests.emulation.radio.tap_stations import Station, await_true, medium, namespaces, write_config
 
 HWSIM: Final = "emulation.radio.hwsim"
@@ -81,3 +85,35 @@ def test_stations_in_range_hear_and_reach_each_other_and_others_do_not(
         phy.name.startswith("pubsub-") for phy in Path("/sys/class/ieee80211").iterdir()
     )
     assert far.run("iw", "dev").stdout == ""
+
+
+def _await_error(radio: socket.socket, seconds: float = 10.0) -> None:
+    poll = select.poll()
+    poll.register(radio.fileno(), 0)  # errors are always told
+    assert poll.poll(1000 * seconds), "the kernel reported nothing"
+
+
+@pytest.mark.root
+def test_a_sender_learns_from_the_kernel_which_datagram_was_not_acknowledged(
+    stations: list[Station], tmp_path: Path
+) -> None:
+    one, near, _ = stations
+    config = write_config(tmp_path, stations, [HERE, NEAR, FAR], RADIO)
+    with (
+        medium(config, stations, module=HWSIM) as control,
+        network_namespace(one.pid),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as radio,
+    ):
+        radio.setblocking(False)
+        radio.setsockopt(socket.SOL_SOCKET, link_status.SO_WIFI_STATUS, 1)
+        await_true(lambda: near.mac in peers(one) and one.mac in peers(near), 20)
+        radio.sendto(b"arrives", (near.address, 9))
+        _await_error(radio)
+        assert link_status.unacknowledged(radio) is None
+        with pytest.raises(BlockingIOError):
+            link_status.unacknowledged(radio)
+
+        request(control, {"op": "move", "name": near.name, "x": 9000, "y": 0})
+        radio.sendto(b"is lost", (near.address, 9))
+        _await_error(radio)
+        assert link_status.unacknowledged(radio) == (near.address, b"is lost")
