@@ -4,13 +4,15 @@ set -euo pipefail
 
 project=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
 venv=$project/.venv
+ryu=$project/.ryu
 stamp=$venv/.testbed-setup
 log=$project/.setup.log
 system_python=/usr/bin/python3
 
 # mininet: namespaces and CLI; tshark: checks the dissector in the tests; a Java runtime: Spark;
-# net-tools, iputils-ping: what people type at the Mininet prompt.
-packages=(mininet python3-venv iproute2 net-tools iputils-ping tcpdump tshark)
+# net-tools, iputils-ping: what people type at the Mininet prompt; openvswitch-switch: the bridges of
+# mesh access points, started by each run for itself.
+packages=(mininet python3-venv iproute2 net-tools iputils-ping tcpdump tshark openvswitch-switch)
 
 say() { printf '==> %s\n' "$*" >&2; }
 fail() { printf 'run_testbed.sh: %s\n' "$*" >&2; exit 1; }
@@ -76,9 +78,28 @@ make_venv() {
         >>"$log" 2>&1 || fail "pip failed; see the end of $log"
 }
 
+make_ryu() { # without it all but mesh access points works, so a failure is said and no more
+    local wanted build
+    wanted=$(sha256sum <"$project/requirements-ryu.txt")
+    [ "$(cat "$ryu/.testbed-setup" 2>/dev/null)" != "$wanted" ] || return 0
+    say "installing the Ryu controller in $ryu"
+    mapfile -t build < <(grep -oE '^(setuptools|wheel|pbr)==[^ ]+' "$project/requirements-ryu.txt")
+    rm -rf "$ryu"
+    if "$system_python" -m venv "$ryu" >>"$log" 2>&1 &&
+        "$ryu/bin/pip" install --disable-pip-version-check "${build[@]}" >>"$log" 2>&1 &&
+        "$ryu/bin/pip" install --disable-pip-version-check --no-build-isolation \
+            -r "$project/requirements-ryu.txt" >>"$log" 2>&1 &&
+        "$ryu/bin/python" -W ignore -c 'import eventlet.wsgi, ryu.cmd' >>"$log" 2>&1; then
+        printf '%s\n' "$wanted" >"$ryu/.testbed-setup"
+    else
+        rm -rf "$ryu"
+        say "Ryu cannot be installed, so there are no mesh access points; see the end of $log"
+    fi
+}
+
 setup() {
     local wanted missing
-    wanted=$(cat "$project/requirements.txt" "${BASH_SOURCE[0]}" | sha256sum)
+    wanted=$(cat "$project"/requirements*.txt "${BASH_SOURCE[0]}" | sha256sum)
     if [ -x "$venv/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
         return
     fi
@@ -90,6 +111,7 @@ setup() {
         mapfile -t missing < <(missing_packages)
         if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
         make_venv
+        make_ryu
         printf '%s\n' "$wanted" >"$stamp"
         say "set-up is complete"
     fi

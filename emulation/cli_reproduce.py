@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE
 from rich.table import Table
 
 from emulation import processes
@@ -177,11 +178,21 @@ def _summaries(runs: list[Path], master: str) -> tuple[pd.DataFrame, list[str]]:
 def _print_slice(rows: pd.DataFrame, used: tuple[str, ...]) -> None:
     from spark_analysis.papers.reproduction import slice_table
 
-    table = slice_table(rows, used)
-    shown = Table(*table.head, title=table.title, title_justify="left")
-    for row in table.rows:
-        shown.add_row(*map(str, row))
-    console.print(shown)
+    for scenario, of_scenario in rows.groupby("scenario", sort=True):
+        table = slice_table(of_scenario, used)
+        # The scenario's name stands above: the rest then fits a terminal of 80 columns.
+        shown = Table(
+            title=str(scenario),
+            title_justify="left",
+            box=SIMPLE,
+            pad_edge=False,
+            collapse_padding=True,
+        )
+        for number, head in enumerate(table.head[1:]):
+            shown.add_column(head, no_wrap=number == 0, justify="right" if number else "left")
+        for row in table.rows:
+            shown.add_row(*map(str, row[1:]))
+        console.print(shown)
 
 
 def register(app: typer.Typer) -> None:

@@ -19,7 +19,8 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         "The scenario is running.  Stations are Mininet nodes: sta1 ping -c 3 sta2\n"
         "  pub sta1 traffic speed=10      publish an event at sta1\n"
         "  sub sta2 traffic 'speed>5'     subscribe at sta2 and print what arrives (Ctrl-C ends)\n"
-        "  where, links, neighbours sta1, move sta1 100 50, fail sta1 [sta2], heal, stats, help"
+        "  where, links, neighbours sta1, move sta1 100 50, fail sta1 [sta2], heal, stats, help\n"
+        "Access points are Mininet nodes too: aps; ap1 ovs-ofctl -O OpenFlow13 dump-flows ap1"
     )
 
     def __init__(self, run: Any, **options: Any) -> None:
@@ -48,6 +49,18 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
             ),
         )
 
+    def do_aps(self, line: str) -> None:
+        """aps [STATION]: the access point of each station."""
+        self._ask(
+            _about("associations", line),
+            lambda reply: (
+                "\n".join(
+                    f"{name:>9}  {point or 'none'}" for name, point in reply["associations"].items()
+                )
+                or "no station here has an access point"
+            ),
+        )
+
     def do_links(self, line: str) -> None:
         """links [STATION]: radio links with signal to noise ratio, rate and loss."""
         self._ask(_about("links", line), lambda reply: _table(reply["links"]))
@@ -65,6 +78,8 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
                 return
             question = {"op": "move", "name": name, "x": x, "y": y}
         if self._ask(question, lambda reply: ""):
+            # Where an access point is, its broker's position is too.
+            question["name"] = self._brokers().get(question["name"], question["name"])
             self._ask(question, lambda reply: "", self.testbed.gpsd_control)
 
     def do_fail(self, line: str) -> None:
@@ -84,7 +99,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
 
     def _client(self, action: str, line: str) -> None:
         station, _, rest = line.strip().partition(" ")
-        if station not in self.mn:
+        if station not in [member.name for member in self.mn.members]:
             self._say(f"usage: {action} STATION ...; stations: {self._stations()}")
             return
         self.default(f"{station} pubsub {action} {rest}".strip())
@@ -112,8 +127,14 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
             self._say(text)
         return True
 
+    def _brokers(self) -> dict[str, str]:
+        """Return the names of the brokers' hosts by access point."""
+        scenario = self.testbed.scenario
+        names = {node.id: node.name for node in scenario.nodes}
+        return {point.name: names[point.broker] for point in scenario.access_points}
+
     def _stations(self) -> str:
-        return ", ".join(station.name for station in self.mn.stations)
+        return ", ".join(member.name for member in self.mn.members)
 
     def _say(self, text: str) -> None:
         print(text, file=self.stdout)
@@ -128,7 +149,11 @@ def _statistics(reply: dict[str, Any]) -> list[dict[str, Any]]:
     """Return rows of name and value: totals of the counters by station, and the lateness."""
     counters = {name: sum(values) for name, values in reply["counters"].items()}
     late = {f"late, {name}": value for name, value in reply["lateness"].items()}
-    rest = {"write_drops": reply["write_drops"], "tap_drops": sum(reply["tap_drops"].values())}
+    mesh = {"handovers": reply["handovers"]} | reply["lost"]
+    rest = mesh | {
+        "write_drops": reply["write_drops"],
+        "tap_drops": sum(reply["tap_drops"].values()),
+    }
     return [{"figure": name, "value": value} for name, value in (counters | late | rest).items()]
 
 

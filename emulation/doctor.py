@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulation import switches
 from emulation.backends import backends
 
 
@@ -26,6 +27,8 @@ def examine() -> list[Finding]:
         Finding(f"backend {name}", backend.summary, tuple(backend.obstacles()))
         for name, backend in backends().items()
     ]
+    mesh = tuple(switches.obstacles())
+    findings.append(Finding("mesh access points", "topologies with access points, on tap", mesh))
     checks: tuple[tuple[str, str, Callable[[], str | None]], ...] = (
         ("analysis", "Spark jobs and reports", _java),
         ("dissector", "look into captures with Wireshark or tshark", _tshark),

@@ -8,8 +8,9 @@ forgotten: captures of the loopback interface are the record.
 
     python -m emulation.driver CONFIG.json
 
-with {"scenario": path, "pids": {node name: pid}, "epoch": seconds on CLOCK_MONOTONIC,
-"status": path}.  The status file tells, at the end, what went wrong.
+with {"scenario": path, "pids": {node name: pid}, "start": path, "status": path}.  The status file
+says {"ready": true} once the sockets are open; then the file `start` is awaited, whose text is the
+run's time 0 in seconds on CLOCK_MONOTONIC.  At the end the status tells what went wrong.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from nodeapp.wire import CLIENT_PORT, Frame, Kind, WireError, decode, decode_bod
 RETRY: Final = 0.5
 """Seconds without an acknowledgement after which a request is repeated."""
 ATTEMPTS: Final = 4
+START_POLL: Final = 0.01
+"""Seconds between looks for the file that says when to start."""
 RENEWAL: Final = 20.0
 """Seconds between renewals of a subscription; a third of the node app's lease."""
 
@@ -92,10 +95,9 @@ class _Pending:
 class Driver:
     """Performs one workload against running node apps."""
 
-    def __init__(self, scenario: Scenario, pids: Mapping[str, int], epoch: float) -> None:
-        """Open the client sockets; `epoch` is the run's time 0 on CLOCK_MONOTONIC."""
-        self.epoch = epoch
-        self.end = epoch + scenario.duration
+    def __init__(self, scenario: Scenario, pids: Mapping[str, int]) -> None:
+        """Open the client sockets."""
+        self.scenario = scenario
         self.lateness: list[float] = []
         self.problems: list[str] = []
         names = {node.id: node.name for node in scenario.nodes}
@@ -108,21 +110,23 @@ class Driver:
         self._selector = selectors.DefaultSelector()
         for client in self._sockets.values():
             self._selector.register(client, selectors.EVENT_READ)
-        self._queue = [
-            _Pending(epoch + operation.time, number, operation)
-            for number, operation in enumerate(scenario.workload, start=1)
-        ]
-        heapq.heapify(self._queue)
-        self._tokens = len(self._queue)
+        self._queue: list[_Pending] = []
+        self._tokens = len(scenario.workload)
         self._waiting: dict[int, _Pending] = {}
         self._ended: set[tuple[int, int]] = set()
 
-    def run(self) -> None:
-        """Perform the workload until the scenario ends."""
-        while (now := time.monotonic()) < self.end:
+    def run(self, epoch: float) -> None:
+        """Perform the workload until the scenario ends; `epoch` is its time 0, CLOCK_MONOTONIC."""
+        end = epoch + self.scenario.duration
+        self._queue = [
+            _Pending(epoch + operation.time, number, operation)
+            for number, operation in enumerate(self.scenario.workload, start=1)
+        ]
+        heapq.heapify(self._queue)
+        while (now := time.monotonic()) < end:
             while self._queue and self._queue[0].due <= now:
                 self._perform(heapq.heappop(self._queue), now)
-            wake = min(self._queue[0].due, self.end) if self._queue else self.end
+            wake = min(self._queue[0].due, end) if self._queue else end
             for key, _ in self._selector.select(max(0.0, wake - time.monotonic())):
                 self._read(key.fileobj)  # type: ignore[arg-type]
         for pending in self._waiting.values():
@@ -186,9 +190,13 @@ def main() -> int:
     """Run the driver from its configuration file."""
     die_with_parent()
     config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    driver = Driver(Scenario.load(Path(config["scenario"])), config["pids"], config["epoch"])
-    driver.run()
-    Path(config["status"]).write_text(json.dumps(driver.status()), encoding="utf-8")
+    driver = Driver(Scenario.load(Path(config["scenario"])), config["pids"])
+    status, start = Path(config["status"]), Path(config["start"])
+    status.write_text(json.dumps({"ready": True}), encoding="utf-8")
+    while not (text := start.read_text(encoding="utf-8") if start.exists() else ""):
+        time.sleep(START_POLL)
+    driver.run(float(text))
+    status.write_text(json.dumps(driver.status()), encoding="utf-8")
     return 0
 
 

@@ -64,6 +64,17 @@ class RadioIntf(Intf):  # type: ignore[misc]  # Mininet has no types
         return address
 
 
+class PortIntf(Intf):  # type: ignore[misc]
+    """A port of an access point, which exists already; it has no address."""
+
+    def __init__(self, name: str, node: Node) -> None:
+        super().__init__(name, node=node, moveIntfFn=lambda name, node: None)
+
+    def updateIP(self) -> None:
+        """Return None, so that the name of an access point in a command stays what it is."""
+        return
+
+
 class Member(Node):  # type: ignore[misc]
     """A node that runs the node app; `environment` is that of its shell and of what runs in it."""
 
@@ -144,17 +155,17 @@ class WifiNet(Mininet):  # type: ignore[misc]
         """The nodes with a radio."""
         return [member for member in self.members if isinstance(member, Station)]
 
-    def addStation(self, name: str, spec: NodeSpec, **params: Any) -> Station:
-        """Add a station: a shell in a network namespace of its own."""
-        station: Station = self.addHost(name, cls=Station, spec=spec, **params)
-        self.members.append(station)
-        return station
-
-    def addBroker(self, name: str, spec: NodeSpec, **params: Any) -> Member:
-        """Add the host of an access point's broker, in a namespace of its own too."""
-        host: Member = self.addHost(name, cls=Member, spec=spec, **params)
-        self.members.append(host)
+    def addHost(self, name: str, cls: type[Node] = Member, **params: Any) -> Any:
+        """Add a host, a shell in a network namespace of its own; a `Member` needs its `spec`."""
+        host = super().addHost(name, cls=cls, **params)
+        if isinstance(host, Member):
+            self.members.append(host)
         return host
+
+    def addStation(self, name: str, spec: NodeSpec, **params: Any) -> Station:
+        """Add a station: a host with a radio."""
+        station: Station = self.addHost(name, cls=Station, spec=spec, **params)
+        return station
 
     def addAccessPoint(self, name: str, spec: AccessPointSpec, **params: Any) -> AccessPoint:
         """Add an access point; `linkBrokers` wires it to its broker."""
@@ -165,11 +176,13 @@ class WifiNet(Mininet):  # type: ignore[misc]
         self.aps.append(point)
         return point
 
-    def linkBrokers(self) -> None:
-        """Wire every access point to the host of its broker."""
-        hosts = {member.spec.id: member for member in self.members}
-        for point in self.aps:
-            _wire(hosts[point.spec.broker], point)
+    def addLink(self, node1: Node, node2: Node, **params: Any) -> Any:
+        """Wire a host to its access point, in either order; other links are Mininet's."""
+        host, point = (node2, node1) if isinstance(node1, AccessPoint) else (node1, node2)
+        if isinstance(point, AccessPoint) and isinstance(host, Member):
+            _wire(host, point)
+            return None
+        return super().addLink(node1, node2, **params)
 
     def configure(self) -> None:
         """Bring up loopback and interfaces, set addresses and all neighbour entries.
@@ -186,7 +199,11 @@ class WifiNet(Mininet):  # type: ignore[misc]
                     batches[interface] = self._neighbour_entries(interface)
                 _send_batch(batches[interface])
         if self.aps:
-            ports = [point.spec.port(kind) for point in self.aps for kind in (ACCESS, MESH, WIRED)]
+            ports = []
+            for point in self.aps:
+                ports += [point.spec.port(kind) for kind in (ACCESS, MESH, WIRED)]
+                for name in ports[-3:]:
+                    PortIntf(name, point)
             with network_namespace(self.aps[0].pid):
                 _bring_up(["lo", *ports])
 

@@ -79,6 +79,10 @@ class RunFolder:
         """Write the fidelity monitor's verdict."""
         _write_json(self.fidelity, fidelity)
 
+    def write_flows(self, flows: Mapping[str, Any]) -> None:
+        """Write the counters of the access points' flows; see `emulation.controller.ryu_app`."""
+        _write_json(self.flows, flows)
+
     def write_facts(
         self,
         *,

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from emulation.access_point import ACCESS, MESH, WIRED
+from emulation.virtual.recording import captures
 from spark_analysis.air import air_captures, read_air
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.jobs.delivery import SETTLE
@@ -152,11 +153,7 @@ def survey_of(run: RunFolder) -> Survey:
     """Return what captures there are; of a run without any, those that it would have written."""
     if recorded(run) is None:
         return survey(find_captures([run.captures]))
-    paths = [
-        run.captures / f"{node.name}-{interface}.pcap"
-        for node in run.scenario.nodes
-        for interface in ("wlan0", "lo")
-    ]
+    paths = [run.captures / f"{interface}.pcap" for interface in captures(run.scenario)]
     return Survey(tuple(Surveyed(Capture(path), 0, 0, None) for path in paths), {})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from emulation.radio.spec import RadioSpec
 from emulation.scenario import Scenario
 from spark_analysis.content import RunTables, Table
 from spark_analysis.quantities import NOTHING, count, number, printable
@@ -17,8 +18,6 @@ def scenario_tables(tables: RunTables) -> list[Table]:
     """Return the parameters of topology, protocol and radio, and the facts of the host."""
     scenario, record = tables.scenario, tables.run.record
     width, height = scenario.area[2] - scenario.area[0], scenario.area[3] - scenario.area[1]
-    radio = scenario.radio.model_dump()
-    propagation = radio.pop("propagation")
     topology = {
         **scenario.topology_parameters,
         "area": f"{number(width)} × {number(height)} m",
@@ -28,13 +27,28 @@ def scenario_tables(tables: RunTables) -> list[Table]:
     return [
         _parameters("Topology", scenario.topology, topology),
         _parameters("Protocol", scenario.protocol.name, scenario.protocol.parameters),
-        _parameters(
-            "Radio",
-            f"802.11{radio.pop('standard')}, {propagation.pop('model')}",
-            {**radio, **propagation},
-        ),
+        _radio("Radio", scenario.radio),
+        *_mesh(scenario),
         _parameters("Host", "", host),
         _parameters("Versions", "", record.versions if record else {}),
+    ]
+
+
+def _radio(title: str, radio: RadioSpec) -> Table:
+    values = radio.model_dump()
+    propagation = values.pop("propagation")
+    kind = f"802.11{values.pop('standard')}, {propagation.pop('model')}"
+    return _parameters(title, kind, {**values, **propagation})
+
+
+def _mesh(scenario: Scenario) -> list[Table]:
+    """Return the radio among access points and how stations choose one, where there are any."""
+    if scenario.mesh_radio is None:
+        return []
+    chosen = {"access points": count(len(scenario.access_points))}
+    return [
+        _radio("Mesh radio", scenario.mesh_radio),
+        _parameters("Access points", "", chosen | scenario.association.model_dump()),
     ]
 
 

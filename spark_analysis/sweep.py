@@ -160,7 +160,9 @@ class Outcome:
 
 
 def points(question: Question) -> list[Point]:
-    """Return the points of a question, each once.
+    """Return the points of a question, each once; the first seed of all comes first.
+
+    So a sweep that is stopped has whole curves of fewer seeds.
 
     Names and values are checked here, what they make together when a scenario is made of them.
     Raises `QuestionError`.
@@ -190,7 +192,7 @@ def points(question: Question) -> list[Point]:
                     found.setdefault(point.key, point)  # 5 and 5.0 are one value
     except (ScenarioError, ParameterError) as error:
         raise QuestionError(str(error)) from None
-    return list(found.values())
+    return sorted(found.values(), key=lambda point: point.seed)
 
 
 def _by_name(parameters: Sequence[Parameter]) -> dict[str, Parameter]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -21,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from emulation.backends.virtual import VirtualBackend, simulate
 from emulation.runs import RunFolder
 from emulation.scenario import Scenario
-from emulation.virtual.recording import ColumnRecorder, Observations
+from emulation.virtual.recording import ColumnRecorder, Observations, captures
 from nodeapp.wire import FIRST_CLIENT_KIND
 from spark_analysis.batches import record_batch
 from spark_analysis.materialise import FRAMES_FOLDER, mark_recorded, replace_folder
@@ -75,8 +74,9 @@ class _FramesFile:
 
     def __init__(self, scenario: Scenario, run: str, path: Any) -> None:
         self._run = run
-        self._names = pa.array([node.name for node in scenario.nodes], pa.string())
-        self._interfaces = pa.array(["wlan0", "lo"], pa.string())
+        labels = [interface.partition("-") for interface in captures(scenario)]
+        self._names = pa.array([name for name, _, _ in labels], pa.string())
+        self._interfaces = pa.array([interface for _, _, interface in labels], pa.string())
         self._schema = to_arrow_schema(FRAMES, timezone="UTC")
         self._file = pq.ParquetWriter(path, self._schema)
 
@@ -89,8 +89,8 @@ class _FramesFile:
     def write(self, seen: Observations) -> None:
         labels: Mapping[str, str | pa.Array] = {
             "run": self._run,
-            "node": self._names.take(pa.array(seen.station)),
-            "interface": self._interfaces.take(pa.array(seen.loopback.astype(np.int8))),
+            "node": self._names.take(pa.array(seen.capture)),
+            "interface": self._interfaces.take(pa.array(seen.capture)),
         }
         batch = record_batch(
             self._schema,

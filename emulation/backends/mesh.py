@@ -56,9 +56,10 @@ class MeshBackbone:
         """Make the access points in the Mininet network `net`, wired to their brokers."""
         self._net = net
         variables = self._state.environment() | environment(self._place)
+        names = {node.id: node.name for node in self._scenario.nodes}
         for point in self._scenario.access_points:
-            net.addAccessPoint(point.name, point, environment=variables)
-        net.linkBrokers()
+            added = net.addAccessPoint(point.name, point, environment=variables)
+            net.addLink(net[names[point.broker]], added)
         self._switches = Switches(self._scenario, self._place, self._folder.logs, self._popen)
         # It takes its time and waits for bridges.
         self._helpers[CONTROLLER] = self._switches.start_controller(self._folder.flows)

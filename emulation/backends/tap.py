@@ -146,6 +146,7 @@ class TapRun:
         self._map = folder.path.resolve() / "map.json"
         self._recorder_status = self.state.path / "recorder.json"
         self._driver_status = self.state.path / "driver.json"
+        self._driver_start = self.state.path / "driver.start"
         self.helpers: dict[str, subprocess.Popen[bytes]] = {}
         self.mesh: MeshBackbone | None = None
         self._reported: set[str] = set()
@@ -166,8 +167,8 @@ class TapRun:
         environment = self.state.environment()
         for spec in specs:
             self._interrupts.check()
-            add = self.net.addBroker if spec.wired else self.net.addStation
-            add(spec.name, spec, environment=environment)
+            add = self.net.addHost if spec.wired else self.net.addStation
+            add(spec.name, spec=spec, environment=environment)
         if self.scenario.access_points:
             self.mesh = MeshBackbone(
                 self.scenario, self.folder, self.state, self.helpers, self._await_helper
@@ -193,11 +194,14 @@ class TapRun:
             self._interrupts.check()
             self.nodes[spec.name] = self._start_node(station, spec)
         self._await_nodes(pids)
+        self._start_driver(pids)
         self.epoch = time.monotonic() + LEAD
         self._write_facts("running")
         control_request(self.medium_control, {"op": "start", "epoch": self.epoch})
         control_request(self.gpsd_control, {"op": "start", "epoch": self.epoch})
-        self._start_driver(pids)
+        unfinished = self._driver_start.with_suffix(".tmp")
+        unfinished.write_text(repr(self.epoch), encoding="utf-8")
+        unfinished.replace(self._driver_start)
         self.observer.stage("running")
 
     def pids(self) -> dict[str, int]:
@@ -289,10 +293,11 @@ class TapRun:
         config = {
             "scenario": str(self.folder.scenario),
             "pids": dict(pids),
-            "epoch": self.epoch,
+            "start": str(self._driver_start),
             "status": str(self._driver_status),
         }
         self._start_helper("driver", "emulation.driver", config)
+        self._await_helper("driver", lambda: bool(read_json(self._driver_status).get("ready")))
 
     def _start_node(self, station: Any, spec: NodeSpec) -> subprocess.Popen[bytes]:
         arguments = node_arguments(self.scenario, spec, self._map)

@@ -125,6 +125,8 @@ def simulate(
                 problems=problems + simulation.problems,
                 started=time.time() - (time.monotonic() - began),
             )
+            if simulation.mesh is not None:
+                folder.write_flows(simulation.mesh.exported())
 
 
 class _Defects:

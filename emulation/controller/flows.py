@@ -109,6 +109,7 @@ class FlowComputation:
         self.bridges = {bridge.datapath: bridge for bridge in bridges}
         self._classes = list(classes.items())
         self._names = [*classes, OTHER]
+        self._brokers = {bridge.broker: bridge.datapath for bridge in self.bridges.values()}
         self.stations: dict[str, int] = {}
         """Ethernet address of a station: datapath id of the bridge where it is."""
 
@@ -159,6 +160,17 @@ class FlowComputation:
         if before is not None:
             changes.append(Change(before, flow, add=False))
         return changes
+
+    def path(self, datapath: int, in_port: int, eth_dst: str) -> Path:
+        """Return the path that the flows send an IPv4 frame on; `in_port` is one of the three."""
+        if in_port != BROKER_PORT:
+            return Path.STATION_TO_BROKER if in_port == ACCESS_PORT else Path.MESH_TO_BROKER
+        if int(eth_dst[:2], 16) & 1:
+            return Path.BROKER_TO_ALL
+        if self.stations.get(eth_dst) == datapath:
+            return Path.BROKER_TO_STATION
+        behind = self._brokers.get(eth_dst, datapath)
+        return Path.BROKER_TO_NOBODY if behind == datapath else Path.BROKER_TO_MESH
 
     def counted(self, cookie: int) -> tuple[str, str] | None:
         """Return the names of path and class that a flow counts; None for other flows."""

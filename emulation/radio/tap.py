@@ -200,6 +200,8 @@ class TapMedium(MediumService[_Channel]):
                 self._scan_due = now
             case "settle":
                 self._scan_due = NEVER
+            case "associations" if len(self.channels) == 1:
+                raise ControlError("there are no access points")
             case "associations":
                 return {"associations": self._belonging(request)}
             case _:

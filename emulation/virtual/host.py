@@ -106,9 +106,9 @@ class VirtualHost:
         self._simulation.send(self, to, datagram)
 
     def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
-        """Be told by the medium."""
+        """Be told by the medium; not where access points stand between the nodes."""
         self.link_failed = failed
-        return True
+        return self._simulation.mesh is None
 
     def notify(self, event: Event, hops: int) -> None:
         """Hand an event to the local clients that want it."""

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capture.decode import Columns, decode_records, read_header
+from emulation.access_point import ACCESS, MESH
 from emulation.runs import RunFolder
 from emulation.scenario import Scenario
 from emulation.virtual.packets import loopback_frame, radio_frames
@@ -45,6 +46,19 @@ Packet = Any
 """A packet as a recorder knows it; nobody else looks into it."""
 
 
+def captures(scenario: Scenario) -> list[str]:
+    """Return the interfaces that are captured, by the number that they have in a recorder.
+
+    First the nodes' radios or wires, in the order of the scenario, then their loopbacks, then the
+    access and the mesh radio of each access point.
+    """
+    return [
+        *(node.interface for node in scenario.nodes),
+        *(f"{node.name}-lo" for node in scenario.nodes),
+        *(point.port(kind) for point in scenario.access_points for kind in (ACCESS, MESH)),
+    ]
+
+
 class Recorder(Protocol):
     """Told of every packet; stations are indices into the scenario's nodes, times in seconds."""
 
@@ -52,10 +66,13 @@ class Recorder(Protocol):
         """A station sends a datagram by radio to the node `to`; return its packets, in order."""
 
     def heard(self, time: float, stations: list[int], packet: Packet) -> None:
-        """A packet that was sent has reached stations."""
+        """A packet that was sent has reached stations, or passed other captures (`captures`)."""
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
         """A datagram has passed between a node and its client."""
+
+    def emitted(self, time: float, capture: int, frame: bytes) -> None:
+        """A frame that is no node's has passed a capture."""
 
     def close(self) -> None:
         """Write what is left.  Raises OSError."""
@@ -74,6 +91,9 @@ class NullRecorder:
         """Forget it."""
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
+        """Forget it."""
+
+    def emitted(self, time: float, capture: int, frame: bytes) -> None:
         """Forget it."""
 
     def close(self) -> None:
@@ -107,9 +127,8 @@ class PcapRecorder:
 
     def __init__(self, scenario: Scenario, folder: RunFolder) -> None:
         self._build = _Builder(scenario)
-        self._files: list[Path] = []
-        for node in scenario.nodes:
-            self._files += [folder.radio_capture(node), folder.loopback_capture(node)]
+        self._files = [folder.port_capture(interface) for interface in captures(scenario)]
+        self._nodes = len(scenario.nodes)
         for file in self._files:
             file.write_bytes(PCAP_HEADER)
         self._pending: list[list[bytes]] = [[] for _ in self._files]
@@ -119,18 +138,23 @@ class PcapRecorder:
         """Record packets at their sender."""
         packets = self._build(station, to, datagram)
         for packet in packets:
-            self._append(2 * station, _record(time, packet))
+            self._append(station, _record(time, packet))
         return packets
 
     def heard(self, time: float, stations: list[int], packet: Packet) -> None:
         """Record a packet at its receivers."""
         record = _record(time, packet)
         for station in stations:
-            self._append(2 * station, record)
+            self._append(station, record)
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
         """Record a datagram between a node and its client."""
-        self._append(2 * station + 1, _record(time, loopback_frame(datagram, to_client=to_client)))
+        record = _record(time, loopback_frame(datagram, to_client=to_client))
+        self._append(self._nodes + station, record)
+
+    def emitted(self, time: float, capture: int, frame: bytes) -> None:
+        """Record a frame at a capture."""
+        self._append(capture, _record(time, frame))
 
     def _append(self, slot: int, record: bytes) -> None:
         self._pending[slot].append(record)
@@ -166,17 +190,16 @@ def _append_whole(path: Path, data: bytes) -> None:
 
 @dataclass(frozen=True)
 class Observations:
-    """Packets that stations saw, station by station: first all radios, then all loopbacks.
+    """Packets that passed captures, capture by capture.
 
     `decoded` has a row each, with the columns of `capture.decode`, whose bodies are places in
-    `data`.  `station` are indices into the scenario's nodes; `loopback` says which interface;
-    `number` is that of the record in the capture that would have been written, from 1.
+    `data`.  `capture` are numbers of captures (`captures`); `number` is that of the record in the
+    capture that would have been written, from 1.
     """
 
     data: npt.NDArray[np.uint8]
     decoded: Columns
-    station: npt.NDArray[np.int64]
-    loopback: npt.NDArray[np.bool_]
+    capture: npt.NDArray[np.int64]
     number: npt.NDArray[np.int64]
 
 
@@ -198,8 +221,8 @@ class ColumnRecorder:
         self._build = _Builder(scenario)
         self._sink = sink
         self._nodes = len(scenario.nodes)
-        self._records = np.zeros(2 * self._nodes, np.int64)
-        """How many records each capture would have by now: radios, then loopbacks."""
+        self._records = np.zeros(len(captures(scenario)), np.int64)
+        """How many records each capture would have by now."""
         self._block = 0
         self._begin()
 
@@ -239,6 +262,10 @@ class ColumnRecorder:
         packet = _Kept(loopback_frame(datagram, to_client=to_client))
         self.heard(time, [self._nodes + station], packet)
 
+    def emitted(self, time: float, capture: int, frame: bytes) -> None:
+        """Record a frame at a capture."""
+        self.heard(time, [capture], _Kept(frame))
+
     def _flush(self) -> None:
         blank = _record(0.0, b"")[:8]
         data = b"".join(
@@ -261,13 +288,8 @@ class ColumnRecorder:
         first = np.cumsum(counts) - counts
         number = np.arange(len(seers)) - first[seers] + self._records[seers] + 1
         self._records += counts
-        loopback = seers >= self._nodes
         self._begin()
-        self._sink(
-            Observations(
-                np.frombuffer(data, np.uint8), columns, seers % self._nodes, loopback, number
-            )
-        )
+        self._sink(Observations(np.frombuffer(data, np.uint8), columns, seers, number))
 
     def close(self) -> None:
         """Hand on what is left."""

@@ -6,6 +6,8 @@ take no time to compute, and everything between the protocol and the air is left
 without a kernel: a datagram goes to the medium at once, with the length of the packets that would
 carry it, and comes out of it at the services of its receivers.  It is decoded once, for all.
 
+With access points there are two channels with bridges between them (`emulation.virtual.mesh`).
+
 Positions are given to the medium once a tick, which is long enough for the fastest node to move by
 `TICK_SHARE` of the radio range, and at least as long as on the real-time backends.
 """
@@ -22,6 +24,7 @@ from emulation.scenario import NodeSpec, Scenario
 from emulation.virtual.client import WorkloadClient
 from emulation.virtual.clock import Clock
 from emulation.virtual.host import VirtualHost
+from emulation.virtual.mesh import MeshAir
 from emulation.virtual.packets import HEADERS, LARGEST_WHOLE, frame_lengths
 from emulation.virtual.recording import Packet, Recorder
 from nodeapp import wire
@@ -62,7 +65,7 @@ class _Message:
         return self._frame
 
 
-_Carried = tuple[_Message, int, Packet]
+Carried = tuple[_Message, int, Packet]
 """What the medium carries: a message, which of its fragments, and the recorder's packet."""
 
 
@@ -85,12 +88,12 @@ class Simulation:
         self.recorder = recorder
         self._failed = failed
         self._trace = scenario.trace()
-        self.medium = Medium(
-            scenario.radio,
-            len(scenario.nodes),
-            random.Random(f"{scenario.seed}/medium"),
-            self._sent,
-        )
+        self.mesh = MeshAir(self, scenario) if scenario.access_points else None
+        if self.mesh is not None:
+            self.medium = self.mesh.access
+        else:
+            rng = random.Random(f"{scenario.seed}/medium")
+            self.medium = Medium(scenario.radio, len(scenario.nodes), rng, self._sent)
         self._tick = _tick(scenario)
         self._last_move = max(node.waypoints[-1].time for node in scenario.nodes)
         self._indices = {node.id: index for index, node in enumerate(scenario.nodes)}
@@ -129,14 +132,16 @@ class Simulation:
         """Let time pass until `until` seconds into the run, its end by default."""
         end = self.scenario.duration if until is None else until
         clock, heap = self.clock, self.clock.heap
-        next_delivery = self.medium.next_delivery
+        next_delivery, deliver = self.medium.next_delivery, self._deliver
+        if self.mesh is not None:
+            next_delivery, deliver = self.mesh.next_delivery, self.mesh.deliver
         while True:
             timer = heap[0] if heap else None
             due = FOREVER if timer is None else timer[0]
             delivery = next_delivery(due if due < end else end)
             if delivery is not None:
                 clock.now = delivery.time
-                self._deliver(delivery)
+                deliver(delivery)
             elif heap and heap[0][0] <= end:
                 timer = heap[0]
                 try:
@@ -169,6 +174,12 @@ class Simulation:
                 return
         packets = self.recorder.sent(now, index, to, datagram)
         length = len(datagram)
+        if self.mesh is not None:
+            sizes = frame_lengths(length)
+            message = _Message(host.node_id, datagram, len(sizes))
+            for number, size in enumerate(sizes):
+                self.mesh.send(index, to, size, (message, number, packets[number]))
+            return
         transmit = self.medium.transmit
         if length <= LARGEST_WHOLE:
             message = _Message(host.node_id, datagram, 1)
@@ -194,10 +205,12 @@ class Simulation:
         return True
 
     def _deliver(self, delivery: Delivery) -> None:
-        carried: _Carried = delivery.frame
+        self.hand(delivery.time, delivery.receivers, delivery.frame)
+
+    def hand(self, time: float, receivers: list[int], carried: Carried) -> None:
+        """Hand a packet to the nodes whose indices are `receivers`."""
         message, number, packet = carried
-        receivers = delivery.receivers
-        self.recorder.heard(delivery.time, receivers, packet)
+        self.recorder.heard(time, receivers, packet)
         frame, sender, nodes = message.frame(), message.sender, self.nodes
         for receiver in receivers:
             host = nodes[receiver]
@@ -214,7 +227,11 @@ class Simulation:
     # Motion.
 
     def _place(self) -> None:
-        self.medium.set_positions(self._trace.positions(self.clock.now))
+        xy = self._trace.positions(self.clock.now)
+        if self.mesh is not None:
+            self.mesh.place(xy)
+        else:
+            self.medium.set_positions(xy)
         if self._trace.moving and self.clock.now < self._last_move:
             # On a fixed grid, that of n ticks rather than of a sum.
             number = round(self.clock.now / self._tick) + 1

@@ -41,6 +41,7 @@ def test_points_are_the_product() -> None:
     found = points(question())
     assert len(found) == 2 * 2 * 2
     assert len({point.key for point in found}) == 8
+    assert [p.seed for p in found] == sorted(p.seed for p in found), "whole curves first"
     assert {(p.protocol, p.values["speed"], p.seed) for p in found} == {
         (protocol, speed, seed)
         for protocol in ("flooding", "broker-gpsr")

@@ -146,6 +146,25 @@ def test_what_a_broker_sends_goes_by_its_destination(
     assert computation.counted(hit.cookie) == (path.name, kind.name)
 
 
+@given(
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.sampled_from([*BROKERS, STATION, STRANGER, ALL, "01:00:5e:00:00:01"]),
+    st.lists(st.integers(1, 3), max_size=3),
+)
+def test_the_path_without_tables_is_that_of_the_tables(
+    datapath: int, in_port: int, to: str, visits: list[int]
+) -> None:
+    computation = bridges()
+    for where in visits:
+        associate(computation, where)
+    hit = passed(computation.initial(datapath), ip(in_port, to))
+    assert hit is not None
+    counted = computation.counted(hit.cookie)
+    assert counted is not None
+    assert counted[0] == computation.path(datapath, in_port, to).name
+
+
 def test_a_station_is_learned_moved_and_not_learned_twice() -> None:
     computation = bridges()
     (learned,) = associate(computation, 1)

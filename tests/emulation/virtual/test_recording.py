@@ -48,7 +48,8 @@ def test_columns_are_what_captures_decode_to(
             offsets, stop, problem = record_offsets(data, header)
             assert (stop, problem) == (len(data), None)
             decoded = decode_records(data, header, offsets)
-            mine = [(b.station == index) & (b.loopback == loopback) for b in blocks]
+            capture = index + len(scenario.nodes) * loopback
+            mine = [b.capture == capture for b in blocks]
             for name in set(COLUMNS) - {"body_offset"}:
                 parts = [b.decoded[name][m] for b, m in zip(blocks, mine, strict=True)]
                 assert np.concatenate(parts).tolist() == decoded[name].tolist(), name
@@ -68,7 +69,7 @@ def test_columns_are_what_captures_decode_to(
             ]
             seen += len(offsets)
     assert seen > 500
-    assert seen == sum(len(b.station) for b in blocks)
+    assert seen == sum(len(b.capture) for b in blocks)
 
 
 def _lo(folder: RunFolder, node: object) -> Path:

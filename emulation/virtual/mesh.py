@@ -1,0 +1,223 @@
+"""Access points under the virtual clock: two channels, and the bridges between them.
+
+Theory of operation.  As on the real-time backends, stations and access radios share one medium and
+mesh radios another; whom a frame is for, which access point a station belongs to and which way a
+frame takes through a bridge is decided by the same classes (`emulation.radio.addressing`,
+`emulation.radio.association`, `emulation.controller.flows`).  Bridges and wires take no time, and
+the controller moves a station's flow at once.
+
+Captures are those of a real run: every node's own interface, and both radios of each access point.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from emulation.controller.flows import (
+    ACCESS_PORT,
+    BROKER_PORT,
+    MESH_PORT,
+    OTHER,
+    OUTPUTS,
+    Bridge,
+    FlowComputation,
+    Path,
+)
+from emulation.layer2_update import layer2_update
+from emulation.radio.addressing import Infrastructure, Mesh, access_levels, octets
+from emulation.radio.association import Associations
+from emulation.radio.medium import Delivery, Medium
+from emulation.scenario import Scenario
+from emulation.virtual.packets import mac_of
+from emulation.virtual.recording import unix_ns
+from nodeapp.wire import BROADCAST, TrafficClass, traffic_class
+
+if TYPE_CHECKING:
+    from emulation.virtual.simulation import Carried, Simulation
+
+TO_ALL: Final = b"\xff" * 6
+
+
+class MeshAir:
+    """Both channels and all bridges of a scenario with access points."""
+
+    def __init__(self, simulation: Simulation, scenario: Scenario) -> None:
+        assert scenario.mesh_radio is not None
+        self._simulation = simulation
+        self._interval = scenario.association.scan_interval
+        nodes, points = scenario.nodes, scenario.access_points
+        self._nodes = len(nodes)
+        self._stations = [index for index, node in enumerate(nodes) if not node.wired]
+        """Radio of a station on the access channel: its index among the nodes."""
+        self._radios = {index: radio for radio, index in enumerate(self._stations)}
+        indices = {node.id: index for index, node in enumerate(nodes)}
+        self._brokers = [indices[point.broker] for point in points]
+        self._points = {index: point for point, index in enumerate(self._brokers)}
+        self._datapaths = [point.datapath_id for point in points]
+        self._macs = [octets(nodes[index].mac) for index in self._stations]
+        self._places = np.array([point.position for point in points], dtype=np.float64)
+
+        count, seed = len(self._stations) + len(points), scenario.seed
+        self.access = Medium(scenario.radio, count, random.Random(f"{seed}/medium"))
+        self.mesh = Medium(scenario.mesh_radio, len(points), random.Random(f"{seed}/mesh medium"))
+        self.mesh.set_positions(self._places)
+        associations = Associations(len(self._stations), scenario.association.hysteresis_db)
+        self._associations = associations
+        self._infrastructure = Infrastructure(self._macs, associations)
+        brokers = [nodes[index] for index in self._brokers]
+        self._addressing = Mesh([octets(broker.mac) for broker in brokers])
+        self._bridges = [
+            Bridge(point.name, point.datapath_id, broker.mac)
+            for point, broker in zip(points, brokers, strict=True)
+        ]
+        self._computation = FlowComputation(self._bridges, {})
+        self._frames: Counter[tuple[int, Path, str]] = Counter()
+        self._bytes: Counter[tuple[int, Path, str]] = Counter()
+        self._moves: list[dict[str, Any]] = []
+        self._on_mesh = False
+        """Whether the last delivery was on the mesh channel."""
+        simulation.clock.call_at(0.0, self._scan, 0)
+
+    # What the simulation calls.
+
+    def place(self, xy: npt.NDArray[np.float64]) -> None:
+        """Place the stations: positions of all nodes."""
+        self.access.set_positions(np.concatenate((xy[self._stations], self._places)))
+
+    def next_delivery(self, until: float) -> Delivery | None:
+        """Let time pass on both channels until something arrives; None where `until` is first."""
+        while True:
+            access, mesh = self.access.next_event(), self.mesh.next_event()
+            if min(access, mesh) > until:
+                return None
+            self._on_mesh = mesh < access
+            # As far as the other channel has nothing to say.
+            if self._on_mesh:
+                delivery = self.mesh.next_delivery(min(access, until))
+            else:
+                delivery = self.access.next_delivery(min(mesh, until))
+            if delivery is not None:
+                return delivery
+
+    def send(self, index: int, to: int, size: int, carried: Carried) -> None:
+        """Send a packet of the node at `index`, over its radio or into its bridge."""
+        address = TO_ALL if to == BROADCAST else mac_of(to)
+        radio = self._radios.get(index)
+        if radio is None:
+            self._bridge(self._points[index], BROKER_PORT, address, size, carried)
+            return
+        self._transmit(radio, address, size, carried)
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Take what has arrived: at stations, or at access points and so at bridges."""
+        address, size, carried = delivery.frame
+        time, source, receivers = delivery.time, delivery.source, delivery.receivers
+        if self._on_mesh:
+            for point in self._addressing.accepted(source, address, receivers):
+                self._capture(time, point, MESH_PORT, carried)
+                self._bridge(point, MESH_PORT, address, size, carried)
+            return
+        stations = len(self._stations)
+        accepted = self._infrastructure.accepted(source, address, receivers)
+        nodes = [self._stations[radio] for radio in accepted if radio < stations]
+        if nodes:
+            self._simulation.hand(time, nodes, carried)
+        for radio in accepted:
+            if radio >= stations:
+                self._capture(time, radio - stations, ACCESS_PORT, carried)
+                self._bridge(radio - stations, ACCESS_PORT, address, size, carried)
+
+    def exported(self) -> dict[str, Any]:
+        """Return the counters in the form of the controller's."""
+        names = [each.name for each in TrafficClass] + [OTHER]
+        return {
+            "format": 1,
+            "complete": True,
+            "time_ns": unix_ns(self._simulation.now),
+            "access_points": [
+                {
+                    "name": bridge.name,
+                    "counters": [
+                        {
+                            "path": path.name,
+                            "class": name,
+                            "frames": self._frames[point, path, name],
+                            "bytes": self._bytes[point, path, name],
+                        }
+                        for path in Path
+                        for name in names
+                    ],
+                }
+                for point, bridge in enumerate(self._bridges)
+            ],
+            "moves": self._moves,
+        }
+
+    # Bridges.
+
+    def _bridge(self, point: int, port: int, address: bytes, size: int, carried: Carried) -> None:
+        path = self._computation.path(self._datapaths[point], port, address.hex(":"))
+        self._count(point, path, traffic_class(carried[0].datagram).name, size)
+        now = self._simulation.now
+        for output in OUTPUTS[path]:
+            if output == BROKER_PORT:
+                self._simulation.hand(now, [self._brokers[point]], carried)
+                continue
+            self._capture(now, point, output, carried)
+            if output == ACCESS_PORT:
+                self._transmit(len(self._stations) + point, address, size, carried)
+            else:
+                to = self._addressing.destination(point, address)
+                if to is not None:
+                    self.mesh.transmit(now, point, to, size, (address, size, carried))
+
+    def _transmit(self, radio: int, address: bytes, size: int, carried: Carried) -> None:
+        to = self._infrastructure.destination(radio, address)
+        if to is not None:
+            now = self._simulation.now
+            self.access.transmit(now, radio, to, size, (address, size, carried))
+
+    def _count(self, point: int, path: Path, name: str, size: int) -> None:
+        self._frames[point, path, name] += 1
+        self._bytes[point, path, name] += size
+
+    def _capture(self, time: float, point: int, port: int, carried: Carried) -> None:
+        self._simulation.recorder.heard(time, [self._number(point, port)], carried[2])
+
+    def _number(self, point: int, port: int) -> int:
+        """Return the number of a radio port's capture (`emulation.virtual.recording.captures`)."""
+        return 2 * self._nodes + 2 * point + (port == MESH_PORT)
+
+    # Associations.
+
+    def _scan(self, number: int) -> None:
+        """Let all stations choose an access point; come back for the next scan."""
+        simulation = self._simulation
+        levels = access_levels(self.access, len(self._stations))
+        for station, _, new in self._associations.scan(levels):
+            if new is not None:
+                frame = layer2_update(self._macs[station])
+                simulation.recorder.emitted(simulation.now, self._number(new, ACCESS_PORT), frame)
+                self._count(new, Path.ASSOCIATION, OTHER, len(frame))
+                self._learn(new, frame)
+        # On a fixed grid, that of n intervals rather than of a sum.
+        simulation.clock.call_at((number + 1) * self._interval, self._scan, number + 1)
+
+    def _learn(self, point: int, frame: bytes) -> None:
+        changes = self._computation.heard(self._datapaths[point], ACCESS_PORT, frame)
+        names = {bridge.datapath: bridge.name for bridge in self._bridges}
+        left = [names[change.datapath] for change in changes if not change.add]
+        if changes:
+            self._moves.append(
+                {
+                    "time_ns": unix_ns(self._simulation.now),
+                    "station": frame[6:12].hex(":"),
+                    "access_point": names[self._datapaths[point]],
+                    "left": left[0] if left else None,
+                }
+            )

@@ -1,0 +1,209 @@
+"""Mesh access points on the tap backend: bridges, controller, radios, handover, and their ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulation import switches
+from emulation.backends import BackendError
+from emulation.backends.tap import TapBackend, TapRun
+from emulation.interrupts import Interrupts
+from emulation.processes import PROJECT, await_condition, running, sweep
+from emulation.runs import RunFolder
+from emulation.scenario import Scenario, Waypoint
+from tests.emulation.backends.test_tap import Recorded, traces_left
+from tests.emulation.mesh_lab import (
+    cells,
+    check_cells,
+    check_counters,
+    check_handover,
+    counted,
+    handover,
+    mesh,
+)
+from tests.emulation.test_console import PROMPT, Terminal
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(bool(switches.obstacles()), reason="; ".join(switches.obstacles())),
+]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    sweep()
+    yield
+    assert await_condition(lambda: not traces_left(), 10.0), traces_left()
+
+
+def executed(scenario: Scenario, root: Path) -> RunFolder:
+    folder = RunFolder.create(root, scenario)
+    observer = Recorded()
+    TapBackend().execute(scenario, folder, observer)
+    assert observer.problems == []
+    facts = json.loads(folder.facts.read_text())
+    assert (facts["ended"], facts["problems"]) == ("completed", [])
+    return folder
+
+
+def test_stations_of_different_cells_reach_each_other_and_all_is_counted_twice(
+    tmp_path: Path,
+) -> None:
+    scenario = cells()
+    folder = executed(scenario, tmp_path)
+    check_cells(folder, scenario)
+    # Each of ten events was sent by each of four brokers.
+    sent = [frames for (_, path, _), (frames, _) in counted(folder).items() if "ALL" in path]
+    assert sum(sent) == 40
+    check_counters(folder, scenario)
+
+
+def test_a_handover_moves_the_flow_and_shows_in_the_captures(tmp_path: Path) -> None:
+    scenario = handover()
+    check_handover(executed(scenario, tmp_path), scenario)
+
+
+def test_unicasts_find_the_station_where_it_is(tmp_path: Path) -> None:
+    stands = {"sta1": (Waypoint(0, 130, 125),), "sta2": (Waypoint(0, 370, 370),)}
+    folder = tmp_path / "pings"
+    scenario = mesh(30.0, stands, ())
+
+    def ping(run: Any) -> None:
+        hosts = run.net
+        for name, other, answered in (
+            ("sta1", "br1", True),  # over its access point
+            ("br1", "br4", True),  # over the mesh, diagonally
+            ("sta1", "sta2", False),  # the broker does not forward
+            ("sta1", "br2", False),  # nor does the bridge
+        ):
+            address = hosts[other].spec.address
+            said = hosts[name].cmd(f"ping -c 2 -i 0.2 -W 1 {address}")
+            assert (" 0% packet loss" in said) == answered, (name, other, said)
+        run.interacted = True
+
+    run_folder = RunFolder.create(folder, scenario)
+    TapBackend().execute(scenario, run_folder, Recorded(), interact=ping)
+    by_path = counted(run_folder)
+    assert by_path["ap1", "BROKER_TO_STATION", "EVENTS"][0] == 2
+    assert by_path["ap1", "BROKER_TO_MESH", "EVENTS"][0] == 2
+    assert by_path["ap1", "STATION_TO_BROKER", "EVENTS"][0] == 6
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_ended_leaves_no_switch_behind(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    words = "run mesh_grid flooding --no-analyze --duration 60 --set side=2 --set nodes=1"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "emulation.cli", *words.split(), "--set", "topics=0",
+         "--runs", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=PROJECT,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("... running"):
+            break
+    process.send_signal(number)
+    output = process.stderr.read()
+    assert process.wait(30) == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    assert "Traceback" not in output
+    assert running() == []
+    (folder,) = tmp_path.iterdir()
+    if number == signal.SIGINT:
+        assert json.loads((folder / "flows.json").read_text())["complete"]
+    else:
+        assert await_condition(lambda: bool(sweep()) or not traces_left(), 5.0)
+
+
+@pytest.mark.parametrize(
+    ("victim", "reason"),
+    [("controller", "the controller was killed"), ("switch", "the switch was")],
+)
+def test_a_switch_or_controller_that_dies_ends_the_run_with_a_reason(
+    tmp_path: Path, victim: str, reason: str
+) -> None:
+    scenario = mesh(30.0, {"sta1": (Waypoint(0, 130, 125),)}, ())
+    folder = RunFolder.create(tmp_path, scenario)
+
+    def kill(seconds: float) -> None:
+        if seconds > 0.2 and run.helpers[victim].poll() is None:
+            run.helpers[victim].kill()
+
+    with Interrupts() as interrupts:
+        run = TapRun(TapBackend(), scenario, folder, Recorded(kill), interrupts)
+        try:
+            run.start()
+            with pytest.raises(BackendError, match=reason):
+                run.watch_until_end()
+        finally:
+            run.stop()
+
+
+def test_without_open_vswitch_it_says_what_to_do(tmp_path: Path) -> None:
+    words = "run mesh_grid flooding --no-analyze --set topics=0 --runs"
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    for name in ("mnexec", "setpriv"):
+        (empty / name).symlink_to(f"/usr/bin/{name}")
+    result = subprocess.run(
+        [sys.executable, "-m", "emulation.cli", *words.split(), str(tmp_path / "runs")],
+        cwd=PROJECT,
+        env=os.environ | {"PATH": str(empty)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "apt-get install openvswitch-switch" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_without_ryu_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(switches, "RYU_PYTHON", tmp_path / "nothing")
+    scenario = mesh(1.0, {"sta1": (Waypoint(0, 130, 125),)}, ())
+    folder = RunFolder.create(tmp_path, scenario)
+    with pytest.raises(BackendError, match=r"the Ryu controller: run \./run_testbed\.sh setup"):
+        TapBackend().execute(scenario, folder, Recorded())
+
+
+def test_the_prompt_knows_access_points(tmp_path: Path) -> None:
+    settings = "--set side=2 --set nodes=1 --set topics=0 --set speed=0 --set scan=0.1"
+    words = f"cli mesh_grid flooding --no-analyze {settings} --runs {tmp_path}"
+    terminal = Terminal([sys.executable, "-m", "emulation.cli", *words.split()])
+    try:
+        terminal.until(PROMPT)
+        assert "ap1" in terminal.ask("where")
+        terminal.ask("move sta1 130 130")
+        assert "error" not in terminal.ask("move ap1 125 125")
+
+        def where() -> str:
+            return terminal.ask("aps").split("sta1")[1].split()[0]
+
+        assert await_condition(lambda: where() == "ap1", 10.0, 0.2)
+        terminal.ask("fail ap1")
+        assert await_condition(lambda: where() in ("ap2", "ap3"), 10.0, 0.2)
+        terminal.ask("heal ap1")
+        assert await_condition(lambda: where() == "ap1", 10.0, 0.2)
+        terminal.ask("fail sta1 ap1")
+        assert await_condition(lambda: where() in ("ap2", "ap3"), 10.0, 0.2)
+        links = terminal.ask("links ap1")
+        assert "access" in links
+        assert "mesh" in links
+        assert "actions=" in terminal.ask("ap1 ovs-ofctl -O OpenFlow13 dump-flows ap1")
+        assert "br1" in terminal.ask("neighbours ap1")  # it runs no node app: says which do
+        terminal.type("exit\n")
+        assert terminal.ended() == 0
+    finally:
+        terminal.close()

@@ -1,0 +1,111 @@
+"""The analysis of a run with access points, from its captures to its report."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from emulation.backends.virtual import simulate
+from emulation.catalog import make_scenario
+from emulation.runs import RunFolder
+from emulation.virtual.recording import PcapRecorder
+from spark_analysis.analysis import Analysis, analyse
+from spark_analysis.report import write_report
+
+pytestmark = pytest.mark.spark
+
+
+class Analysed(NamedTuple):
+    folder: RunFolder
+    analysis: Analysis
+
+
+@pytest.fixture(scope="module")
+def mesh(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Analysed:
+    """A mesh with stations that change their access points, all frames of it."""
+    scenario = make_scenario(
+        "mesh_grid", "broker-gpsr", seed=2, duration=25, settings={"speed": 20, "nodes": 8}
+    )
+    folder = RunFolder.create(tmp_path_factory.mktemp("runs"), scenario)
+    simulate(scenario, folder, PcapRecorder(scenario, folder))
+    return Analysed(folder, analyse(spark, [folder.path]))
+
+
+def test_nothing_is_missing_and_nothing_strange(mesh: Analysed) -> None:
+    (problems,) = mesh.analysis.problems.values()
+    assert problems == ()
+    nodes = mesh.analysis.nodes
+    assert nodes["radio_captured"].all()
+    assert nodes["access_point"].notna().sum() == 9
+
+
+def test_counters_of_the_network_equal_the_captures(mesh: Analysed) -> None:
+    table = mesh.analysis.counters
+    assert len(table) > 9 * 3 * 2
+    assert (table["counted_frames"] == table["captured_frames"]).all()
+    assert (table["counted_bytes"] == table["captured_bytes"]).all()
+    assert set(table["traffic_class"]) == {"EVENTS", "PUBSUB_CONTROL", "ROUTING_CONTROL"}
+
+
+def test_counters_of_the_network_equal_the_overhead(mesh: Analysed) -> None:
+    """What the brokers' radios sent, by the flows and by the table of overhead."""
+    flows = json.loads(mesh.folder.flows.read_text())
+    copies = {"BROKER_TO_ALL": 2, "BROKER_TO_STATION": 1, "BROKER_TO_MESH": 1}
+    counted = dict.fromkeys(("EVENTS", "PUBSUB_CONTROL", "ROUTING_CONTROL"), 0)
+    for point in flows["access_points"]:
+        for each in point["counters"]:
+            if each["class"] in counted:
+                counted[each["class"]] += copies.get(each["path"], 0) * each["bytes"]
+    overhead = mesh.analysis.overhead
+    brokers = overhead[overhead["node"].str.startswith("br")]
+    classes = {"EVENT": "EVENTS", "HELLO": "ROUTING_CONTROL"}
+    captured = brokers.groupby(
+        brokers["kind_name"].map(lambda kind: classes.get(kind, "PUBSUB_CONTROL"))
+    )["sent_bytes"].sum()
+    assert captured.to_dict() == counted
+    assert min(counted.values()) > 0
+
+
+def test_the_report_says_that_they_agree(mesh: Analysed) -> None:
+    (run,) = mesh.analysis.runs
+    page = write_report(mesh.analysis, run).read_text(encoding="utf-8")
+    assert "The network&#39;s own counters" in page or "The network's own counters" in page
+    assert "They agree at every port" in page
+    assert "DIFFER" not in page
+    assert "captures/ap1-mesh0.pcap" in page
+
+
+def test_the_report_says_where_they_differ(spark: SparkSession, mesh: Analysed) -> None:
+    flows = json.loads(mesh.folder.flows.read_text())
+    busiest = max(flows["access_points"][0]["counters"], key=lambda each: int(each["frames"]))
+    busiest["frames"] += 1
+    flows["complete"] = False
+    before = mesh.folder.flows.read_text()
+    mesh.folder.flows.write_text(json.dumps(flows))
+    try:
+        analysis = analyse(spark, [mesh.folder.path])
+        page = write_report(analysis, analysis.runs[0]).read_text(encoding="utf-8")
+    finally:
+        mesh.folder.flows.write_text(before)
+    assert "They DIFFER, port by port, by" in page
+    assert "the run did not end in order" in page
+
+
+def test_captures_of_radios_that_are_missing_are_named(spark: SparkSession, mesh: Analysed) -> None:
+    hidden = mesh.folder.captures / "ap2-mesh0.pcap"
+    content = hidden.read_bytes()
+    hidden.unlink()
+    try:
+        analysis = analyse(spark, [mesh.folder.path])
+    finally:
+        hidden.write_bytes(content)
+    (problems,) = analysis.problems.values()
+    assert problems == (
+        "no capture of mesh0 of ap2: what these nodes sent and received by radio is not counted",
+    )
+    nodes = analysis.nodes.set_index("node")["radio_captured"]
+    assert not nodes["br2"]
+    assert nodes.drop("br2").all()
