@@ -6,7 +6,8 @@ The configuration is
                      "loopback": false}, ...],
      "status": "/abs/recorder.json", "buffer_bytes": 4194304}
 
-A loopback interface is captured for the client port only.  The status file appears when every
+"linktype" says what a packet begins with where that is not Ethernet (1).  A loopback interface is
+captured for the client port only.  The status file appears when every
 interface is being captured.  SIGTERM, SIGINT and the end of the parent process write everything
 that was received and end the recorder; so does nothing else.  A mistake at the start is one line
 on standard error and exit code 1.
@@ -44,6 +45,8 @@ def _load(path: Path) -> dict[str, Any]:
             not isinstance(entry.get(name), kind) for name, kind in kinds.items()
         ):
             raise ValueError(f"{path}: an interface needs a pid, an interface and a file: {entry}")
+        if not isinstance(entry.get("linktype", 1), int):
+            raise ValueError(f"{path}: 'linktype' must be a number: {entry}")
     if not isinstance(config.setdefault("buffer_bytes", BUFFER_BYTES), int):
         raise ValueError(f"{path}: 'buffer_bytes' must be a number of bytes")
     if not isinstance(config.setdefault("status", None), str | None):
@@ -68,9 +71,16 @@ def _record(config: dict[str, Any]) -> None:
 
     # Imported after the fork: the guard has no use for scapy.
     from capture.recorder import Recorder, Source, open_captures
+    from capture.scan import ETHERNET
 
     sources = [
-        Source(entry["pid"], entry["interface"], path, bool(entry.get("loopback")))
+        Source(
+            entry["pid"],
+            entry["interface"],
+            path,
+            bool(entry.get("loopback")),
+            entry.get("linktype", ETHERNET),
+        )
         for entry, path in zip(entries, paths, strict=True)
     ]
     captures = open_captures(sources, sizes, config["buffer_bytes"])

@@ -27,8 +27,6 @@ from capture.scan import RECORD_HEADER, Buffer, PcapHeader, as_bytes
 
 Columns = dict[str, npt.NDArray[Any]]
 
-RADIOTAP: Final = 127
-"""LINKTYPE_IEEE802_11_RADIOTAP."""
 ARPHRD_RADIOTAP: Final = 803
 """ARPHRD_IEEE80211_RADIOTAP: the hardware type of an interface that monitors the air."""
 MANAGEMENT, CONTROL, DATA = range(3)

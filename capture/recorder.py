@@ -29,7 +29,8 @@ from scapy.utils import RawPcapWriter
 
 from capture.batch import SLOTS, SNAPLEN, Batch
 from capture.files import PacketFile
-from capture.sockets import is_gone, kernel_drops, link_type, open_socket
+from capture.scan import ETHERNET
+from capture.sockets import is_gone, kernel_drops, open_socket
 
 TICK: Final = 0.02
 """Seconds between rounds where no socket has more than a batch waiting."""
@@ -52,6 +53,7 @@ class Source(NamedTuple):
     interface: str
     file: Path
     loopback: bool = False
+    linktype: int = ETHERNET
 
 
 class Capture:
@@ -67,7 +69,7 @@ class Capture:
         self.vanished = False
         self.ended = False
         self._writer = RawPcapWriter(
-            cast(IO[bytes], file), linktype=link_type(listener.ins), nano=True, snaplen=SNAPLEN
+            cast(IO[bytes], file), linktype=source.linktype, nano=True, snaplen=SNAPLEN
         )
         self._writer.write_header(None)
         if file.error is not None:

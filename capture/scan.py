@@ -33,6 +33,10 @@ MAX_CAPTURED: Final = 262_144
 """Bytes: longest record that libpcap (MAXIMUM_SNAPLEN) and Wireshark accept on Ethernet."""
 ETHERNET: Final = 1
 """LINKTYPE_ETHERNET."""
+RADIOTAP: Final = 127
+"""LINKTYPE_IEEE802_11_RADIOTAP."""
+AIR: Final = "air.pcap"
+"""Name of the capture of what all radios send, in 802.11 with radiotap, beside those of nodes."""
 
 _MAGIC: Final = {
     b"\xd4\xc3\xb2\xa1": ("<", False),

@@ -22,8 +22,7 @@ from scapy.interfaces import NetworkInterface
 from scapy.packet import Raw
 
 from capture.namespaces import network_namespace
-from capture.radiotap import ARPHRD_RADIOTAP, RADIOTAP
-from capture.scan import ETHERNET
+from capture.radiotap import ARPHRD_RADIOTAP
 from nodeapp.wire import CLIENT_PORT
 
 SO_RCVBUFFORCE: Final = 33
@@ -86,12 +85,6 @@ def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> 
         _attach(raw, _UDP_TO_OR_FROM)
     raw.bind((interface, ETH_P_ALL))
     return listener
-
-
-def link_type(raw: socket.socket) -> int:
-    """Return the link type of captures on a socket's interface: Ethernet, or the air."""
-    hardware = raw.getsockname()[3]
-    return RADIOTAP if hardware == ARPHRD_RADIOTAP else ETHERNET
 
 
 def kernel_drops(raw: socket.socket) -> int:

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
+from capture.scan import AIR
 from emulation.scenario import NodeSpec, Scenario
 
 VERSIONED: Final = ("mininet", "scapy", "numpy", "pyspark", "pyroute2", "cbor2")
@@ -62,14 +63,14 @@ class RunFolder:
         """Return the capture of a port of an access point."""
         return self.captures / f"{interface}.pcap"
 
-    @property
-    def air_capture(self) -> Path:
-        """Path of the capture of the air, where a backend shows it."""
-        return self.captures / "air.pcap"
-
     def loopback_capture(self, node: NodeSpec) -> Path:
         """Return the capture of a node's loopback interface."""
         return self.captures / f"{node.name}-lo.pcap"
+
+    @property
+    def air_capture(self) -> Path:
+        """The capture of what all radios send, in 802.11 with radiotap; not of every backend."""
+        return self.captures / AIR
 
     def log(self, node: NodeSpec) -> Path:
         """Return the log of a node's app."""

@@ -16,10 +16,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from capture.radiotap import Columns, decode_air
+from capture.scan import AIR
 from spark_analysis.materialise import Decoded, materialise
 from spark_analysis.runfolder import RunFolder
 from spark_analysis.schemas import AIR_FRAMES
-from spark_analysis.source import AIR, BATCH, Capture, Slice, Survey, load_slice
+from spark_analysis.source import BATCH, Capture, Slice, Survey, load_slice
 
 _NULLABLE: Final = ("rate_kbps", "frequency_mhz", "transmitter")
 """Columns in which -1 means that there is none."""

@@ -36,10 +36,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from capture.decode import decode_records
-from capture.radiotap import RADIOTAP
 from capture.scan import (
+    AIR,
     ETHERNET,
     FILE_HEADER,
+    RADIOTAP,
     PcapError,
     PcapHeader,
     read_header,
@@ -56,8 +57,6 @@ SMALLEST_SLICE: Final = 1 << 20
 """Bytes below which one more task costs more than it saves."""
 BATCH: Final = 32_768
 """Records in an Arrow batch; `capture.decode` works in blocks of as many."""
-AIR: Final = "air.pcap"
-"""Name of the capture of the air, which is of no node; see `spark_analysis.air`."""
 
 
 class SourceError(AnalysisError):
@@ -134,7 +133,7 @@ def find_captures(paths: Sequence[str | Path]) -> list[Capture]:
 def _in_folder(folder: Path) -> list[Path]:
     captures = folder / "captures"
     files = (captures if captures.is_dir() else folder).glob("*.pcap")
-    return [file for file in files if file.name != AIR]
+    return [file for file in files if file.name != AIR]  # the same frames again, in 802.11
 
 
 def survey(captures: Sequence[Capture]) -> Survey:

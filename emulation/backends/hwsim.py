@@ -3,30 +3,25 @@
 As on `tap` (`emulation.backends.tap`), but every station has a radio of mac80211_hwsim in ad hoc
 mode: frames are 802.11 frames, with the rate control, the beacons and the acknowledgement reports
 of mac80211.  The medium process (`emulation.radio.hwsim`) stands where wmediumd would.
-
-The module has a monitor in the first network namespace, which shows every 802.11 frame of every
-radio: it is captured as the air.  In another namespace there is none, and the run has no such
-capture; runs beside each other would find each other's frames in it.
 """
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
-
-from pyroute2 import IPRoute
 
 from emulation.backends import BackendError, Observer
 from emulation.backends.tap import TapBackend
 from emulation.radio.hwsim_wire import FAMILY
-from emulation.radio.wifi import MISSING, has_family
+from emulation.radio.wifi import MISSING, bring_up, has_family
 from emulation.runs import RunFolder
 from emulation.scenario import Scenario
 
 MODULE: Final = "mac80211_hwsim"
 MONITOR: Final = "hwsim0"
-"""The module's interface that shows the air."""
+"""The module's interface that shows every frame of every radio once, and the ACKs to them."""
 
 
 class HwsimBackend(TapBackend):
@@ -52,14 +47,9 @@ class HwsimBackend(TapBackend):
                 lines = done.stderr.strip().splitlines() if done is not None else []
                 reason = f" ({lines[-1]})" if lines else ""
                 raise BackendError(f"{MISSING}{reason}")
-
-    def monitor(self) -> str | None:
-        """Bring the module's monitor up and return it, where this namespace has it."""
-        with IPRoute() as route:
-            found = route.link_lookup(ifname=MONITOR)
-            if found:
-                route.link("set", index=found[0], state="up")
-        return MONITOR if found else None
+        if Path("/sys/class/net", MONITOR).exists():  # only in the namespace of the module
+            bring_up(MONITOR)
+            self.air = MONITOR
 
     def execute(
         self,

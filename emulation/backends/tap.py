@@ -29,6 +29,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from capture.scan import RADIOTAP
 from emulation import processes, switches
 from emulation.backends import BackendError, Observer
 from emulation.backends.mesh import MeshBackbone
@@ -60,6 +61,8 @@ class TapBackend:
     medium = "emulation.radio.tap"
     """Module of the medium process."""
     needs_tun = True
+    air: str | None = None
+    """Interface of this namespace that shows all frames of the radios, with radiotap headers."""
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot run the backend and what to do, one line each."""
@@ -79,10 +82,6 @@ class TapBackend:
 
     def prepare(self) -> None:
         """Do what the machine needs before a run.  Raises `BackendError`."""
-
-    def monitor(self) -> str | None:
-        """Return the interface of this namespace that shows the air; None where there is none."""
-        return None
 
     def execute(
         self,
@@ -273,15 +272,15 @@ class TapRun:
             ):
                 entry = {"pid": pid, "interface": interface, "file": str(file.resolve())}
                 interfaces.append(entry | {"loopback": loopback})
-        monitor = self._backend.monitor()
-        if monitor is not None:
-            entry = {"pid": os.getpid(), "interface": monitor, "loopback": False}
-            interfaces.append(entry | {"file": str(self.folder.air_capture.resolve())})
         for pid, port in self.mesh.ports() if self.mesh is not None else ():
             file = self.folder.port_capture(port).resolve()
             entry = {"pid": pid, "interface": port, "file": str(file)}
             interfaces.append(entry | {"loopback": False})
-        config = {
+        if self._backend.air is not None:
+            file = self.folder.air_capture.resolve()
+            entry = {"pid": os.getpid(), "interface": self._backend.air, "file": str(file)}
+            interfaces.append(entry | {"loopback": False, "linktype": RADIOTAP})
+        config: dict[str, Any] = {
             "interfaces": interfaces,
             "status": str(self._recorder_status),
             "buffer_bytes": CAPTURE_BUFFER,

@@ -177,7 +177,7 @@ class Radios:
                     doing = "make its interface"
                     made = nl80211_wire.encode_new_adhoc_interface(self._nl80211, wiphy, interface)
                     inside.ask(made)
-                    index = _bring_up(interface)
+                    index = bring_up(interface)
                     doing = (
                         f"join the ad hoc network on {radio.frequency_mhz:g} MHz with 802.11"
                         f"{radio.standard}"
@@ -200,7 +200,7 @@ class Radios:
             each.close()
 
 
-def _bring_up(interface: str) -> int:
+def bring_up(interface: str) -> int:
     """Bring an interface of the current namespace up; return its number."""
     name = interface.encode()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inside:

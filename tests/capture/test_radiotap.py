@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.dot11 import Dot11, Dot11Beacon, RadioTap
 
-from capture.radiotap import ACK, BEACON, COLUMNS, CONTROL, DATA, RADIOTAP, Columns, decode_air
-from capture.scan import ETHERNET, PcapError, read_header, record_offsets
+from capture.radiotap import ACK, BEACON, COLUMNS, CONTROL, DATA, Columns, decode_air
+from capture.scan import ETHERNET, RADIOTAP, PcapError, read_header, record_offsets
 from tests.capture.packets import file_header, pcap, record
 
 ADDRESSES = st.binary(min_size=6, max_size=6)

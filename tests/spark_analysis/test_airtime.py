@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from capture.radiotap import RADIOTAP
+from capture.scan import RADIOTAP
 from emulation.radio.airtime import DSSS_RATES, MICROSECOND, OFDM_RATES, phy_for
 from spark_analysis.air import air_captures, read_air
 from spark_analysis.air_text import airtime_tables

@@ -11,7 +11,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from scapy.layers.dot11 import Dot11Beacon
+from scapy.layers.inet import UDP
+from scapy.utils import PcapReader
 
+from capture.scan import AIR
 from emulation.backends import BackendError
 from emulation.backends.hwsim import HwsimBackend
 from emulation.catalog import make_scenario
@@ -23,7 +27,7 @@ from emulation.vm import run as vm
 from emulation.vm import tools
 from emulation.vm.run import Options, run_in_vm
 from emulation.vm.smoke import frames
-from nodeapp.wire import Kind
+from nodeapp.wire import Kind, WireError, decode
 
 NODES = 5
 SETTINGS = ("topics=1", "publishers=1", "subscribers=3", "side=250")
@@ -89,7 +93,7 @@ def test_events_reach_all_subscribers_over_the_kernels_own_802_11(tmp_path: Path
     (folder,) = tmp_path.iterdir()
     clients: Counter[int] = Counter()
     radio: Counter[int] = Counter()
-    for capture in folder.glob("captures/*.pcap"):
+    for capture in folder.glob("captures/sta*.pcap"):
         (clients if capture.stem.endswith("-lo") else radio).update(frames(capture))
     published = clients[Kind.PUBLISH]
     assert published >= 4
@@ -97,3 +101,21 @@ def test_events_reach_all_subscribers_over_the_kernels_own_802_11(tmp_path: Path
     # Every node floods an event once, and is heard by all the others: the field is small.
     sent_and_heard = NODES * NODES * published
     assert 0.9 * sent_and_heard <= radio[Kind.EVENT] <= sent_and_heard
+    air = on_the_air(folder / "captures" / AIR)
+    assert air["event"] == NODES * published
+    assert air["beacon"] > 0
+
+
+def on_the_air(capture: Path) -> Counter[str]:
+    """Return how many beacons and frames with an event a capture of 802.11 frames has."""
+    found: Counter[str] = Counter()
+    with PcapReader(str(capture)) as reader:
+        for packet in reader:
+            if packet.haslayer(Dot11Beacon):
+                found["beacon"] += 1
+            elif packet.haslayer(UDP):
+                try:
+                    found["event"] += decode(bytes(packet[UDP].payload)).kind == Kind.EVENT
+                except WireError:
+                    continue
+    return found

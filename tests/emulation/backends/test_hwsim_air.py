@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capture.radiotap import ACK, BEACON, CONTROL, DATA, MANAGEMENT, RADIOTAP, decode_air
-from capture.scan import read_header, record_offsets
+from capture.radiotap import ACK, BEACON, CONTROL, DATA, MANAGEMENT, decode_air
+from capture.scan import RADIOTAP, read_header, record_offsets
 from emulation.backends.hwsim import MONITOR, HwsimBackend
 from emulation.catalog import make_scenario
 from emulation.runs import RunFolder
@@ -79,5 +79,5 @@ def test_the_air_has_beacons_data_and_acknowledgements_of_every_station(tmp_path
 def test_the_monitor_is_up_where_there_is_one() -> None:
     backend = HwsimBackend()
     backend.prepare()
-    assert backend.monitor() == MONITOR
+    assert backend.air == MONITOR
     assert int(Path(f"/sys/class/net/{MONITOR}/flags").read_text(), 16) & 1
