@@ -65,6 +65,10 @@ class Freeway(Topo):
             ),
         ] = "twoRayGround",
         standard: Annotated[str, Param("802.11 amendment", choices=("b", "g", "n"))] = "b",
+        mode: Annotated[
+            str,
+            Param("adhoc (IBSS), or mesh (802.11s, one hop); on hwsim", choices=("adhoc", "mesh")),
+        ] = "adhoc",
         topics: Annotated[int, Param("topics", low=0, high=1000)] = 2,
         publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 1,
         subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 9,
@@ -76,7 +80,9 @@ class Freeway(Topo):
             float, Param("share of a topic's events that a filter lets through", low=0.01, high=1)
         ] = 1.0,
     ) -> None:
-        self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
+        self.radio = self.radio.model_copy(
+            update={"standard": standard, "mode": mode, "range": range}
+        )
         self.setPropagationModel(propagation)
         self.setMobilityModel(
             "Freeway",

@@ -33,6 +33,10 @@ class Ns2Trace(Topo):
             ),
         ] = "twoRayGround",
         standard: Annotated[str, Param("802.11 amendment", choices=("b", "g", "n"))] = "g",
+        mode: Annotated[
+            str,
+            Param("adhoc (IBSS), or mesh (802.11s, one hop); on hwsim", choices=("adhoc", "mesh")),
+        ] = "adhoc",
         topics: Annotated[int, Param("topics", low=0, high=1000)] = 4,
         publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 1,
         subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 5,
@@ -46,7 +50,9 @@ class Ns2Trace(Topo):
     ) -> None:
         if not file:
             raise ScenarioError("ns2_trace needs a movement file: --set file=FILE")
-        self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
+        self.radio = self.radio.model_copy(
+            update={"standard": standard, "mode": mode, "range": range}
+        )
         self.setPropagationModel(propagation)
         self.mobility = Replay(ns2.trajectories(Path(file), nodes))
         self.area = self.mobility.area

@@ -40,6 +40,10 @@ class RoamingField(Topo):
             ),
         ] = "twoRayGround",
         standard: Annotated[str, Param("802.11 amendment", choices=("b", "g", "n"))] = "g",
+        mode: Annotated[
+            str,
+            Param("adhoc (IBSS), or mesh (802.11s, one hop); on hwsim", choices=("adhoc", "mesh")),
+        ] = "adhoc",
         topics: Annotated[int, Param("topics", low=0, high=1000)] = 4,
         publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 1,
         subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 5,
@@ -52,7 +56,9 @@ class RoamingField(Topo):
         ] = 1.0,
     ) -> None:
         side = side or PUBLISHED_SIDE * math.sqrt(nodes / PUBLISHED_NODES)
-        self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
+        self.radio = self.radio.model_copy(
+            update={"standard": standard, "mode": mode, "range": range}
+        )
         self.setPropagationModel(propagation)
         self.setMobilityModel(max_x=side, max_y=side, min_v=speed, max_v=speed, pause=pause)
         assert self.mobility is not None

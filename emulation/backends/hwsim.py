@@ -1,8 +1,9 @@
 """The `hwsim` backend: the kernel's own 802.11 stack under the radio model of the testbed.
 
-As on `tap` (`emulation.backends.tap`), but every station has a radio of mac80211_hwsim in ad hoc
-mode: frames are 802.11 frames, with the rate control, the beacons and the acknowledgement reports
-of mac80211.  The medium process (`emulation.radio.hwsim`) stands where wmediumd would.
+As on `tap` (`emulation.backends.tap`), but every station has a radio of mac80211_hwsim, in ad hoc
+mode, or in a mesh of 802.11s where the scenario's radio says so.  Frames are 802.11 frames, with
+the rate control, the beacons and the acknowledgement reports of mac80211.  The medium process
+(`emulation.radio.hwsim`) stands where wmediumd would.
 """
 
 from __future__ import annotations

@@ -175,17 +175,17 @@ class Radios:
                 inside = GenericSocket()
                 try:
                     doing = "make its interface"
-                    made = nl80211_wire.encode_new_adhoc_interface(self._nl80211, wiphy, interface)
+                    made = nl80211_wire.encode_new_interface(
+                        self._nl80211, wiphy, interface, radio.mode
+                    )
                     inside.ask(made)
                     index = bring_up(interface)
+                    network = "mesh" if radio.mode == "mesh" else "ad hoc network"
                     doing = (
-                        f"join the ad hoc network on {radio.frequency_mhz:g} MHz with 802.11"
+                        f"join the {network} on {radio.frequency_mhz:g} MHz with 802.11"
                         f"{radio.standard}"
                     )
-                    join = nl80211_wire.encode_join_adhoc(
-                        self._nl80211, index, radio, SSID, BSSID, BEACON_INTERVAL
-                    )
-                    inside.ask(join)
+                    inside.ask(self._join(index, radio))
                     if radio.standard != "n":
                         doing = "choose its rates"
                         inside.ask(nl80211_wire.encode_rates(self._nl80211, index, radio))
@@ -193,6 +193,13 @@ class Radios:
                     inside.close()
         except (OSError, KeyError) as error:
             raise DeviceError(f"{interface}: cannot {doing}: {_reason(error)}") from None
+
+    def _join(self, index: int, radio: RadioSpec) -> bytes:
+        if radio.mode == "mesh":
+            return nl80211_wire.encode_join_mesh(self._nl80211, index, radio, SSID, BEACON_INTERVAL)
+        return nl80211_wire.encode_join_adhoc(
+            self._nl80211, index, radio, SSID, BSSID, BEACON_INTERVAL
+        )
 
     def close(self) -> None:
         """Remove the radios."""

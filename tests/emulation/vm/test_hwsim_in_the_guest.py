@@ -15,6 +15,8 @@ from tests.hwsim import has_hwsim
 
 TESTS = (
     "tests/emulation/backends/test_hwsim_air.py",
+    "tests/emulation/radio/test_hwsim.py",
+    "tests/emulation/radio/test_hwsim_mesh.py",
     "tests/emulation/wifi/test_infrastructure.py",
 )
 
