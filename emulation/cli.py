@@ -218,12 +218,16 @@ def clean() -> None:
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def test(context: typer.Context) -> None:
-    """Check style and types and run the tests; further arguments go to pytest."""
+    """Check style and types and run the tests; further arguments go to pytest.
+
+    Without arguments two processes share the tests: what needs the machine for itself runs in one.
+    """
     os.chdir(processes.PROJECT)
     steps = [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]]
     if context.args:
-        steps = []
-    steps.append(["pytest", *context.args])
+        steps = [["pytest", *context.args]]
+    else:
+        steps.append(["pytest", "--numprocesses=2", "--dist=loadgroup"])
     for step in steps:
         console.rule(shlex.join(step))
         code = subprocess.run([sys.executable, "-m", *step], check=False).returncode

@@ -17,6 +17,10 @@ it was.
 
 Frames on another channel than the scenario's go nowhere and are not acknowledged.  CONFIG.json is
 a `TapConfig` without access points.
+
+Departures from reality: a receiver is told the rate of a frame's first try, also where a later one
+arrived; unicasts without acknowledgement (a QoS policy that nothing here uses) are acknowledged;
+retries do not have the retry bit, as duplicates never reach the kernel.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def scenario() -> str:
             *(sys.executable, "-m", "emulation.cli", "run", "roaming_field", "flooding"),
             *("--nodes", "3", "--duration", "24", "--no-analyze", "--runs", folder, *words),
         )
-        kinds: Counter[Kind] = Counter()
+        kinds: Counter[int] = Counter()
         for capture in Path(folder).glob("*/captures/*.pcap"):
             kinds.update(frames(capture))
     for kind in (Kind.EVENT, Kind.NOTIFY):
@@ -102,11 +102,11 @@ def load(module: str, *parameters: str) -> None:
         raise StepError(f"the module {module} is not loaded")
 
 
-def frames(capture: Path) -> Counter[Kind]:
+def frames(capture: Path) -> Counter[int]:
     """Return how many frames of each kind a capture has."""
     from scapy.utils import RawPcapReader
 
-    kinds: Counter[Kind] = Counter()
+    kinds: Counter[int] = Counter()
     with RawPcapReader(str(capture)) as reader:
         for packet, _ in reader:
             try:

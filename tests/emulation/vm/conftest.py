@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from emulation.processes import PROJECT
-from emulation.vm.build import Image, ensure_image
+from emulation.vm.build import CACHE_VARIABLE, Image, cache_folder, ensure_image
+from emulation.vm.inputs import inputs_of
 from emulation.vm.machine import Machine
 from emulation.vm.qemu import Hardware, Share
 from emulation.vm.run import compile_project
+
+ADDITIONS = Path(__file__).parent / "additions"
+"""What a user may add to an image: the one image of the tests has it."""
 
 
 class Stages:
@@ -27,11 +31,15 @@ class Stages:
 
 @pytest.fixture(scope="session")
 def image() -> Image:
-    """The image of this project; the first use builds it."""
+    """The image of this project with `ADDITIONS`, in a cache of the tests' own.
+
+    The first use builds it.
+    """
     if os.geteuid() != 0:
         pytest.skip("building the image needs root")
+    os.environ[CACHE_VARIABLE] = str(cache_folder() / "tests")
     compile_project(PROJECT)
-    return ensure_image(Stages())
+    return ensure_image(Stages(), inputs=inputs_of(ADDITIONS / "extra", ADDITIONS / "provision"))
 
 
 @pytest.fixture(scope="module")

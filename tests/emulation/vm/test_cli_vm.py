@@ -72,27 +72,6 @@ def test_any_command_runs_and_its_exit_code_comes_back(image: Image, tmp_path: P
 
 @pytest.mark.vm
 @pytest.mark.root
-@pytest.mark.spark
-@pytest.mark.timeout(600)
-def test_a_scenario_runs_there_and_is_analysed_here(image: Image, tmp_path: Path) -> None:
-    words = "roaming_field flooding --backend tap --nodes 3 --duration 24 --set topics=1"
-    done = subprocess.run(
-        [*TESTBED, "vm", "run", *words.split(), "--set", "subscribers=1", "--runs", tmp_path],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (folder,) = tmp_path.iterdir()
-    assert f"run folder: {folder}" in done.stderr
-    assert len(list(folder.glob("captures/*.pcap"))) == 6
-    assert (folder / "report.html").is_file()
-    assert (folder / "metrics/delivery.parquet").exists()
-
-
-@pytest.mark.vm
-@pytest.mark.root
 @pytest.mark.timeout(420)
 def test_an_interrupted_run_leaves_its_folder_and_no_process(image: Image, tmp_path: Path) -> None:
     words = "roaming_field flooding --backend tap --nodes 6 --duration 600"

@@ -72,6 +72,7 @@ def test_a_variation_is_another_run_only_where_it_has_a_meaning() -> None:
     found = {
         variation.key: {p.key for p in points(questions(TINY, variation)["manhattan"])}
         for variation in ALL
+        if "manhattan" in questions(TINY, variation)
     }
     same = found["default"] & found["voids"]
     assert len(same) == 2  # the schemes over AODV have no voids
