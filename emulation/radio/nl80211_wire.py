@@ -25,7 +25,7 @@ from emulation.radio.netlink_wire import (
 )
 from emulation.radio.spec import RadioSpec
 
-Mode = Literal["adhoc", "mesh"]
+Mode = Literal["adhoc", "mesh", "managed"]
 
 FAMILY: Final = "nl80211"
 _GET_WIPHY: Final = 1
@@ -57,8 +57,8 @@ _LEGACY: Final = 1
 _FORWARDING: Final = 19
 _PEER_LINK_TIMEOUT: Final = 28
 """In the nest MESH_CONFIG."""
-_TYPES: Final[dict[Mode, int]] = {"adhoc": 1, "mesh": 7}
-"""Interface types."""
+_TYPES: Final[dict[Mode, int]] = {"adhoc": 1, "managed": 2, "mesh": 7}
+"""Interface types; of a managed one, hostapd makes an access point."""
 PEER_LINK_TIMEOUT: Final = 10
 """Seconds without a frame from a peer after which the link to it is closed; beacons are frames."""
 _HT20: Final = 1
