@@ -14,6 +14,7 @@ from tests.emulation.vm.conftest import Stages
 from tests.hwsim import has_hwsim
 
 TESTS = (
+    "tests/emulation/backends/test_hwsim_access_points.py",
     "tests/emulation/backends/test_hwsim_air.py",
     "tests/emulation/radio/test_hwsim.py",
     "tests/emulation/radio/test_hwsim_mesh.py",
