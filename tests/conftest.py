@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -11,14 +13,27 @@ from hypothesis import settings
 settings.register_profile("testbed", deadline=None)
 settings.load_profile("testbed")
 
-ALONE = ("root", "vm")
-"""Marks of tests that look at all of the machine, or load it: one runs at a time."""
+MACHINE = "tests/emulation/vm/"
+"""Tests of the virtual machine: one at a time, beside all others."""
+ALONE = "mark.root"
+"""Mark of tests that look at all of the host: one at a time as well."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    """Give such tests to one process where several share the tests (pytest-xdist)."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return  # in the virtual machine, which does not have it
-    for item in items:
-        if any(item.get_closest_marker(name) for name in ALONE):
-            item.add_marker(pytest.mark.xdist_group("machine"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where several processes share the tests, give those of either sort to one of them."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            if file.startswith(MACHINE):
+                return MACHINE
+            return ALONE if _alone(config.rootpath / file) else file
+
+    return ByFile(config, log)
+
+
+@functools.cache
+def _alone(file: Path) -> bool:
+    return ALONE in file.read_text(encoding="utf-8")

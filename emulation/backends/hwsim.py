@@ -8,7 +8,9 @@ the rate control, the beacons and the acknowledgement reports of mac80211.  The 
 With access points, hostapd runs on their access radios and wpa_supplicant on every station
 (`emulation.wifi`); their mesh radios are peers in a mesh of 802.11s that forwards nothing.  A
 station scans as often as the scenario says, but what makes it change its access point is
-wpa_supplicant's own rule: the scenario's hysteresis does not count.
+wpa_supplicant's own rule: the scenario's hysteresis does not count.  A mesh radio learns from
+broadcasts, such as beacons of the node apps, which hosts are behind the others: before the first
+one of a host, unicasts to it find no way.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ from spark_analysis.sweep_page import grouped
 PAGE: Final = "reproduction.html"
 FINDINGS: Final = "claims.json"
 MARKS: Final = {Verdict.HOLDS: "✓", Verdict.FAILS: "✕", Verdict.OPEN: "?"}
+LEGEND: Final = "✓ holds, ✕ does not, ? not decided, – not run."
 RESULTS: Final = "results.parquet"
 
 
@@ -205,11 +206,11 @@ def verdict_table(result: Reproduction) -> Table:
                 found = next(
                     (f for f in each.findings if f.claim is claim and f.scenario == scenario), None
                 )
-                row.append("–" if found is None else str(found.verdict))
+                row.append("–" if found is None else MARKS[found.verdict])
         rows.append(row)
     note = (
-        "Comparisons at equal speed and seed, 95 % confidence. A claim holds if all its parts do, "
-        "and does not if any does not; it is not decided where an interval contains 0."
+        f"{LEGEND} Comparisons at equal speed and seed, 95 % confidence. A claim holds if all its "
+        "parts do, and does not if any does not; it is not decided where an interval contains 0."
     )
     return Table("Claims", note, head, rows, words=len(head))
 
@@ -231,7 +232,7 @@ def marks_table(result: Reproduction) -> Table:
         for claim in CLAIMS
     ]
     ways = ", ".join(each.variation.name for each in result.judged)
-    note = f"✓ holds, ✕ does not, ? not decided, – not run. From left to right: {ways}."
+    note = f"{LEGEND} From left to right: {ways}."
     return Table("Claims", note, ["claim", *scenarios], rows, words=1 + len(scenarios))
 
 

@@ -104,6 +104,8 @@ def test_the_prompt_knows_who_is_where(tmp_path: Path) -> None:
             return request(run.medium_control, {"op": "associations"})["associations"]
 
         seen.append(associations())
+        # A mesh radio learns from a frame of it what is behind another one.
+        run.net["br4"].cmd("ping -b -c 1 -W 1 10.255.255.255")
         for name, other, answered in (
             ("sta1", "br1", True),  # over its access point
             ("br1", "br4", True),  # over the mesh, diagonally

@@ -98,7 +98,8 @@ def test_the_table_has_a_verdict_for_each_claim_scenario_and_variation() -> None
     table = verdict_table(as_reproduced())
     assert len(table.rows) == len(CLAIMS)
     assert len(table.head) == 1 + 2 * len(ALL)
-    assert {cell for row in table.rows for cell in row[1:]} == {"holds"}
+    assert {cell for row in table.rows for cell in row[1:]} == {"✓"}
+    assert "✓ holds" in table.note
 
 
 def test_the_terminal_has_a_mark_for_each_variation() -> None:
