@@ -77,8 +77,11 @@ class HwsimBackend(TapBackend):
         interact: Callable[[Any], None] | None = None,
     ) -> None:
         """Run the scenario into the folder; see `TapBackend.execute`."""
-        if scenario.access_points and (missing := infrastructure.obstacles()):
-            raise BackendError(missing[0])
+        obstacles = self.obstacles()
+        if scenario.access_points:
+            obstacles += infrastructure.obstacles()
+        if obstacles:
+            raise BackendError(obstacles[0])
         super().execute(scenario, folder, observer, interact)
 
     def run_type(self) -> type[TapRun]:
