@@ -80,11 +80,11 @@ def as_bytes(buffer: Buffer) -> npt.NDArray[np.uint8]:
     return np.frombuffer(buffer, dtype=np.uint8)
 
 
-def read_header(buffer: Buffer) -> PcapHeader:
+def read_header(buffer: Buffer, wanted: int = ETHERNET) -> PcapHeader:
     """Return the file header.  Raises `PcapError` where `buffer` does not begin with one.
 
-    Refused too is a capture of another link type than Ethernet, which `decode_records` could
-    only misread.
+    Refused too is a capture of another link type than `wanted`, which the decoder for that one
+    could only misread.
     """
     head = bytes(as_bytes(buffer)[:FILE_HEADER])
     magic = head[:4]
@@ -100,8 +100,9 @@ def read_header(buffer: Buffer) -> PcapHeader:
     byte_order, nanoseconds = _MAGIC[magic]
     snaplen, linktype = struct.unpack_from(byte_order + "II", head, 16)
     linktype &= 0x0FFF_FFFF  # the upper four bits say how long the frame check sequence is
-    if linktype != ETHERNET:
-        raise PcapError(f"is a capture of link type {linktype}; only Ethernet (1) is decoded")
+    if linktype != wanted:
+        expected = "only Ethernet (1) is decoded" if wanted == ETHERNET else f"not {wanted}"
+        raise PcapError(f"is a capture of link type {linktype}; {expected}")
     return PcapHeader(byte_order, nanoseconds, snaplen, linktype)
 
 

@@ -16,10 +16,13 @@ from typing import Final
 
 import scapy.layers.l2  # noqa: F401  (tells scapy's sockets what an Ethernet link is)
 from scapy.arch.linux import L2ListenSocket, LinuxInterfaceProvider
+from scapy.config import conf
 from scapy.data import ETH_P_ALL
 from scapy.interfaces import NetworkInterface
+from scapy.packet import Raw
 
 from capture.namespaces import network_namespace
+from capture.radiotap import ARPHRD_RADIOTAP
 from nodeapp.wire import CLIENT_PORT
 
 SO_RCVBUFFORCE: Final = 33
@@ -54,6 +57,9 @@ def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> 
     May be called from several threads at once, as each open waits for the kernel.  Raises OSError
     where the process or the interface does not exist, or the caller is not root.
     """
+    # Packets are written as they come: without this, scapy warns that it cannot dissect the air.
+    if ARPHRD_RADIOTAP not in conf.l2types:
+        conf.l2types.register(ARPHRD_RADIOTAP, Raw)
     with network_namespace(pid):
         # Given as an object, since scapy would look a name up in the namespace it started in.
         card = NetworkInterface(

@@ -19,6 +19,10 @@ PathLoss = Annotated[
     ),
 ]
 Standard = Annotated[str, Param("802.11 amendment", choices=("b", "g", "n"))]
+Mode = Annotated[
+    str,
+    Param("adhoc (IBSS), or mesh (802.11s, one hop); on hwsim", choices=("adhoc", "mesh")),
+]
 
 # The workload (`emulation.workload`).
 Topics = Annotated[int, Param("topics", low=0, high=1000)]

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from emulation.access_point import ACCESS, MESH, WIRED
 from emulation.virtual.recording import captures
+from spark_analysis.air import air_captures, read_air
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.jobs.delivery import SETTLE
 from spark_analysis.materialise import materialise, read_frames, recorded
@@ -35,7 +36,7 @@ Progress = Callable[[str, float], None]
 _ORDER: Final = (
     *("run", "time", "from_ns", "publisher", "sequence", "receiver", "sender"),
     *("client", "node_id", "kind", "hops", "second"),
-    *("access_point", "port", "direction", "traffic_class"),
+    *("access_point", "port", "direction", "traffic_class", "frame_class"),
 )
 """Columns that tables are sorted by, where they have them."""
 
@@ -65,6 +66,7 @@ class Analysis:
     load: pd.DataFrame
     links: pd.DataFrame
     counters: pd.DataFrame
+    airtime: pd.DataFrame
 
     def of(self, run: RunFolder) -> Analysis:
         """Return the analysis of one of the runs alone."""
@@ -91,17 +93,20 @@ def analyse(
     """
     runs = read_runs(folders)
     surveys: dict[str, Survey] = {}
+    airs: dict[str, Survey] = {}
     for number, run in enumerate(runs):
         progress(f"looking through the captures of {run.name}", 0.1 * number / len(runs))
         surveys[run.name] = survey_of(run)
+        airs[run.name] = survey(air_captures(run))
     with plain_errors():
         folders = []
         for number, run in enumerate(runs):
             progress(f"decoding the captures of {run.name}", 0.1 + 0.4 * number / len(runs))
             folders.append(_frames(spark, run, surveys[run.name]))
         frames = read_frames(spark, folders)
+        air = read_air(spark, runs, airs)
         tables: dict[str, pa.Table] = {}
-        with queries(spark, runs, surveys, frames, settle=settle, width=width) as asked:
+        with queries(spark, runs, surveys, frames, air, settle=settle, width=width) as asked:
             for number, (name, query) in enumerate(asked.items()):
                 progress(f"working out {name}", 0.5 + 0.5 * number / len(asked))
                 tables[name] = _collect(query)
@@ -112,6 +117,7 @@ def analyse(
         problems[run.name] = (
             *run.problems,
             *surveys[run.name].problems.get(run.name, ()),
+            *airs[run.name].problems.get(run.name, ()),
             *_missing(run, surveys[run.name]),
             *_strange(undecoded.get(run.name, 0), unknown[run.name]),
         )
@@ -133,7 +139,8 @@ def summaries(
     with plain_errors():
         found = [_frames(spark, run, surveys[run.name]) for run in runs]
         frames = read_frames(spark, found)
-        with queries(spark, runs, surveys, frames, settle=settle, width=None) as asked:
+        air = read_air(spark, [], {})  # the summary has nothing of it
+        with queries(spark, runs, surveys, frames, air, settle=settle, width=None) as asked:
             return _collect(asked["summary"]).to_pandas()
 
 

@@ -46,6 +46,7 @@ TABLES: Final[Mapping[str, str]] = {
     "load": "radio frames and bytes by node and second",
     "links": "HELLO beacons heard by pair of nodes",
     "counters": "flow counters of access points beside their captures",
+    "airtime": "802.11 frames, bytes and airtime by sender and class, where the air was captured",
 }
 
 

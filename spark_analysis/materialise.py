@@ -1,4 +1,4 @@
-"""Captures decoded once: `<run>/metrics/frames.parquet`.
+"""Captures decoded once: `<run>/metrics/frames.parquet`, and `air.parquet` of the air.
 
 Every table is a query over the same frames, and Parquet answers it several times faster than the
 captures do.  Beside the Parquet files lies the name, size and time of change of every capture they
@@ -15,13 +15,16 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from nodeapp.wire import FIRST_CLIENT_KIND
 from spark_analysis.errors import AnalysisError
@@ -36,23 +39,44 @@ _MADE_OF: Final = "_captures.json"  # Spark passes over names that begin so
 _RECORDED: Final = json.dumps({"format": FORMAT, "recorded": True})
 
 
-def materialise(spark: SparkSession, run: RunFolder, captures: Sequence[Capture]) -> Path:
+def _read_frames(part: Slice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    return read_slice(part, schema, FIRST_CLIENT_KIND)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What captures are decoded to: name of the folder, columns, and what reads a slice."""
+
+    folder: str
+    schema: StructType
+    read: Callable[[Slice, pa.Schema], Iterator[pa.RecordBatch]]
+
+
+PACKETS: Final = Decoded(FRAMES_FOLDER, FRAMES, _read_frames)
+
+
+def materialise(
+    spark: SparkSession,
+    run: RunFolder,
+    captures: Sequence[Capture],
+    decoded: Decoded = PACKETS,
+) -> Path:
     """Return the folder of the run's frames, after decoding `captures` where it is not up to date.
 
     Raises `AnalysisError` where it cannot be written.
     """
-    folder = run.metrics / FRAMES_FOLDER
+    folder = run.metrics / decoded.folder
     made_of = _fingerprint(captures)
     if _read(folder / _MADE_OF) == made_of:
         return folder
-    scratch = run.metrics / f".{FRAMES_FOLDER}-{os.getpid()}"
+    scratch = run.metrics / f".{decoded.folder}-{os.getpid()}"
     try:
         run.metrics.mkdir(exist_ok=True)
-        _sweep(run.metrics)
+        _sweep(run.metrics, decoded.folder)
         scratch.mkdir()
         context = spark.sparkContext
         tasks = [
-            (str(scratch / f"part-{number:05}.parquet"), partition.value)
+            (str(scratch / f"part-{number:05}.parquet"), partition.value, decoded)
             for number, partition in enumerate(plan(captures, 2 * context.defaultParallelism))
         ]
         context.parallelize(tasks, max(1, len(tasks))).foreach(_write)
@@ -84,12 +108,12 @@ def recorded(run: RunFolder) -> Path | None:
     return folder
 
 
-def _write(task: tuple[str, Sequence[Slice]]) -> None:
-    path, slices = task
-    schema = to_arrow_schema(FRAMES, timezone="UTC")
+def _write(task: tuple[str, Sequence[Slice], Decoded]) -> None:
+    path, slices, decoded = task
+    schema = to_arrow_schema(decoded.schema, timezone="UTC")
     with pq.ParquetWriter(path, schema) as file:
         for part in slices:
-            for batch in read_slice(part, schema, FIRST_CLIENT_KIND):
+            for batch in decoded.read(part, schema):
                 file.write_batch(batch)
 
 
@@ -122,9 +146,9 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _sweep(metrics: Path) -> None:
+def _sweep(metrics: Path, folder: str) -> None:
     """Remove what analyses that were killed left behind."""
-    for left in metrics.glob(f".{FRAMES_FOLDER}-*"):
-        process = re.match(rf"\.{re.escape(FRAMES_FOLDER)}-(\d+)", left.name)
+    for left in metrics.glob(f".{folder}-*"):
+        process = re.match(rf"\.{re.escape(folder)}-(\d+)", left.name)
         if process is None or not Path("/proc", process[1]).exists():
             shutil.rmtree(left, ignore_errors=True)

@@ -16,6 +16,7 @@ from pyspark.sql import functions as sf
 
 from emulation.access_point import ACCESS, MESH
 from spark_analysis.jobs import (
+    airtime,
     clients,
     counters,
     delay,
@@ -67,13 +68,15 @@ def queries(
     runs: Sequence[RunFolder],
     surveys: Mapping[str, Survey],
     frames: DataFrame,
+    air: DataFrame,
     *,
     settle: float,
     width: float | None,
 ) -> Iterator[dict[str, DataFrame]]:
     """Give all tables, by name, and `undecoded`, for the block.
 
-    `surveys` are the runs' captures and `frames` the packets in them; `settle` and `width` as in
+    `surveys` are the runs' captures, `frames` the packets in them and `air` the 802.11 frames in
+    those of the air; `settle` and `width` as in
     `analysis.analyse`.  What several tables are made of is cached until the block ends.
     """
     cached: list[DataFrame] = []
@@ -113,6 +116,9 @@ def queries(
             "counters": counters.counters(
                 frames, nodes, spark.createDataFrame(counted_rows(runs), counters.COUNTED)
             ),
+            "airtime": airtime.airtime(
+                air, spark.createDataFrame(radio_rows(runs), airtime.RADIOS)
+            ),
             "summary": summary.summary(known, subscribed, events, pairs, delays, traffic),
             "undecoded": overhead.undecoded(packets),
         }
@@ -140,6 +146,22 @@ def node_rows(
             loopback = (node, "lo") in captured
             rows.append((name, node, node_id, ip, point, radios <= captured, loopback))
     return rows
+
+
+def radio_rows(runs: Sequence[RunFolder]) -> list[tuple[str, str, int, int]]:
+    """Return the rows of `jobs.airtime.RADIOS`: whose each address on the air is."""
+    rows = []
+    for run in runs:
+        for node in run.scenario.stations:
+            rows.append((run.name, node.name, node.id, _number(node.mac)))
+        for point in run.scenario.access_points:
+            for address in (point.bssid, point.mesh_mac):
+                rows.append((run.name, point.name, point.broker, _number(address)))
+    return rows
+
+
+def _number(mac: str) -> int:
+    return int(mac.replace(":", ""), 16)
 
 
 def counted_rows(runs: Sequence[RunFolder]) -> list[tuple[str, str, str, str, int, int]]:

@@ -20,7 +20,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from spark_analysis import content, counter_text, figures, node_map, scenario_text
+from spark_analysis import air_text, content, counter_text, figures, node_map, scenario_text
 from spark_analysis.comparison import comparison_page
 from spark_analysis.content import RunTables
 from spark_analysis.quantities import quantity
@@ -63,6 +63,7 @@ def write_report(analysis: Analysis, run: RunFolder) -> Path:
             content.topic_table(tables),
             content.hops_table(tables),
             content.kind_table(tables),
+            *air_text.airtime_tables(tables),
             *counter_text.counter_tables(tables),
             content.check_table(run),
             content.node_table(tables),

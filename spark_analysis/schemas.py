@@ -327,6 +327,40 @@ COUNTERS: Final = StructType(
 )
 """What passed one port of an access point in one direction, counted twice."""
 
+AIR_FRAMES: Final = StructType(
+    [
+        RUN,
+        column("number", LONG, "record number in the capture file, from 1"),
+        column("time_ns", LONG, "Unix time, ns"),
+        column("length", INT, "bytes on the air, frame check sequence included"),
+        column("rate_kbps", INT, "kb/s; null where the capture has no rate, or an HT one"),
+        column("short_preamble", BOOLEAN, "of a DSSS or CCK frame"),
+        column("frequency_mhz", INT, "MHz, centre of the channel; null where not known"),
+        column("type", SHORT, "802.11 type: 0 management, 1 control, 2 data"),
+        column("subtype", SHORT, "802.11 subtype"),
+        column("retry", BOOLEAN, "the Retry bit is set"),
+        column("receiver", LONG, "receiver address as a 48-bit number"),
+        column("transmitter", LONG, "transmitter address; null where the frame has none"),
+    ]
+)
+"""One 802.11 frame in the capture of the air."""
+
+AIRTIME: Final = StructType(
+    [
+        RUN,
+        column("node", STRING, "node or access point that sent; null where it is neither"),
+        column("node_id", LONG, "node id; of an access point, its broker's"),
+        column("frame_class", STRING, "data, beacon, management, acknowledgement or control"),
+        column("frames", LONG, "802.11 frames in the capture of the air"),
+        column("group_frames", LONG, "of these, frames to a group address, never acknowledged"),
+        column("retries", LONG, "of these, frames with the Retry bit"),
+        column("bytes", LONG, "bytes of these on the air, headers and check sequence included"),
+        column("airtime", DOUBLE, "s on the air, preambles included; frames of known rate"),
+        column("untimed_frames", LONG, "of these, frames without a known rate"),
+    ]
+)
+"""802.11 frames that one radio owner sent, of one class."""
+
 TABLES: Final = {
     "summary": SUMMARY,
     "nodes": NODES,
@@ -340,5 +374,6 @@ TABLES: Final = {
     "load": LOAD,
     "links": LINKS,
     "counters": COUNTERS,
+    "airtime": AIRTIME,
 }
 """Tables of an analysis, by the name of their Parquet file and of `Analysis`'s attribute."""

@@ -36,7 +36,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from capture.decode import decode_records
-from capture.scan import AIR, FILE_HEADER, PcapError, PcapHeader, read_header, record_offsets
+from capture.scan import (
+    AIR,
+    ETHERNET,
+    FILE_HEADER,
+    RADIOTAP,
+    PcapError,
+    PcapHeader,
+    read_header,
+    record_offsets,
+)
 from nodeapp.wire import FIRST_CLIENT_KIND
 from spark_analysis.batches import record_batch
 from spark_analysis.errors import AnalysisError
@@ -75,6 +84,11 @@ class Capture:
     def interface(self) -> str:
         """Name of the interface without the node's; empty where the file name has none."""
         return self.path.stem.partition("-")[2]
+
+    @property
+    def linktype(self) -> int:
+        """The link type that the file must have."""
+        return RADIOTAP if self.path.name == AIR else ETHERNET
 
 
 @dataclass(frozen=True)
@@ -129,7 +143,7 @@ def survey(captures: Sequence[Capture]) -> Survey:
     for capture in captures:
         problem: str | None
         try:
-            header, data = _map(capture.path)
+            header, data = _map(capture)
             offsets, stop, problem = record_offsets(data, header)
         except PcapError as error:
             problem = f"{capture.path.name} is left out: it {error}"
@@ -144,13 +158,13 @@ def survey(captures: Sequence[Capture]) -> Survey:
     return Survey(tuple(readable), {run: tuple(lines) for run, lines in problems.items()})
 
 
-def _map(path: Path) -> tuple[PcapHeader, npt.NDArray[np.uint8]]:
+def _map(capture: Capture) -> tuple[PcapHeader, npt.NDArray[np.uint8]]:
     """Return a capture's header and its bytes, mapped for as long as the array is there.
 
     Raises `PcapError` or OSError where there is no readable capture.
     """
-    with path.open("rb") as file:
-        header = read_header(file.read(FILE_HEADER))
+    with capture.path.open("rb") as file:
+        header = read_header(file.read(FILE_HEADER), capture.linktype)
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return header, np.frombuffer(mapped, np.uint8)
 
@@ -203,7 +217,7 @@ def _slices(capture: Capture, size: int, target: int) -> list[Slice]:
     if size <= target + target // 4:  # not worth following the file for the little beyond
         return [Slice(capture, FILE_HEADER, size, 1)] if size > FILE_HEADER else []
     try:
-        header, data = _map(capture.path)
+        header, data = _map(capture)
         offsets, stop, _ = record_offsets(data, header)
     except (PcapError, OSError):
         return []
@@ -279,20 +293,34 @@ def _paths(options: Mapping[str, str]) -> list[str]:
     return [path] if Path(path).exists() else path.split(",")
 
 
+def load_slice(
+    part: Slice,
+) -> tuple[PcapHeader, npt.NDArray[np.uint8], npt.NDArray[np.int64]] | None:
+    """Return the file header, a slice's bytes and where its records start in these.
+
+    None where the file is foreign or gone.
+    """
+    try:
+        with part.capture.path.open("rb") as file:
+            header = read_header(file.read(FILE_HEADER), part.capture.linktype)
+            file.seek(part.start)
+            data = np.fromfile(file, np.uint8, part.end - part.start)
+    except (PcapError, OSError):
+        return None
+    offsets, _, _ = record_offsets(data, header, 0)
+    return header, data, offsets
+
+
 def read_slice(part: Slice, schema: pa.Schema, bodies_from: int) -> Iterator[pa.RecordBatch]:
     """Yield the records of a slice, up to the first that is damaged; nothing of a foreign file.
 
     Batches have the columns of `schema`.  Bodies are given for kinds from `bodies_from`.
     """
-    try:
-        with part.capture.path.open("rb") as file:
-            header = read_header(file.read(FILE_HEADER))
-            file.seek(part.start)
-            data = np.fromfile(file, np.uint8, part.end - part.start)
-    except (PcapError, OSError):
-        return
-    offsets, _, _ = record_offsets(data, header, 0)
     capture = part.capture
+    loaded = load_slice(part)
+    if loaded is None:
+        return
+    header, data, offsets = loaded
     labels = {"run": capture.run, "node": capture.node, "interface": capture.interface}
     for first in range(0, len(offsets), BATCH):
         decoded = decode_records(data, header, offsets[first : first + BATCH])

@@ -32,6 +32,7 @@ from emulation.topo import WAYPOINT_SPACING, Topo
 from emulation.topology_parameters import (
     Acceleration,
     Interval,
+    Mode,
     PathLoss,
     Publishers,
     RadioRange,
@@ -70,6 +71,7 @@ class Freeway(Topo):
         range: RadioRange = 250.0,
         propagation: PathLoss = "twoRayGround",
         standard: Standard = "b",
+        mode: Mode = "adhoc",
         topics: Topics = 2,
         publishers: Publishers = 1,
         subscribers: Subscribers = 9,
@@ -77,7 +79,9 @@ class Freeway(Topo):
         size: Size = 512,
         selectivity: Selectivity = 1.0,
     ) -> None:
-        self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
+        self.radio = self.radio.model_copy(
+            update={"standard": standard, "mode": mode, "range": range}
+        )
         self.setPropagationModel(propagation)
         self.setMobilityModel(
             "Freeway",

@@ -27,6 +27,7 @@ from emulation.topo import WAYPOINT_SPACING, Topo
 from emulation.topology_parameters import (
     Acceleration,
     Interval,
+    Mode,
     PathLoss,
     Publishers,
     RadioRange,
@@ -61,6 +62,7 @@ class Manhattan(Topo):
         range: RadioRange = 250.0,
         propagation: PathLoss = "twoRayGround",
         standard: Standard = "b",
+        mode: Mode = "adhoc",
         topics: Topics = 6,
         publishers: Publishers = 2,
         subscribers: Subscribers = 5,
@@ -68,7 +70,9 @@ class Manhattan(Topo):
         size: Size = 1024,
         selectivity: Selectivity = 1.0,
     ) -> None:
-        self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
+        self.radio = self.radio.model_copy(
+            update={"standard": standard, "mode": mode, "range": range}
+        )
         self.setPropagationModel(propagation)
         self.setMobilityModel(
             "Manhattan",

@@ -15,6 +15,7 @@ from emulation.scenario import ScenarioError
 from emulation.topo import Topo
 from emulation.topology_parameters import (
     Interval,
+    Mode,
     PathLoss,
     Publishers,
     RadioRange,
@@ -38,6 +39,7 @@ class Ns2Trace(Topo):
         range: RadioRange = 250.0,
         propagation: PathLoss = "twoRayGround",
         standard: Standard = "g",
+        mode: Mode = "adhoc",
         topics: Topics = 4,
         publishers: Publishers = 1,
         subscribers: Subscribers = 5,
@@ -47,7 +49,9 @@ class Ns2Trace(Topo):
     ) -> None:
         if not file:
             raise ScenarioError("ns2_trace needs a movement file: --set file=FILE")
-        self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
+        self.radio = self.radio.model_copy(
+            update={"standard": standard, "mode": mode, "range": range}
+        )
         self.setPropagationModel(propagation)
         self.mobility = Replay(ns2.trajectories(Path(file), nodes))
         self.area = self.mobility.area

@@ -13,6 +13,7 @@ from typing import Annotated
 from emulation.topo import Topo
 from emulation.topology_parameters import (
     Interval,
+    Mode,
     PathLoss,
     Publishers,
     RadioRange,
@@ -45,6 +46,7 @@ class RoamingField(Topo):
         range: RadioRange = 250.0,
         propagation: PathLoss = "twoRayGround",
         standard: Standard = "g",
+        mode: Mode = "adhoc",
         topics: Topics = 4,
         publishers: Publishers = 1,
         subscribers: Subscribers = 5,
@@ -53,7 +55,9 @@ class RoamingField(Topo):
         selectivity: Selectivity = 1.0,
     ) -> None:
         side = side or PUBLISHED_SIDE * math.sqrt(nodes / PUBLISHED_NODES)
-        self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
+        self.radio = self.radio.model_copy(
+            update={"standard": standard, "mode": mode, "range": range}
+        )
         self.setPropagationModel(propagation)
         self.setMobilityModel(max_x=side, max_y=side, min_v=speed, max_v=speed, pause=pause)
         assert self.mobility is not None

@@ -1,8 +1,16 @@
 """The `hwsim` backend: the kernel's own 802.11 stack under the radio model of the testbed.
 
-As on `tap` (`emulation.backends.tap`), but every station has a radio of mac80211_hwsim in ad hoc
-mode: frames are 802.11 frames, with the rate control, the beacons and the acknowledgement reports
-of mac80211.  The medium process (`emulation.radio.hwsim`) stands where wmediumd would.
+As on `tap` (`emulation.backends.tap`), but every station has a radio of mac80211_hwsim, in ad hoc
+mode, or in a mesh of 802.11s where the scenario's radio says so.  Frames are 802.11 frames, with
+the rate control, the beacons and the acknowledgement reports of mac80211.  The medium process
+(`emulation.radio.hwsim`) stands where wmediumd would.
+
+With access points, hostapd runs on their access radios and wpa_supplicant on every station
+(`emulation.wifi`); their mesh radios are peers in a mesh of 802.11s that forwards nothing.  A
+station scans as often as the scenario says, but what makes it change its access point is
+wpa_supplicant's own rule: the scenario's hysteresis does not count.  A mesh radio learns from
+broadcasts, such as beacons of the node apps, which hosts are behind the others: before the first
+one of a host, unicasts to it find no way.
 """
 
 from __future__ import annotations
@@ -12,14 +20,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from emulation.access_point import ACCESS
 from emulation.backends import BackendError, Observer
-from emulation.backends.tap import TapBackend
+from emulation.backends.tap import START_LIMIT, TapBackend, TapRun
+from emulation.backends.watching import last_line
+from emulation.processes import end
 from emulation.radio.hwsim_wire import FAMILY
 from emulation.radio.wifi import MISSING, bring_up, has_family
 from emulation.runs import RunFolder
 from emulation.scenario import Scenario
+from emulation.wifi import infrastructure
+from emulation.wifi.infrastructure import Infrastructure, Interface
+from emulation.wifi.settings import Roaming
 
 MODULE: Final = "mac80211_hwsim"
+ASSOCIATION_LIMIT: Final = 30.0
+"""Seconds at the start for stations to find an access point; one may be out of reach of all."""
+ALWAYS_DBM: Final = -30
+"""Signal of a station's access point below which it looks for a better one: nearly always."""
 MONITOR: Final = "hwsim0"
 """The module's interface that shows every frame of every radio once, and the ACKs to them."""
 
@@ -59,12 +77,67 @@ class HwsimBackend(TapBackend):
         interact: Callable[[Any], None] | None = None,
     ) -> None:
         """Run the scenario into the folder; see `TapBackend.execute`."""
+        obstacles = self.obstacles()
         if scenario.access_points:
-            raise BackendError(
-                "the hwsim backend has ad hoc stations only: run mesh access points "
-                "with --backend tap"
-            )
+            obstacles += infrastructure.obstacles()
+        if obstacles:
+            raise BackendError(obstacles[0])
         super().execute(scenario, folder, observer, interact)
+
+    def run_type(self) -> type[TapRun]:
+        """Return what runs a scenario."""
+        return HwsimRun
+
+
+class HwsimRun(TapRun):
+    """One run of the `hwsim` backend: as on `tap`, with hostapd and wpa_supplicant."""
+
+    def _start_access_points(self) -> None:
+        points, stations = self.scenario.access_points, self.scenario.stations
+        ssids = sorted({point.ssid for point in points})
+        if len(ssids) > 1:
+            raise BackendError(
+                f"the hwsim backend has one network, not {len(ssids)} ({', '.join(ssids)}): "
+                "give all access points the same ssid"
+            )
+        place = self.state.path / "wifi"
+        place.mkdir()
+        home, pids = self.net.aps[0].pid, self.pids()
+        self._wifi = Infrastructure(
+            ssids[0],
+            self.scenario.radio,
+            [Interface(each.name, home, each.port(ACCESS), each.bssid) for each in points],
+            [Interface(each.name, pids[each.name], each.interface, each.mac) for each in stations],
+            place=place,
+            logs=self.folder.logs,
+            environment=self.state.environment(),
+            helpers=self.helpers,
+            await_helper=self._await_daemon,
+        )
+        # From station to station is the business of the bridges.
+        self._wifi.start_access_points(isolate=True)
+
+    def _associate(self) -> None:
+        often = max(1, round(self.scenario.association.scan_interval))
+        self.observer.stage("associating")
+        self._wifi.start_stations(Roaming(ALWAYS_DBM, often, often))
+        left = self._wifi.await_association(lambda ready: self._await(ready, ASSOCIATION_LIMIT))
+        if left:
+            self._problem(f"not associated at the start: {', '.join(left)}")
+
+    def _await_daemon(self, name: str, ready: Callable[[], bool]) -> None:
+        """Wait for hostapd or a wpa_supplicant, which have logs of their own."""
+        process = self.helpers[name]
+        if not self._await(lambda: process.poll() is not None or ready()):
+            raise BackendError(f"the {name} was not ready within {START_LIMIT:.0f} s")
+        if process.poll() is not None:
+            log = self.folder.logs / f"{name.partition(' ')[0]}.log"
+            raise BackendError(f"the {name} ended: {last_line(log)}")
+
+    def _stop_processes(self) -> None:
+        super()._stop_processes()
+        for process in self.helpers.values():
+            end(process)
 
 
 def _loadable() -> bool:

@@ -81,6 +81,10 @@ class TapBackend:
             found.append("Mininet is missing: apt-get install mininet")
         return found
 
+    def run_type(self) -> type[TapRun]:
+        """Return what runs a scenario."""
+        return TapRun
+
     def prepare(self) -> None:
         """Do what the machine needs before a run.  Raises `BackendError`."""
 
@@ -104,7 +108,7 @@ class TapBackend:
         processes.sweep()
         self.prepare()
         with Interrupts() as interrupts:
-            run = TapRun(self, scenario, folder, observer, interrupts)
+            run = self.run_type()(self, scenario, folder, observer, interrupts)
             try:
                 run.start()
                 if interact is None:
@@ -180,12 +184,13 @@ class TapRun:
         self.net.configure()
         if self.mesh is not None:
             self.observer.stage("starting the bridges of the access points")
+            self._start_access_points()
             self.mesh.start_bridges()
         self.observer.stage("starting positions and captures")
         self._start_gpsd(pids)
         self._start_recorder(pids)
         if self.mesh is not None:
-            control_request(self.medium_control, {"op": "associate"})
+            self._associate()
         self.observer.stage(f"starting {len(specs)} node apps")
         if self.scenario.road_map:
             waypoints = json.dumps({"waypoints": self.scenario.road_map})
@@ -203,6 +208,13 @@ class TapRun:
         unfinished.write_text(repr(self.epoch), encoding="utf-8")
         unfinished.replace(self._driver_start)
         self.observer.stage("running")
+
+    def _start_access_points(self) -> None:
+        """Let the access radios work; bridges are there next.  Raises `BackendError`."""
+
+    def _associate(self) -> None:
+        """Let the stations look for an access point.  Raises `BackendError`."""
+        control_request(self.medium_control, {"op": "associate"})
 
     def pids(self) -> dict[str, int]:
         """Return the process whose namespace is a node's, by name."""
@@ -226,14 +238,14 @@ class TapRun:
         environment = self.state.environment()
         self.helpers[name] = start([module, str(path)], environment, self._log)
 
-    def _await(self, condition: Callable[[], bool]) -> bool:
-        """Wait until a condition holds, at most `START_LIMIT`, unless interrupted."""
+    def _await(self, condition: Callable[[], bool], limit: float = START_LIMIT) -> bool:
+        """Wait until a condition holds, at most `limit` seconds, unless interrupted."""
 
         def holds() -> bool:
             self._interrupts.check()
             return condition()
 
-        return await_condition(holds, START_LIMIT)
+        return await_condition(holds, limit)
 
     def _await_helper(self, name: str, ready: Callable[[], bool]) -> None:
         process = self.helpers[name]

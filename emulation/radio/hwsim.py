@@ -15,8 +15,16 @@ cost more than the medium.  The kernel answers only what it refuses, a frame to 
 down, for example.  What its socket could not hold is counted as `tap_drops`, for nobody knows whose
 it was.
 
-Frames on another channel than the scenario's go nowhere and are not acknowledged.  CONFIG.json is
-a `TapConfig` without access points.
+With access points there are two channels, which do not disturb each other: one of stations and
+access radios, whose interfaces wait for wpa_supplicant and hostapd, and one of mesh radios, which
+join a mesh of 802.11s.  Who is associated with whom is seen on the air
+(`emulation.radio.observer`).
+
+Frames on another frequency than their channel's go nowhere and are not acknowledged.  CONFIG.json
+is a `TapConfig`.  Requests besides:
+
+    associations [{name}]       {"associations": {station: access point or null}}
+    associate, settle           nothing: stations decide themselves
 
 Departures from reality: a receiver is told the rate of a frame's first try, also where a later one
 arrived; unicasts without acknowledgement (a QoS policy that nothing here uses) are acknowledged;
@@ -28,12 +36,13 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
 from select import EPOLLIN
 from typing import Any, Final, NamedTuple
 
 from emulation.radio.addressing import octets
 from emulation.radio.airtime import FCS, Rate
-from emulation.radio.device import DeviceError
 from emulation.radio.hwsim_wire import (
     FRAME,
     Heard,
@@ -46,8 +55,11 @@ from emulation.radio.hwsim_wire import (
 from emulation.radio.ieee80211 import is_group, received_index, receiver_of, tries_of
 from emulation.radio.medium import BROADCAST, NOBODY, Delivery, Medium, Status
 from emulation.radio.netlink_wire import NLMSG_ERROR, NetlinkError, command_of, messages
+from emulation.radio.nl80211_wire import Mode
+from emulation.radio.observer import Observer
 from emulation.radio.service import MediumService, serve
-from emulation.radio.tap_config import TapConfig
+from emulation.radio.spec import RadioSpec
+from emulation.radio.tap_config import Port, TapConfig
 from emulation.radio.wifi import DATAGRAM, Radios
 
 BATCH: Final = 16
@@ -62,26 +74,39 @@ class _Rates(NamedTuple):
     received: int
 
 
-class _Air(NamedTuple):
-    """The one channel."""
+class _Radio(NamedTuple):
+    """A radio to make."""
 
-    name: str
-    medium: Medium
-    interfaces: list[str]
-    lost: Counter[str]
+    pid: int
+    interface: str
+    mac: str
+    mode: Mode
+
+
+class _Air:
+    """A channel: its medium, and the addresses of its radios."""
+
+    def __init__(self, name: str, radios: Sequence[_Radio], spec: RadioSpec) -> None:
+        self.name = name
+        self.medium: Medium
+        self.interfaces = [radio.interface for radio in radios]
+        self.lost: Counter[str] = Counter()
+        self.frequency = round(spec.frequency_mhz)
+        self.macs = [octets(radio.mac) for radio in radios]
+        self.by_mac = {mac: number for number, mac in enumerate(self.macs)}
+        self.observer: Observer | None = None
+
+
+def _of(port: Port) -> tuple[str, str]:
+    return port.interface, port.mac
 
 
 class HwsimMedium(MediumService[_Air]):
     """The radios and the channel.  Raises `DeviceError` and `ControlError`."""
 
     def __init__(self, config: TapConfig) -> None:
-        if config.access_points:
-            raise DeviceError(
-                "the hwsim backend has ad hoc stations only: run mesh access points on tap"
-            )
-        self._macs = [octets(station.mac) for station in config.stations]
-        self._by_mac = {mac: number for number, mac in enumerate(self._macs)}
-        self._frequency = round(config.radio.frequency_mhz)
+        self._air_of: dict[bytes, _Air] = {}
+        self._observer: Observer | None = None
         self._rates: dict[tuple[bytes, bytes], _Rates] = {}
         self._outbox: list[bytes] = []
         self._overruns = 0
@@ -92,18 +117,35 @@ class HwsimMedium(MediumService[_Air]):
 
     def open(self) -> None:
         """Make the radios; all that they send waits in the socket for the loop."""
-        config = self.config
         radios = self._radios = Radios()
         self._family = radios.family
-        for number, each in enumerate(config.stations):
-            radios.add(number, each.pid, each.interface, each.mac, config.radio)
-        medium = Medium(config.radio, self.stations, self.rng("medium"), self._sent)
-        interfaces = [each.interface for each in config.stations]
-        self._air = _Air("", medium, interfaces, Counter())
-        self.channels.append(self._air)
+        config, points = self.config, self.config.access_points
+        mode: Mode = "managed" if points else config.radio.mode
+        stations = [_Radio(each.pid, each.interface, each.mac, mode) for each in config.stations]
+        if config.mesh_radio is None:
+            self._open(radios, "", "medium", stations, config.radio)
+        else:
+            access = [_Radio(each.pid, *_of(each.access), "managed") for each in points]
+            mesh = [_Radio(each.pid, *_of(each.mesh), "mesh") for each in points]
+            self._open(radios, "access", "medium", stations + access, config.radio)
+            self._open(radios, "mesh", "mesh medium", mesh, config.mesh_radio)
+            macs = self.channels[0].macs
+            self._observer = Observer(macs[: self.stations], macs[self.stations :])
+            self.channels[0].observer = self._observer
         self._socket = radios.frames.socket
         self._socket.setblocking(False)
         self.epoll.register(self._socket.fileno(), EPOLLIN)
+
+    def _open(
+        self, radios: Radios, name: str, purpose: str, made: Sequence[_Radio], spec: RadioSpec
+    ) -> None:
+        """Make a channel and its radios."""
+        air = _Air(name, made, spec)
+        air.medium = Medium(spec, len(made), self.rng(purpose), partial(self._sent, air))
+        for each, mac in zip(made, air.macs, strict=True):
+            radios.add(len(self._air_of), each.pid, each.interface, each.mac, spec, each.mode)
+            self._air_of[mac] = air
+        self.channels.append(air)
 
     def close_devices(self) -> None:
         """Remove the radios."""
@@ -139,25 +181,27 @@ class HwsimMedium(MediumService[_Air]):
                 self._refused += 1
 
     def _transmit(self, sent: Sent) -> None:
-        source = self._by_mac.get(sent.transmitter)
-        if source is None or sent.frequency_mhz != self._frequency:
-            self._air.lost["on another channel" if source is not None else "of no station"] += 1
+        air = self._air_of.get(sent.transmitter)
+        if air is None or sent.frequency_mhz != air.frequency:
+            lost = self.channels[0].lost if air is None else air.lost
+            lost["of no station" if air is None else "on another channel"] += 1
             self._report(sent, 0, None)
             return
+        source = air.by_mac[sent.transmitter]
         address = receiver_of(sent.frame)
-        destination = BROADCAST if is_group(address) else self._by_mac.get(address, NOBODY)
+        destination = BROADCAST if is_group(address) else air.by_mac.get(address, NOBODY)
         tries = self._rates_of(sent).tries
         size = len(sent.frame) + FCS
         now = time.monotonic()
-        if not self._air.medium.transmit(now, source, destination, size, sent, tries):
+        if not air.medium.transmit(now, source, destination, size, sent, tries):
             self._report(sent, 0, None)
 
     def _rates_of(self, sent: Sent) -> _Rates:
         known = self._rates.get(sent.steps)
         if known is None:
             steps = steps_of(sent.steps)
-            tries = tries_of(steps, self._frequency)
-            known = _Rates(steps, tries, received_index(tries[0], self._frequency))
+            tries = tries_of(steps, sent.frequency_mhz)
+            known = _Rates(steps, tries, received_index(tries[0], sent.frequency_mhz))
             self._rates[sent.steps] = known
         return known
 
@@ -169,16 +213,18 @@ class HwsimMedium(MediumService[_Air]):
         heard = Heard(self._family, sent.frame, sent.frequency_mhz)
         rate = self._rates_of(sent).received
         level = channel.medium.table.signal_dbm
+        if channel.observer is not None:
+            channel.observer.see(sent.frame)
         self._outbox += [
-            heard.to(self._macs[receiver], rate, round(level(delivery.source, receiver)))
+            heard.to(channel.macs[receiver], rate, round(level(delivery.source, receiver)))
             for receiver in delivery.receivers
         ]
 
-    def _sent(self, status: Status) -> bool:
+    def _sent(self, air: _Air, status: Status) -> bool:
         """Tell a radio what became of its frame."""
         signal = None
         if status.acknowledged:
-            level = self._air.medium.table.signal_dbm(status.destination, status.source)
+            level = air.medium.table.signal_dbm(status.destination, status.source)
             signal = round(level)
         self._report(status.frame, status.attempts, signal)
         return False
@@ -197,6 +243,21 @@ class HwsimMedium(MediumService[_Air]):
             except OSError:
                 self.write_drops += len(outbox)
 
+    def own_answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        """Answer what is about associations."""
+        observer = self._observer
+        if observer is None or request["op"] not in ("associate", "settle", "associations"):
+            return super().own_answer(request, now)
+        if request["op"] != "associations":
+            return {}
+        found: dict[str, str | None] = {}
+        for station in self.chosen(request):
+            if station < self.stations:
+                point = observer.of(station)
+                name = None if point is None else self.names[self.stations + point]
+                found[self.names[station]] = name
+        return {"associations": found}
+
     def own_statistics(self) -> dict[str, Any]:
         """Return `tap_drops` and `refused`.
 
@@ -204,6 +265,7 @@ class HwsimMedium(MediumService[_Air]):
         counts messages that the kernel did not want.
         """
         return {
+            "handovers": 0 if self._observer is None else self._observer.handovers,
             "tap_drops": {"mac80211_hwsim": self._overruns},
             "refused": self._refused,
             "malformed": self._malformed,

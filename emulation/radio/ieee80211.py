@@ -15,6 +15,9 @@ from emulation.radio.hwsim_wire import Step
 MANAGEMENT, CONTROL, DATA, EXTENSION = range(4)
 BEACON: Final = 8
 """Subtype of a management frame."""
+ASSOCIATION_RESPONSE, REASSOCIATION_RESPONSE = 1, 3
+DISASSOCIATION, DEAUTHENTICATION = 10, 12
+"""More of these: what begins and what ends an association."""
 RATES: Final = (*DSSS_RATES, *OFDM_RATES)
 """mac80211_hwsim's rates of the 2.4 GHz band, in its order; above that, without the first four."""
 MCS: Final = 0x08

@@ -62,6 +62,11 @@ class RadioSpec(_Frozen):
     """
 
     standard: Literal["b", "g", "n"] = "g"
+    mode: Literal["adhoc", "mesh"] = Field(
+        default="adhoc",
+        description="of stations without access points, where 802.11 is the kernel's (hwsim): "
+        "an IBSS, or peer links of 802.11s, over one hop as well: the nodes do the routing",
+    )
     frequency_mhz: float = Field(default=2412.0, ge=400, le=7125)
     range: float | None = Field(default=None, gt=0, le=100_000, description="metres")
     tx_power_dbm: float = Field(default=20.0, ge=-40, le=50)

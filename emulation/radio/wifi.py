@@ -158,8 +158,21 @@ class Radios:
         self._opened.append(GenericSocket(port))
         return self._opened[-1]
 
-    def add(self, number: int, pid: int, interface: str, mac: str, radio: RadioSpec) -> None:
-        """Make a radio with an interface, up and joined, in the namespace of process `pid`."""
+    def add(
+        self,
+        number: int,
+        pid: int,
+        interface: str,
+        mac: str,
+        radio: RadioSpec,
+        mode: nl80211_wire.Mode | None = None,
+    ) -> None:
+        """Make a radio with an interface in the namespace of process `pid`.
+
+        It is up and joined, unless managed: then it waits for hostapd or wpa_supplicant.  The mode
+        is the radio's unless given.
+        """
+        mode = mode or radio.mode
         name = f"pubsub-{os.getpid()}-{number}"
         doing = "make a radio"
         try:
@@ -175,17 +188,17 @@ class Radios:
                 inside = GenericSocket()
                 try:
                     doing = "make its interface"
-                    made = nl80211_wire.encode_new_adhoc_interface(self._nl80211, wiphy, interface)
+                    made = nl80211_wire.encode_new_interface(self._nl80211, wiphy, interface, mode)
                     inside.ask(made)
+                    if mode == "managed":
+                        return
                     index = bring_up(interface)
+                    network = "mesh" if mode == "mesh" else "ad hoc network"
                     doing = (
-                        f"join the ad hoc network on {radio.frequency_mhz:g} MHz with 802.11"
+                        f"join the {network} on {radio.frequency_mhz:g} MHz with 802.11"
                         f"{radio.standard}"
                     )
-                    join = nl80211_wire.encode_join_adhoc(
-                        self._nl80211, index, radio, SSID, BSSID, BEACON_INTERVAL
-                    )
-                    inside.ask(join)
+                    inside.ask(self._join(index, radio, mode))
                     if radio.standard != "n":
                         doing = "choose its rates"
                         inside.ask(nl80211_wire.encode_rates(self._nl80211, index, radio))
@@ -193,6 +206,13 @@ class Radios:
                     inside.close()
         except (OSError, KeyError) as error:
             raise DeviceError(f"{interface}: cannot {doing}: {_reason(error)}") from None
+
+    def _join(self, index: int, radio: RadioSpec, mode: nl80211_wire.Mode) -> bytes:
+        if mode == "mesh":
+            return nl80211_wire.encode_join_mesh(self._nl80211, index, radio, SSID, BEACON_INTERVAL)
+        return nl80211_wire.encode_join_adhoc(
+            self._nl80211, index, radio, SSID, BSSID, BEACON_INTERVAL
+        )
 
     def close(self) -> None:
         """Remove the radios."""

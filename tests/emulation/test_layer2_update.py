@@ -25,6 +25,10 @@ def test_it_is_recognised_with_and_without_padding(padding: int) -> None:
     assert updated_station(layer2_update(STATION) + bytes(padding)) == STATION
 
 
+def test_mac80211s_own_has_another_window() -> None:
+    assert updated_station(layer2_update(STATION)[:-1] + b"\0") == STATION
+
+
 @given(st.binary(max_size=30))
 def test_nothing_else_is(frame: bytes) -> None:
     assert updated_station(frame) is None

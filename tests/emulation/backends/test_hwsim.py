@@ -29,6 +29,9 @@ class Quiet:
     def problem(self, text: str) -> None:
         self.said.append(text)
 
+    def hide(self) -> None:
+        """There is nothing to hide."""
+
 
 def test_a_kernel_without_the_module_is_told_in_one_line_what_to_do() -> None:
     backend = HwsimBackend()
@@ -40,9 +43,11 @@ def test_a_kernel_without_the_module_is_told_in_one_line_what_to_do() -> None:
     assert "vm run" in line
 
 
-def test_mesh_access_points_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_mesh_access_points_need_the_module_first(tmp_path: Path) -> None:
+    if not HwsimBackend().obstacles():
+        pytest.skip("this kernel has mac80211_hwsim")
     scenario = make_scenario("mesh_grid", "flooding", seed=1, duration=60, settings={})
     folder = RunFolder.create(tmp_path, scenario)
-    with pytest.raises(BackendError, match="--backend tap") as refused:
+    with pytest.raises(BackendError) as refused:
         HwsimBackend().execute(scenario, folder, Quiet())
-    assert "\n" not in str(refused.value)
+    assert str(refused.value) == HwsimBackend().obstacles()[0]

@@ -1,0 +1,171 @@
+"""NumPy decoder of captures of the air: radiotap and 802.11 headers, many records at once.
+
+Theory of operation.  A record is a radiotap header (little-endian: version, length, a word that
+says which fields are present, more such words where bit 31 is set, then the fields, each aligned to
+its size) and the 802.11 frame.  Of the fields only the first four are of use here, and what
+precedes them is known from the presence words, so their places are worked out for whole columns.
+The frame begins with frame control and duration, then the receiver's address, and, in all but
+acknowledgements and CTS, the transmitter's.
+
+A record is a frame where all that is there, undamaged, as the radio heard or sent it.
+
+`hwsim0`, the monitor of mac80211_hwsim, shows a frame when its station hands it to the medium, with
+the rate of its first try, and once however often it is tried; and it shows the acknowledgement
+that the station is told of, without a rate.
+
+Sources: radiotap.org (fields), IEEE 802.11-2016, 9.2 and 9.3 (frames).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from capture.scan import RECORD_HEADER, Buffer, PcapHeader, as_bytes
+
+Columns = dict[str, npt.NDArray[Any]]
+
+ARPHRD_RADIOTAP: Final = 803
+"""ARPHRD_IEEE80211_RADIOTAP: the hardware type of an interface that monitors the air."""
+MANAGEMENT, CONTROL, DATA = range(3)
+BEACON: Final = 8
+"""Subtype of a management frame."""
+CTS, ACK = 12, 13
+"""Subtypes of control frames, those without the transmitter's address."""
+FCS: Final = 4
+"""Bytes of the frame check sequence."""
+
+COLUMNS: Final[dict[str, type[np.generic]]] = {
+    "time_ns": np.int64,
+    "is_frame": np.bool_,
+    "length": np.int32,
+    "rate_kbps": np.int32,
+    "short_preamble": np.bool_,
+    "frequency_mhz": np.int32,
+    "type": np.int16,
+    "subtype": np.int16,
+    "retry": np.bool_,
+    "receiver": np.int64,
+    "transmitter": np.int64,
+}
+"""Names and types of what `decode_air` returns."""
+
+_TSFT, _FLAGS, _RATE, _CHANNEL = range(4)
+_EXTENDED: Final = 31
+"""Bits of the presence word."""
+_MAX_WORDS: Final = 8
+"""Presence words: mac80211 writes one for the frame and one for each antenna, of at most four."""
+_SHORT_PREAMBLE: Final = 0x02
+_HAS_FCS: Final = 0x10
+_BAD_FCS: Final = 0x40
+_RETRY: Final = 0x08
+_LONGEST: Final = 11_454 + FCS
+"""Bytes of an MPDU at most (802.11-2016, table 9-19)."""
+
+
+class _Bytes:
+    """Bytes at places counted from each record's first; 0 beyond the end of the file."""
+
+    def __init__(self, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
+        self._data = data if len(data) else np.zeros(1, np.uint8)
+        self._starts = starts
+
+    def little(self, place: npt.NDArray[np.int64] | int, count: int) -> npt.NDArray[np.int64]:
+        """Return `count` bytes as little-endian numbers."""
+        result = np.zeros(len(self._starts), np.int64)
+        for number in range(count):
+            result |= self._at(place, number) << (8 * number)
+        return result
+
+    def big(self, place: npt.NDArray[np.int64] | int, count: int) -> npt.NDArray[np.int64]:
+        """Return `count` bytes as big-endian numbers."""
+        result = np.zeros(len(self._starts), np.int64)
+        for number in range(count):
+            result = (result << 8) | self._at(place, number)
+        return result
+
+    def _at(self, place: npt.NDArray[np.int64] | int, number: int) -> npt.NDArray[np.int64]:
+        index = self._starts + place + number
+        inside = index < len(self._data)
+        found = self._data[np.where(inside, index, 0)].astype(np.int64)
+        found[~inside] = 0
+        return found
+
+
+def _aligned(place: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    return (place + size - 1) & -size
+
+
+def decode_air(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.int64]) -> Columns:
+    """Return one array per column of `COLUMNS` for the records that start at `offsets`.
+
+    time_ns is Unix time in nanoseconds.  Where `is_frame` is false all else is 0.  length is that
+    of the frame on the air in bytes, frame check sequence included; rate_kbps is -1 where no
+    legacy rate is given (HT, or an acknowledgement at `hwsim0`), frequency_mhz -1 without channel.
+    receiver and transmitter are addresses as 48-bit numbers, the transmitter -1 where the frame
+    does not have it.
+    """
+    data = as_bytes(buffer)
+    pcap = _Bytes(data, offsets)
+    packet = _Bytes(data, offsets + RECORD_HEADER)
+    number = pcap.little if header.byte_order == "<" else pcap.big
+    captured, length = number(8, 4), number(12, 4)
+    tick = 1 if header.nanoseconds else 1000
+    columns: Columns = {"time_ns": number(0, 4) * 1_000_000_000 + number(4, 4) * tick}
+
+    head = packet.little(2, 2)
+    present = packet.little(4, 4)
+    place = np.full(len(offsets), 8, np.int64)
+    more = (present >> _EXTENDED) & 1 == 1
+    for _ in range(_MAX_WORDS - 1):
+        more &= place + 4 <= head
+        if not more.any():
+            break
+        following = packet.little(place, 4)
+        place += 4 * more
+        more &= (following >> _EXTENDED) & 1 == 1
+    has = [(present >> bit) & 1 == 1 for bit in range(_CHANNEL + 1)]
+    place = np.where(has[_TSFT], _aligned(place, 8) + 8, place)
+    flags = np.where(has[_FLAGS], packet.little(place, 1), 0)
+    place += has[_FLAGS]
+    rate = np.where(has[_RATE], packet.little(place, 1), 0)
+    place += has[_RATE]
+    place = np.where(has[_CHANNEL], _aligned(place, 2), place)
+    frequency = np.where(has[_CHANNEL], packet.little(place, 2), 0)
+    place += 4 * has[_CHANNEL]
+
+    control = packet.little(head, 1)
+    kind, subtype = (control >> 2) & 3, control >> 4
+    nameless = (kind == CONTROL) & ((subtype == ACK) | (subtype == CTS))
+    octets = length - head + np.where(flags & _HAS_FCS, 0, FCS)
+    is_frame = (
+        (captured >= 8)
+        & (packet.little(0, 1) == 0)
+        & ~more
+        & (place <= head)
+        & (captured >= head + np.where(nameless, 10, 16))
+        & (captured <= length)
+        & (octets <= _LONGEST)
+        & (control & 3 == 0)  # protocol version
+        & (kind <= DATA)
+        & (flags & _BAD_FCS == 0)
+    )
+    transmitter = np.where(nameless, -1, packet.big(head + 10, 6))
+    columns |= {
+        "is_frame": is_frame,
+        "length": octets,
+        "rate_kbps": np.where(rate > 0, 500 * rate, -1),
+        "short_preamble": flags & _SHORT_PREAMBLE != 0,
+        "frequency_mhz": np.where(frequency > 0, frequency, -1),
+        "type": kind,
+        "subtype": subtype,
+        "retry": packet.little(head + 1, 1) & _RETRY != 0,
+        "receiver": packet.big(head + 4, 6),
+        "transmitter": transmitter,
+    }
+    return {
+        name: (column if name == "time_ns" else np.where(is_frame, column, 0)).astype(COLUMNS[name])
+        for name, column in columns.items()
+    }

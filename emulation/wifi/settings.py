@@ -1,0 +1,151 @@
+"""Configuration files of hostapd and wpa_supplicant for the radio of a scenario.
+
+One open network (no encryption) on one channel.  Rates are the scenario's and no others, so that a
+"g" network has no stations of 802.11b to protect; stations look for the network on that channel
+alone, since a scan of all channels takes some ten seconds.
+
+Sources: the annotated hostapd.conf and wpa_supplicant.conf of hostap 2.10.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from emulation.radio.airtime import DSSS_RATES, OFDM_BASIC, OFDM_RATES, Rate
+from emulation.radio.spec import RadioSpec
+
+BEACON_INTERVAL: Final = 100
+"""Time units of 1,024 µs between beacons, as access points have it."""
+BEACONS: Final = range(15, 65_536)
+"""Beacon intervals that hostapd takes."""
+MAX_SSID: Final = 32
+"""Bytes (802.11-2016, 9.4.2.2)."""
+
+
+class SettingsError(ValueError):
+    """A radio that hostapd and wpa_supplicant cannot have; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class Roaming:
+    """When a station looks for another access point: `bgscan` of wpa_supplicant.
+
+    It scans every `often` seconds while the signal is below `threshold_dbm`, else every `seldom`.
+    """
+
+    threshold_dbm: int = -70
+    often: int = 2
+    seldom: int = 30
+
+
+def channel_of(frequency_mhz: float) -> int:
+    """Return the number of a 20 MHz channel (802.11-2016, 17.3.8.4 and 15.4.4.3).
+
+    Raises `SettingsError` where there is none at that frequency.
+    """
+    frequency = round(frequency_mhz)
+    if frequency == frequency_mhz:
+        if frequency == 2484:
+            return 14
+        if 2412 <= frequency <= 2472 and frequency % 5 == 2:
+            return (frequency - 2407) // 5
+        if 5180 <= frequency <= 5885 and frequency % 5 == 0:
+            return (frequency - 5000) // 5
+    raise SettingsError(
+        f"no 802.11 channel is at {frequency_mhz:g} MHz: choose, for example, 2412 (channel 1), "
+        "2437 (6) or 5180 (36)"
+    )
+
+
+def hostapd_settings(
+    interface: str,
+    ssid: str,
+    radio: RadioSpec,
+    control: Path,
+    *,
+    beacon_interval: int = BEACON_INTERVAL,
+    isolate: bool = False,
+) -> str:
+    """Return hostapd's configuration of one access point.
+
+    `control` is the folder for its control socket.  With `isolate`, frames between two stations go
+    up to whoever has the interface in place of being sent on by the access point itself.  Raises
+    `SettingsError`.
+    """
+    if beacon_interval not in BEACONS:
+        raise SettingsError(f"a beacon interval is from 15 to 65535, not {beacon_interval}")
+    rates, basic = _rates(radio)
+    lines = {
+        "interface": interface,
+        "driver": "nl80211",
+        "ctrl_interface": control,
+        "ssid2": _ssid(ssid),
+        "hw_mode": _mode(radio),
+        "channel": channel_of(radio.frequency_mhz),
+        "beacon_int": beacon_interval,
+        "supported_rates": _tenths(rates),
+        "basic_rates": _tenths(basic),
+        "ieee80211n": int(radio.standard == "n"),
+        "wmm_enabled": int(radio.standard == "n"),
+        "preamble": 0,
+        "auth_algs": 1,
+        "ap_isolate": int(isolate),
+        "ignore_broadcast_ssid": 0,
+        "logger_stdout": -1,
+        "logger_stdout_level": 2,
+        "logger_syslog": 0,
+    }
+    return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+
+def supplicant_settings(
+    ssid: str, radio: RadioSpec, control: Path, roaming: Roaming | None = None
+) -> str:
+    """Return wpa_supplicant's configuration of one station.
+
+    Without `roaming` it stays with an access point until the signal is lost.  Raises
+    `SettingsError`.
+    """
+    channel_of(radio.frequency_mhz)
+    frequency = round(radio.frequency_mhz)
+    network = [
+        f"ssid={_ssid(ssid)}",
+        "key_mgmt=NONE",
+        f"scan_freq={frequency}",
+        f"freq_list={frequency}",
+    ]
+    if roaming is not None:
+        rule = f"simple:{roaming.often}:{roaming.threshold_dbm}:{roaming.seldom}"
+        network.append(f'bgscan="{rule}"')
+    lines = [f"ctrl_interface={control}", "ap_scan=1", "p2p_disabled=1", "network={"]
+    return "\n".join([*lines, *[f"\t{line}" for line in network], "}"]) + "\n"
+
+
+def _ssid(ssid: str) -> str:
+    """Return an SSID as both read it whatever characters it has: hexadecimal."""
+    name = ssid.encode()
+    if not 1 <= len(name) <= MAX_SSID:
+        raise SettingsError(f"an SSID has 1 to {MAX_SSID} bytes, not {len(name)}: {ssid!r}")
+    return name.hex()
+
+
+def _mode(radio: RadioSpec) -> str:
+    if radio.frequency_mhz > 4900:
+        if radio.standard == "b":
+            raise SettingsError(f"802.11b has no channel at {radio.frequency_mhz:g} MHz: use g")
+        return "a"
+    return "b" if radio.standard == "b" else "g"
+
+
+def _rates(radio: RadioSpec) -> tuple[tuple[Rate, ...], tuple[Rate, ...]]:
+    if radio.standard == "b":
+        return DSSS_RATES, DSSS_RATES[:2]
+    return OFDM_RATES, OFDM_BASIC
+
+
+def _tenths(rates: tuple[Rate, ...]) -> str:
+    """Return rates as hostapd has them, in 100 kb/s."""
+    return " ".join(str(math.floor(10 * rate.mbps)) for rate in rates)

@@ -1,0 +1,150 @@
+"""Mesh access points on the hwsim backend; needs the module: see `tests.hwsim`."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capture.radiotap import ACK, CONTROL, DATA, MANAGEMENT, decode_air
+from capture.scan import RADIOTAP, read_header, record_offsets
+from emulation import switches
+from emulation.backends import BackendError
+from emulation.backends.hwsim import HwsimBackend, HwsimRun
+from emulation.control import request
+from emulation.processes import await_condition
+from emulation.radio.ieee80211 import BEACON
+from emulation.runs import RunFolder
+from emulation.scenario import Scenario, Waypoint
+from emulation.wifi import infrastructure
+from tests.emulation.backends.test_tap import Recorded
+from tests.emulation.mesh_lab import (
+    cells,
+    check_cells,
+    check_counters,
+    counted,
+    handover,
+    mesh,
+    moves,
+    notified,
+)
+from tests.hwsim import HERE
+
+NEEDS_SWITCH = pytest.mark.skipif(bool(switches.obstacles()), reason="no Open vSwitch or Ryu")
+REAL = [pytest.mark.root, pytest.mark.timeout(300), HERE, NEEDS_SWITCH]
+
+
+def real(test: Any) -> Any:
+    for mark in REAL:
+        test = mark(test)
+    return test
+
+
+def executed(scenario: Scenario, root: Path) -> RunFolder:
+    folder = RunFolder.create(root, scenario)
+    observer = Recorded()
+    HwsimBackend().execute(scenario, folder, observer)
+    facts = json.loads(folder.facts.read_text())
+    assert (facts["ended"], facts["problems"], observer.problems) == ("completed", [], [])
+    return folder
+
+
+@real
+def test_stations_of_different_cells_reach_each_other_and_all_is_counted_twice(
+    tmp_path: Path,
+) -> None:
+    scenario = cells()
+    folder = executed(scenario, tmp_path)
+    check_cells(folder, scenario)
+    check_counters(folder, scenario)
+    data = folder.air_capture.read_bytes()
+    header = read_header(data, RADIOTAP)
+    air = decode_air(data, header, record_offsets(data, header)[0])
+    macs = {number(point.bssid) for point in scenario.access_points}
+    meshes = {number(point.mesh_mac) for point in scenario.access_points}
+    beacons = (air["type"] == MANAGEMENT) & (air["subtype"] == BEACON)
+    assert set(air["transmitter"][beacons].tolist()) == macs | meshes
+    stations = {number(node.mac) for node in scenario.stations}
+    sent = (air["type"] == DATA) & [by in stations for by in air["transmitter"].tolist()]
+    # To the access point, whatever it is for, and acknowledged.
+    assert set(air["receiver"][sent].tolist()) <= macs
+    answered = air["receiver"][(air["type"] == CONTROL) & (air["subtype"] == ACK)].tolist()
+    assert stations <= set(answered)
+
+
+def number(mac: str) -> int:
+    return int(mac.replace(":", ""), 16)
+
+
+@real
+def test_a_station_that_moves_changes_its_access_point(tmp_path: Path) -> None:
+    scenario = handover()
+    folder = executed(scenario, tmp_path)
+    station = scenario.nodes[5].mac
+    assert [move for move in moves(folder) if move[0] == station] == [
+        (station, "ap1", None),
+        (station, "ap2", "ap1"),
+    ]
+    received = notified(folder, scenario)
+    assert set(received.values()) == {1}
+    assert len(received) >= 30  # of 40: wpa_supplicant takes its time
+
+
+@real
+def test_the_prompt_knows_who_is_where(tmp_path: Path) -> None:
+    stands = {"sta1": (Waypoint(0, 130, 125),), "sta2": (Waypoint(0, 370, 370),)}
+    scenario = mesh(30.0, stands, ())
+    seen: list[Any] = []
+
+    def look(run: Any) -> None:
+        def associations() -> Any:
+            return request(run.medium_control, {"op": "associations"})["associations"]
+
+        seen.append(associations())
+        # A mesh radio learns from a frame of it what is behind another one.
+        run.net["br4"].cmd("ping -b -c 1 -W 1 10.255.255.255")
+        for name, other, answered in (
+            ("sta1", "br1", True),  # over its access point
+            ("br1", "br4", True),  # over the mesh, diagonally
+            ("sta1", "sta2", False),  # the broker does not forward
+        ):
+            address = run.net[other].spec.address
+            said = run.net[name].cmd(f"ping -c 3 -i 0.2 -W 2 {address}")
+            assert (" 0 received" not in said) == answered, (name, other, said)
+        request(run.medium_control, {"op": "move", "name": "sta1", "x": 370, "y": 125})
+        began = time.monotonic()
+        assert await_condition(lambda: associations()["sta1"] == "ap2", 60)
+        seen.append(time.monotonic() - began)
+        seen.append(request(run.medium_control, {"op": "stats"}))
+
+    folder = RunFolder.create(tmp_path, scenario)
+    HwsimBackend().execute(scenario, folder, Recorded(), interact=look)
+    assert seen[0] == {"sta1": "ap1", "sta2": "ap4"}
+    assert seen[2]["handovers"] == 1
+    assert seen[2]["malformed"] == seen[2]["write_drops"] == 0
+    assert counted(folder)["ap1", "BROKER_TO_STATION", "EVENTS"][0] >= 1
+
+
+def test_access_points_of_two_networks_are_refused_in_one_line() -> None:
+    scenario = mesh(5.0, {"sta1": (Waypoint(0, 130, 125),)}, ())
+    first, *others = scenario.access_points
+    points = (first.model_copy(update={"ssid": "other"}), *others)
+    run = HwsimRun.__new__(HwsimRun)
+    run.scenario = scenario.model_copy(update={"access_points": points})
+    with pytest.raises(BackendError, match=r"one network, not 2 \(mesh, other\)") as refused:
+        run._start_access_points()
+    assert "\n" not in str(refused.value)
+
+
+def test_without_hostapd_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(infrastructure, "obstacles", lambda: ["hostapd is missing: install it"])
+    monkeypatch.setattr(HwsimBackend, "obstacles", lambda self: [])
+    scenario = mesh(5.0, {"sta1": (Waypoint(0, 130, 125),)}, ())
+    folder = RunFolder.create(tmp_path, scenario)
+    with pytest.raises(BackendError, match="hostapd is missing: install it"):
+        HwsimBackend().execute(scenario, folder, Recorded())

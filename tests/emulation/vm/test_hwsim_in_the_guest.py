@@ -1,0 +1,47 @@
+"""Runs in the virtual machine what needs mac80211_hwsim."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from emulation.processes import PROJECT
+from emulation.vm.build import Image
+from emulation.vm.run import Options, run_in_vm
+from tests.emulation.vm.conftest import Stages
+from tests.hwsim import has_hwsim
+
+TESTS = (
+    "tests/emulation/backends/test_hwsim_access_points.py",
+    "tests/emulation/backends/test_hwsim_air.py",
+    "tests/emulation/radio/test_hwsim.py",
+    "tests/emulation/radio/test_hwsim_mesh.py",
+    "tests/emulation/wifi/test_infrastructure.py",
+)
+
+
+class Quiet(Stages):
+    def hide(self) -> None:
+        """There is nothing to hide."""
+
+
+@pytest.mark.vm
+@pytest.mark.root
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(has_hwsim(), reason="the tests run on this machine")
+@pytest.mark.parametrize("path", TESTS)
+def test_in_the_virtual_machine(image: Image, path: str) -> None:
+    assert Path(PROJECT / path).exists()
+    output = bytearray()
+    code = run_in_vm(
+        ["python3", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", path],
+        observer=Quiet(),
+        options=Options(time_limit=600.0),
+        output=output.extend,
+        errors=output.extend,
+    )
+    said = output.decode(errors="replace")
+    assert code == 0, said
+    assert re.search(r"^\d+ passed in", said, re.MULTILINE), said  # and none was skipped
