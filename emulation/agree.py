@@ -1,4 +1,4 @@
-"""Run one scenario several times on two backends, for `spark_analysis.agreement`.
+"""Run one scenario several times on two or more backends, for `spark_analysis.agreement`.
 
 Repeat i is the scenario with its seed raised by i: placement, motion and workload, which were
 drawn before, stay; what nodes and the channel draw while they run changes.  The backends take
@@ -18,7 +18,8 @@ from emulation.backends import Backend, BackendError, Observer
 from emulation.runs import RunFolder
 from emulation.scenario import Scenario
 
-SIDES: Final = 2
+MOST: Final = 6
+"""Backends of a comparison; more make no table that one can read."""
 
 
 class AgreeError(Exception):
@@ -41,10 +42,15 @@ Watch = Callable[[Turn], AbstractContextManager[Observer]]
 """Gives the observer of a run, for the time of the run."""
 
 
-def names(backends: Sequence[Backend]) -> tuple[str, str]:
-    """Return what to call the two backends, also where they are one."""
-    first, second = (backend.name for backend in backends)
-    return (first, second) if first != second else (first, f"{second} again")
+def names(backends: Sequence[Backend]) -> tuple[str, ...]:
+    """Return what to call the backends, also where two are one."""
+    found: list[str] = []
+    for backend in backends:
+        name = backend.name
+        while name in found:
+            name += " again"
+        found.append(name)
+    return tuple(found)
 
 
 def make_folder(out: Path | None, runs: Path, scenario: Scenario) -> Path:
@@ -77,19 +83,20 @@ def run_repeats(
     repeats: int,
     out: Path,
     watch: Watch,
-) -> list[tuple[Path, Path]]:
-    """Run every repeat on both backends; return the run folders, a pair a repeat.
+) -> list[tuple[Path, ...]]:
+    """Run every repeat on all backends; return the run folders, a tuple a repeat.
 
     Raises `AgreeError` where a run fails, and OSError; KeyboardInterrupt once the run that it
     interrupts is stopped.
     """
-    pairs = []
+    sides = len(backends)
+    done = []
     for repeat in range(repeats):
         seed = (scenario.seed + repeat) % 2**63
         again = scenario.model_copy(update={"seed": seed})
-        pair = []
+        folders = []
         for place, (backend, name) in enumerate(zip(backends, names(backends), strict=True)):
-            turn = Turn(SIDES * repeat + place + 1, SIDES * repeats, repeat + 1, name)
+            turn = Turn(sides * repeat + place + 1, sides * repeats, repeat + 1, name)
             folder = _folder(out / f"repeat{repeat + 1}-{name.replace(' ', '-')}", again)
             with watch(turn) as observer:
                 try:
@@ -98,9 +105,9 @@ def run_repeats(
                     raise AgreeError(
                         f"run {turn.number} of {turn.of} on {name}: {error} (logs: {folder.logs})"
                     ) from error
-            pair.append(folder.path)
-        pairs.append((pair[0], pair[1]))
-    return pairs
+            folders.append(folder.path)
+        done.append(tuple(folders))
+    return done
 
 
 def _folder(path: Path, scenario: Scenario) -> RunFolder:

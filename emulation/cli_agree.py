@@ -1,4 +1,4 @@
-"""`agree`: the command that compares two backends.  `register` adds it to the command line."""
+"""`agree`: the command that compares backends.  `register` adds it to the command line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,12 @@ def agree(
     topology: Annotated[str, typer.Argument(help="a topology; see list", metavar="TOPOLOGY")],
     protocol: Annotated[str, typer.Argument(help="a protocol; see list", metavar="PROTOCOL")],
     backends: Annotated[
-        str, typer.Option("--backends", help="the two to compare, by name; see doctor")
+        str,
+        typer.Option(
+            "--backends",
+            help="two or more, by name (see doctor), or NAME@vm: in the virtual machine; "
+            "the others are compared with the first",
+        ),
     ] = "tap,virtual",
     repeats: Annotated[
         int, typer.Option("--repeats", help="runs on each backend; more give a closer look")
@@ -53,9 +58,10 @@ def agree(
         typer.Option("--out", help="an empty or new folder for runs and report", file_okay=False),
     ] = None,
 ) -> None:
-    """Run one scenario on two backends, several times each, and say whether they agree.
+    """Run one scenario on two or more backends, several times each, and say whether they agree.
 
     Example: agree roaming_field broker-gpsr --backends tap,virtual --repeats 5
+    Example: agree roaming_field flooding --backends tap,hwsim@vm,virtual --repeats 2 --nodes 8
 
     The exit code is 0 where delivery, frames on the air and delay agree, 1 where they do not.
     """
@@ -80,11 +86,11 @@ def agree(
     except AgreeError as error:
         fail(str(error))
     try:
-        pairs = run_repeats(scenario, chosen, repeats, folder, _watch(console, duration))
+        folders = run_repeats(scenario, chosen, repeats, folder, _watch(console, duration))
         with AnalysisDisplay(console) as display:
             from spark_analysis.agreement_report import agree_and_report
 
-            written = agree_and_report(pairs, names(chosen), folder, display.progress)
+            written = agree_and_report(folders, names(chosen), folder, display.progress)
     except KeyboardInterrupt:
         console.print(f"interrupted: stopped everything; runs up to here are in {folder}")
         raise typer.Exit(INTERRUPTED) from None
@@ -94,24 +100,31 @@ def agree(
         fail(f"{error.strerror or error}: {error.filename or folder}")
     finally:
         RunFolder(folder).give_to_caller()
-    show(console, written.agreement)
-    console.print(f"report: {written.page}", highlight=False, soft_wrap=True)
-    if written.agreement.outcome != Outcome.AGREE:
+    for each in written:
+        show(console, each.agreement)
+        console.print(f"report: {each.page}", highlight=False, soft_wrap=True)
+    if any(each.agreement.outcome != Outcome.AGREE for each in written):
         raise typer.Exit(FAILED)
 
 
 def _backends(text: str) -> list[Backend]:
+    from emulation.agree import MOST
     from emulation.backends import backends
     from emulation.options import USAGE, fail
+    from emulation.vm.backend import SUFFIX, GuestBackend
 
     known = backends()
     wanted = [name.strip() for name in text.split(",")]
     for name in wanted:
-        if name not in known:
-            fail(f"no backend {name!r}; there are: {', '.join(known)}", USAGE)
-    if len(wanted) != 2:
-        fail(f"--backends takes two names with a comma between, not {text!r}", USAGE)
-    return [known[name] for name in wanted]
+        if name.removesuffix(SUFFIX) not in known:
+            names = ", ".join(known)
+            fail(f"no backend {name!r}; there are: {names}, and each as NAME{SUFFIX}", USAGE)
+    if not 2 <= len(wanted) <= MOST:
+        fail(f"--backends takes two to {MOST} names with commas between, not {text!r}", USAGE)
+    return [
+        GuestBackend(known[name.removesuffix(SUFFIX)]) if name.endswith(SUFFIX) else known[name]
+        for name in wanted
+    ]
 
 
 def _watch(console: Console, duration: float) -> Watch:

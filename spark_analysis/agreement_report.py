@@ -23,8 +23,8 @@ from spark_analysis.session import spark_session
 if TYPE_CHECKING:
     from spark_analysis.analysis import Analysis
 
-PAGE: Final = "agreement.html"
-RESULT: Final = "agreement.json"
+STEM: Final = "agreement"
+"""Of the names of page and numbers; where there are several pairs, their names follow."""
 
 
 @dataclass(frozen=True)
@@ -36,29 +36,47 @@ class Written:
 
 
 def agree_and_report(
-    folders: Sequence[tuple[Path, Path]],
-    names: tuple[str, str],
+    folders: Sequence[Sequence[Path]],
+    names: Sequence[str],
     out: Path,
     progress: Callable[[str, float], None] = lambda what, share: None,
     master: str = "local[*]",
-) -> Written:
-    """Compare the run folders of all repeats; write the page, the numbers and each run's report.
+) -> list[Written]:
+    """Compare the run folders of all repeats: those of the first backend with each other one's.
 
-    Raises `AnalysisError`.
+    `folders` has the folders of each repeat in the order of `names`.  Writes a page and the numbers
+    of each pair, and each run's report.  Raises `AnalysisError`.
     """
     progress("starting Spark", 0.0)
+    written = []
+    pairs = len(names) - 1
     with spark_session(master) as spark:
-        agreement, analysis = read_agreement(spark, folders, names, progress)
+        for other in range(1, len(names)):
+
+            def further(what: str, share: float, before: int = other - 1) -> None:
+                progress(what, (before + share) / pairs)
+
+            both = (names[0], names[other])
+            stem = STEM if pairs == 1 else "-".join((STEM, *both)).replace(" ", "-")
+            of_pair = [(repeat[0], repeat[other]) for repeat in folders]
+            agreement, analysis = read_agreement(spark, of_pair, both, further)
+            written.append(Written(agreement, _write(agreement, analysis, out / stem, further)))
+    progress("done", 1.0)
+    return written
+
+
+def _write(
+    agreement: Agreement, analysis: Analysis, stem: Path, progress: Callable[[str, float], None]
+) -> Path:
     try:
         for place, run in enumerate(analysis.runs):
             progress(f"writing the report of {run.name}", 0.9 + 0.1 * place / len(analysis.runs))
             report.write_report(analysis, run)
-        page = write_page(agreement, analysis, out / PAGE)
-        write_result(agreement, out / RESULT)
+        page = write_page(agreement, analysis, stem.with_name(f"{stem.name}.html"))
+        write_result(agreement, stem.with_name(f"{stem.name}.json"))
     except OSError as error:
         raise AnalysisError(f"cannot write a report: {error.strerror}: {error.filename}") from None
-    progress("done", 1.0)
-    return Written(agreement, page)
+    return page
 
 
 def write_page(agreement: Agreement, analysis: Analysis, path: Path) -> Path:

@@ -27,7 +27,7 @@ from spark_analysis.agreement import (
     read_agreement,
     times,
 )
-from spark_analysis.agreement_report import PAGE, pairs, write_page, write_result
+from spark_analysis.agreement_report import STEM, pairs, write_page, write_result
 from spark_analysis.agreement_text import reasons, rows, verdict
 from spark_analysis.errors import AnalysisError
 from spark_analysis.jobs.stages import Stage
@@ -285,7 +285,7 @@ def written(tmp_path: Path, first: Side, second: Side) -> tuple[Page, Agreement]
     ]
     problems = {run.folder.name: () for run in runs} | {runs[0].folder.name: ("a <i>problem</i>",)}
     agreement = compared(first, second)
-    path = write_page(agreement, make_analysis(*runs, problems=problems), tmp_path / PAGE)
+    path = write_page(agreement, make_analysis(*runs, problems=problems), tmp_path / f"{STEM}.html")
     return Page(path.read_text(encoding="utf-8")), agreement
 
 

@@ -1,0 +1,60 @@
+"""Executes the scenario of a run folder, and tells how it goes in lines of JSON.
+
+    python -m emulation.backends NAME FOLDER
+
+FOLDER has been begun (`RunFolder.begin`).  Each line on the standard output is an object with one
+key: `stage`, `elapsed` (seconds) or `problem` as of an `Observer`, or `error`, the reason why the
+run failed.  Exit code 0, 1 after `error`, 130 when interrupted.  For whoever runs the backend
+where it cannot call it: `emulation.vm.backend`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from emulation.backends import BackendError, backends
+from emulation.runs import RunFolder
+from emulation.scenario import Scenario
+
+
+class Lines:
+    """An observer that writes what it is told."""
+
+    def stage(self, text: str) -> None:
+        """Write what is being done now."""
+        tell("stage", text)
+
+    def elapsed(self, seconds: float) -> None:
+        """Write how much of the scenario has run."""
+        tell("elapsed", seconds)
+
+    def problem(self, text: str) -> None:
+        """Write what went wrong."""
+        tell("problem", text)
+
+
+def tell(key: str, value: str | float) -> None:
+    """Write one line."""
+    print(json.dumps({key: value}), flush=True)
+
+
+def main(name: str, path: Path) -> int:
+    """Execute; return the exit code."""
+    folder = RunFolder(path)
+    try:
+        backends()[name].execute(Scenario.load(folder.scenario), folder, Lines())
+    except BackendError as error:
+        tell("error", str(error))
+        return 1
+    except OSError as error:
+        tell("error", f"{error.strerror or error}: {error.filename or path}")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))
