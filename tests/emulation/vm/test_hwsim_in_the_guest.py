@@ -31,14 +31,13 @@ class Quiet(Stages):
 @pytest.mark.root
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(has_hwsim(), reason="the tests run on this machine")
-@pytest.mark.parametrize("path", TESTS)
-def test_in_the_virtual_machine(image: Image, path: str) -> None:
-    assert Path(PROJECT / path).exists()
+def test_in_the_virtual_machine(image: Image) -> None:
+    assert all(Path(PROJECT / path).exists() for path in TESTS)
     output = bytearray()
     code = run_in_vm(
-        ["python3", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", path],
+        ["python3", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *TESTS],
         observer=Quiet(),
-        options=Options(time_limit=600.0),
+        options=Options(time_limit=800.0),
         output=output.extend,
         errors=output.extend,
     )

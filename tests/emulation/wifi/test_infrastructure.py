@@ -48,6 +48,7 @@ class Lab:
         self.place = Path(tempfile.mkdtemp(prefix="wifi-", dir="/run"))
         self.helpers: dict[str, subprocess.Popen[bytes]] = {}
         self.holders: list[subprocess.Popen[bytes]] = []
+        run("modprobe", "-r", "mac80211_hwsim")  # there may be one without radios
         run("modprobe", "mac80211_hwsim", "radios=3")
         found = sorted(Path("/sys/class/ieee80211").iterdir(), key=lambda phy: int(phy.name[3:]))
         names = ("ap1", "sta1", "sta2")
