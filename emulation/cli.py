@@ -179,16 +179,26 @@ def list_(
 
 @app.command()
 def doctor() -> None:
-    """Say what this machine can run and, for what it cannot, why and what to do."""
-    from emulation.doctor import examine
+    """Say what this machine can run and, for what it cannot, why and what to do.
+
+    The exit code is 1 where something lacks that the main job needs.
+    """
+    from emulation.doctor import WAYS, Finding, examine
+
+    def mark(finding: Finding) -> str:
+        if not finding.obstacles:
+            return "[green]yes[/green]"
+        return "[red]no[/red]" if finding.needed else "[yellow]no[/yellow]"
 
     table = Table("", "what", "for", "why not, and what to do")
-    findings = examine()
-    for finding in findings:
-        mark = "[red]no[/red]" if finding.obstacles else "[green]yes[/green]"
-        table.add_row(mark, finding.subject, finding.purpose, "\n".join(finding.obstacles))
-    Console().print(table)
-    if any(finding.obstacles for finding in findings):
+    findings = {finding.subject: finding for finding in examine()}
+    for subject, finding in findings.items():
+        table.add_row(mark(finding), subject, finding.purpose, "\n".join(finding.obstacles))
+    ways = Table("", "a radio", "is", title="Three ways to Wi-Fi (docs/wifi.md)")
+    for way in WAYS:
+        ways.add_row(mark(findings[way.subject]), way.command, way.gives)
+    Console().print(table, ways)
+    if any(finding.obstacles and finding.needed for finding in findings.values()):
         raise typer.Exit(FAILED)
 
 

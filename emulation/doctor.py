@@ -19,25 +19,58 @@ class Finding:
     subject: str
     purpose: str
     obstacles: tuple[str, ...]
+    needed: bool = True
+    """For the main job; the rest is for those who want more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to run the radio of a station, for those who know Mininet-WiFi."""
+
+    command: str
+    gives: str
+    subject: str
+    """Of the finding that says whether it works here."""
+
+
+WAYS = (
+    Way(
+        "run ... --backend hwsim",
+        "the kernel's own 802.11 in real time; as Mininet-WiFi with wmediumd",
+        "backend hwsim",
+    ),
+    Way(
+        "vm run ... --backend hwsim",
+        "the same on a kernel that brings it; late by some ms where the processor is emulated",
+        "virtual machine",
+    ),
+    Way(
+        "run ... --backend tap",
+        "802.11 modelled under Ethernet frames; most stations in real time",
+        "backend tap",
+    ),
+)
 
 
 def examine() -> list[Finding]:
     """Return a finding for every backend, the analysis and the virtual machine."""
+    needed = {"tap", "virtual"}
     findings = [
-        Finding(f"backend {name}", backend.summary, tuple(backend.obstacles()))
+        Finding(f"backend {name}", backend.summary, tuple(backend.obstacles()), name in needed)
         for name, backend in backends().items()
     ]
     mesh = tuple(switches.obstacles())
-    findings.append(Finding("mesh access points", "topologies with access points, on tap", mesh))
-    checks: tuple[tuple[str, str, Callable[[], str | None]], ...] = (
-        ("analysis", "Spark jobs and reports", _java),
-        ("dissector", "look into captures with Wireshark or tshark", _tshark),
-        ("capture buffers", "captures without loss at high rates", _receive_buffer),
-        ("disk", "captures and reports", _disk),
+    purpose = "topologies with access points"
+    findings.append(Finding("mesh access points", purpose, mesh, needed=False))
+    checks: tuple[tuple[str, str, Callable[[], str | None], bool], ...] = (
+        ("analysis", "Spark jobs and reports", _java, True),
+        ("dissector", "look into captures with Wireshark or tshark", _tshark, False),
+        ("capture buffers", "captures without loss at high rates", _receive_buffer, False),
+        ("disk", "captures and reports", _disk, True),
     )
-    for subject, purpose, check in checks:
+    for subject, purpose, check, necessary in checks:
         obstacle = check()
-        findings.append(Finding(subject, purpose, (obstacle,) if obstacle else ()))
+        findings.append(Finding(subject, purpose, (obstacle,) if obstacle else (), necessary))
     return [*findings, _virtual_machine()]
 
 
@@ -46,19 +79,23 @@ def _virtual_machine() -> Finding:
     from emulation.vm.errors import VmError
 
     subject, purpose = "virtual machine", "what this kernel cannot do: vm run"
+
+    def without(why: str) -> Finding:
+        return Finding(subject, purpose, (why,), needed=False)
+
     lacking = tools.missing()
     if lacking:
         command = f"apt-get install {' '.join(lacking)}"
-        return Finding(subject, purpose, (f"programs are missing: {command}, or vm build as root",))
+        return without(f"programs are missing: {command}, or vm build as root")
     try:
         image = build.find_image()
         if image is None:
-            return Finding(subject, purpose, ("no image yet: sudo run_testbed.sh vm build",))
+            return without("no image yet: sudo run_testbed.sh vm build")
         verdict = probe.kvm_verdict(image, build.cache_folder())
     except VmError as error:
-        return Finding(subject, purpose, (str(error),))
+        return without(str(error))
     means = "KVM" if verdict.works else f"processor emulated, for KVM fails: {verdict.reason}"
-    return Finding(subject, f"{purpose} ({means})", ())
+    return Finding(subject, f"{purpose} ({means})", (), needed=False)
 
 
 def _java() -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from spark_analysis import agreement_figures, agreement_text, report
-from spark_analysis.agreement import Agreement, read_agreement
+from spark_analysis.agreement import Agreement, read_agreements
 from spark_analysis.errors import AnalysisError
 from spark_analysis.figures import Array
 from spark_analysis.scenario_text import plain
@@ -48,39 +48,29 @@ def agree_and_report(
     of each pair, and each run's report.  Raises `AnalysisError`.
     """
     progress("starting Spark", 0.0)
-    written = []
-    pairs = len(names) - 1
     with spark_session(master) as spark:
-        for other in range(1, len(names)):
-
-            def further(what: str, share: float, before: int = other - 1) -> None:
-                progress(what, (before + share) / pairs)
-
-            both = (names[0], names[other])
-            stem = STEM if pairs == 1 else "-".join((STEM, *both)).replace(" ", "-")
-            of_pair = [(repeat[0], repeat[other]) for repeat in folders]
-            agreement, analysis = read_agreement(spark, of_pair, both, further)
-            written.append(Written(agreement, _write(agreement, analysis, out / stem, further)))
-    progress("done", 1.0)
-    return written
-
-
-def _write(
-    agreement: Agreement, analysis: Analysis, stem: Path, progress: Callable[[str, float], None]
-) -> Path:
+        agreements, analysis = read_agreements(spark, folders, names, progress)
+    written = []
     try:
         for place, run in enumerate(analysis.runs):
             progress(f"writing the report of {run.name}", 0.9 + 0.1 * place / len(analysis.runs))
             report.write_report(analysis, run)
-        page = write_page(agreement, analysis, stem.with_name(f"{stem.name}.html"))
-        write_result(agreement, stem.with_name(f"{stem.name}.json"))
+        for agreement in agreements:
+            both = (agreement.first.name, agreement.second.name)
+            stem = STEM if len(agreements) == 1 else "-".join((STEM, *both)).replace(" ", "-")
+            write_result(agreement, out / f"{stem}.json")
+            written.append(
+                Written(agreement, write_page(agreement, analysis, out / f"{stem}.html"))
+            )
     except OSError as error:
         raise AnalysisError(f"cannot write a report: {error.strerror}: {error.filename}") from None
-    return page
+    progress("done", 1.0)
+    return written
 
 
 def write_page(agreement: Agreement, analysis: Analysis, path: Path) -> Path:
     """Write the page beside the run folders and return its path.  Raises OSError."""
+    compared = {run.run for side in (agreement.first, agreement.second) for run in side.runs}
     scenario = analysis.runs[0].scenario
     parameters = {**scenario.topology_parameters, **scenario.protocol.parameters}
     html = report.environment().get_template("agreement.html").render(
@@ -109,6 +99,7 @@ def write_page(agreement: Agreement, analysis: Analysis, path: Path) -> Path:
         runs=[
             (run.name, quote(f"{run.name}/{report.REPORT}"), analysis.problems[run.name])
             for run in analysis.runs
+            if run.name in compared
         ],
     )  # fmt: skip
     return report.write_html(path, html)

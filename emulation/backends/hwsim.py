@@ -22,8 +22,7 @@ from typing import Any, Final
 
 from emulation.access_point import ACCESS
 from emulation.backends import BackendError, Observer
-from emulation.backends.tap import START_LIMIT, TapBackend, TapRun
-from emulation.backends.watching import last_line
+from emulation.backends.tap import TapBackend, TapRun
 from emulation.processes import end
 from emulation.radio.hwsim_wire import FAMILY
 from emulation.radio.wifi import MISSING, bring_up, has_family
@@ -127,12 +126,7 @@ class HwsimRun(TapRun):
 
     def _await_daemon(self, name: str, ready: Callable[[], bool]) -> None:
         """Wait for hostapd or a wpa_supplicant, which have logs of their own."""
-        process = self.helpers[name]
-        if not self._await(lambda: process.poll() is not None or ready()):
-            raise BackendError(f"the {name} was not ready within {START_LIMIT:.0f} s")
-        if process.poll() is not None:
-            log = self.folder.logs / f"{name.partition(' ')[0]}.log"
-            raise BackendError(f"the {name} ended: {last_line(log)}")
+        self._await_helper(name, ready, self.folder.logs / f"{name.partition(' ')[0]}.log")
 
     def _stop_processes(self) -> None:
         super()._stop_processes()

@@ -238,23 +238,26 @@ class TapRun:
         environment = self.state.environment()
         self.helpers[name] = start([module, str(path)], environment, self._log)
 
-    def _await(self, condition: Callable[[], bool], limit: float = START_LIMIT) -> bool:
-        """Wait until a condition holds, at most `limit` seconds, unless interrupted."""
+    def _await(self, condition: Callable[[], bool], limit: float | None = None) -> bool:
+        """Wait until a condition holds, at most `limit` or `START_LIMIT` s, unless interrupted."""
 
         def holds() -> bool:
             self._interrupts.check()
             return condition()
 
-        return await_condition(holds, limit)
+        return await_condition(holds, START_LIMIT if limit is None else limit)
 
-    def _await_helper(self, name: str, ready: Callable[[], bool]) -> None:
+    def _await_helper(self, name: str, ready: Callable[[], bool], log: Path | None = None) -> None:
+        """Wait until a process is ready, which writes into `log` or that of the emulation."""
         process = self.helpers[name]
         if not self._await(lambda: process.poll() is not None or ready()):
             state = doing(process)
             process.send_signal(signal.SIGABRT)
+            await_condition(lambda: process.poll() is not None, processes.GRACE)  # it writes
             raise BackendError(f"the {name} was not ready within {START_LIMIT:g} s: {state}")
         if process.poll() is not None:
-            raise BackendError(f"the {name} did not start: {self._last_log_line()}")
+            said = self._last_log_line() if log is None else last_line(log)
+            raise BackendError(f"the {name} did not start: {said}")
 
     def _start_medium(self, pids: Mapping[str, int]) -> None:
         scenario = self.scenario

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from emulation.cli import app
+from emulation.doctor import Finding
 from emulation.processes import PROJECT
 
 SCRIPT = PROJECT / "run_testbed.sh"
@@ -83,6 +84,20 @@ def test_doctor_names_every_obstacle_with_a_remedy(monkeypatch: pytest.MonkeyPat
     assert code == 1
     for remedy in ("run it with sudo", "apt-get install mininet", "apt-get install tshark", "Java"):
         assert remedy in output
+
+
+@pytest.mark.parametrize(("needed", "expected"), [(True, 1), (False, 0)])
+def test_doctor_fails_for_what_the_main_job_needs(
+    monkeypatch: pytest.MonkeyPatch, needed: bool, expected: int
+) -> None:
+    lacking = ("backend hwsim", "virtual machine", "backend tap")
+    findings = [Finding(each, "tests", ("buy one",), needed) for each in lacking]
+    monkeypatch.setattr("emulation.doctor.examine", lambda: findings)
+    code, output = invoke("doctor")
+    assert code == expected
+    assert output.count("buy one") == 3
+    for way in ("run ... --backend hwsim", "vm run ...", "--backend tap"):
+        assert way in output
 
 
 def test_clean_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:

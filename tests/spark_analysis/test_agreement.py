@@ -24,7 +24,7 @@ from spark_analysis.agreement import (
     StageMeasure,
     compare,
     half_width,
-    read_agreement,
+    read_agreements,
     times,
 )
 from spark_analysis.agreement_report import STEM, pairs, write_page, write_result
@@ -372,7 +372,7 @@ def test_run_folders_are_measured_by_their_captures(spark: SparkSession, tmp_pat
         (recorded(tmp_path / f"real{i}", 0.0005, i), recorded(tmp_path / f"ideal{i}", 0.0, i))
         for i in range(2)
     ]
-    found, analysis = read_agreement(spark, folders, ("real", "ideal"))
+    (found,), analysis = read_agreements(spark, folders, ("real", "ideal"))
     first, second = found.first, found.second
     assert [run.run for run in first.runs] == ["real0", "real1"]
     assert len(analysis.runs) == 4
@@ -397,4 +397,4 @@ def test_run_folders_are_measured_by_their_captures(spark: SparkSession, tmp_pat
 @pytest.mark.spark
 def test_one_repeat_is_too_few(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AnalysisError, match="too few"):
-        read_agreement(spark, [(tmp_path, tmp_path)], ("a", "b"))
+        read_agreements(spark, [(tmp_path, tmp_path)], ("a", "b"))

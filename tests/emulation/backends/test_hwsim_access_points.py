@@ -1,4 +1,7 @@
-"""Mesh access points on the hwsim backend; needs the module: see `tests.hwsim`."""
+"""Mesh access points on the hwsim backend; needs the module: see `tests.hwsim`.
+
+`tests.emulation.vm.test_hwsim` looks at the captures of a whole run.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,16 @@ from typing import Any
 
 import pytest
 
-from capture.radiotap import ACK, CONTROL, DATA, MANAGEMENT, decode_air
-from capture.scan import RADIOTAP, read_header, record_offsets
 from emulation import switches
 from emulation.backends import BackendError
 from emulation.backends.hwsim import HwsimBackend, HwsimRun
 from emulation.control import request
 from emulation.processes import await_condition
-from emulation.radio.ieee80211 import BEACON
 from emulation.runs import RunFolder
 from emulation.scenario import Scenario, Waypoint
 from emulation.wifi import infrastructure
 from tests.emulation.backends.test_tap import Recorded
 from tests.emulation.mesh_lab import (
-    cells,
-    check_cells,
-    check_counters,
     counted,
     handover,
     mesh,
@@ -50,33 +47,6 @@ def executed(scenario: Scenario, root: Path) -> RunFolder:
     facts = json.loads(folder.facts.read_text())
     assert (facts["ended"], facts["problems"], observer.problems) == ("completed", [], [])
     return folder
-
-
-@real
-def test_stations_of_different_cells_reach_each_other_and_all_is_counted_twice(
-    tmp_path: Path,
-) -> None:
-    scenario = cells()
-    folder = executed(scenario, tmp_path)
-    check_cells(folder, scenario)
-    check_counters(folder, scenario)
-    data = folder.air_capture.read_bytes()
-    header = read_header(data, RADIOTAP)
-    air = decode_air(data, header, record_offsets(data, header)[0])
-    macs = {number(point.bssid) for point in scenario.access_points}
-    meshes = {number(point.mesh_mac) for point in scenario.access_points}
-    beacons = (air["type"] == MANAGEMENT) & (air["subtype"] == BEACON)
-    assert set(air["transmitter"][beacons].tolist()) == macs | meshes
-    stations = {number(node.mac) for node in scenario.stations}
-    sent = (air["type"] == DATA) & [by in stations for by in air["transmitter"].tolist()]
-    # To the access point, whatever it is for, and acknowledged.
-    assert set(air["receiver"][sent].tolist()) <= macs
-    answered = air["receiver"][(air["type"] == CONTROL) & (air["subtype"] == ACK)].tolist()
-    assert stations <= set(answered)
-
-
-def number(mac: str) -> int:
-    return int(mac.replace(":", ""), 16)
 
 
 @real

@@ -11,14 +11,17 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from scapy.layers.dot11 import Dot11Beacon
 from scapy.layers.inet import UDP
 from scapy.utils import PcapReader
 
-from capture.scan import AIR
+from capture.radiotap import ACK, BEACON, CONTROL, DATA, MANAGEMENT, decode_air
+from capture.scan import AIR, RADIOTAP, read_header, record_offsets
 from emulation.processes import PROJECT
+from emulation.scenario import Scenario
 from emulation.vm.build import Image
 from nodeapp.wire import Kind, WireError, decode
 
@@ -79,9 +82,40 @@ def test_events_cross_access_points_under_a_controller(image: Image, tmp_path: P
         assert (counters[f"counted_{unit}"] == counters[f"captured_{unit}"]).all()
 
     # Frames of the mesh are more than UDP in 802.11; access points without stations keep silent.
-    air = on_the_air(folder / "captures" / AIR)
-    assert STATIONS < air["event"] / published <= STATIONS + points
-    assert air["beacon"] > 0
+    seen = on_the_air(folder / "captures" / AIR)
+    assert STATIONS < seen["event"] / published <= STATIONS + points
+    check_infrastructure(folder)
+
+
+def check_infrastructure(folder: Path) -> None:
+    """Check by the air who sends beacons, and that stations talk to access points alone."""
+    scenario = Scenario.load(folder / "scenario.json")
+    data = (folder / "captures" / AIR).read_bytes()
+    header = read_header(data, RADIOTAP)
+    offsets, _, reason = record_offsets(data, header)
+    assert reason is None
+    air = decode_air(data, header, offsets)
+    assert air["is_frame"].all()
+    assert (np.diff(air["time_ns"]) >= 0).mean() > 0.9
+    points = {number(point.bssid) for point in scenario.access_points}
+    meshes = {number(point.mesh_mac) for point in scenario.access_points}
+    stations = {number(node.mac) for node in scenario.stations}
+
+    beacons = (air["type"] == MANAGEMENT) & (air["subtype"] == BEACON)
+    assert set(air["transmitter"][beacons].tolist()) == points | meshes
+    assert (air["rate_kbps"][beacons] == 6000).all()  # the basic rate of 802.11g
+    # To the access point, whatever it is for, and acknowledged.
+    sent = (air["type"] == DATA) & np.isin(air["transmitter"], list(stations))
+    assert set(air["receiver"][sent].tolist()) <= points
+    answers = (air["type"] == CONTROL) & (air["subtype"] == ACK)
+    answered = air["receiver"][answers].tolist()
+    assert stations <= set(answered)
+    # Hardly a frame is given up.
+    assert 0.9 * sent.sum() <= sum(mac in stations for mac in answered)
+
+
+def number(mac: str) -> int:
+    return int(mac.replace(":", ""), 16)
 
 
 def test_hwsim_agrees_with_tap_and_the_virtual_clock(image: Image, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from tests.hwsim import has_hwsim
 
 TESTS = (
     "tests/emulation/backends/test_hwsim_access_points.py",
-    "tests/emulation/backends/test_hwsim_air.py",
     "tests/emulation/radio/test_hwsim.py",
     "tests/emulation/radio/test_hwsim_mesh.py",
     "tests/emulation/wifi/test_infrastructure.py",
@@ -43,4 +42,6 @@ def test_in_the_virtual_machine(image: Image) -> None:
     )
     said = output.decode(errors="replace")
     assert code == 0, said
-    assert re.search(r"^\d+ passed in", said, re.MULTILINE), said  # and none was skipped
+    assert re.search(r"^\d+ passed(, \d+ warnings?)? in", said, re.MULTILINE), (
+        said
+    )  # and none was skipped
