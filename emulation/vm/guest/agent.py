@@ -77,6 +77,7 @@ class Agent:
             self._tell(op="mounted", error=mount(request))
         elif operation == "clock":
             time.clock_settime_ns(time.CLOCK_REALTIME, request["ns"])
+            self._tell(op="clock", monotonic=time.monotonic())
         elif operation == "signal" and self._child is not None:
             os.killpg(self._child.pid, request["number"])
         elif operation == "size":
