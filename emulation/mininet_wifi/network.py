@@ -156,7 +156,7 @@ class Network:
 
     @contextmanager
     def _surroundings(self) -> Iterator[None]:
-        """Let Mininet-WiFi's processes carry the run's mark, and its files go into the run's folder.
+        """Let Mininet-WiFi's processes carry the run's mark, its files go to the run's folder.
 
         It starts shells and wmediumd with this process's environment.
         """
