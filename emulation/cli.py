@@ -185,10 +185,11 @@ def doctor() -> None:
     table = Table("", "what", "for", "why not, and what to do")
     findings = examine()
     for finding in findings:
-        mark = "[red]no[/red]" if finding.obstacles else "[green]yes[/green]"
+        lacking = "no" if finding.optional else "[red]no[/red]"
+        mark = lacking if finding.obstacles else "[green]yes[/green]"
         table.add_row(mark, finding.subject, finding.purpose, "\n".join(finding.obstacles))
     Console().print(table)
-    if any(finding.obstacles for finding in findings):
+    if any(finding.obstacles and not finding.optional for finding in findings):
         raise typer.Exit(FAILED)
 
 

@@ -7,9 +7,14 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from emulation import switches
 from emulation.backends import backends
+
+
+OPTIONAL: Final = frozenset({"mininet-wifi"})
+"""Backends that stand on programs which the testbed's setup does not install."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +24,14 @@ class Finding:
     subject: str
     purpose: str
     obstacles: tuple[str, ...]
+    optional: bool = False
+    """Whether nobody misses it who has not asked for it."""
 
 
 def examine() -> list[Finding]:
     """Return a finding for every backend, the analysis and the virtual machine."""
     findings = [
-        Finding(f"backend {name}", backend.summary, tuple(backend.obstacles()))
+        Finding(f"backend {name}", backend.summary, tuple(backend.obstacles()), name in OPTIONAL)
         for name, backend in backends().items()
     ]
     mesh = tuple(switches.obstacles())

@@ -1,0 +1,74 @@
+"""The `mininet-wifi` backend: what it says where it cannot run, and runs where it can.
+
+Neither Mininet-WiFi nor wmediumd is in a package registry, so runs are skipped where a user has not
+brought them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from emulation.backends import BackendError, backends
+from emulation.backends.mininet_wifi import MininetWifiBackend
+from emulation.catalog import make_scenario
+from emulation.runs import RunFolder
+from tests.emulation.backends.test_hwsim import Quiet
+
+HERE = pytest.mark.skipif(
+    bool(MininetWifiBackend().obstacles()),
+    reason=f"mininet-wifi: {(MininetWifiBackend().obstacles() or [''])[0]}",
+)
+
+
+def test_it_is_a_backend() -> None:
+    assert isinstance(backends()["mininet-wifi"], MininetWifiBackend)
+
+
+def test_each_program_that_is_missing_has_a_line_with_its_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    obstacles = MininetWifiBackend().obstacles()
+    assert all("\n" not in line for line in obstacles)
+    for word, source in (
+        ("Mininet-WiFi is missing", "intrig-unicamp/mininet-wifi"),
+        ("wmediumd is not on the path", "ramonfontes/wmediumd"),
+        ("hwsim_mgmt is not on the path", "mac80211_hwsim_mgmt"),
+    ):
+        (line,) = [each for each in obstacles if each.startswith(word)]
+        assert source in line
+
+
+def test_a_machine_without_it_is_told_before_anything_starts(tmp_path: Path) -> None:
+    backend = MininetWifiBackend()
+    if not backend.obstacles():
+        pytest.skip("this machine has Mininet-WiFi and wmediumd")
+    scenario = make_scenario("roaming_field", "flooding", seed=1, duration=60, settings={})
+    observer = Quiet()
+    with pytest.raises(BackendError) as refused:
+        backend.execute(scenario, RunFolder.create(tmp_path, scenario), observer)
+    assert str(refused.value) == backend.obstacles()[0]
+    assert not observer.said
+
+
+@HERE
+@pytest.mark.root
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mode", ["adhoc", "mesh"])
+def test_a_run_delivers_and_leaves_nothing(tmp_path: Path, mode: str) -> None:
+    scenario = make_scenario(
+        "roaming_field", "flooding", seed=3, duration=15, settings={"nodes": 6, "mode": mode}
+    )
+    folder = RunFolder.create(tmp_path, scenario)
+    MininetWifiBackend().execute(scenario, folder, Quiet())
+    for node in scenario.nodes:
+        assert folder.radio_capture(node).stat().st_size > 24
+    assert '"kept_real_time": null' in folder.fidelity.read_text(encoding="utf-8")
+    assert not [each for each in os.listdir("/sys/class/ieee80211")]
+    assert shutil.which("wmediumd")
