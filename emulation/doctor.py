@@ -12,7 +12,6 @@ from typing import Final
 from emulation import switches
 from emulation.backends import backends
 
-
 OPTIONAL: Final = frozenset({"mininet-wifi"})
 """Backends that stand on programs which the testbed's setup does not install."""
 

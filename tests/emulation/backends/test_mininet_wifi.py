@@ -7,7 +7,6 @@ brought them.
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 from pathlib import Path
 
@@ -70,5 +69,4 @@ def test_a_run_delivers_and_leaves_nothing(tmp_path: Path, mode: str) -> None:
     for node in scenario.nodes:
         assert folder.radio_capture(node).stat().st_size > 24
     assert '"kept_real_time": null' in folder.fidelity.read_text(encoding="utf-8")
-    assert not [each for each in os.listdir("/sys/class/ieee80211")]
-    assert shutil.which("wmediumd")
+    assert not list(Path("/sys/class/ieee80211").iterdir())
