@@ -19,15 +19,17 @@ go into the run's state folder, and its pauses of more than a second a station.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from capture.namespaces import network_namespace, new_network_namespace
+from capture.namespaces import CLONE_NEWNET, network_namespace
 from emulation.mininet_wifi.settings import NETWORK, Settings
 from emulation.radio.device import disable_ipv6
 from emulation.radio.spec import RadioSpec
@@ -35,6 +37,9 @@ from emulation.scenario import NodeSpec
 
 SOCKET: Final = Path("/var/run/wmediumd.sock")
 PREFIX_LENGTH: Final = 8
+CLONE_NEWNS: Final = 0x00020000
+MS_REC: Final = 0x4000
+MS_PRIVATE: Final = 1 << 18
 
 
 class MininetWifiError(Exception):
@@ -89,15 +94,23 @@ class Network:
 
     def start_radios(self) -> None:
         """Make the radios and start wmediumd.  Raises `MininetWifiError`."""
-        with self._surroundings(), new_network_namespace():
-            # Open for as long as the run, and with it the namespace.
-            self._home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        failed: list[str] = []
+
+        def work() -> None:
             try:
+                self._home = enter_private_namespaces()
                 self.net.setPropagationModel(**self._settings.propagation)
                 self.net.configureNodes()
             except (Exception, SystemExit) as error:
-                reason = f"{type(error).__name__}: {error}"
-                raise MininetWifiError(f"Mininet-WiFi cannot make its radios: {reason}") from None
+                failed.append(f"{type(error).__name__}: {error}")
+
+        # A thread enters the namespaces and never comes back: they are the thread's alone.
+        with self._surroundings():
+            worker = threading.Thread(target=work, daemon=True)
+            worker.start()
+            worker.join()
+        if failed:
+            raise MininetWifiError(f"Mininet-WiFi cannot make its radios: {failed[0]}")
 
     def join(self, station: Any, radio: RadioSpec) -> None:
         """Let a station join the ad hoc network or the mesh.  Raises `MininetWifiError`."""
@@ -172,6 +185,26 @@ class Network:
             os.environ.update(before)
             tempfile.tempdir = folder
             logging.getLogger().handlers[:] = logs
+
+
+def enter_private_namespaces() -> int:
+    """Put the calling thread into new network and mount namespaces; return the first's descriptor.
+
+    /sys is mounted anew there, for it shows the radios of the namespace that it was mounted in,
+    and `iw` looks for them there.  Raises OSError.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def check(result: int, doing: str) -> None:
+        if result != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, f"cannot {doing}: {os.strerror(code)}")
+
+    check(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "make namespaces")
+    check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "make mounts private")
+    check(libc.mount(b"sysfs", b"/sys", b"sysfs", 0, None), "mount /sys")
+    check(libc.mount(b"debugfs", b"/sys/kernel/debug", b"debugfs", 0, None), "mount debugfs")
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _imported() -> tuple[Any, Any, Any]:
