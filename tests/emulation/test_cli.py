@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import tempfile
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from emulation import doctor
 from emulation.cli import app
+from emulation.doctor import Finding
 from emulation.processes import PROJECT
 
 SCRIPT = PROJECT / "run_testbed.sh"
@@ -83,6 +86,18 @@ def test_doctor_names_every_obstacle_with_a_remedy(monkeypatch: pytest.MonkeyPat
     assert code == 1
     for remedy in ("run it with sudo", "apt-get install mininet", "apt-get install tshark", "Java"):
         assert remedy in output
+
+
+def test_doctor_does_not_fail_for_what_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking = Finding(
+        "backend mininet-wifi", "what", ("Mininet-WiFi is missing: install it",), True
+    )
+    monkeypatch.setattr(doctor, "examine", lambda: [lacking])
+    code, output = invoke("doctor")
+    assert code == 0
+    assert "Mininet-WiFi is missing" in " ".join(output.split())
+    monkeypatch.setattr(doctor, "examine", lambda: [dataclasses.replace(lacking, optional=False)])
+    assert invoke("doctor")[0] == 1
 
 
 def test_clean_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
