@@ -7,14 +7,17 @@ brought them.
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from emulation.backends import BackendError, backends
-from emulation.backends.mininet_wifi import MininetWifiBackend
+from emulation.backends.mininet_wifi import MininetWifiBackend, _served
 from emulation.catalog import make_scenario
+from emulation.fidelity import LATE_MEDIAN
+from emulation.processes import await_condition
 from emulation.runs import RunFolder
 from tests.emulation.backends.test_hwsim import Quiet
 
@@ -60,13 +63,18 @@ def test_a_machine_without_it_is_told_before_anything_starts(tmp_path: Path) -> 
 @pytest.mark.root
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", ["adhoc", "mesh"])
-def test_a_run_delivers_and_leaves_nothing(tmp_path: Path, mode: str) -> None:
-    scenario = make_scenario(
-        "roaming_field", "flooding", seed=3, duration=15, settings={"nodes": 6, "mode": mode}
-    )
+def test_stations_hear_each_other_and_nothing_is_left(tmp_path: Path, mode: str) -> None:
+    settings = {"nodes": 3, "side": 60, "speed": 0, "topics": 0, "mode": mode}
+    scenario = make_scenario("roaming_field", "broker-gpsr", seed=3, duration=8, settings=settings)
     folder = RunFolder.create(tmp_path, scenario)
     MininetWifiBackend().execute(scenario, folder, Quiet())
+    macs = [bytes.fromhex(node.mac.replace(":", "")) for node in scenario.nodes]
     for node in scenario.nodes:
-        assert folder.radio_capture(node).stat().st_size > 24
-    assert '"kept_real_time": null' in folder.fidelity.read_text(encoding="utf-8")
-    assert not list(Path("/sys/class/ieee80211").iterdir())
+        captured = folder.radio_capture(node).read_bytes()
+        assert [mac in captured for mac in macs] == [True] * len(macs)  # their beacons
+    checks = json.loads(folder.fidelity.read_text(encoding="utf-8"))["checks"]
+    values = {check["name"]: check["value"] for check in checks}
+    assert values[LATE_MEDIAN] is None
+    assert values["client operations late, p99"] is not None
+    assert await_condition(lambda: not list(Path("/sys/class/ieee80211").iterdir()), 10.0)
+    assert not _served()
