@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
 
-from emulation.backends import BackendError, backends
+from emulation.backends import BackendError, backends, mininet_wifi
 from emulation.backends.mininet_wifi import MininetWifiBackend, _served
 from emulation.catalog import make_scenario
 from emulation.fidelity import LATE_MEDIAN
@@ -57,6 +58,18 @@ def test_a_machine_without_it_is_told_before_anything_starts(tmp_path: Path) -> 
         backend.execute(scenario, RunFolder.create(tmp_path, scenario), observer)
     assert str(refused.value) == backend.obstacles()[0]
     assert not observer.said
+
+
+def test_a_wmediumd_that_runs_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "wmediumd.sock"
+    monkeypatch.setattr(mininet_wifi, "SOCKET", place)
+    assert not _served()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(place))
+        listener.listen()
+        assert _served()
+    assert place.exists()  # as after a kill: a file alone is nobody
+    assert not _served()
 
 
 @HERE
