@@ -108,8 +108,8 @@ def model_of(
     match model:
         case UnitDisk():
             raise NoEqualError(
-                "wmediumd has no unit-disk propagation: choose friis or log-distance, or run with "
-                "--backend tap or hwsim"
+                "wmediumd has no unit-disk propagation: choose another model "
+                "(--set propagation=logDistance), or --backend tap or hwsim"
             )
         case Friis():
             return {"model": "friis", "sL": 1}, ()
@@ -118,7 +118,8 @@ def model_of(
             if math.hypot(x1 - x0, y1 - y0) >= CROSSOVER:
                 raise NoEqualError(
                     f"wmediumd's two-ray ground has no loss beyond {CROSSOVER:.0f} m, and the area "
-                    "is larger: choose log-distance with exponent 4, or run with --backend hwsim"
+                    "is larger: choose another model (--set propagation=logDistance), or "
+                    "--backend hwsim"
                 )
             return {"model": "twoRayGround", "sL": 1}, (
                 f"wmediumd's two-ray ground is free space up to {CROSSOVER:.0f} m",

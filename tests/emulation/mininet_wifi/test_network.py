@@ -42,7 +42,9 @@ def made(
     monkeypatch.setattr(
         network, "enter_private_namespaces", lambda: os.open("/dev/null", os.O_RDONLY)
     )
-    scenario = make_scenario("roaming_field", "flooding", seed=1, duration=60, settings={})
+    scenario = make_scenario(
+        "roaming_field", "flooding", seed=1, duration=60, settings={"nodes": 8}
+    )
     whole = Network(scenario.nodes, settings_of(scenario), MARK, tmp_path)
     whole.net = double = Recording(fails)
     return whole, double

@@ -79,12 +79,12 @@ def test_without_a_range_the_reach_follows_from_the_power() -> None:
 @pytest.mark.parametrize(
     ("changes", "advice"),
     [
-        ({"propagation": UnitDisk()}, "choose friis or log-distance"),
+        ({"propagation": UnitDisk()}, "no unit-disk .*--set propagation=logDistance"),
         ({"frequency_mhz": 5180.0}, "channels 1 to 11"),
         ({"frequency_mhz": 2413.0}, "channels 1 to 11"),
         (
             {"propagation": TwoRayGround(), "area": (0.0, 0.0, CROSSOVER, CROSSOVER)},
-            "log-distance with exponent 4",
+            "no loss beyond 838 m.*--set propagation=logDistance",
         ),
     ],
 )
