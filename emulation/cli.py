@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from emulation import cli_agree, cli_reproduce, cli_sweep, cli_trace, cli_vm, processes
 from emulation.backends import Backend, BackendError, backends
@@ -182,7 +182,8 @@ def doctor() -> None:
     """Say what this machine can run and, for what it cannot, why and what to do."""
     from emulation.doctor import examine
 
-    table = Table("", "what", "for", "why not, and what to do")
+    why = Column("why not, and what to do", overflow="fold")  # addresses stay whole
+    table = Table("", "what", "for", why)
     findings = examine()
     for finding in findings:
         lacking = "no" if finding.optional else "[red]no[/red]"

@@ -53,7 +53,11 @@ class MininetWifiBackend(HwsimBackend):
             for program, source in PROGRAMS
             if shutil.which(program) is None
         ]
-        return [*super().obstacles(), *found]
+        common = [
+            line.replace(f"--backend {HwsimBackend.name}", f"--backend {self.name}")
+            for line in super().obstacles()
+        ]
+        return [*common, *found]
 
     def run_type(self) -> type[TapRun]:
         """Return what runs a scenario."""
