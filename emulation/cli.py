@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from emulation import cli_agree, cli_reproduce, cli_sweep, cli_trace, cli_vm, processes
 from emulation.backends import Backend, BackendError, backends
@@ -190,7 +190,8 @@ def doctor() -> None:
             return "[green]yes[/green]"
         return "[red]no[/red]" if finding.needed else "[yellow]no[/yellow]"
 
-    table = Table("", "what", "for", "why not, and what to do")
+    why = Column("why not, and what to do", overflow="fold")  # addresses stay whole
+    table = Table("", "what", "for", why)
     findings = {finding.subject: finding for finding in examine()}
     for subject, finding in findings.items():
         table.add_row(mark(finding), subject, finding.purpose, "\n".join(finding.obstacles))

@@ -106,10 +106,17 @@ def warn_of_infidelity(console: Console, run: RunFolder) -> None:
     """Print which checks of the fidelity monitor a run has failed, if it has any."""
     if run.fidelity is None or run.fidelity.kept_real_time:
         return
+    if run.fidelity.kept_real_time is None:
+        console.print(
+            f"{run.name}: its medium does not say whether it kept real time",
+            highlight=False,
+            soft_wrap=True,
+        )
+        return
     heading = f"[red]{run.name} lost real time or packets:[/red]"
     console.print(heading, highlight=False, soft_wrap=True)
     for check in run.fidelity.checks:
-        if not check.ok and check.limit is not None:
+        if not check.ok and check.limit is not None and check.value is not None:
             console.print(
                 f"  {check.name}: {check.value:g} {check.unit}, at most {check.limit:g}; "
                 f"{check.advice}",

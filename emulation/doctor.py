@@ -7,9 +7,13 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from emulation import switches
 from emulation.backends import backends
+
+NEEDED: Final = frozenset({"tap", "virtual"})
+"""Backends that the main job and its tests need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,8 @@ WAYS = (
 
 def examine() -> list[Finding]:
     """Return a finding for every backend, the analysis and the virtual machine."""
-    needed = {"tap", "virtual"}
     findings = [
-        Finding(f"backend {name}", backend.summary, tuple(backend.obstacles()), name in needed)
+        Finding(f"backend {name}", backend.summary, tuple(backend.obstacles()), name in NEEDED)
         for name, backend in backends().items()
     ]
     mesh = tuple(switches.obstacles())

@@ -190,14 +190,11 @@ class WifiNet(Mininet):  # type: ignore[misc]
         Entries are permanent: a broadcast medium of N stations would carry N squared ARP frames
         that a real ad hoc network spreads over its lifetime, and that no protocol here measures.
         """
-        batches: dict[int, bytes] = {}
         for member in self.members:
             member.attach()
             with network_namespace(member.pid):
-                interface = _configure_links(member.spec)
-                if interface not in batches:
-                    batches[interface] = self._neighbour_entries(interface)
-                _send_batch(batches[interface])
+                _configure_links(member.spec)
+        add_neighbours(self.members)
         if self.aps:
             ports = []
             for point in self.aps:
@@ -207,23 +204,36 @@ class WifiNet(Mininet):  # type: ignore[misc]
             with network_namespace(self.aps[0].pid):
                 _bring_up(["lo", *ports])
 
-    def _neighbour_entries(self, interface: int) -> bytes:
-        batch = IPBatch()
-        for member in self.members:
-            batch.neigh(
-                "replace",
-                dst=member.spec.address,
-                lladdr=member.spec.mac,
-                ifindex=interface,
-                state=NUD_PERMANENT,
-            )
-        messages = bytearray(batch.batch)
-        start = 0
-        while start < len(messages):  # ask for no acknowledgements: errors are reported anyway
-            length, _, flags = NLMSG_HEADER.unpack_from(messages, start)
-            NLMSG_FLAGS.pack_into(messages, start + 6, flags & ~NLM_F_ACK)
-            start += length
-        return bytes(messages)
+
+def add_neighbours(members: Sequence[Any]) -> None:
+    """Make all neighbour entries at all nodes, which have `pid` and `spec`."""
+    batches: dict[int, bytes] = {}
+    for member in members:
+        with network_namespace(member.pid):
+            with IPRoute() as route:
+                interface: int = route.link_lookup(ifname=member.spec.interface)[0]
+            if interface not in batches:
+                batches[interface] = _neighbour_entries(members, interface)
+            _send_batch(batches[interface])
+
+
+def _neighbour_entries(members: Sequence[Any], interface: int) -> bytes:
+    batch = IPBatch()
+    for member in members:
+        batch.neigh(
+            "replace",
+            dst=member.spec.address,
+            lladdr=member.spec.mac,
+            ifindex=interface,
+            state=NUD_PERMANENT,
+        )
+    messages = bytearray(batch.batch)
+    start = 0
+    while start < len(messages):  # ask for no acknowledgements: errors are reported anyway
+        length, _, flags = NLMSG_HEADER.unpack_from(messages, start)
+        NLMSG_FLAGS.pack_into(messages, start + 6, flags & ~NLM_F_ACK)
+        start += length
+    return bytes(messages)
 
 
 def _wire(host: Member, point: AccessPoint) -> None:
@@ -250,15 +260,14 @@ def _bring_up(interfaces: Sequence[str]) -> None:
             route.link("set", index=route.link_lookup(ifname=name)[0], state="up")
 
 
-def _configure_links(spec: NodeSpec) -> int:
-    """Set up loopback and interface in the current namespace; return the interface's index."""
+def _configure_links(spec: NodeSpec) -> None:
+    """Set up loopback and interface in the current namespace."""
     with IPRoute() as route:
         loopback = route.link_lookup(ifname="lo")[0]
         radio: int = route.link_lookup(ifname=spec.interface)[0]
         route.link("set", index=loopback, state="up")
         route.addr("add", index=radio, address=spec.address, prefixlen=PREFIX_LENGTH)
         route.link("set", index=radio, state="up", txqlen=QUEUE_LENGTH)
-        return radio
 
 
 def _send_batch(messages: bytes) -> None:

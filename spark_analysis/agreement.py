@@ -386,7 +386,8 @@ def measure(
     checks = {} if run.fidelity is None else {check.name: check for check in run.fidelity.checks}
 
     def late(name: str) -> float:
-        return checks[name].value / 1e6 if name in checks else math.nan
+        value = checks[name].value if name in checks else None
+        return math.nan if value is None else value / 1e6
 
     return Measures(
         run=run.name,

@@ -146,6 +146,14 @@ def verdict(run: RunFolder) -> Verdict:
         )
     failed = tuple(check for check in run.fidelity.checks if not check.ok)
     passed = len(run.fidelity.checks) - len(failed)
+    if run.fidelity.kept_real_time is None:
+        return Verdict(
+            "unknown",
+            "Not known whether this run kept real time",
+            "Its medium does not say how late it delivers frames or which it dropped. What else "
+            "is measured is within its limits (see Fidelity). Take its delays and its losses with "
+            "care.",
+        )
     if not run.fidelity.kept_real_time:
         return Verdict(
             "bad",
@@ -458,7 +466,9 @@ def check_table(run: RunFolder) -> Table:
         ("check", "verdict", "value", "limit"),
         [
             [
-                check.name, "passed" if check.ok else "FAILED", measure(check.value, check.unit),
+                check.name,
+                "unknown" if check.value is None else "passed" if check.ok else "FAILED",
+                "unknown" if check.value is None else measure(check.value, check.unit),
                 measure(check.limit, check.unit) if check.limit is not None else "none",
             ]
             for check in checks

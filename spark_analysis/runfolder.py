@@ -45,10 +45,13 @@ class RunRecord(_Record):
 
 
 class Check(_Record):
-    """One measurement of the fidelity monitor, with its limit where it has one."""
+    """One measurement of the fidelity monitor, with its limit where it has one.
+
+    No value: it is not known.
+    """
 
     name: str
-    value: float
+    value: float | None
     limit: float | None = None
     unit: str = ""
     ok: bool
@@ -56,9 +59,9 @@ class Check(_Record):
 
 
 class Fidelity(_Record):
-    """`fidelity.json`: whether the run kept real time."""
+    """`fidelity.json`: whether the run kept real time, None where that is not known."""
 
-    kept_real_time: bool
+    kept_real_time: bool | None
     checks: tuple[Check, ...] = ()
 
 

@@ -51,7 +51,9 @@ class Backend(Protocol):
 def backends() -> dict[str, Backend]:
     """Return the backends by name, the default first."""
     from emulation.backends.hwsim import HwsimBackend
+    from emulation.backends.mininet_wifi import MininetWifiBackend
     from emulation.backends.tap import TapBackend
     from emulation.backends.virtual import VirtualBackend
 
-    return {backend.name: backend for backend in (TapBackend(), HwsimBackend(), VirtualBackend())}
+    known = (TapBackend(), HwsimBackend(), MininetWifiBackend(), VirtualBackend())
+    return {backend.name: backend for backend in known}

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -62,6 +62,8 @@ class TapBackend:
     medium = "emulation.radio.tap"
     """Module of the medium process."""
     needs_tun = True
+    measures_medium = True
+    """Whether the medium says how late it is; else fidelity is unknown."""
     air: str | None = None
     """Interface of this namespace that shows all frames of the radios, with radiotap headers."""
 
@@ -162,26 +164,13 @@ class TapRun:
 
     def start(self) -> None:
         """Start everything and let the scenario begin.  Raises `BackendError`."""
-        from emulation.net import WifiNet
-
         specs = self.scenario.nodes
         what = "nodes and access points" if self.scenario.access_points else "stations"
         self.observer.stage(f"starting {len(specs)} {what}")
-        self.net = WifiNet()
-        environment = self.state.environment()
-        for spec in specs:
-            self._interrupts.check()
-            add = self.net.addHost if spec.wired else self.net.addStation
-            add(spec.name, spec=spec, environment=environment)
-        if self.scenario.access_points:
-            self.mesh = MeshBackbone(
-                self.scenario, self.folder, self.state, self.helpers, self._await_helper
-            )
-            self.mesh.add_access_points(self.net)
+        self._make_nodes(specs)
         pids = self.pids()
         self.observer.stage("starting the radio medium")
-        self._start_medium(pids)
-        self.net.configure()
+        self._start_radios(pids)
         if self.mesh is not None:
             self.observer.stage("starting the bridges of the access points")
             self._start_access_points()
@@ -208,6 +197,27 @@ class TapRun:
         unfinished.write_text(repr(self.epoch), encoding="utf-8")
         unfinished.replace(self._driver_start)
         self.observer.stage("running")
+
+    def _make_nodes(self, specs: Sequence[NodeSpec]) -> None:
+        """Make the network and in it namespaces and shells.  Raises `BackendError`."""
+        from emulation.net import WifiNet
+
+        self.net = WifiNet()
+        environment = self.state.environment()
+        for spec in specs:
+            self._interrupts.check()
+            add = self.net.addHost if spec.wired else self.net.addStation
+            add(spec.name, spec=spec, environment=environment)
+        if self.scenario.access_points:
+            self.mesh = MeshBackbone(
+                self.scenario, self.folder, self.state, self.helpers, self._await_helper
+            )
+            self.mesh.add_access_points(self.net)
+
+    def _start_radios(self, pids: Mapping[str, int]) -> None:
+        """Start the medium and set up the radios' interfaces.  Raises `BackendError`."""
+        self._start_medium(pids)
+        self.net.configure()
 
     def _start_access_points(self) -> None:
         """Let the access radios work; bridges are there next.  Raises `BackendError`."""
@@ -425,9 +435,12 @@ class TapRun:
             self._stop_processes()
         finally:
             self.state.remove()
-            if self.net is not None:
-                self.net.stop()
+            self._stop_net()
             self._log.close()
+
+    def _stop_net(self) -> None:
+        if self.net is not None:
+            self.net.stop()
 
     def _stop_processes(self) -> None:
         drops = self._socket_drops()
@@ -454,9 +467,10 @@ class TapRun:
             return
         self._write_facts(self.ended)
         recorder = read_json(self._recorder_status)
-        if medium and recorder:  # else nobody knows how it went, and the report says that
+        # Else nobody knows how it went, and the report says that.
+        if recorder and (medium or not self._backend.measures_medium):
             fidelity = assess(
-                medium=medium,
+                medium=medium or None,
                 recorder=recorder,
                 driver=driver,
                 socket_drops=drops,

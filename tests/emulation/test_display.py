@@ -27,6 +27,14 @@ def warning(folder: RunFolder) -> str:
     return shown.getvalue()
 
 
+def test_a_run_whose_medium_gives_no_figures_is_not_called_lost(folder: RunFolder) -> None:
+    unknown = CHECK | {"value": None, "ok": True}
+    folder.write_fidelity({"kept_real_time": None, "checks": [unknown]})
+    said = " ".join(warning(folder).split())
+    assert "its medium does not say whether it kept real time" in said
+    assert "lost" not in said
+
+
 def test_a_run_that_lost_real_time_says_which_check_failed(folder: RunFolder) -> None:
     passed = CHECK | {"name": "fine", "ok": True}
     fidelity = {"kept_real_time": False, "checks": [CHECK | {"ok": False}, passed]}

@@ -53,6 +53,21 @@ def test_each_figure_beyond_its_limit_fails_the_run(changes: dict[str, Any], nam
     assert all(check["advice"] for check in fidelity["checks"] if not check["ok"])
 
 
+def test_of_a_medium_without_figures_it_is_unknown_whether_it_kept_real_time() -> None:
+    fidelity = verdict(medium=None)
+    assert fidelity["kept_real_time"] is None
+    unknown = [check["name"] for check in fidelity["checks"] if check["value"] is None]
+    assert len(unknown) == 6
+    assert all("medium" in name or "frames" in name for name in unknown)
+    assert failed(fidelity) == []
+
+
+def test_a_failed_check_is_known_without_figures_of_the_medium() -> None:
+    fidelity = verdict(medium=None, socket_drops=1)
+    assert fidelity["kept_real_time"] is False
+    assert failed(fidelity) == ["datagrams dropped by full sockets"]
+
+
 def test_percentile() -> None:
     assert percentile([], 0.5) == 0
     assert percentile([1.0], 0.99) == 1

@@ -136,6 +136,17 @@ def test_reservations_where_a_check_failed_and_real_time_was_kept(tmp_path: Path
     assert "captured packets dropped" in page.text
 
 
+def test_a_medium_without_figures_is_said_to_be_unknown(tmp_path: Path) -> None:
+    late = Check(name="frames delivered late, p99", value=None, limit=10_000, unit="µs", ok=True)
+    fidelity = Fidelity(kept_real_time=None, checks=(late,))
+    page = write(make_run(tmp_path / "run", make_scenario(), fidelity=fidelity))
+    assert page.banners() == ["unknown"]
+    assert "does not say how late it delivers frames" in page.text
+    (row,) = (each for each in page.tables["fidelity"] if late.name in each)
+    assert row.count("unknown") == 2
+    assert "passed" not in row
+
+
 def test_killed_run_says_what_is_not_known(tmp_path: Path) -> None:
     run = make_run(
         tmp_path / "run", make_scenario(), fidelity=None, record=None,

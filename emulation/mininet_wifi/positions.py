@@ -1,0 +1,117 @@
+"""Where stations are, for Mininet-WiFi: a thread that moves them on the scenario's trajectories.
+
+It answers the requests of a medium process (`emulation.radio.service`) that make sense here: ping,
+start, move, release, position.  `place(name, x, y)` hands a position on; only stations that have
+moved are named, for every one costs wmediumd a computation of all links.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from emulation.control import ControlError, ControlServer
+from emulation.radio.places import Places
+from emulation.scenario import NodeSpec
+
+TICK: Final = 0.2
+"""Seconds between updates."""
+IDLE: Final = 0.5
+
+Place = Callable[[str, float, float], None]
+
+
+class Positions:
+    """The positions of stations; `serve` is the thread's."""
+
+    def __init__(self, specs: Sequence[NodeSpec], place: Place) -> None:
+        self._names = [spec.name for spec in specs]
+        self._places = Places([spec.waypoints for spec in specs], TICK)
+        self._place = place
+        self._told: dict[str, tuple[float, float]] = {}
+
+    @property
+    def due(self) -> float:
+        """When the next update falls due, on the monotonic clock."""
+        return self._places.due
+
+    def update(self, now: float) -> None:
+        """Tell where the stations are that have moved."""
+        self._places.update(now)
+        self._tell(now)
+
+    def _tell(self, now: float) -> None:
+        for name, (x, y) in zip(self._names, self._places.at(now).tolist(), strict=True):
+            if self._told.get(name) != (x, y):
+                self._place(name, x, y)
+                self._told[name] = (x, y)
+
+    def answer(self, request: Mapping[str, Any], now: float) -> dict[str, Any]:
+        """Answer a request.  Raises `ControlError`."""
+        match request["op"]:
+            case "ping":
+                return {"stations": len(self._names)}
+            case "start":
+                self._places.start(float(request["epoch"]), now)
+            case "move":
+                x, y = request.get("x"), request.get("y")
+                if not isinstance(x, int | float) or not isinstance(y, int | float):
+                    raise ControlError("move: x and y must be numbers")
+                self._places.move(self._named(request), x, y)
+            case "release":
+                self._places.release(self._named(request))
+            case "position":
+                chosen = self._names if request.get("name") is None else [request["name"]]
+                xy = self._places.at(now).tolist()
+                return {
+                    "positions": {name: xy[self._named({"name": name})] for name in chosen},
+                }
+            case "associations":
+                return {"associations": {}}
+            case other:
+                raise ControlError(f"{other}: wmediumd does not offer that; --backend hwsim does")
+        self._tell(now)
+        return {}
+
+    def _named(self, request: Mapping[str, Any]) -> int:
+        name = request.get("name")
+        if name not in self._names:
+            raise ControlError(f"no such station: {name}; there are {', '.join(self._names)}")
+        return self._names.index(name)
+
+
+class PositionThread:
+    """Serves `Positions` at a control socket; `error` says why it ended, where it has failed."""
+
+    def __init__(self, positions: Positions, control: Path) -> None:
+        self.error: str | None = None
+        self._positions = positions
+        self._server = ControlServer(control)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        positions, server = self._positions, self._server
+        try:
+            positions.update(time.monotonic())
+            while not self._stopping.is_set():
+                wait = min(max(0.0, positions.due - time.monotonic()), IDLE)
+                if select.select([server.fileno()], (), (), wait)[0]:
+                    server.serve_ready(lambda asked: positions.answer(asked, time.monotonic()))
+                now = time.monotonic()
+                if now >= positions.due:
+                    positions.update(now)
+        except Exception as error:  # whatever it is, stations stand still from now on
+            self.error = f"{type(error).__name__}: {error}"
+        finally:
+            server.close()
+
+    def close(self) -> None:
+        """End the thread and remove the socket."""
+        self._stopping.set()
+        self._thread.join()

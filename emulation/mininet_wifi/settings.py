@@ -1,0 +1,171 @@
+"""A scenario's radio in the terms of Mininet-WiFi and wmediumd.
+
+Sans-I/O.  wmediumd, in its interference mode, computes the level of every link in whole decibels:
+
+    level = transmit power + antenna gains - loss, the loss cut to an integer
+
+It passes on no broadcast below -90 dBm (its CCA_THRESHOLD), and above that loses frames by a table
+of rate and level, in which the slowest rates are nearly free of errors from -90 dBm.  So the range
+of a scenario becomes the transmit power with which that level is reached there; antenna gains,
+system loss and the reference distance are contained in it, and are left at nothing.  The powers
+are therefore not those of the scenario, but its ranges are, to a decibel.
+
+What has no equal there is refused; what has one in name only is said in `Settings.departures`.
+
+Source: wmediumd of Mininet-WiFi (branch mininet-wifi): config.c (losses), wmediumd.c
+(deliver_frame), wmediumd.h (NOISE_LEVEL, CCA_THRESHOLD); mn_wifi/link.py, wmediumdConnector.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from emulation.radio.airtime import phy_for
+from emulation.radio.links import Links
+from emulation.radio.propagation import SPEED_OF_LIGHT, path_loss_db
+from emulation.radio.spec import Friis, LogDistance, RadioSpec, Shadowing, TwoRayGround, UnitDisk
+from emulation.scenario import Scenario
+
+NETWORK: Final = "testbed"
+"""SSID, or mesh id."""
+HEARD_DBM: Final = -90
+"""Level from which wmediumd passes a broadcast on."""
+CROSSOVER: Final = 4 * math.pi / (SPEED_OF_LIGHT / 20e6 / 1000)
+"""Metres up to which wmediumd's two-ray ground is free space; beyond, it has no loss at all."""
+FIRST_CHANNEL_MHZ: Final = 2412
+CHANNELS: Final = 11
+MODES: Final = {"b": "b", "g": "g", "n": "n2"}
+"""Their names of the standards at 2.4 GHz: n alone would be taken for 5 GHz."""
+
+
+class NoEqualError(ValueError):
+    """A scenario that Mininet-WiFi cannot run; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What Mininet-WiFi is told of a radio."""
+
+    propagation: dict[str, Any]
+    """Arguments of `setPropagationModel`."""
+    tx_power_dbm: int
+    link: dict[str, Any]
+    """Arguments of `addLink`, besides the class of the link."""
+    mode: str
+    channel: int
+    departures: tuple[str, ...] = ()
+    """Where this is not what the scenario says, one line each."""
+
+
+def settings_of(scenario: Scenario) -> Settings:
+    """Return what to tell Mininet-WiFi.  Raises `NoEqualError`."""
+    if scenario.access_points:
+        raise NoEqualError(
+            "the mininet-wifi backend has no access points: run them with --backend tap or hwsim"
+        )
+    radio = scenario.radio
+    channel = channel_of(radio)
+    propagation, departures = model_of(radio, scenario.area)
+    power = power_dbm(radio, propagation)
+    link: dict[str, Any] = {
+        "ssid": NETWORK,
+        "mode": MODES[radio.standard],
+        "channel": channel,
+        "txpower": power,
+    }
+    if radio.mode == "adhoc":
+        # The argument goes into `iw ibss join` as it is.  A fixed frequency spares every station
+        # the search for others, ten seconds each.
+        link["ht_cap"] = "HT20 fixed-freq" if radio.standard == "n" else "fixed-freq"
+        if radio.standard != "n":
+            rates = " ".join(f"{rate.mbps:g}" for rate in phy_for(radio.standard).rates)
+            link["bitrates"] = f"legacy-2.4 {rates}"
+    elif radio.standard == "n":
+        link["ht_cap"] = "HT20"
+    return Settings(propagation, power, link, MODES[radio.standard], channel, departures)
+
+
+def channel_of(radio: RadioSpec) -> int:
+    """Return the channel's number.  Raises `NoEqualError` outside 2.4 GHz."""
+    channel = (radio.frequency_mhz - FIRST_CHANNEL_MHZ) / 5 + 1
+    if not channel.is_integer() or not 1 <= channel <= CHANNELS:
+        raise NoEqualError(
+            f"the mininet-wifi backend has channels 1 to {CHANNELS} (2412 to 2462 MHz), not "
+            f"{radio.frequency_mhz:g} MHz: change frequency_mhz, or run with --backend hwsim"
+        )
+    return int(channel)
+
+
+def model_of(
+    radio: RadioSpec, area: tuple[float, float, float, float]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return arguments of `setPropagationModel`, and departures.  Raises `NoEqualError`."""
+    model = radio.propagation
+    match model:
+        case UnitDisk():
+            raise NoEqualError(
+                "wmediumd has no unit-disk propagation: choose another model "
+                "(--set propagation=logDistance), or --backend tap or hwsim"
+            )
+        case Friis():
+            return {"model": "friis", "sL": 1}, ()
+        case TwoRayGround():
+            x0, y0, x1, y1 = area
+            if math.hypot(x1 - x0, y1 - y0) >= CROSSOVER:
+                raise NoEqualError(
+                    f"wmediumd's two-ray ground has no loss beyond {CROSSOVER:.0f} m, and the area "
+                    "is larger: choose another model (--set propagation=logDistance), or "
+                    "--backend hwsim"
+                )
+            return {"model": "twoRayGround", "sL": 1}, (
+                f"wmediumd's two-ray ground is free space up to {CROSSOVER:.0f} m",
+            )
+        case LogDistance() | Shadowing():
+            exponent = round(model.exponent, 1)
+            departures = []
+            if exponent != model.exponent:
+                departures.append(
+                    f"wmediumd takes one decimal of the path loss exponent: {exponent:g} in place "
+                    f"of {model.exponent:g}"
+                )
+            if isinstance(model, LogDistance):
+                return {"model": "logDistance", "exp": exponent}, tuple(departures)
+            departures.append(
+                "Mininet-WiFi draws shadowing for a sender, not for a link, and hands it to "
+                "wmediumd in no known version: links have the mean loss"
+            )
+            arguments = {
+                "model": "logNormalShadowing",
+                "exp": exponent,
+                "sL": 1,
+                "variance": model.sigma_db,
+            }
+            return arguments, tuple(departures)
+
+
+def power_dbm(radio: RadioSpec, propagation: dict[str, Any]) -> int:
+    """Return the transmit power with which broadcasts reach as far as in the scenario."""
+    return HEARD_DBM + int(loss_db(radio, propagation, reach_of(radio)))
+
+
+def reach_of(radio: RadioSpec) -> float:
+    """Return how far a broadcast of 1,000 bytes reaches, metres; see `RadioSpec`."""
+    if radio.range is not None:
+        return radio.range
+    budget = Links(radio, 1, 0).budget
+    grid = np.geomspace(0.1, 1e6, 100_001)
+    level = budget.tx_dbm + 2 * radio.antenna_gain_dbi - path_loss_db(radio, grid)
+    heard = np.flatnonzero(level >= budget.sensitivity_dbm)
+    return float(grid[heard[-1]]) if len(heard) else float(grid[0])
+
+
+def loss_db(radio: RadioSpec, propagation: dict[str, Any], metres: float) -> float:
+    """Return the loss as wmediumd computes it, before it cuts it to an integer."""
+    constant = 20 * math.log10(4 * math.pi * radio.frequency_mhz * 1e6 / SPEED_OF_LIGHT)
+    if "exp" in propagation:
+        return float(constant + 10 * propagation["exp"] * math.log10(metres))
+    return constant + 20 * math.log10(metres)
