@@ -45,7 +45,7 @@ def made(
     scenario = make_scenario(
         "roaming_field", "flooding", seed=1, duration=60, settings={"nodes": 8}
     )
-    whole = Network(scenario.nodes, settings_of(scenario), MARK, tmp_path)
+    whole = Network(scenario.nodes, settings_of(scenario), MARK, tmp_path, tmp_path)
     whole.net = double = Recording(fails)
     return whole, double
 
