@@ -78,8 +78,10 @@ class Positions:
                 }
             case "associations":
                 found = self._associations()
-                names = found if request.get("name") is None else [request["name"]]
-                return {"associations": {name: found[name] for name in names if name in found}}
+                if request.get("name") is not None:
+                    name = self._names[self._named(request)]
+                    found = {name: found.get(name)}
+                return {"associations": found}
             case "settle":
                 return {}  # nobody knows when wmediumd has delivered everything
             case other:
