@@ -118,11 +118,12 @@ def test_its_exit_becomes_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def their_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, values in {
+    modules: dict[str, dict[str, Any]] = {
         "mn_wifi": {},
         "mn_wifi.link": {"mesh": object(), "adhoc": object()},
         "mn_wifi.wmediumdConnector": {"DynamicIntfRef": lambda node, intf: (node.name, intf)},
-    }.items():
+    }
+    for name, values in modules.items():
         module = ModuleType(name)
         vars(module).update(values)
         monkeypatch.setitem(sys.modules, name, module)
