@@ -38,6 +38,7 @@ from typing import Any, Final
 from capture.namespaces import CLONE_NEWNET, network_namespace
 from emulation.access_point import ACCESS, MESH, WIRED, AccessPointSpec
 from emulation.mininet_wifi.settings import NETWORK, MeshSettings, Settings
+from emulation.processes import await_condition
 from emulation.radio.device import disable_ipv6
 from emulation.radio.spec import RadioSpec
 from emulation.scenario import NodeSpec
@@ -46,6 +47,9 @@ from emulation.wifi import control
 HOSTAPD: Final = Path("/var/run/hostapd")
 """Where hostapd has its sockets: Mininet-WiFi lets it have no other."""
 SOCKET: Final = Path("/var/run/wmediumd.sock")
+RADIOS: Final = Path("/sys/kernel/debug/ieee80211")
+RADIOS_LIMIT: Final = 15.0
+"""Seconds that the kernel may take to remove radios."""
 PREFIX_LENGTH: Final = 8
 CLONE_NEWNS: Final = 0x00020000
 MS_REC: Final = 0x4000
@@ -202,6 +206,7 @@ class Network:
         def work() -> None:
             try:
                 self._home = enter_private_namespaces()
+                await_no_radios()
                 self.net.setPropagationModel(**self._settings.propagation)
                 self.net.configureNodes()
             except (Exception, SystemExit) as error:
@@ -236,6 +241,8 @@ class Network:
         with self._surroundings():
             link = self.net.addLink(point, cls=mesh, intf=name, **self._mesh.link)
             self._name_mesh(point, link, name, port)
+        # The hostapd that they had there was killed.
+        (HOSTAPD / name).unlink(missing_ok=True)
         self._check_joined(point, port)
 
     def _check_joined(self, node: Any, interface: str) -> None:
@@ -357,6 +364,17 @@ def enter_private_namespaces() -> int:
     check(libc.mount(b"sysfs", b"/sys", b"sysfs", 0, None), "mount /sys")
     check(libc.mount(b"debugfs", b"/sys/kernel/debug", b"debugfs", 0, None), "mount debugfs")
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def await_no_radios() -> None:
+    """Wait until the kernel has removed the radios of an earlier run of this process.
+
+    It does so some time after their namespaces have gone.  Mininet-WiFi knows radios by this
+    process's id and would take those.  Raises `MininetWifiError` where they stay.
+    """
+    pattern = f"mn{os.getpid():05d}p*"
+    if not await_condition(lambda: not any(RADIOS.glob(pattern)), RADIOS_LIMIT):
+        raise MininetWifiError("the radios of the run before are still there")
 
 
 def _access_point_class() -> Any:

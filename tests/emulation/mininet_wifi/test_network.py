@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Timer
 from types import ModuleType
 from typing import Any
 
@@ -159,3 +160,19 @@ def test_access_points_share_a_namespace_and_have_the_ports_of_the_scenario(
     assert first.params["wlan"] == ["ap1-wlan0", "ap1-mesh0"]
     assert first.wmIfaces[1] == ("ap1", "ap1-mesh0")  # whom wmediumd is told of
     assert {mark for _, mark in double.calls} == {"1-2"}
+
+
+def test_radios_of_an_earlier_run_are_awaited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "RADIOS", tmp_path)
+    monkeypatch.setattr(network, "RADIOS_LIMIT", 0.2)
+    (tmp_path / "mn00000p00s00").mkdir()  # another process's
+    network.await_no_radios()
+    (own := tmp_path / f"mn{os.getpid():05d}p00s00").mkdir()
+    with pytest.raises(MininetWifiError, match="radios of the run before"):
+        network.await_no_radios()
+    monkeypatch.setattr(network, "RADIOS_LIMIT", 10.0)
+    Timer(0.1, own.rmdir).start()
+    network.await_no_radios()
+    assert not own.exists()
