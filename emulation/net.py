@@ -110,13 +110,12 @@ class Station(Member):
         return self.wintfs[0]
 
 
-class AccessPoint(Node):  # type: ignore[misc]
-    """An access point: a shell in the namespace of all access points, which the first one makes."""
+class SharedNamespace(Node):  # type: ignore[misc]
+    """A shell in the namespace of all access points, which the first one makes."""
 
     def __init__(
         self,
         name: str,
-        spec: AccessPointSpec,
         home: int | None = None,
         environment: Mapping[str, str] | None = None,
         **params: Any,
@@ -124,13 +123,13 @@ class AccessPoint(Node):  # type: ignore[misc]
         """`home` is the first one's process."""
         self.environment = environment
         self._home = home
-        super().__init__(name, inNamespace=home is None, **params)
-        self.spec = spec
-        self.position = (*spec.position, 0.0)
+        super().__init__(name, **params)
 
     def startShell(self, mnopts: str | None = None) -> None:
         """Start the shell, in the first access point's namespace where there is one."""
+        self.inNamespace = self._home is None  # it makes one
         super().startShell(mnopts if self._home is None else "-cda")
+        self.inNamespace = True
 
     def _popen(self, cmd: list[str], **params: Any) -> subprocess.Popen[Any]:
         params.setdefault("env", self.environment)
@@ -138,6 +137,15 @@ class AccessPoint(Node):  # type: ignore[misc]
             cmd = [*cmd[:2], str(self._home), *cmd[2:]]
         process: subprocess.Popen[Any] = super()._popen(cmd, **params)
         return process
+
+
+class AccessPoint(SharedNamespace):
+    """An access point."""
+
+    def __init__(self, name: str, spec: AccessPointSpec, **params: Any) -> None:
+        super().__init__(name, **params)
+        self.spec = spec
+        self.position = (*spec.position, 0.0)
 
 
 class WifiNet(Mininet):  # type: ignore[misc]
@@ -180,7 +188,7 @@ class WifiNet(Mininet):  # type: ignore[misc]
         """Wire a host to its access point, in either order; other links are Mininet's."""
         host, point = (node2, node1) if isinstance(node1, AccessPoint) else (node1, node2)
         if isinstance(point, AccessPoint) and isinstance(host, Member):
-            _wire(host, point)
+            wire(host, point)
             return None
         return super().addLink(node1, node2, **params)
 
@@ -193,7 +201,7 @@ class WifiNet(Mininet):  # type: ignore[misc]
         for member in self.members:
             member.attach()
             with network_namespace(member.pid):
-                _configure_links(member.spec)
+                configure_links(member.spec)
         add_neighbours(self.members)
         if self.aps:
             ports = []
@@ -202,7 +210,7 @@ class WifiNet(Mininet):  # type: ignore[misc]
                 for name in ports[-3:]:
                     PortIntf(name, point)
             with network_namespace(self.aps[0].pid):
-                _bring_up(["lo", *ports])
+                bring_up(["lo", *ports])
 
 
 def add_neighbours(members: Sequence[Any]) -> None:
@@ -236,7 +244,7 @@ def _neighbour_entries(members: Sequence[Any], interface: int) -> bytes:
     return bytes(messages)
 
 
-def _wire(host: Member, point: AccessPoint) -> None:
+def wire(host: Any, point: Any) -> None:
     """Make the pair of veth devices between a host and its access point, each in its namespace.
 
     The host computes checksums itself: what it leaves to a device, the switch would pass on unset.
@@ -253,14 +261,14 @@ def _wire(host: Member, point: AccessPoint) -> None:
             fcntl.ioctl(inside, SIOCETHTOOL, request)
 
 
-def _bring_up(interfaces: Sequence[str]) -> None:
+def bring_up(interfaces: Sequence[str]) -> None:
     """Bring up interfaces in the current namespace."""
     with IPRoute() as route:
         for name in interfaces:
             route.link("set", index=route.link_lookup(ifname=name)[0], state="up")
 
 
-def _configure_links(spec: NodeSpec) -> None:
+def configure_links(spec: NodeSpec) -> None:
     """Set up loopback and interface in the current namespace."""
     with IPRoute() as route:
         loopback = route.link_lookup(ifname="lo")[0]

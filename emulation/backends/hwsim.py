@@ -30,13 +30,11 @@ from emulation.runs import RunFolder
 from emulation.scenario import Scenario
 from emulation.wifi import infrastructure
 from emulation.wifi.infrastructure import Infrastructure, Interface
-from emulation.wifi.settings import Roaming
+from emulation.wifi.settings import ALWAYS_DBM, Roaming
 
 MODULE: Final = "mac80211_hwsim"
 ASSOCIATION_LIMIT: Final = 30.0
 """Seconds at the start for stations to find an access point; one may be out of reach of all."""
-ALWAYS_DBM: Final = -30
-"""Signal of a station's access point below which it looks for a better one: nearly always."""
 MONITOR: Final = "hwsim0"
 """The module's interface that shows every frame of every radio once, and the ACKs to them."""
 

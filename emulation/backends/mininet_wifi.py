@@ -6,7 +6,12 @@ driver are those of the other backends.  wmediumd does not say how late it deliv
 it dropped: the fidelity of such a run is unknown where nothing else fails.  It does not have the
 scenario's seed either: its losses differ from run to run.
 
-It has no access points.  Neither program is in a package registry:
+Access points are Mininet-WiFi's, with the hostapd that it starts and a mesh link on the second
+radio, but they share one namespace, in which the bridges are the testbed's own
+(`emulation.backends.mesh`).  Stations have a wpa_supplicant, started by Mininet-WiFi, which changes
+the access point by its own rule: the scenario's hysteresis does not count.
+
+Neither program is in a package registry:
 https://github.com/intrig-unicamp/mininet-wifi, https://github.com/ramonfontes/wmediumd (the branch
 mininet-wifi) and https://github.com/ramonfontes/mac80211_hwsim_mgmt.
 """
@@ -17,11 +22,14 @@ import importlib.util
 import shutil
 import socket
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from emulation.backends import BackendError
-from emulation.backends.hwsim import HwsimBackend
+from emulation.backends.hwsim import ASSOCIATION_LIMIT, HwsimBackend
+from emulation.backends.mesh import MeshBackbone
 from emulation.backends.tap import TapRun
+from emulation.backends.watching import last_line
 from emulation.mininet_wifi.network import SOCKET, MininetWifiError, Network
 from emulation.mininet_wifi.positions import Positions, PositionThread
 from emulation.mininet_wifi.settings import NoEqualError, settings_of
@@ -81,12 +89,18 @@ class MininetWifiRun(TapRun):
             )
         for line in self._settings.departures:
             self._problem(line)
-        self._network = Network(specs, self._settings, self.state.environment(), self.state.path)
+        place, logs = self.state.path, self.folder.logs
+        self._network = Network(specs, self._settings, self.state.environment(), place, logs)
         try:
-            self._network.add_stations()
+            self._network.add_members()
         except MininetWifiError as error:
             raise BackendError(str(error)) from None
         self.net = self._network.net
+        if self.scenario.access_points:
+            self.mesh = MeshBackbone(
+                self.scenario, self.folder, self.state, self.helpers, self._await_helper
+            )
+            self.mesh.add_access_points(self._network)
 
     def _start_radios(self, pids: Mapping[str, int]) -> None:
         from emulation.net import add_neighbours
@@ -95,15 +109,41 @@ class MininetWifiRun(TapRun):
         network = self._network
         try:
             network.start_radios()
-            for number, station in enumerate(self.net.members, 1):
+            joining = self.net.aps or self.net.stations
+            for number, node in enumerate(joining, 1):
                 self._interrupts.check()
-                self.observer.stage(f"joining the network: {number} of {len(pids)}")
-                network.join(station, self.scenario.radio)
+                self.observer.stage(f"joining the network: {number} of {len(joining)}")
+                if self.mesh is not None:
+                    network.join_mesh(node)
+                else:
+                    network.join(node, self.scenario.radio)
         except MininetWifiError as error:
             raise BackendError(str(error)) from None
+        if self.mesh is not None:
+            network.bring_up_wires()
         add_neighbours(self.net.members)
-        positions = Positions(self.scenario.nodes, network.set_position)
+        associations = network.associations if self.mesh is not None else dict
+        positions = Positions(self.scenario.stations, network.set_position, associations)
         self._positions = PositionThread(positions, self.medium_control)
+
+    def _start_access_points(self) -> None:
+        assert self._network is not None
+        for point in self.net.aps:
+            if not self._await(partial(self._network.sends_beacons, point)):
+                said = last_line(self.folder.logs / "hostapd.log")
+                raise BackendError(f"the hostapd of {point.name} did not start: {said}")
+
+    def _associate(self) -> None:
+        assert self._network is not None
+        network = self._network
+        self.observer.stage("associating")
+        for station in self.net.stations:
+            self._interrupts.check()
+            network.associate(station)
+        self._await(lambda: None not in network.associations().values(), ASSOCIATION_LIMIT)
+        left = [name for name, point in network.associations().items() if point is None]
+        if left:
+            self._problem(f"not associated at the start: {', '.join(left)}")
 
     def _report_deaths(self) -> None:
         super()._report_deaths()

@@ -1,9 +1,11 @@
 """A network of Mininet-WiFi: its calls, in the order that it wants them.
 
     stations (namespaces, shells)      addStation
-    radios, wmediumd                   setPropagationModel, configureNodes
+    access points (one namespace)      addAccessPoint
+    radios, wmediumd, hostapd          setPropagationModel, configureNodes
     ad hoc or mesh interfaces          addLink(cls=adhoc or mesh)
-    positions                          setPosition
+    wpa_supplicant                     wpaFile, wpa_cmd of the station's interface
+    positions                          set_pos_wmediumd
 
 Theory of operation.  Mininet-WiFi makes radios with `hwsim_mgmt` and starts wmediumd in the network
 namespace of the calling thread.  Here that is a namespace made for the run: mac80211_hwsim lets one
@@ -13,8 +15,11 @@ socket for all (`SOCKET`): there can be one such run at a time.
 
 Mininet-WiFi's own `stop` is not called: it ends every hostapd and wmediumd of the machine by name
 and unloads mac80211_hwsim.  The run's mark in the environment (`emulation.processes`) finds
-wmediumd and the shells instead.  Kept from it as well: its log in /tmp, its files in /tmp, which
-go into the run's state folder, and its pauses of more than a second a station.
+wmediumd, hostapd, wpa_supplicant and the shells instead.  An access point of theirs is a switch as
+well, of the system's Open vSwitch, in the root namespace; here it is their access point without a
+switch, and the bridges are the run's own (`emulation.switches`).  Kept from it as well: its log in
+/tmp, its files in /tmp and in the working directory, which go into the run's state folder, and its
+pauses of more than a second a station.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import shlex
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,11 +36,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.namespaces import CLONE_NEWNET, network_namespace
-from emulation.mininet_wifi.settings import NETWORK, Settings
+from emulation.access_point import ACCESS, MESH, WIRED, AccessPointSpec
+from emulation.mininet_wifi.settings import NETWORK, MeshSettings, Settings
 from emulation.radio.device import disable_ipv6
 from emulation.radio.spec import RadioSpec
 from emulation.scenario import NodeSpec
+from emulation.wifi import control
 
+HOSTAPD: Final = Path("/var/run/hostapd")
+"""Where hostapd has its sockets: Mininet-WiFi lets it have no other."""
 SOCKET: Final = Path("/var/run/wmediumd.sock")
 PREFIX_LENGTH: Final = 8
 CLONE_NEWNS: Final = 0x00020000
@@ -47,7 +57,10 @@ class MininetWifiError(Exception):
 
 
 class Network:
-    """Mininet-WiFi's network `net` of these stations; `place` is where its files go."""
+    """Mininet-WiFi's network `net` of these stations; `place` is where its files go.
+
+    With access points it is a network for `emulation.backends.mesh.MeshBackbone`.
+    """
 
     def __init__(
         self,
@@ -55,16 +68,18 @@ class Network:
         settings: Settings,
         environment: Mapping[str, str],
         place: Path,
+        logs: Path,
     ) -> None:
         self.specs = specs
         self._settings = settings
         self._environment = environment
         self._place = place
+        self._logs = logs
         self._home: int | None = None
         self.net: Any = None
 
-    def add_stations(self) -> None:
-        """Make the stations: namespaces with a shell.  Raises `MininetWifiError`."""
+    def add_members(self) -> None:
+        """Make stations and wired hosts: namespaces with a shell.  Raises `MininetWifiError`."""
         net_class, interference, wmediumd = _imported()
         with self._surroundings():
             self.net = net_class(
@@ -74,23 +89,111 @@ class Network:
                 wmediumd_mode=interference,
                 autoAssociation=True,
             )
-            for spec in self.specs:
-                first = spec.waypoints[0]
-                station = self.net.addStation(
-                    spec.name,
-                    ip=f"{spec.address}/{PREFIX_LENGTH}",
-                    mac=spec.mac,
-                    position=f"{first.x},{first.y},0",
-                    mode=self._settings.mode,
-                    channel=self._settings.channel,
-                    txpower=self._settings.tx_power_dbm,
-                    antennaGain=0,
-                )
-                station.spec = spec
-                station.environment = self._environment
-                with network_namespace(station.pid):
-                    disable_ipv6()
-        self.net.members = list(self.net.stations)
+            self.net.members = [self._add_member(spec) for spec in self.specs]
+
+    def _add_member(self, spec: NodeSpec) -> Any:
+        if spec.wired:
+            from emulation.net import Member
+
+            return self.net.addHost(spec.name, cls=Member, spec=spec, environment=self._environment)
+        first = spec.waypoints[0]
+        station = self.net.addStation(
+            spec.name,
+            ip=f"{spec.address}/{PREFIX_LENGTH}",
+            mac=spec.mac,
+            position=f"{first.x},{first.y},0",
+            mode=self._settings.mode,
+            channel=self._settings.channel,
+            txpower=self._settings.tx_power_dbm,
+            antennaGain=0,
+            **self._supplicant_parameters(spec),
+        )
+        station.spec = spec
+        station.environment = self._environment
+        with network_namespace(station.pid):
+            disable_ipv6()
+        self._enter_place(station)
+        return station
+
+    def _supplicant_parameters(self, spec: NodeSpec) -> dict[str, Any]:
+        """Return what a station is told of the wpa_supplicant that it will have."""
+        mesh = self._settings.mesh
+        if mesh is None:
+            return {}
+        # The folder is its own: wpa_supplicant removes it at its end where it is empty.
+        folder = self._supplicant_socket(spec).parent
+        folder.mkdir(mode=0o700)
+        log = shlex.quote(str((self._logs / "wpa_supplicant.log").resolve()))
+        return {
+            "config": mesh.supplicant,
+            "wpasup_globals": f"ctrl_interface={folder}\nap_scan=1\np2p_disabled=1",
+            "wpasup_flags": f">> {log} 2>&1",
+        }
+
+    def _supplicant_socket(self, spec: NodeSpec) -> Path:
+        return self._place / f"wpa-{spec.name}" / spec.interface
+
+    def _enter_place(self, node: Any) -> None:
+        """Let Mininet-WiFi's files of a node, which it writes where its shell is, go elsewhere."""
+        node.cmd(f"cd {shlex.quote(str(self._place))}")
+
+    # What `MeshBackbone` makes.
+
+    @property
+    def aps(self) -> list[Any]:
+        """The access points."""
+        points: list[Any] = self.net.aps
+        return points
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a node."""
+        return self.net[name]
+
+    def addAccessPoint(  # noqa: N802  # Mininet's name
+        self, name: str, spec: AccessPointSpec, environment: Mapping[str, str]
+    ) -> Any:
+        """Add an access point, in the namespace of the first one."""
+        mesh = self._mesh
+        x, y = spec.position
+        log = shlex.quote(str((self._logs / "hostapd.log").resolve()))
+        with self._surroundings():
+            point = self.net.addAccessPoint(
+                name,
+                cls=_access_point_class(),
+                home=self.aps[0].pid if self.aps else None,
+                environment=environment,
+                dpid=f"{spec.datapath_id:x}",
+                wlans=2,
+                ssid=mesh.ssid,
+                mac=[spec.bssid, spec.mesh_mac],
+                position=f"{x},{y},0",
+                mode=self._settings.mode,
+                channel=self._settings.channel,
+                txpower=[self._settings.tx_power_dbm, mesh.tx_power_dbm],
+                antennaGain=0,
+                config=mesh.hostapd,
+                # From station to station is the business of the bridges.
+                client_isolation=True,
+                hostapd_flags=f">> {log} 2>&1",
+            )
+        point.spec = spec
+        # Else it would be called <name>-wlan1; the other one gets its name with the mesh.
+        point.params["wlan"][0] = spec.port(ACCESS)
+        with network_namespace(point.pid):
+            disable_ipv6()
+        self._enter_place(point)
+        return point
+
+    def addLink(self, host: Any, point: Any) -> None:  # noqa: N802
+        """Wire a host to its access point."""
+        from emulation.net import wire
+
+        wire(host, point)
+
+    @property
+    def _mesh(self) -> MeshSettings:
+        assert self._settings.mesh is not None
+        return self._settings.mesh
 
     def start_radios(self) -> None:
         """Make the radios and start wmediumd.  Raises `MininetWifiError`."""
@@ -121,31 +224,80 @@ class Network:
         with self._surroundings():
             link = self.net.addLink(station, cls=kind, intf=spec.interface, **self._settings.link)
             if radio.mode == "mesh":
-                self._name_mesh(station, link, spec.interface)
-        said = str(station.cmd(f"iw dev {spec.interface} info"))
+                self._name_mesh(station, link, spec.interface, spec.interface)
+                link.setIP(f"{spec.address}/{PREFIX_LENGTH}")
+        self._check_joined(station, spec.interface)
+
+    def join_mesh(self, point: Any) -> None:
+        """Let an access point's second radio join the mesh.  Raises `MininetWifiError`."""
+        from mn_wifi.link import mesh
+
+        name, port = point.params["wlan"][1], point.spec.port(MESH)
+        with self._surroundings():
+            link = self.net.addLink(point, cls=mesh, intf=name, **self._mesh.link)
+            self._name_mesh(point, link, name, port)
+        self._check_joined(point, port)
+
+    def _check_joined(self, node: Any, interface: str) -> None:
+        said = str(node.cmd(f"iw dev {interface} info"))
         if f"ssid {NETWORK}" not in said and "type mesh" not in said:
             reason = " ".join(said.split()) or "no answer"
-            raise MininetWifiError(f"{spec.interface} has not joined the network: {reason}")
+            raise MininetWifiError(f"{interface} has not joined the network: {reason}")
 
-    def _name_mesh(self, station: Any, link: Any, interface: str) -> None:
+    def _name_mesh(self, node: Any, link: Any, radio: str, name: str) -> None:
         """Give the mesh interface the name that the scenario has, and let it forward nothing.
 
-        Mininet-WiFi adds it beside the station's, as <station>-mp0.
+        Mininet-WiFi adds it beside that of the radio, as <node>-mp<number>.
         """
         from mn_wifi.wmediumdConnector import DynamicIntfRef
 
-        station.cmd(f"iw dev {interface} del")
-        link.rename(interface)
-        station.params["wlan"][0] = interface
-        link.wmIface = DynamicIntfRef(station, intf=interface)
-        station.wmIfaces[0] = link.wmIface
+        number = node.params["wlan"].index(link.name)
+        node.cmd(f"iw dev {radio} del")
+        link.rename(name)
+        node.params["wlan"][number] = name
+        link.wmIface = DynamicIntfRef(node, intf=name)
+        node.wmIfaces[number] = link.wmIface
         link.configureMesh()
-        station.cmd(f"iw dev {interface} set mesh_param mesh_fwding 0")
-        link.setIP(f"{station.spec.address}/{PREFIX_LENGTH}")
+        node.cmd(f"iw dev {name} set mesh_param mesh_fwding 0")
+
+    def bring_up_wires(self) -> None:
+        """Set up the hosts of brokers and the wired ports of the access points."""
+        from emulation.net import bring_up, configure_links
+
+        for member in self.net.members:
+            if member.spec.wired:
+                member.attach()
+                with network_namespace(member.pid):
+                    configure_links(member.spec)
+        with network_namespace(self.aps[0].pid):
+            bring_up(["lo", *(point.spec.port(WIRED) for point in self.aps)])
+
+    def sends_beacons(self, point: Any) -> bool:
+        """Say whether the hostapd of an access point does its work."""
+        return control.enabled(HOSTAPD / point.spec.port(ACCESS))
+
+    def associate(self, station: Any) -> None:
+        """Let a station look for an access point, now and whenever it loses its own."""
+        interface = station.wintfs[0]
+        with self._surroundings():
+            interface.wpaFile(self.aps[0].wintfs[0])
+            interface.wpa_cmd()
+
+    def associations(self) -> dict[str, str | None]:
+        """Return the access point of each station, by name; None where it has none now."""
+        points = {point.spec.bssid: point.name for point in self.aps}
+        found: dict[str, str | None] = {}
+        for station in self.net.stations:
+            mac = control.associated(self._supplicant_socket(station.spec))
+            found[station.name] = None if mac is None else points.get(mac, mac)
+        return found
 
     def set_position(self, name: str, x: float, y: float) -> None:
         """Tell wmediumd where a station is, metres."""
-        self.net[name].setPosition(f"{x:.2f},{y:.2f},0")
+        station = self.net[name]
+        station.position = [x, y, 0.0]
+        # Its setPosition would also associate the station, by distance.
+        station.set_pos_wmediumd(station.position)
 
     def close(self) -> None:
         """End the shells and let go of the radios; `emulation.processes` ends wmediumd."""
@@ -154,9 +306,9 @@ class Network:
             from mn_wifi.module import Mac80211Hwsim
             from mn_wifi.wmediumdConnector import w_server, wmediumd_mode
 
-            for station in self.net.stations:
+            for node in (*self.net.hosts, *self.net.stations, *self.aps):
                 with suppress(Exception):  # its shell may be gone
-                    station.terminate()
+                    node.terminate()
             with suppress(Exception):
                 w_server.disconnect()
             # What it keeps in classes would meet the next run of this process.
@@ -205,6 +357,15 @@ def enter_private_namespaces() -> int:
     check(libc.mount(b"sysfs", b"/sys", b"sysfs", 0, None), "mount /sys")
     check(libc.mount(b"debugfs", b"/sys/kernel/debug", b"debugfs", 0, None), "mount debugfs")
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _access_point_class() -> Any:
+    """Return the class of an access point of theirs that shares a namespace and has no switch."""
+    from mn_wifi.node import AP
+
+    from emulation.net import SharedNamespace
+
+    return type("AccessPoint", (SharedNamespace, AP), {})
 
 
 def _imported() -> tuple[Any, Any, Any]:

@@ -1,8 +1,8 @@
 """Where stations are, for Mininet-WiFi: a thread that moves them on the scenario's trajectories.
 
 It answers the requests of a medium process (`emulation.radio.service`) that make sense here: ping,
-start, move, release, position.  `place(name, x, y)` hands a position on; only stations that have
-moved are named, for every one costs wmediumd a computation of all links.
+start, move, release, position, associations, settle.  `place(name, x, y)` hands a position on; only
+stations that have moved are named, for every one costs wmediumd a computation of all links.
 """
 
 from __future__ import annotations
@@ -28,10 +28,16 @@ Place = Callable[[str, float, float], None]
 class Positions:
     """The positions of stations; `serve` is the thread's."""
 
-    def __init__(self, specs: Sequence[NodeSpec], place: Place) -> None:
+    def __init__(
+        self,
+        specs: Sequence[NodeSpec],
+        place: Place,
+        associations: Callable[[], dict[str, str | None]] = dict,
+    ) -> None:
         self._names = [spec.name for spec in specs]
         self._places = Places([spec.waypoints for spec in specs], TICK)
         self._place = place
+        self._associations = associations
         self._told: dict[str, tuple[float, float]] = {}
 
     @property
@@ -71,7 +77,13 @@ class Positions:
                     "positions": {name: xy[self._named({"name": name})] for name in chosen},
                 }
             case "associations":
-                return {"associations": {}}
+                found = self._associations()
+                if request.get("name") is not None:
+                    name = self._names[self._named(request)]
+                    found = {name: found.get(name)}
+                return {"associations": found}
+            case "settle":
+                return {}  # nobody knows when wmediumd has delivered everything
             case other:
                 raise ControlError(f"{other}: wmediumd does not offer that; --backend hwsim does")
         self._tell(now)

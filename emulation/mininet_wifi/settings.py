@@ -10,6 +10,9 @@ of a scenario becomes the transmit power with which that level is reached there;
 system loss and the reference distance are contained in it, and are left at nothing.  The powers
 are therefore not those of the scenario, but its ranges are, to a decibel.
 
+All its radios share the air, on whatever channel they are: a frame waits for those of the other
+channel, but is not heard there.  Access points and their mesh are therefore on two channels.
+
 What has no equal there is refused; what has one in name only is said in `Settings.departures`.
 
 Source: wmediumd of Mininet-WiFi (branch mininet-wifi): config.c (losses), wmediumd.c
@@ -19,7 +22,9 @@ Source: wmediumd of Mininet-WiFi (branch mininet-wifi): config.c (losses), wmedi
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +34,7 @@ from emulation.radio.links import Links
 from emulation.radio.propagation import SPEED_OF_LIGHT, path_loss_db
 from emulation.radio.spec import Friis, LogDistance, RadioSpec, Shadowing, TwoRayGround, UnitDisk
 from emulation.scenario import Scenario
+from emulation.wifi.settings import ALWAYS_DBM, Roaming, hostapd_settings, supplicant_settings
 
 NETWORK: Final = "testbed"
 """SSID, or mesh id."""
@@ -41,9 +47,32 @@ CHANNELS: Final = 11
 MODES: Final = {"b": "b", "g": "g", "n": "n2"}
 """Their names of the standards at 2.4 GHz: n alone would be taken for 5 GHz."""
 
+MESH_CHANNEL: Final = 6
+OTHER_MESH_CHANNEL: Final = 1
+"""Of the mesh radios, where the stations are on theirs; five channels apart do not overlap."""
+SSID: Final = re.compile(r"[A-Za-z0-9 ._-]+")
+"""What passes their shell commands unharmed."""
+HOSTAPD: Final = ("supported_rates", "basic_rates", "preamble", "ieee80211n", "wmm_enabled")
+"""What hostapd is told besides what Mininet-WiFi tells it."""
+
 
 class NoEqualError(ValueError):
     """A scenario that Mininet-WiFi cannot run; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class MeshSettings:
+    """What Mininet-WiFi is told of access points, and of stations that look for them."""
+
+    ssid: str
+    hostapd: str
+    """Further settings of hostapd, separated by commas."""
+    supplicant: str
+    """Settings of the network of wpa_supplicant, separated by commas."""
+    tx_power_dbm: int
+    """Of the mesh radios."""
+    link: dict[str, Any]
+    """Arguments of `addLink` for the mesh, besides the class of the link."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +88,12 @@ class Settings:
     channel: int
     departures: tuple[str, ...] = ()
     """Where this is not what the scenario says, one line each."""
+    mesh: MeshSettings | None = None
+    """Where there are access points."""
 
 
 def settings_of(scenario: Scenario) -> Settings:
     """Return what to tell Mininet-WiFi.  Raises `NoEqualError`."""
-    if scenario.access_points:
-        raise NoEqualError(
-            "the mininet-wifi backend has no access points: run them with --backend tap or hwsim"
-        )
     radio = scenario.radio
     channel = channel_of(radio)
     propagation, departures = model_of(radio, scenario.area)
@@ -86,7 +113,72 @@ def settings_of(scenario: Scenario) -> Settings:
             link["bitrates"] = f"legacy-2.4 {rates}"
     elif radio.standard == "n":
         link["ht_cap"] = "HT20"
-    return Settings(propagation, power, link, MODES[radio.standard], channel, departures)
+    mode = MODES[radio.standard]
+    mesh = mesh_settings_of(scenario, propagation, channel)
+    return Settings(propagation, power, link, mode, channel, departures, mesh)
+
+
+def mesh_settings_of(
+    scenario: Scenario, propagation: dict[str, Any], channel: int
+) -> MeshSettings | None:
+    """Return what to tell of access points; stations have `channel`.  Raises `NoEqualError`."""
+    radio, mesh_radio = scenario.radio, scenario.mesh_radio
+    if mesh_radio is None:
+        return None
+    ssids = sorted({point.ssid for point in scenario.access_points})
+    if len(ssids) > 1:
+        raise NoEqualError(
+            f"the mininet-wifi backend has one network, not {len(ssids)} ({', '.join(ssids)}): "
+            "give all access points the same ssid"
+        )
+    if not SSID.fullmatch(ssids[0]):
+        raise NoEqualError(
+            f"Mininet-WiFi takes letters, digits, spaces and . _ - in an SSID, not {ssids[0]!r}: "
+            "change it, or run with --backend hwsim"
+        )
+    if mesh_radio.propagation != radio.propagation:
+        raise NoEqualError(
+            "wmediumd has one propagation model for access and mesh radios: choose the same, or "
+            "run with --backend hwsim"
+        )
+    mesh_channel = channel_of(mesh_radio)
+    if mesh_channel == channel:  # two media on the other backends, whatever their frequency
+        mesh_channel = MESH_CHANNEL if abs(channel - MESH_CHANNEL) >= 5 else OTHER_MESH_CHANNEL
+        if abs(mesh_channel - channel) < 5:
+            mesh_channel = CHANNELS
+    frequency = FIRST_CHANNEL_MHZ + 5 * (mesh_channel - 1)
+    power = power_dbm(mesh_radio.model_copy(update={"frequency_mhz": frequency}), propagation)
+    phy = phy_for(mesh_radio.standard)
+    basic = ",".join(f"{rate.mbps:g}" for rate in phy.control_rates)
+    width = "HT20" if mesh_radio.standard == "n" else "NOHT"
+    link = {
+        "ssid": NETWORK,
+        "mode": MODES[mesh_radio.standard],
+        "channel": mesh_channel,
+        "txpower": power,
+        # It goes into `iw mesh join` as it is.
+        "ht_cap": f"{width} basic-rates {basic} mcast-rate {phy.basic_rate.mbps:g}",
+    }
+    often = max(1, round(scenario.association.scan_interval))
+    return MeshSettings(
+        ssid=ssids[0],
+        hostapd=hostapd_lines(ssids[0], radio),
+        supplicant=supplicant_lines(ssids[0], radio, Roaming(ALWAYS_DBM, often, often)),
+        tx_power_dbm=power,
+        link=link,
+    )
+
+
+def hostapd_lines(ssid: str, radio: RadioSpec) -> str:
+    """Return what hostapd is told besides what Mininet-WiFi tells it, separated by commas."""
+    lines = hostapd_settings("none", ssid, radio, Path()).splitlines()
+    return ",".join(line for line in lines if line.partition("=")[0] in HOSTAPD)
+
+
+def supplicant_lines(ssid: str, radio: RadioSpec, roaming: Roaming) -> str:
+    """Return the network that wpa_supplicant looks for, its lines separated by commas."""
+    lines = supplicant_settings(ssid, radio, Path(), roaming).splitlines()
+    return ",".join(line.strip() for line in lines if line.startswith("\t"))
 
 
 def channel_of(radio: RadioSpec) -> int:

@@ -21,6 +21,8 @@ BEACON_INTERVAL: Final = 100
 """Time units of 1,024 µs between beacons, as access points have it."""
 BEACONS: Final = range(15, 65_536)
 """Beacon intervals that hostapd takes."""
+ALWAYS_DBM: Final = -30
+"""Signal of a station's access point below which it looks for a better one: nearly always."""
 MAX_SSID: Final = 32
 """Bytes (802.11-2016, 9.4.2.2)."""
 

@@ -12,19 +12,26 @@ import shutil
 import socket
 from pathlib import Path
 
+import psutil
 import pytest
 
+from emulation import switches
 from emulation.backends import BackendError, backends, mininet_wifi
 from emulation.backends.mininet_wifi import MininetWifiBackend, _served
 from emulation.catalog import make_scenario
 from emulation.fidelity import LATE_MEDIAN
 from emulation.processes import await_condition
 from emulation.runs import RunFolder
+from emulation.wifi import infrastructure
 from tests.emulation.backends.test_hwsim import Quiet
+from tests.emulation.mesh_lab import check_counters, handover, moves, notified
 
 HERE = pytest.mark.skipif(
     bool(MininetWifiBackend().obstacles()),
     reason=f"mininet-wifi: {(MininetWifiBackend().obstacles() or [''])[0]}",
+)
+NEEDS_SWITCH = pytest.mark.skipif(
+    bool(switches.obstacles() + infrastructure.obstacles()), reason="no Open vSwitch, Ryu, hostapd"
 )
 
 
@@ -91,3 +98,27 @@ def test_stations_hear_each_other_and_nothing_is_left(tmp_path: Path, mode: str)
     assert values["client operations late, p99"] is not None
     assert await_condition(lambda: not list(Path("/sys/class/ieee80211").iterdir()), 10.0)
     assert not _served()
+
+
+@HERE
+@NEEDS_SWITCH
+@pytest.mark.root
+@pytest.mark.timeout(300)
+def test_a_station_that_moves_changes_its_access_point_and_nothing_is_left(tmp_path: Path) -> None:
+    scenario = handover()
+    folder = RunFolder.create(tmp_path, scenario)
+    MininetWifiBackend().execute(scenario, folder, Quiet())
+    station = scenario.nodes[5].mac
+    assert [move for move in moves(folder) if move[0] == station] == [
+        (station, "ap1", None),
+        (station, "ap2", "ap1"),
+    ]
+    received = notified(folder, scenario)
+    assert set(received.values()) == {1}
+    assert len(received) >= 25  # of 40: wpa_supplicant takes its time
+    check_counters(folder, scenario)
+    assert await_condition(lambda: not list(Path("/sys/class/ieee80211").iterdir()), 10.0)
+    assert not _served()
+    running = {process.name() for process in psutil.process_iter()}
+    assert not running & {"hostapd", "wpa_supplicant", "ovs-vswitchd", "wmediumd"}
+    assert not list(Path.cwd().glob("mn*conf"))

@@ -50,12 +50,22 @@ def test_a_station_stays_where_it_was_put_until_released() -> None:
     assert told[-1] == ("sta1", 50, 0)
 
 
+def test_associations_are_those_of_the_network() -> None:
+    found = {"sta1": "ap1", "sta2": None}
+    positions = Positions(SPECS, lambda name, x, y: None, lambda: found)
+    assert positions.answer({"op": "associations"}, now=0.0) == {"associations": found}
+    one = positions.answer({"op": "associations", "name": "sta2"}, now=0.0)
+    assert one == {"associations": {"sta2": None}}
+    assert positions.answer({"op": "settle"}, now=0.0) == {}
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
         ({"op": "move", "name": "sta9", "x": 1, "y": 1}, "no such station: sta9"),
         ({"op": "move", "name": "sta1", "x": "1", "y": 1}, "must be numbers"),
         ({"op": "position", "name": "sta9"}, "there are sta1, sta2"),
+        ({"op": "associations", "name": "sta9"}, "no such station: sta9"),
         ({"op": "fail", "name": "sta1"}, "wmediumd does not offer that"),
         ({"op": "links"}, "--backend hwsim does"),
     ],

@@ -95,10 +95,79 @@ def test_what_has_no_equal_is_refused_in_one_line(changes: dict[str, Any], advic
     assert "--backend" in str(refused.value) or "frequency_mhz" in str(refused.value)
 
 
-def test_access_points_name_the_backends_that_have_them() -> None:
-    mesh = make_scenario("mesh_grid", "flooding", seed=1, duration=60, settings={})
-    with pytest.raises(NoEqualError, match="--backend tap or hwsim"):
-        settings_of(mesh)
+def grid(**changes: Any) -> Scenario:
+    made = make_scenario("mesh_grid", "flooding", seed=1, duration=60, settings={"side": 2})
+    return made.model_copy(update=changes)
+
+
+def test_access_points_and_their_mesh_are_on_two_channels_with_their_ranges() -> None:
+    scenario = grid()
+    settings = settings_of(scenario)
+    assert settings.mesh is not None
+    assert settings.channel == 1
+    assert settings.mesh.link["channel"] == 6
+    for power, reach in ((settings.tx_power_dbm, 250.0), (settings.mesh.tx_power_dbm, 420.0)):
+        lost = int(loss_db(scenario.radio, settings.propagation, reach))
+        assert abs(power - lost - HEARD_DBM) <= 1  # a decibel: the channels differ a little
+
+
+@pytest.mark.parametrize(
+    ("frequency", "mesh_frequency", "channels"),
+    [(2437, 2437, (6, 1)), (2462, 2462, (11, 6)), (2422, 2422, (3, 11)), (2412, 2462, (1, 11))],
+)
+def test_channels_do_not_overlap(
+    frequency: int, mesh_frequency: int, channels: tuple[int, int]
+) -> None:
+    radio = grid().radio
+    scenario = grid(
+        radio=radio.model_copy(update={"frequency_mhz": frequency}),
+        mesh_radio=radio.model_copy(update={"frequency_mhz": mesh_frequency, "range": 420.0}),
+    )
+    settings = settings_of(scenario)
+    assert settings.mesh is not None
+    assert (settings.channel, settings.mesh.link["channel"]) == channels
+
+
+def test_hostapd_and_wpa_supplicant_are_told_the_network_in_lines_between_commas() -> None:
+    mesh = settings_of(grid()).mesh
+    assert mesh is not None
+    assert "supported_rates=60 90 120 180 240 360 480 540" in mesh.hostapd.split(",")
+    assert "interface" not in mesh.hostapd
+    assert mesh.supplicant.split(",") == [
+        f"ssid={b'mesh'.hex()}",
+        "key_mgmt=NONE",
+        "scan_freq=2412",
+        "freq_list=2412",
+        'bgscan="simple:1:-30:1"',
+    ]
+    assert mesh.link["ht_cap"] == "NOHT basic-rates 6,12,24 mcast-rate 6"
+
+
+def test_ad_hoc_scenarios_have_no_settings_of_access_points() -> None:
+    assert settings_of(scenario()).mesh is None
+
+
+@pytest.mark.parametrize(
+    ("ssids", "advice"),
+    [
+        (("one", "two"), r"one network, not 2 \(one, two\): give all access points the same"),
+        (("it's", "it's"), "letters, digits.*--backend hwsim"),
+    ],
+)
+def test_networks_that_it_cannot_have_are_refused(ssids: tuple[str, ...], advice: str) -> None:
+    points = grid().access_points
+    named = [
+        point.model_copy(update={"ssid": ssids[number % 2]}) for number, point in enumerate(points)
+    ]
+    with pytest.raises(NoEqualError, match=advice) as refused:
+        settings_of(grid(access_points=tuple(named)))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_mesh_with_another_propagation_is_refused() -> None:
+    radio = grid().radio.model_copy(update={"propagation": Friis()})
+    with pytest.raises(NoEqualError, match=r"one propagation model.*--backend hwsim"):
+        settings_of(grid(mesh_radio=radio))
 
 
 @pytest.mark.parametrize(
