@@ -16,7 +16,7 @@ from pathlib import Path
 
 from emulation.backends import BackendError, backends
 from emulation.runs import RunFolder
-from emulation.scenario import Scenario
+from emulation.scenario import Scenario, ScenarioError
 
 
 class Lines:
@@ -45,7 +45,7 @@ def main(name: str, path: Path) -> int:
     folder = RunFolder(path)
     try:
         backends()[name].execute(Scenario.load(folder.scenario), folder, Lines())
-    except BackendError as error:
+    except (BackendError, ScenarioError) as error:
         tell("error", str(error))
         return 1
     except OSError as error:

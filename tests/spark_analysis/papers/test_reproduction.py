@@ -142,6 +142,7 @@ def test_a_slice_stands_beside_virtual_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(400)
 def test_a_small_reproduction_runs_and_is_not_run_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
