@@ -11,7 +11,9 @@ from __future__ import annotations
 import itertools
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -27,6 +29,8 @@ from emulation.wifi.settings import (
     supplicant_settings,
 )
 
+PATIENCE: Final = 3.0
+"""Seconds that an access point may take to know a station that takes itself for associated."""
 PROGRAMS: Final = {"hostapd": "hostapd", "wpa_supplicant": "wpasupplicant"}
 """Programs, and the packages that have them."""
 
@@ -132,15 +136,25 @@ class Infrastructure:
     def await_association(self, wait: Callable[[Callable[[], bool]], bool]) -> list[str]:
         """Wait until all stations are associated; return those that are not when `wait` gives up.
 
-        A station out of reach of all access points is none of this module's mistakes.  Raises
+        A station out of reach of all access points is none of this module's mistakes.  Where an
+        access point has missed the acknowledgement of its answer, the station takes itself for
+        associated and the access point does not: it is told to associate again.  Raises
         `BackendError` where a wpa_supplicant ended.
         """
         waiting = {station.owner: station for station in self._stations}
+        since: dict[str, float] = {}
 
         def all_are() -> bool:
             for owner, station in list(waiting.items()):
-                if control.associated(self.socket(station)) is not None:
+                mac = control.associated(self.socket(station))
+                if mac is not None and self._knows(mac, station):
                     del waiting[owner]
+                elif mac is not None:
+                    now = time.monotonic()
+                    if now - since.setdefault(owner, now) > PATIENCE:
+                        del since[owner]
+                        with suppress(control.NoAnswerError):
+                            control.ask(self.socket(station), "REASSOCIATE")
                 elif self._helpers[_supplicant(station)].poll() is not None:
                     return True
             return not waiting
@@ -151,6 +165,15 @@ class Infrastructure:
             if self._helpers[name].poll() is not None:
                 self._await(name, lambda: False)  # raises, with what it said last
         return list(waiting)
+
+    def _knows(self, mac: str, station: Interface) -> bool:
+        """Say whether the access point with this address has the station."""
+        for point in self._points:
+            if point.mac == mac:
+                with suppress(control.NoAnswerError):
+                    return station.mac in control.stations(self.socket(point))
+                return False
+        return True  # not one of ours: nobody to ask
 
     def socket(self, interface: Interface) -> Path:
         """Return the control socket of an access point or a station."""
