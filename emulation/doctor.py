@@ -86,10 +86,9 @@ def _virtual_machine() -> Finding:
     def without(why: str) -> Finding:
         return Finding(subject, purpose, (why,), needed=False)
 
-    lacking = tools.missing()
-    if lacking:
-        command = f"apt-get install {' '.join(lacking)}"
-        return without(f"programs are missing: {command}, or vm build as root")
+    obstacle = tools.obstacle()
+    if obstacle is not None:
+        return without(obstacle)
     try:
         image = build.find_image()
         if image is None:

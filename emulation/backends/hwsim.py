@@ -119,8 +119,7 @@ class HwsimRun(TapRun):
         self.observer.stage("associating")
         self._wifi.start_stations(Roaming(ALWAYS_DBM, often, often))
         left = self._wifi.await_association(lambda ready: self._await(ready, ASSOCIATION_LIMIT))
-        if left:
-            self._problem(f"not associated at the start: {', '.join(left)}")
+        self._tell_of_unassociated(left)
 
     def _await_daemon(self, name: str, ready: Callable[[], bool]) -> None:
         """Wait for hostapd or a wpa_supplicant, which have logs of their own."""

@@ -27,7 +27,6 @@ from typing import Final
 
 from emulation.backends import BackendError
 from emulation.backends.hwsim import ASSOCIATION_LIMIT, HwsimBackend
-from emulation.backends.mesh import MeshBackbone
 from emulation.backends.tap import TapRun
 from emulation.backends.watching import last_line
 from emulation.mininet_wifi.network import SOCKET, MininetWifiError, Network
@@ -96,11 +95,7 @@ class MininetWifiRun(TapRun):
         except MininetWifiError as error:
             raise BackendError(str(error)) from None
         self.net = self._network.net
-        if self.scenario.access_points:
-            self.mesh = MeshBackbone(
-                self.scenario, self.folder, self.state, self.helpers, self._await_helper
-            )
-            self.mesh.add_access_points(self._network)
+        self._add_access_points(self._network)
 
     def _start_radios(self, pids: Mapping[str, int]) -> None:
         from emulation.net import add_neighbours
@@ -141,9 +136,8 @@ class MininetWifiRun(TapRun):
             self._interrupts.check()
             network.associate(station)
         self._await(lambda: None not in network.associations().values(), ASSOCIATION_LIMIT)
-        left = [name for name, point in network.associations().items() if point is None]
-        if left:
-            self._problem(f"not associated at the start: {', '.join(left)}")
+        found = network.associations()
+        self._tell_of_unassociated([name for name, point in found.items() if point is None])
 
     def _report_deaths(self) -> None:
         super()._report_deaths()

@@ -208,11 +208,15 @@ class TapRun:
             self._interrupts.check()
             add = self.net.addHost if spec.wired else self.net.addStation
             add(spec.name, spec=spec, environment=environment)
+        self._add_access_points(self.net)
+
+    def _add_access_points(self, net: Any) -> None:
+        """Add the scenario's access points, if it has any, to what makes their nodes."""
         if self.scenario.access_points:
             self.mesh = MeshBackbone(
                 self.scenario, self.folder, self.state, self.helpers, self._await_helper
             )
-            self.mesh.add_access_points(self.net)
+            self.mesh.add_access_points(net)
 
     def _start_radios(self, pids: Mapping[str, int]) -> None:
         """Start the medium and set up the radios' interfaces.  Raises `BackendError`."""
@@ -225,6 +229,10 @@ class TapRun:
     def _associate(self) -> None:
         """Let the stations look for an access point.  Raises `BackendError`."""
         control_request(self.medium_control, {"op": "associate"})
+
+    def _tell_of_unassociated(self, stations: Sequence[str]) -> None:
+        if stations:
+            self._problem(f"not associated at the start: {', '.join(stations)}")
 
     def pids(self) -> dict[str, int]:
         """Return the process whose namespace is a node's, by name."""

@@ -32,11 +32,8 @@ class GuestBackend:
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot boot a virtual one; what the guest lacks, it says."""
-        lacking = tools.missing()
-        if not lacking:
-            return []
-        packages = " ".join(lacking)
-        return [f"programs are missing: apt-get install {packages}, or vm build as root"]
+        obstacle = tools.obstacle()
+        return [] if obstacle is None else [obstacle]
 
     def execute(
         self,

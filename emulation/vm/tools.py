@@ -29,6 +29,14 @@ def missing() -> list[str]:
     return lacking
 
 
+def obstacle() -> str | None:
+    """Return why no machine can be booted and what to do, in one line."""
+    lacking = missing()
+    if not lacking:
+        return None
+    return f"programs are missing: apt-get install {' '.join(lacking)}, or vm build as root"
+
+
 def install_missing(say: Callable[[str], None]) -> None:
     """Install with apt what is missing.  Raises `VmError` where that is not possible."""
     lacking = missing()
