@@ -12,7 +12,6 @@ import typer
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from emulation.cli_reproduce import register
 from spark_analysis.papers import reproduction
 from spark_analysis.papers.claims import judge
 from spark_analysis.papers.reproduction import (
@@ -38,7 +37,8 @@ from spark_analysis.papers.six_schemes import (
     VARIATIONS,
     Preset,
 )
-from spark_analysis.sweep import points
+from spark_analysis.sweeps.sweep import points
+from testbed.reproduce import register
 from tests.spark_analysis.papers.test_claims import as_published
 
 TINY = Preset("tiny", 20.0, 1, {"freeway": (10.0, 30.0), "manhattan": (5.0,)}, 20.0, ("voids",))
