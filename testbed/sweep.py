@@ -44,7 +44,7 @@ QUIET = 5.0
 
 
 class SweepDisplay:
-    """Points done of those asked for, and how many have failed."""
+    """Points done of those wanted for, and how many have failed."""
 
     def __init__(self, interrupts: Interrupts) -> None:
         self._interrupts = interrupts
@@ -71,7 +71,7 @@ class SweepDisplay:
         self._progress.stop()
 
     def update(self, progress: Done, what: str = "") -> None:
-        """Show how far the sweep is.  Raises KeyboardInterrupt where the user has asked to stop."""
+        """Show how far the sweep is.  Raises KeyboardInterrupt if the user wants to stop."""
         doing = f"{what}: {progress.doing}" if what else progress.doing
         failed = f"{progress.failed} failed" if progress.failed else ""
         self._progress.update(
@@ -119,9 +119,9 @@ def sweep(
     """
     from spark_analysis.errors import AnalysisError
     from spark_analysis.sweeps.page import write_page, write_pictures
-    from spark_analysis.sweeps.sweep import Question, QuestionError, admit, run_sweep
+    from spark_analysis.sweeps.sweep import SpecError, SweepSpec, outdated, run_sweep
 
-    question = Question(
+    spec = SweepSpec(
         topology,
         tuple(dict.fromkeys(protocols)),
         _varied(vary or []),
@@ -129,13 +129,13 @@ def sweep(
         duration,
         settings_of(settings, nodes, duration),
     )
-    folder = out or SWEEPS / _name(question.topology, question.protocols, list(question.vary))
+    folder = out or SWEEPS / _name(spec.topology, spec.protocols, list(spec.vary))
     try:
-        if admit(question, folder):
+        if outdated(spec, folder):
             console.print("the testbed has changed since this sweep began: all points run again")
         with Interrupts() as interrupts, SweepDisplay(interrupts) as display:
             outcome = run_sweep(
-                question, folder, master=master, keep_frames=keep_frames, progress=display.update
+                spec, folder, master=master, keep_frames=keep_frames, progress=display.update
             )
         if len(outcome.results):
             console.print(f"figures: {write_pictures(outcome)[0].parent}", soft_wrap=True)
@@ -144,7 +144,7 @@ def sweep(
     except KeyboardInterrupt:
         console.print("interrupted: finished points are kept; the same command goes on from here")
         raise typer.Exit(INTERRUPTED) from None
-    except QuestionError as error:
+    except SpecError as error:
         fail(str(error), USAGE)
     except AnalysisError as error:
         fail(str(error), FAILED)

@@ -38,7 +38,7 @@ from spark_analysis.report.curves import Quantity, curves
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import count, number, seconds, share
 from spark_analysis.sweeps.page import grouped
-from spark_analysis.sweeps.sweep import Outcome, Progress, Question, complete, run_sweep
+from spark_analysis.sweeps.sweep import Outcome, Progress, SweepSpec, complete, run_sweep
 
 PAGE: Final = "reproduction.html"
 FINDINGS: Final = "claims.json"
@@ -65,11 +65,11 @@ class Reproduction:
     failures: Mapping[str, str]
 
 
-def questions(preset: Preset, variation: Variation) -> dict[str, Question]:
+def specs(preset: Preset, variation: Variation) -> dict[str, SweepSpec]:
     """Return what to run, by scenario."""
     base = variation is BASE
     return {
-        scenario: Question(
+        scenario: SweepSpec(
             scenario,
             SCHEMES,
             {"speed": tuple(f"{speed:g}" for speed in (speeds if base else _few(speeds)))},
@@ -110,16 +110,16 @@ def reproduce(
     with ExitStack() as session:
         for variation in variations(preset):
             parts = []
-            for scenario, question in questions(preset, variation).items():
+            for scenario, spec in specs(preset, variation).items():
                 what = f"{scenario}, {variation.name}"
 
                 def report_sweep(done: Progress, what: str = what) -> None:
                     progress(what, done)
 
                 where = folder / scenario
-                if not complete(question, where):  # one session for all: starting costs seconds
+                if not complete(spec, where):  # one session for all: starting costs seconds
                     session.enter_context(spark_session(master))
-                outcome = run_sweep(question, where, master=master, progress=report_sweep)
+                outcome = run_sweep(spec, where, master=master, progress=report_sweep)
                 failures |= {f"{what}: {point}": why for point, why in outcome.failures.items()}
                 parts.append(_points(scenario, outcome))
             points = pd.concat(parts, ignore_index=True) if any(map(len, parts)) else pd.DataFrame()

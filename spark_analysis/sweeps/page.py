@@ -19,7 +19,7 @@ from spark_analysis.report.curves import Quantity, multiples
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import NOTHING, count, number
 from spark_analysis.report.scenario_text import plain
-from spark_analysis.sweeps.sweep import Outcome, Question
+from spark_analysis.sweeps.sweep import Outcome, SweepSpec
 from topologies.catalog import protocol_parameters, topology_parameters
 
 PAGE: Final = "sweep.html"
@@ -93,7 +93,7 @@ def grouped(
             if not pd.isna(value)
         ]
         places: Mapping[Any, pd.DataFrame] = {"": rows}
-        if parameter is not None:  # words are in the order in which they were asked for
+        if parameter is not None:  # words are in the order in which they were given
             ordered = pd.api.types.is_numeric_dtype(results[parameter])
             places = dict(list(rows.groupby(parameter, sort=ordered)))
         if not places:  # the protocol does not have the parameter: the same at each value
@@ -138,11 +138,11 @@ def arranged(
     return panels
 
 
-def _axis(question: Question, parameter: str | None) -> str:
+def _axis(spec: SweepSpec, parameter: str | None) -> str:
     """Return what the axis of a parameter says: its name, and its meaning up to the details."""
     known = [
-        *topology_parameters(question.topology),
-        *(each for protocol in question.protocols for each in protocol_parameters(protocol)),
+        *topology_parameters(spec.topology),
+        *(each for protocol in spec.protocols for each in protocol_parameters(protocol)),
     ]
     meaning = next((each.help for each in known if each.name == parameter), "")
     meaning = re.split("[;:(]", meaning)[0].strip()
@@ -151,12 +151,12 @@ def _axis(question: Question, parameter: str | None) -> str:
 
 def drawings(outcome: Outcome) -> list[tuple[str, Drawing]]:
     """Return a figure a metric, over the parameter that was varied first."""
-    varied = list(outcome.question.vary)
+    varied = list(outcome.spec.vary)
     parameter = varied[0] if varied else None
     over = (
-        f"Mean over {outcome.question.seeds} seeds; bars: 95\u202f% confidence interval, cut off "
+        f"Mean over {outcome.spec.seeds} seeds; bars: 95\u202f% confidence interval, cut off "
         "where it leaves the frame."
-        if outcome.question.seeds > 1
+        if outcome.spec.seeds > 1
         else "One run each, so that nothing is known of chance."
     )
     return [
@@ -164,7 +164,7 @@ def drawings(outcome: Outcome) -> list[tuple[str, Drawing]]:
             quantity.column.replace("_", "-"),
             multiples(
                 replace(quantity, caption=f"{quantity.caption} {over}"),
-                _axis(outcome.question, parameter),
+                _axis(outcome.spec, parameter),
                 arranged(outcome.results, quantity.column, parameter, varied[1:]),
             ),
         )
@@ -174,7 +174,7 @@ def drawings(outcome: Outcome) -> list[tuple[str, Drawing]]:
 
 def number_table(outcome: Outcome) -> Table:
     """Return all means with their intervals, a row a point of the figures."""
-    varied = list(outcome.question.vary)
+    varied = list(outcome.spec.vary)
     rows: list[list[str]] = []
     groups = outcome.results.groupby(["protocol", *varied], sort=False, dropna=False)
     for names, points in groups:
@@ -202,21 +202,21 @@ def _interval(quantity: Quantity, values: Sequence[float]) -> str:
 
 def write_page(outcome: Outcome) -> Path:
     """Write the page into the sweep's folder and return its path.  Raises OSError."""
-    question = outcome.question
+    spec = outcome.spec
     html = report.environment().get_template("sweep.html").render(
-        title=f"{question.topology}: {', '.join(question.protocols)}",
+        title=f"{spec.topology}: {', '.join(spec.protocols)}",
         facts=[
             ("runs", count(len(outcome.results))),
-            ("seeds", count(question.seeds)),
-            ("duration", f"{question.duration:g} s"),
-            ("varied", ", ".join(question.vary) or "nothing"),
+            ("seeds", count(spec.seeds)),
+            ("duration", f"{spec.duration:g} s"),
+            ("varied", ", ".join(spec.vary) or "nothing"),
         ],
         failures=[f"{point}: {reason}" for point, reason in outcome.failures.items()],
         problems=[f"{point}: {what}" for point, what in outcome.problems.items()],
         figures=report.placed(drawings(outcome)) if len(outcome.results) else [],
         tables=[number_table(outcome)] if len(outcome.results) else [],
-        settings=[(key, str(value)) for key, value in question.settings.items()],
-        command=question.command(),
+        settings=[(key, str(value)) for key, value in spec.settings.items()],
+        command=spec.command(),
     )  # fmt: skip
     return report.write_html(outcome.folder / PAGE, html)
 

@@ -1,13 +1,13 @@
 """Sweeps: one scenario with many values of its parameters, as Spark tasks.
 
-Theory of operation.  A question (`Question`) is a product of protocols, varied values and seeds;
+Theory of operation.  A spec (`SweepSpec`) is a product of protocols, varied values and seeds;
 each of its points is a run under the virtual clock, which is one Spark task (`sweep_tasks`).
 Points run in waves.  After each, one pass of the ordinary jobs over all runs of the wave gives
 their summaries; of each point only that row is kept, and its packets are dropped.
 
 A point lies in a folder named after the hash of what it runs: topology, protocol, all parameters,
 seed, duration, and the source code that makes and measures a run.  A point whose folder has a
-summary is finished and not run again, whatever question asks for it; one that has its frames is
+summary is finished and not run again, whatever spec asks for it; one that has its frames is
 only analysed; what was killed or has failed is begun anew.
 
     <sweep>/sweep.json  results.parquet  sweep.html  points/<hash>/scenario.json run.json ...
@@ -55,7 +55,7 @@ from spark_analysis.sweeps.tasks import (
 )
 from topologies.catalog import make_scenario, protocol_parameters, topology_parameters
 
-QUESTION: Final = "sweep.json"
+SPEC: Final = "sweep.json"
 LOCK: Final = ".lock"
 RESULTS: Final = "results.parquet"
 SUMMARY: Final = "summary.parquet"
@@ -75,15 +75,15 @@ _TYPES: Final = {int: "Int64", float: "float64", bool: "boolean", str: "object"}
 
 
 class SweepError(AnalysisError):
-    """A sweep that cannot be written, or a question that cannot be asked there."""
+    """A sweep that cannot be written, or a spec that does not fit what is there."""
 
 
-class QuestionError(SweepError):
-    """A question that cannot be asked; the message says what to change."""
+class SpecError(SweepError):
+    """A spec that cannot be run; the message says what to change."""
 
 
 @dataclass(frozen=True)
-class Question:
+class SweepSpec:
     """What to run.  `settings` and the values of `vary` are as `--set` takes them."""
 
     topology: str
@@ -106,7 +106,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a question; `values` are the varied parameters that it has, as they are typed."""
+    """One run of a spec; `values` are the varied parameters that it has, as they are typed."""
 
     topology: str
     protocol: str
@@ -153,46 +153,46 @@ class Outcome:
     By point, in a line: why it failed, and what is to be said of one that has finished.
     """
 
-    question: Question
+    spec: SweepSpec
     folder: Path
     results: pd.DataFrame
     failures: Mapping[str, str]
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-def points(question: Question) -> list[Point]:
-    """Return the points of a question, each once; the first seed of all comes first.
+def points(spec: SweepSpec) -> list[Point]:
+    """Return the points of a spec, each once; the first seed of all comes first.
 
     So a sweep that is stopped has whole curves of fewer seeds.
 
     Names and values are checked here, what they make together when a scenario is made of them.
-    Raises `QuestionError`.
+    Raises `SpecError`.
     """
-    if not question.protocols:
-        raise QuestionError("name at least one protocol")
-    if question.seeds < 1:
-        raise QuestionError("--seeds is a number from 1")
-    for key in question.vary:
-        if key in question.settings:
-            raise QuestionError(f"{key} is both varied and set: leave one of them out")
+    if not spec.protocols:
+        raise SpecError("name at least one protocol")
+    if spec.seeds < 1:
+        raise SpecError("--seeds is a number from 1")
+    for key in spec.vary:
+        if key in spec.settings:
+            raise SpecError(f"{key} is both varied and set: leave one of them out")
     found: dict[str, Point] = {}
     try:
-        of_topology = _by_name(topology_parameters(question.topology))
+        of_topology = _by_name(topology_parameters(spec.topology))
         # What a protocol and the topology both have is the topology's, as in `make_scenario`.
         known = {
             protocol: _by_name(protocol_parameters(protocol)) | of_topology
-            for protocol in question.protocols
+            for protocol in spec.protocols
         }
-        _check_keys(question, known)
+        _check_keys(spec, known)
         for protocol, parameters in known.items():
-            varied = {key: values for key, values in question.vary.items() if key in parameters}
-            common = {key: value for key, value in question.settings.items() if key in parameters}
+            varied = {key: values for key, values in spec.vary.items() if key in parameters}
+            common = {key: value for key, value in spec.settings.items() if key in parameters}
             for values in itertools.product(*varied.values()):
                 chosen = dict(zip(varied, values, strict=True))
-                for point in _repeats(question, protocol, parameters, common, chosen):
+                for point in _repeats(spec, protocol, parameters, common, chosen):
                     found.setdefault(point.key, point)  # 5 and 5.0 are one value
     except (ScenarioError, ParameterError) as error:
-        raise QuestionError(str(error)) from None
+        raise SpecError(str(error)) from None
     return sorted(found.values(), key=lambda point: point.seed)
 
 
@@ -200,18 +200,18 @@ def _by_name(parameters: Sequence[Parameter]) -> dict[str, Parameter]:
     return {parameter.name: parameter for parameter in parameters}
 
 
-def _check_keys(question: Question, known: Mapping[str, Mapping[str, Parameter]]) -> None:
+def _check_keys(spec: SweepSpec, known: Mapping[str, Mapping[str, Parameter]]) -> None:
     names = set[str]().union(*known.values())
-    for key in (*question.vary, *question.settings):
+    for key in (*spec.vary, *spec.settings):
         if key not in names:
-            raise QuestionError(
-                f"no parameter {key!r} of {question.topology} or {', '.join(known)}; there are: "
+            raise SpecError(
+                f"no parameter {key!r} of {spec.topology} or {', '.join(known)}; there are: "
                 f"{', '.join(sorted(names))}"
             )
 
 
 def _repeats(
-    question: Question,
+    spec: SweepSpec,
     protocol: str,
     parameters: Mapping[str, Parameter],
     common: Mapping[str, Any],
@@ -226,19 +226,19 @@ def _repeats(
         if parameters[key].type is str and not parameters[key].choices and path.is_file():
             settings[key] = str(path.resolve())  # workers have a current folder of their own
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()
-    for seed in range(1, question.seeds + 1):
+    for seed in range(1, spec.seeds + 1):
         identity = {
             "code": code_digest(),
-            "topology": question.topology,
+            "topology": spec.topology,
             "protocol": protocol,
             "parameters": {**values, **files},
             "seed": seed,
-            "duration": float(question.duration),
+            "duration": float(spec.duration),
         }
         text = json.dumps(identity, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()[:16]
         of_point = {name: values[name] for name in chosen}
-        yield Point(question.topology, protocol, seed, question.duration, settings, of_point, key)
+        yield Point(spec.topology, protocol, seed, spec.duration, settings, of_point, key)
 
 
 @functools.cache
@@ -263,7 +263,7 @@ class Sweep:
             there = {path.name for path in folder.iterdir()} if folder.exists() else set()
         except OSError as error:
             raise SweepError(f"cannot write a sweep in {folder}: {error.strerror}") from None
-        if QUESTION not in there and there - {self._points.name, LOCK}:
+        if SPEC not in there and there - {self._points.name, LOCK}:
             raise SweepError(f"{folder} is not the folder of a sweep: give another with --out")
 
     def path(self, point: Point) -> Path:
@@ -281,25 +281,25 @@ class Sweep:
     def _summary(self, point: Point) -> Path:
         return self.path(point) / "metrics" / SUMMARY
 
-    def ask(self, question: Question) -> None:
-        """Note the question."""
-        noted = {**asdict(question), "code": code_digest()}
-        scratch = self.folder / f".{QUESTION}"
+    def note(self, spec: SweepSpec) -> None:
+        """Note the spec."""
+        noted = {**asdict(spec), "code": code_digest()}
+        scratch = self.folder / f".{SPEC}"
         scratch.write_text(json.dumps(noted, indent=1) + "\n", encoding="utf-8")
-        scratch.replace(self.folder / QUESTION)
+        scratch.replace(self.folder / SPEC)
 
-    def asked(self) -> tuple[Question, str] | None:
-        """Return the question noted last, and the hash of the code then."""
+    def noted(self) -> tuple[SweepSpec, str] | None:
+        """Return the spec noted last, and the hash of the code then."""
         try:
-            noted = json.loads((self.folder / QUESTION).read_text(encoding="utf-8"))
+            noted = json.loads((self.folder / SPEC).read_text(encoding="utf-8"))
             code = noted.pop("code", "")
             noted["protocols"] = tuple(noted["protocols"])
             noted["vary"] = {key: tuple(values) for key, values in noted["vary"].items()}
-            return Question(**noted), code
+            return SweepSpec(**noted), code
         except FileNotFoundError:
             return None
         except (KeyError, TypeError, ValueError, AttributeError):
-            path = self.folder / QUESTION
+            path = self.folder / SPEC
             raise SweepError(f"{path} is damaged: give another folder with --out") from None
 
     @contextmanager
@@ -340,21 +340,21 @@ class Sweep:
             if not keep_frames:
                 shutil.rmtree(self.path(point) / "metrics" / FRAMES_FOLDER)
 
-    def results(self, asked: Sequence[Point], varied: Iterable[str]) -> pd.DataFrame:
+    def results(self, wanted: Sequence[Point], varied: Iterable[str]) -> pd.DataFrame:
         """Return the rows of the points that are finished, and write them.
 
         Columns `varied` are typed as the parameters are, with gaps where a protocol has none.
         """
         rows = [
             {**pq.read_table(self._summary(point)).to_pylist()[0], **point.values}
-            for point in asked
+            for point in wanted
             if self.finished(point)
         ]
         if not rows:
             return pd.DataFrame()
         table = pd.DataFrame.from_records(rows)
         for key in varied:
-            kind = type(next(point.values[key] for point in asked if key in point.values))
+            kind = type(next(point.values[key] for point in wanted if key in point.values))
             column = table[key] if key in table else pd.Series(None, table.index, dtype=object)
             gaps = bool(column.isna().any())
             table[key] = column.astype(_TYPES[kind] if gaps else kind)
@@ -365,10 +365,10 @@ class Sweep:
         scratch.replace(self.folder / RESULTS)
         return table
 
-    def remarks(self, asked: Sequence[Point]) -> tuple[dict[str, str], dict[str, str]]:
+    def remarks(self, wanted: Sequence[Point]) -> tuple[dict[str, str], dict[str, str]]:
         """Return why points have failed, and what is to be said of those that are finished."""
         failures, problems = {}, {}
-        for point in asked:
+        for point in wanted:
             if self.finished(point):
                 run = json.loads((self.path(point) / "run.json").read_text(encoding="utf-8"))
                 if run["problems"]:
@@ -382,13 +382,13 @@ def _first(problems: Sequence[str]) -> str:
     return problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
 
 
-def admit(question: Question, folder: Path) -> bool:
-    """Return whether what ran for an earlier question has to run again: the code has changed.
+def outdated(spec: SweepSpec, folder: Path) -> bool:
+    """Return whether what ran for an earlier spec has to run again: the code has changed.
 
-    Raises `SweepError` where the folder holds a question that this one does not contain.
+    Raises `SweepError` where the folder holds a spec that this one does not contain.
     """
-    asked = {point.key for point in points(question)}
-    earlier = Sweep(folder).asked()
+    wanted = {point.key for point in points(spec)}
+    earlier = Sweep(folder).noted()
     if earlier is None:
         return False
     before, code = earlier
@@ -397,75 +397,75 @@ def admit(question: Question, folder: Path) -> bool:
         "another folder with --out"
     )
     try:
-        if any(point.key not in asked for point in points(before)):
+        if any(point.key not in wanted for point in points(before)):
             raise other
-    except QuestionError:
+    except SpecError:
         raise other from None
     return code != code_digest() and any((folder / "points").glob(f"*/metrics/{SUMMARY}"))
 
 
-def complete(question: Question, folder: Path) -> bool:
+def complete(spec: SweepSpec, folder: Path) -> bool:
     """Return whether every point has been run and analysed.  Raises `SweepError`."""
     sweep = Sweep(folder)
-    return all(sweep.finished(point) for point in points(question))
+    return all(sweep.finished(point) for point in points(spec))
 
 
 def run_sweep(
-    question: Question,
+    spec: SweepSpec,
     folder: Path,
     *,
     master: str = "local[*]",
     keep_frames: bool = False,
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """Run what a question asks for and has not been run yet.
+    """Run what a spec asks for and has not been run yet.
 
     `progress` is called often, and ends the sweep with what it raises; what is finished by then is
     kept.  Raises `SweepError` and other `AnalysisError`.
     """
-    asked = points(question)
+    wanted = points(spec)
     sweep = Sweep(folder)
-    _check(sweep, asked, progress)
+    _check(sweep, wanted, progress)
     try:
         with sweep.alone():
-            sweep.ask(question)
-            left = [point for point in asked if not sweep.finished(point)]
+            sweep.note(spec)
+            left = [point for point in wanted if not sweep.finished(point)]
             if left:
-                progress(Progress("starting Spark", len(asked) - len(left), 0, len(asked)))
+                progress(Progress("starting Spark", len(wanted) - len(left), 0, len(wanted)))
                 with spark_session(master) as spark, plain_errors():
-                    _run(spark, sweep, question, asked, left, keep_frames, progress)
-            results = sweep.results(asked, question.vary)
-            failures, problems = sweep.remarks(asked)
+                    _run(spark, sweep, spec, wanted, left, keep_frames, progress)
+            results = sweep.results(wanted, spec.vary)
+            failures, problems = sweep.remarks(wanted)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         raise SweepError(f"cannot write the sweep: {error.strerror or error}{where}") from None
-    return Outcome(question, folder, results, failures, problems)
+    return Outcome(spec, folder, results, failures, problems)
 
 
-def _check(sweep: Sweep, asked: Sequence[Point], progress: Callable[[Progress], None]) -> None:
-    """Make the scenarios that are to run, before anything runs.  Raises `QuestionError`."""
-    left = [point for point in asked if not sweep.finished(point)]
+def _check(sweep: Sweep, wanted: Sequence[Point], progress: Callable[[Progress], None]) -> None:
+    """Make the scenarios that are to run, before anything runs.  Raises `SpecError`."""
+    left = [point for point in wanted if not sweep.finished(point)]
     for number, point in enumerate(left):
         doing = f"checking scenario {number + 1} of {len(left)}"
-        progress(Progress(doing, len(asked) - len(left), 0, len(asked)))
+        progress(Progress(doing, len(wanted) - len(left), 0, len(wanted)))
         try:
             point.scenario()
         except ScenarioError as error:
-            raise QuestionError(f"{point}: {error}") from None
+            raise SpecError(f"{point}: {error}") from None
 
 
 def _run(
     spark: SparkSession,
     sweep: Sweep,
-    question: Question,
-    asked: Sequence[Point],
+    spec: SweepSpec,
+    wanted: Sequence[Point],
     left: Sequence[Point],
     keep_frames: bool,
     progress: Callable[[Progress], None],
 ) -> None:
     context, rest = spark.sparkContext, list(left)
-    done, lost = len(asked) - len(left), 0
-    await_workers(context, lambda doing: progress(Progress(doing, done, 0, len(asked))))
+    done, lost = len(wanted) - len(left), 0
+    await_workers(context, lambda doing: progress(Progress(doing, done, 0, len(wanted))))
     while rest:
         at_a_time = max(context.defaultParallelism, 1)
         wave, rest = rest[: WAVE * at_a_time], rest[WAVE * at_a_time :]
@@ -474,12 +474,12 @@ def _run(
         paths = [sweep.path(point) for point in wave]
         for path in paths:  # of an earlier attempt
             (path / FAILURE).unlink(missing_ok=True)
-        report = functools.partial(_report, sweep, wave, done, lost, len(asked), progress)
+        report = functools.partial(_report, sweep, wave, done, lost, len(wanted), progress)
         tasks = [point.task(path) for point, path in zip(wave, paths, strict=True)]
         run_tasks(spark, [task for task in tasks if not ran(task.folder)], report)
         report("analysing")
         sweep.analyse(spark, [point for point in wave if ran(sweep.path(point))], keep_frames)
-        sweep.results(asked, question.vary)
+        sweep.results(wanted, spec.vary)
         report("analysed")
         done += len(wave)
         lost += sum(map(failed, paths))

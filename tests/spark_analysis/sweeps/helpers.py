@@ -1,4 +1,4 @@
-"""Questions and results of sweeps that tests share."""
+"""Sweep specs and results of sweeps that tests share."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import pandas as pd
 
 from spark_analysis.sweeps.page import QUANTITIES
-from spark_analysis.sweeps.sweep import Question
+from spark_analysis.sweeps.sweep import SweepSpec
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = {"nodes": "7", "interval": "1"}
 
 
-def question(**changes: Any) -> Question:
-    """Return a question of eight points that take a moment, with changes."""
+def spec(**changes: Any) -> SweepSpec:
+    """Return a spec of eight points that take a moment, with changes."""
     given: dict[str, Any] = {
         "topology": "roaming_field",
         "protocols": ("flooding", "broker-gpsr"),
@@ -24,7 +24,7 @@ def question(**changes: Any) -> Question:
         "duration": 14.0,
         "settings": SMALL,
     }
-    return Question(**(given | changes))
+    return SweepSpec(**(given | changes))
 
 
 def synthetic() -> pd.DataFrame:

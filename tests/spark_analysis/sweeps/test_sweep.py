@@ -1,4 +1,4 @@
-"""Sweeps: what is asked, what is run, what is kept, and what came out."""
+"""Sweeps: what is wanted, what is run, what is kept, and what came out."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from spark_analysis.sweeps.sweep import (
     Outcome,
     Point,
     Progress,
-    QuestionError,
+    SpecError,
     Sweep,
     SweepError,
-    admit,
+    outdated,
     points,
     run_sweep,
 )
 from spark_analysis.sweeps.tasks import FAILURE, Task, failed, failure, note_failure, ran, run_tasks
-from tests.spark_analysis.sweeps.helpers import SMALL, question
+from tests.spark_analysis.sweeps.helpers import SMALL, spec
 
-# Questions.
+# Sweep specs.
 
 
 def test_points_are_the_product() -> None:
-    found = points(question())
+    found = points(spec())
     assert len(found) == 2 * 2 * 2
     assert len({point.key for point in found}) == 8
     assert [p.seed for p in found] == sorted(p.seed for p in found), "whole curves first"
@@ -51,7 +51,7 @@ def test_points_are_the_product() -> None:
 
 
 def test_a_parameter_of_one_protocol_is_varied_for_that_one_only() -> None:
-    found = points(question(vary={"prediction": ("true", "false")}, seeds=1))
+    found = points(spec(vary={"prediction": ("true", "false")}, seeds=1))
     assert [(p.protocol, dict(p.values)) for p in found] == [
         ("flooding", {}),
         ("broker-gpsr", {"prediction": True}),
@@ -60,17 +60,17 @@ def test_a_parameter_of_one_protocol_is_varied_for_that_one_only() -> None:
 
 
 def test_equal_points_of_different_questions_are_the_same() -> None:
-    one = {point.key for point in points(question())}
-    more = {point.key for point in points(question(vary={"speed": ("5.0", "9")}, seeds=3))}
+    one = {point.key for point in points(spec())}
+    more = {point.key for point in points(spec(vary={"speed": ("5.0", "9")}, seeds=3))}
     assert len(one & more) == 4  # two protocols at 5 m/s with two seeds
-    other = {point.key for point in points(question(duration=15.0))}
+    other = {point.key for point in points(spec(duration=15.0))}
     assert not one & other
 
 
 def test_other_code_is_another_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = points(question())[0].key
+    before = points(spec())[0].key
     monkeypatch.setattr(sweep_module, "code_digest", lambda: "of other code")
-    assert points(question())[0].key != before
+    assert points(spec())[0].key != before
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_other_code_is_another_point(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_questions_are_refused_before_anything_runs(
     changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(QuestionError, match=message):
-        run_sweep(question(**changes), tmp_path / "s")
+    with pytest.raises(SpecError, match=message):
+        run_sweep(spec(**changes), tmp_path / "s")
     assert not (tmp_path / "s").exists()
 
 
@@ -104,8 +104,8 @@ def test_every_scenario_is_made_before_anything_runs(
             raise ScenarioError("the stations are not connected")
 
     monkeypatch.setattr(Point, "scenario", make)
-    with pytest.raises(QuestionError, match=f"flooding speed=0.0 seed={seed}: the stations"):
-        run_sweep(question(), tmp_path / "s")
+    with pytest.raises(SpecError, match=f"flooding speed=0.0 seed={seed}: the stations"):
+        run_sweep(spec(), tmp_path / "s")
     assert not (tmp_path / "s").exists()
 
 
@@ -119,7 +119,7 @@ def test_points_are_one_for_each_combination(
     speeds: list[int], intervals: list[str], seeds: int, protocols: set[str]
 ) -> None:
     vary = {"speed": tuple(map(str, speeds)), "hello_interval": tuple(intervals)}
-    found = points(question(protocols=tuple(protocols), vary=vary, seeds=seeds))
+    found = points(spec(protocols=tuple(protocols), vary=vary, seeds=seeds))
     of_one = [
         1 if protocol == "flooding" else len(set(map(float, intervals))) for protocol in protocols
     ]
@@ -135,11 +135,11 @@ def test_a_file_is_what_it_holds_and_wherever_workers_run(
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "ways.tcl"
     file.write_text("one")
-    asked = question(topology="ns2_trace", vary={}, settings={"file": "ways.tcl"})
-    before = points(asked)[0]
+    wanted = spec(topology="ns2_trace", vary={}, settings={"file": "ways.tcl"})
+    before = points(wanted)[0]
     assert before.settings["file"] == str(file)
     file.write_text("another")
-    assert points(asked)[0].key != before.key
+    assert points(wanted)[0].key != before.key
 
 
 # Folders.
@@ -168,11 +168,11 @@ def test_the_same_question_and_more_of_it_is_admitted(
     changes: dict[str, Any], tmp_path: Path
 ) -> None:
     sweep = Sweep(tmp_path / "s")
-    assert not admit(question(), tmp_path / "s")
+    assert not outdated(spec(), tmp_path / "s")
     with sweep.alone():
-        sweep.ask(question())
-    finish(sweep, points(question())[0])
-    assert not admit(question(**changes), tmp_path / "s")
+        sweep.note(spec())
+    finish(sweep, points(spec())[0])
+    assert not outdated(spec(**changes), tmp_path / "s")
 
 
 @pytest.mark.parametrize(
@@ -190,41 +190,41 @@ def test_the_same_question_and_more_of_it_is_admitted(
 def test_another_question_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
     sweep = Sweep(tmp_path / "s")
     with sweep.alone():
-        sweep.ask(question())
+        sweep.note(spec())
     with pytest.raises(SweepError, match=r"--vary speed=0,5 .*ask for all of it and more.*--out"):
-        admit(question(**changes), tmp_path / "s")
-    assert sweep.asked() == (question(), sweep_module.code_digest())
+        outdated(spec(**changes), tmp_path / "s")
+    assert sweep.noted() == (spec(), sweep_module.code_digest())
 
 
 def test_points_of_other_code_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = Sweep(tmp_path / "s")
     with sweep.alone():
-        sweep.ask(question())
-    finish(sweep, points(question())[0])
+        sweep.note(spec())
+    finish(sweep, points(spec())[0])
     monkeypatch.setattr(sweep_module, "code_digest", lambda: "of other code")
-    assert admit(question(), tmp_path / "s")
+    assert outdated(spec(), tmp_path / "s")
 
 
 def test_a_damaged_question_is_said_to_be_so(tmp_path: Path) -> None:
     (tmp_path / "sweep.json").write_text("[]")
     with pytest.raises(SweepError, match=r"sweep.json is damaged.*--out"):
-        admit(question(), tmp_path)
+        outdated(spec(), tmp_path)
 
 
 def test_a_sweep_is_worked_on_by_one_at_a_time(tmp_path: Path) -> None:
     with Sweep(tmp_path / "s").alone(), pytest.raises(SweepError, match="being worked on"):
-        run_sweep(question(), tmp_path / "s")
+        run_sweep(spec(), tmp_path / "s")
     with Sweep(tmp_path / "s").alone():
         pass
 
 
 def test_parameters_keep_their_types_where_not_all_have_them(tmp_path: Path) -> None:
     vary = {"prediction": ("true", "false"), "ttl": ("4",), "speed": ("3",), "standard": ("g", "b")}
-    asked = points(question(protocols=("broker-aodv", "broker-gpsr"), vary=vary, seeds=1))
+    wanted = points(spec(protocols=("broker-aodv", "broker-gpsr"), vary=vary, seeds=1))
     sweep = Sweep(tmp_path / "s")
-    for point in asked:
+    for point in wanted:
         finish(sweep, point, nodes=7)
-    results = sweep.results(asked, vary)
+    results = sweep.results(wanted, vary)
     assert list(results)[:7] == ["topology", "protocol", *vary, "seed"]
     assert [str(results[key].dtype) for key in vary] == ["boolean", "Int64", "float64", "object"]
     assert results["ttl"].isna().tolist() == [True] * 2 + [False] * 4
@@ -234,7 +234,7 @@ def test_parameters_keep_their_types_where_not_all_have_them(tmp_path: Path) -> 
 
 def test_what_is_wrong_with_points_is_said(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path / "s")
-    bad, odd, good, left = points(question(protocols=("flooding",)))
+    bad, odd, good, left = points(spec(protocols=("flooding",)))
     note_failure(sweep.path(bad), KeyError("speed"))
     finish(sweep, odd)
     (sweep.path(odd) / "run.json").write_text(json.dumps({"problems": ["sta1: defect", "more"]}))
@@ -247,7 +247,7 @@ def test_what_is_wrong_with_points_is_said(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_sweep_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(SweepError, match="--out"):
-        run_sweep(question(), tmp_path)
+        run_sweep(spec(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -257,7 +257,7 @@ def test_a_folder_that_is_no_sweep_is_left_alone(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def outcome(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     seen: list[Progress] = []
-    result = run_sweep(question(), tmp_path_factory.mktemp("sweep") / "s", progress=seen.append)
+    result = run_sweep(spec(), tmp_path_factory.mktemp("sweep") / "s", progress=seen.append)
     assert (seen[-1].done, seen[-1].total, seen[-1].failed) == (8, 8, 0)
     assert [p.done for p in seen] == sorted(p.done for p in seen)
     return result
@@ -295,18 +295,18 @@ def test_finished_points_are_not_run_again(
         raise AssertionError("nothing is left to run")
 
     monkeypatch.setattr(sweep_module, "run_tasks", never)
-    again = run_sweep(question(), outcome.folder)
+    again = run_sweep(spec(), outcome.folder)
     pd.testing.assert_frame_equal(again.results, outcome.results)
 
 
 @pytest.mark.spark
 def test_only_what_is_new_or_lost_is_run(spark: SparkSession, outcome: Outcome) -> None:
-    wider = question(seeds=3)
-    asked = points(wider)
+    wider = spec(seeds=3)
+    wanted = points(wider)
     sweep = Sweep(outcome.folder)
-    lost = asked[0]
+    lost = wanted[0]
     shutil.rmtree(sweep.path(lost))
-    stamps = {p.key: sweep.path(p).stat().st_mtime_ns for p in asked if sweep.path(p).exists()}
+    stamps = {p.key: sweep.path(p).stat().st_mtime_ns for p in wanted if sweep.path(p).exists()}
     result = run_sweep(wider, outcome.folder)
     assert len(result.results) == 12
     for key, stamp in stamps.items():
@@ -317,7 +317,7 @@ def test_only_what_is_new_or_lost_is_run(spark: SparkSession, outcome: Outcome) 
 def test_a_failed_point_is_reported_and_the_rest_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    few = question(protocols=("flooding",), seeds=1)
+    few = spec(protocols=("flooding",), seeds=1)
     broken, sound = points(few)
     path = Sweep(tmp_path / "s").path(broken)
     with pytest.MonkeyPatch.context() as patch:
@@ -341,7 +341,7 @@ def _broken(point: Point) -> Point:
 
 @pytest.mark.spark
 def test_frames_are_kept_where_asked(spark: SparkSession, tmp_path: Path) -> None:
-    one = question(protocols=("flooding",), vary={}, seeds=1)
+    one = spec(protocols=("flooding",), vary={}, seeds=1)
     results = run_sweep(one, tmp_path / "s", keep_frames=True).results
     (folder,) = (tmp_path / "s").glob("points/*")
     assert list(folder.glob("metrics/frames.parquet/*.parquet"))
@@ -354,7 +354,7 @@ def test_frames_are_kept_where_asked(spark: SparkSession, tmp_path: Path) -> Non
 def test_a_run_that_was_not_analysed_is_not_run_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = question(protocols=("flooding",), seeds=1)
+    one = spec(protocols=("flooding",), seeds=1)
     first = run_sweep(one, tmp_path / "s", keep_frames=True)
     lost, damaged = (Sweep(tmp_path / "s").path(point) for point in points(one))
     for path in (lost, damaged):
@@ -382,7 +382,7 @@ class Deadly(Task):
 
 @pytest.mark.spark
 def test_a_run_that_ends_its_process_fails_alone(spark: SparkSession, tmp_path: Path) -> None:
-    sound, deadly = points(question(protocols=("flooding",), seeds=1))
+    sound, deadly = points(spec(protocols=("flooding",), seeds=1))
     tasks = [sound.task(tmp_path / "a"), Deadly(**vars(deadly.task(tmp_path / "b")))]
     run_tasks(spark, tasks, lambda doing: None)
     assert ran(tmp_path / "a")
@@ -401,7 +401,7 @@ def test_results_that_do_not_arrive_are_failures(
             pass
 
     monkeypatch.setattr("spark_analysis.sweeps.tasks.POLL", 0.01)
-    point = points(question())[0]
+    point = points(spec())[0]
     run_tasks(spark, [Elsewhere(**vars(point.task(tmp_path / "a")))], lambda doing: None)
     assert "workers need the sweep's folder" in str(failure(tmp_path / "a"))
 
@@ -418,9 +418,9 @@ def test_a_stopped_sweep_keeps_what_is_finished(spark: SparkSession, tmp_path: P
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweep_module, "WAVE", 1)
         with pytest.raises(StopError):
-            run_sweep(question(seeds=1), tmp_path / "s", progress=stop)
+            run_sweep(spec(seeds=1), tmp_path / "s", progress=stop)
     sweep = Sweep(tmp_path / "s")
-    finished = [point for point in points(question(seeds=1)) if sweep.finished(point)]
+    finished = [point for point in points(spec(seeds=1)) if sweep.finished(point)]
     assert 0 < len(finished) < 4
     assert len(pq.read_table(tmp_path / "s" / "results.parquet")) == len(finished)
-    assert len(run_sweep(question(seeds=1), tmp_path / "s").results) == 4
+    assert len(run_sweep(spec(seeds=1), tmp_path / "s").results) == 4

@@ -19,9 +19,9 @@ from pyspark.find_spark_home import _find_spark_home
 from typer.testing import CliRunner
 
 from spark_analysis.sweeps import sweep as sweep_module
-from spark_analysis.sweeps.sweep import Outcome, Progress, Question, Sweep
+from spark_analysis.sweeps.sweep import Outcome, Progress, Sweep, SweepSpec
 from testbed.sweep import register
-from tests.spark_analysis.sweeps.helpers import ROOT, question, synthetic
+from tests.spark_analysis.sweeps.helpers import ROOT, spec, synthetic
 
 # The command.
 
@@ -61,11 +61,11 @@ def test_what_came_of_a_sweep_is_said(
     failures: dict[str, str] = {}
     problems = {f"flooding seed={seed}": "odd" for seed in range(7)}
 
-    def pretend(question: Question, folder: Path, *, progress: Any, **_: Any) -> Outcome:
+    def pretend(spec: SweepSpec, folder: Path, *, progress: Any, **_: Any) -> Outcome:
         with Sweep(folder).alone():
-            Sweep(folder).ask(question)
+            Sweep(folder).note(spec)
         progress(Progress("running", 1, 0, 2))
-        return Outcome(question, folder, synthetic(), failures, problems)
+        return Outcome(spec, folder, synthetic(), failures, problems)
 
     monkeypatch.setattr(sweep_module, "run_sweep", pretend)
     words = ["sweep", "roaming_field", "flooding", "--vary", "speed=1,10"]
@@ -85,7 +85,7 @@ def test_what_came_of_a_sweep_is_said(
 def test_another_question_in_the_folder_is_one_line(app: typer.Typer, tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     with sweep.alone():
-        sweep.ask(question())
+        sweep.note(spec())
     words = ["sweep", "roaming_field", "flooding", "--out", str(tmp_path)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
