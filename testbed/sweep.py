@@ -44,7 +44,7 @@ QUIET = 5.0
 
 
 class SweepDisplay:
-    """Points done of those wanted for, and how many have failed."""
+    """Points done of those wanted, and how many have failed."""
 
     def __init__(self, interrupts: Interrupts) -> None:
         self._interrupts = interrupts
