@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +23,7 @@ from nodeapp.pubsub.registry import PROTOCOLS
 from testbed import agree as cli_agree
 from testbed import reproduce as cli_reproduce
 from testbed import sweep as cli_sweep
+from testbed import testing
 from testbed import trace as cli_trace
 from testbed import vm as cli_vm
 from testbed.display import AnalysisDisplay, RunDisplay, summarise, warn_of_infidelity
@@ -234,26 +233,6 @@ def clean() -> None:
     console.print("clean")
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def test(context: typer.Context) -> None:
-    """Check style and types and run the tests; further arguments go to pytest.
-
-    Without arguments three processes share the tests: one has those that look at all of the host,
-    one those of the virtual machine.
-    """
-    os.chdir(processes.PROJECT)
-    steps = [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]]
-    if context.args:
-        steps = [["pytest", *context.args]]
-    else:
-        steps.append(["pytest", "--numprocesses=3"])
-    for step in steps:
-        console.rule(shlex.join(step))
-        code = subprocess.run([sys.executable, "-m", *step], check=False).returncode
-        if code != 0:
-            raise typer.Exit(code)
-
-
 def _backend(name: str) -> Backend:
     known = backends()
     if name not in known:
@@ -336,6 +315,7 @@ def _range(parameter: Parameter) -> str:
     return f"{low} … {high}"
 
 
+app.command(context_settings=testing.PASS_ON)(testing.test)
 cli_sweep.register(app)
 cli_agree.register(app)
 cli_reproduce.register(app)

@@ -198,6 +198,7 @@ def test_the_report_has_no_airtime_without_the_air(tmp_path: Path) -> None:
     assert airtime_tables(RunTables(analysis, made.read)) == []
 
 
+@pytest.mark.spark
 def test_a_record_that_is_no_frame_is_left_out(tmp_path: Path, spark: SparkSession) -> None:
     run = run_folder(tmp_path / "run", [])
     path = run.captures / "air.pcap"

@@ -1,0 +1,58 @@
+"""The command `test`: style, types and tests.
+
+All tests need root, Java and a virtual machine.  The fast ones need none of these: they are all that
+carry none of the marks `root`, `vm` and `spark`, which tests/test_marks.py keeps honest.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from emulation.network.processes import PROJECT
+from testbed.options import USAGE, console, fail
+
+CHECKS: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",))
+FAST: Final = ("-m", "not root and not vm and not spark")
+WORKERS: Final = 3
+"""Processes that share all tests: one has those of the virtual machine, one those that look at all
+of the host and mostly wait, one computes; tests/conftest.py gives them out."""
+FAST_WORKERS: Final = 2
+PASS_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def test(
+    context: typer.Context,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="only what needs neither root nor Spark nor a machine")
+    ] = False,
+) -> None:
+    """Check style and types and run the tests; further arguments go to pytest, which runs alone.
+
+    Without root, tests that need it are skipped.
+
+    Example: test --fast tests/nodeapp -k gpsr
+    """
+    os.chdir(PROJECT)
+    for step in steps(fast, context.args):
+        console.rule(shlex.join(step))
+        code = subprocess.run([sys.executable, "-m", *step], check=False).returncode
+        if code != 0:
+            raise typer.Exit(code)
+
+
+def steps(fast: bool, arguments: list[str]) -> list[tuple[str, ...]]:
+    """Return the modules to run, with their arguments."""
+    selection = FAST if fast else ()
+    if fast and any(word.startswith("-m") for word in arguments):
+        fail("--fast selects tests by their marks: leave out -m or --fast", USAGE)
+    if arguments:
+        return [("pytest", *selection, *arguments)]
+    workers = FAST_WORKERS if fast else WORKERS
+    return [*CHECKS, ("pytest", f"--numprocesses={workers}", *selection)]
