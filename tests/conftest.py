@@ -16,6 +16,9 @@ from hypothesis import settings
 settings.register_profile("testbed", deadline=None)
 settings.load_profile("testbed")
 
+# Java machines of tests live for seconds: the optimising compiler costs them more than it saves.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 MACHINE: Final = "mark.vm"
 """Files of the virtual machine: one at a time, beside all others."""
 BUILDS: Final = "tests/emulation/vm/test_build.py"
