@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from nodeapp import wire
-from nodeapp.clients import RENEWAL
+from nodeapp.client_port import RENEWAL
 from nodeapp.events import (
     Event,
     Filter,

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from nodeapp import gps, link_status
 from nodeapp.addressing import address_of, node_of
-from nodeapp.clients import Address, ClientTable
+from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event
 from nodeapp.geometry import Point
 from nodeapp.host import Position, Timer

@@ -14,7 +14,7 @@ from emulation.driver import RENEWAL, request
 from emulation.scenario import Operation
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.packets import CLIENT
-from nodeapp.clients import Address
+from nodeapp.client_port import Address
 from nodeapp.wire import Kind, decode, decode_body
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nodeapp import wire
-from nodeapp.clients import Address, ClientTable
+from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event, Filter, Subscription, parse_attributes
 from nodeapp.host import Position
 from nodeapp.pubsub import registry

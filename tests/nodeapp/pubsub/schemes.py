@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
-from nodeapp.clients import ClientTable
+from nodeapp.client_port import ClientTable
 from nodeapp.geometry import Point
 from nodeapp.host import Position
 from nodeapp.pubsub import registry

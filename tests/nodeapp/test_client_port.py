@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeapp import wire
-from nodeapp.clients import LEASE, RENEWAL, Address
+from nodeapp.client_port import LEASE, RENEWAL, Address
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.wire import FIRST_CLIENT_KIND, NODE_PORT, Frame, Kind, WireError
 from tests.nodeapp.network import CLIENT, Network, SimHost
