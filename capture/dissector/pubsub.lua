@@ -141,7 +141,7 @@ local function refusal(tvb)
   local body_length = tvb(6, 2):uint()
   local length = HEADER_LENGTH + tvb(5, 1):uint() + body_length
   if tvb:len() ~= length then
-    return string.format("%d bytes where the header says %d", tvb:len(), length)
+    return string.format("%d bytes, but the header says %d", tvb:len(), length)
   end
   if body_length > MAX_BODY then
     return string.format("body of %d bytes; at most %d are allowed", body_length, MAX_BODY)

@@ -61,7 +61,7 @@ def test_a_protocol_is_not_made_without_what_it_needs(scheme: str) -> None:
 
 
 def test_every_protocol_says_what_it_is_in_a_line() -> None:
-    assert len(SCHEMES) == 8  # the six of the paper, and those of cells
+    assert len(SCHEMES) == 8  # the six published schemes, and those of cells
     for protocol in PROTOCOLS.values():
         assert protocol.summary
         assert len(protocol.summary) < 80
