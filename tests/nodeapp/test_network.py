@@ -12,7 +12,7 @@ from tests.nodeapp.host_contract import HostContract, World
 from tests.nodeapp.network import CLIENT, Network, SimHost
 
 
-class Recorder(Flooding):
+class DatagramKeeper(Flooding):
     """A service that only keeps what it is given."""
 
     def __init__(self, heard: list[tuple[bytes, int]]) -> None:
@@ -31,7 +31,7 @@ class SimWorld(World):
         self.told = [[], []]
         for heard, told in zip(self.received, self.told, strict=True):
             node = self.network.add((0.0, 0.0), "flooding")
-            node.service = Recorder(heard)
+            node.service = DatagramKeeper(heard)
             node.replies = told
             self.nodes.append(node)
             self.hosts.append(node)
