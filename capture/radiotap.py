@@ -13,7 +13,7 @@ A record is a frame if all that is there, undamaged, as the radio heard or sent 
 the rate of its first try, and once however often it is tried; and it shows the acknowledgement
 that the station is told of, without a rate.
 
-Sources: radiotap.org (fields), IEEE 802.11-2016, 9.2 and 9.3 (frames).
+Sources: radiotap.org (fields); docs/papers.md#ieee-80211, 9.2 and 9.3 (frames).
 """
 
 from __future__ import annotations

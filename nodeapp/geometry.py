@@ -3,7 +3,9 @@
 Points are (x, y) in metres.  Degenerate positions (two nodes at one point, three on a line, four
 on a circle) would need a special rule in each of these; instead, nodes add `nudge` of their id to
 the position they announce, so that such cases do not arise: the idea is the symbolic perturbation
-of Edelsbrunner and Muecke, "Simulation of Simplicity" (ACM TOG 9(1), 1990), with real numbers.
+of Edelsbrunner and Mücke, with real numbers.
+
+Sources: docs/papers.md#gpsr, docs/papers.md#gabriel-graph, docs/papers.md#simulation-of-simplicity.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def gabriel_neighbours(own: Point, neighbours: Mapping[int, Point]) -> dict[int,
     """Return the neighbours to which the Gabriel graph has an edge from `own`.
 
     There is one if no other node lies in the disc whose diameter is the edge, its circle included
-    (Gabriel and Sokal 1969).  If links are those of a unit disk, both ends come to the same result
+    (Gabriel and Sokal).  If links are those of a unit disk, both ends come to the same result
     from their own neighbours; the graph is planar and as connected as the network.
     """
     ox, oy = own

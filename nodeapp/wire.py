@@ -210,7 +210,7 @@ class GeoRoute(NamedTuple):
     carried; in perimeter mode also the points at which the packet entered that mode (`entered`, Lp)
     and the current face (`face`, Lf), and the first edge of the face (`edge`, e0).
     `entry`, which GPSR does not have, is the node that stood at Lp: nodes move.
-    Source: docs/papers.md, gpsr.
+    Source: docs/papers.md#gpsr.
     """
 
     x: float

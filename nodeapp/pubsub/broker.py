@@ -4,7 +4,7 @@ A publisher sends its events to the broker of their topic; the broker evaluates 
 the event's access policy against every subscription it knows and sends the event to each
 subscriber that qualifies, once, by its id and latest location.
 
-Source: docs/papers.md, six-schemes, section 3.2.1.
+Source: docs/papers.md#six-schemes, section 3.2.1.
 """
 
 from __future__ import annotations

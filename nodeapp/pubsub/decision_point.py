@@ -19,7 +19,7 @@ location is a decision point.  The first that a subscription reaches captures it
 once to its neighbours, which store it as well (`replicate`); the first that anything else reaches
 serves it and tells nobody.
 
-Source: docs/papers.md, six-schemes, sections 3.2 to 3.5.
+Source: docs/papers.md#six-schemes, sections 3.2 to 3.5.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ route discovery is the location system that 3.3 asks for.  There is no proximity
 3.5 is about locations.  The paper does not say which node takes over if that node fails, and here
 none does: refreshes build its state again when it is back.
 
-Source: docs/papers.md, six-schemes, section 3.
+Source: docs/papers.md#six-schemes, section 3.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ The paper says two things about a location that no node is near: the node closes
 locate at the position" (3.1).  By default the closest node serves; with `serve_voids` off the frame
 is dropped.
 
-Source: docs/papers.md, six-schemes, section 3.
+Source: docs/papers.md#six-schemes, section 3.
 """
 
 from __future__ import annotations

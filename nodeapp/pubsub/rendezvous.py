@@ -17,7 +17,7 @@ What the paper leaves open:
     first one, waits for the next, `list_wait` at most.  (Section 5 speaks of the time that the
     subscribers' locations take to the publisher "before an event can be sent".)
 
-Source: docs/papers.md, six-schemes, sections 3.2.2 and 5.
+Source: docs/papers.md#six-schemes, sections 3.2.2 and 5.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The source has three hash functions, one class each here: to a node id, to a coo
 waypoint of a road map that is nearest to the coordinate.  A fourth, to a cell, is that of cell hash
 routing, to which the source compares itself in its section 6.
 
-Sources: docs/papers.md, six-schemes (sections 3.3 and 3.6) and cell-hash-routing.
+Sources: docs/papers.md#six-schemes, sections 3.3 and 3.6; docs/papers.md#cell-hash-routing.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ Left out: local repair (6.12, optional), since a break noticed by silence is sec
 noticed; acknowledged replies and the blacklist (6.8), which are for links that are one-way for
 good, while a reply lost by chance is asked for again; multicast, subnets, several interfaces.
 
-Source: docs/papers.md, aodv.
+Source: docs/papers.md#aodv.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """AODV's route errors on their way out: whom to tell, and how often (RFC 3561, section 6.11).
 
-Source: docs/papers.md, aodv.
+Source: docs/papers.md#aodv.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ remedies need the signal strength, or hellos from all nodes before a route is wa
 layer reports frames that were not acknowledged (`link_feedback`), there are no hellos: the first
 such frame breaks a link, and its originator sends it another way.
 
-Sources: docs/papers.md, aodv and grey-zones.
+Sources: docs/papers.md#aodv, docs/papers.md#grey-zones.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """AODV's route table and its rules for sequence numbers (RFC 3561, sections 6.1, 6.2 and 6.11).
 
-The rules are what keeps routes free of loops, and the RFC can be read so that they do not: van
-Glabbeek, Hofner, Tan and Portmann, "Sequence numbers do not guarantee loop freedom; AODV can yield
-routing loops" (MSWiM 2013, arXiv:1512.08891).  They are read here so that what the proof of Fehnker
-et al. rests on ("A process algebra for wireless mesh networks used for modelling, verifying and
-analysing AODV", arXiv:1312.7645) holds: the net sequence number of a route, which is its sequence
-number while it is valid and one less while it is not, never decreases.  Along a path to a
-destination the net sequence number then never falls, and if it stays the same the hop count
-falls, or the path ends at a route that is not valid.  It follows that
+The rules are what keeps routes free of loops, and the RFC can be read so that they do not (van
+Glabbeek et al. 2013).  They are read here so that what the proof of Fehnker et al. rests on holds:
+the net sequence number of a route, which is its sequence number while it is valid and one less
+while it is not, never decreases.  Along a path to a destination the net sequence number then never
+falls, and if it stays the same the hop count falls, or the path ends at a route that is not valid.
+It follows that
   * a node has no route to itself;
   * a route is replaced by one with a newer number, by one with the same number and fewer hops, or
     if it is invalid by one with the same number (6.2); a request is no exception to that (6.5
@@ -25,6 +23,8 @@ frames over a route that is invalid here, but if hellos pass and frames do not (
 neighbour that goes on sending keeps its route alive without ever being told: a node that forgot
 the sequence number would take that neighbour's route, which leads back to it.  Only when the table
 fills up are numbers forgotten, DELETE_PERIOD after the route.
+
+Sources: docs/papers.md#aodv, docs/papers.md#aodv-loops, docs/papers.md#aodv-proof.
 """
 
 from __future__ import annotations

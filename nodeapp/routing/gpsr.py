@@ -24,7 +24,7 @@ mode, and an edge of x never crosses the line, as neither would if x stood still
 The walk relies on the paper's assumptions: links are those of a unit disk and beacons are fresh.
 When nodes move, ends of an edge may differ about it; the time to live bounds such a walk.
 
-Sources: docs/papers.md, gpsr, and ght for the home node.
+Sources: docs/papers.md#gpsr; of the home node, docs/papers.md#ght.
 """
 
 from __future__ import annotations

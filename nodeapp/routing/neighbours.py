@@ -19,7 +19,7 @@ just those neighbours.  A neighbour beyond the nominal radio range is therefore 
 The body of a HELLO is the CBOR array of the four binary64 floats x, y, vx, vy; as its layout is
 fixed, one struct reads and writes it.
 
-Sources: docs/papers.md, gpsr, location-errors and grey-zones.
+Sources: docs/papers.md#gpsr, docs/papers.md#location-errors, docs/papers.md#grey-zones.
 """
 
 from __future__ import annotations

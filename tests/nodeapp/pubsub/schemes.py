@@ -1,4 +1,4 @@
-"""Networks for tests of the six schemes (docs/papers.md, six-schemes)."""
+"""Networks for tests of the six schemes (docs/papers.md#six-schemes)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proximity selection of decision points (docs/papers.md, six-schemes, section 3.5)."""
+"""Proximity selection of decision points (docs/papers.md#six-schemes, section 3.5)."""
 
 from __future__ import annotations
 

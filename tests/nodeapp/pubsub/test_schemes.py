@@ -1,4 +1,4 @@
-"""What all six schemes (docs/papers.md, six-schemes) have in common."""
+"""What all six schemes (docs/papers.md#six-schemes) have in common."""
 
 from __future__ import annotations
 
