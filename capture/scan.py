@@ -174,7 +174,7 @@ class _Chain:
         return records, offset, None
 
     def plausible(self, offset: int) -> bool:
-        """Whether `_RUN` records in a row seem to start at `offset`."""
+        """Return whether `_RUN` records in a row seem to start at `offset`."""
         for _ in range(_RUN):
             if offset > self.size - RECORD_HEADER:
                 return False

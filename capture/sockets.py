@@ -94,7 +94,7 @@ def kernel_drops(raw: socket.socket) -> int:
 
 
 def is_gone(raw: socket.socket, error: OSError) -> bool:
-    """Whether the socket's interface was removed, rather than taken down for a while."""
+    """Return whether the socket's interface was removed, rather than taken down for a while."""
     return error.errno != errno.ENETDOWN or not raw.getsockname()[0]
 
 

@@ -217,7 +217,7 @@ class Node:
             self.counters[f"send failed: {errno.errorcode.get(error.errno or 0, 'unknown')}"] += 1
 
     def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
-        """Have the driver report, if the interface is a Wi-Fi radio."""
+        """Have the driver report failed unicasts; return whether it does: only Wi-Fi radios do."""
         if not link_status.watch(self._options.interface, self._radio):
             return False
         self._link_failed = failed

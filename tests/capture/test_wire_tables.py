@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from capture.layers import PubSub
 from nodeapp import wire
@@ -45,7 +46,7 @@ def table(name: str) -> str:
 
 def constants() -> dict[str, int]:
     """Return the numbers that the dissector declares as `local A, B = 1, 2`."""
-    found = {}
+    found: dict[str, int] = {}
     for names, values in re.findall(r"^local ([A-Z_, ]+) = ([0-9A-Fx, ]+)$", SOURCE, re.MULTILINE):
         numbers = [int(value, 0) for value in values.split(", ")]
         found.update(zip(names.split(", "), numbers, strict=True))
@@ -110,7 +111,7 @@ def test_the_scapy_layer_has_the_header_the_kinds_and_the_flags_of_the_wire() ->
     assert {name: int(getattr(layer, name)) for name in FIELDS} == FIELDS
     names = [field.name for field in PubSub.fields_desc]
     assert names == [*FIELDS, "routing", "body"]
-    by_name = {field.name: field for field in PubSub.fields_desc}
+    by_name: dict[str, Any] = {field.name: field for field in PubSub.fields_desc}
     assert by_name["kind"].i2s == {int(kind): kind.name for kind in wire.Kind}
     shown = {name.replace("-", "_"): 1 << bit for bit, name in enumerate(by_name["flags"].names)}
     assert shown == FLAGS

@@ -34,7 +34,7 @@ class SimTimer:
         self.cancelled = True
 
 
-class Network:
+class SimNetwork:
     def __init__(
         self, radio_range: float = 250.0, *, loss: float = 0.0, seed: int = 0, side: float = 1000.0
     ) -> None:
@@ -122,7 +122,7 @@ class SimHost:
 
     def __init__(
         self,
-        network: Network,
+        network: SimNetwork,
         node_id: int,
         trajectory: tuple[float, float] | Callable[[float], Position],
     ) -> None:
@@ -218,11 +218,11 @@ def random_points(count: int, rng: random.Random, side: float) -> list[tuple[flo
 
 def connected_network(
     count: int, protocol: str, *, seed: int, side: float = 1000.0, **parameters: object
-) -> Network:
+) -> SimNetwork:
     """Return a network of nodes at random points that is connected."""
     rng = random.Random(seed)
     while True:
-        network = Network(side=side, seed=seed)
+        network = SimNetwork(side=side, seed=seed)
         points = random_points(count, rng, side)
         for point in points:
             network.add(point, protocol, parameters)

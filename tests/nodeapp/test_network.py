@@ -9,7 +9,7 @@ from nodeapp.host import Host
 from nodeapp.pubsub.flooding import Flooding
 from nodeapp.wire import Frame
 from tests.nodeapp.host_contract import HostContract, World
-from tests.nodeapp.network import CLIENT, Network, SimHost
+from tests.nodeapp.network import CLIENT, SimHost, SimNetwork
 
 
 class DatagramKeeper(Flooding):
@@ -24,7 +24,7 @@ class DatagramKeeper(Flooding):
 
 class SimWorld(World):
     def __init__(self) -> None:
-        self.network = Network()
+        self.network = SimNetwork()
         self.nodes: list[SimHost] = []
         self.hosts: list[Host] = []
         self.received = [[], []]
@@ -50,7 +50,7 @@ class TestSimHost(HostContract):
 
 
 def test_frames_out_of_range_are_lost() -> None:
-    network = Network(radio_range=100.0)
+    network = SimNetwork(radio_range=100.0)
     one, _, far = (network.add((x, 0.0), "flooding") for x in (0.0, 90.0, 180.0))
     far.subscribe("traffic")
     frame = Frame(wire.Kind.EVENT, 1, wire.BROADCAST, 1, 1, body=b"\x83\xa0\xf6\x40")

@@ -16,7 +16,7 @@ from nodeapp.host import Position
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.topic_hash import LocationHash
-from tests.nodeapp.network import Network, SimHost, random_points
+from tests.nodeapp.network import SimHost, SimNetwork, random_points
 
 Trajectory = Point | Callable[[float], Position]
 
@@ -43,10 +43,10 @@ def network_of(
     loss: float = 0.0,
     parameters: Mapping[str, object] | None = None,
     waypoints: tuple[Point, ...] = CROSSROADS,
-) -> Network:
+) -> SimNetwork:
     """Return a network of nodes on `trajectories`, which know it and the map."""
     trajectories = list(trajectories)
-    network = Network(seed=seed, loss=loss, side=800.0)
+    network = SimNetwork(seed=seed, loss=loss, side=800.0)
     network.environment = dataclasses.replace(
         network.environment, waypoints=waypoints, nodes=len(trajectories)
     )
@@ -62,7 +62,7 @@ def connected_network_of(
     seed: int,
     loss: float = 0.0,
     parameters: Mapping[str, object] | None = None,
-) -> Network:
+) -> SimNetwork:
     """Return a network of nodes that stand at random points and are connected."""
     rng = random.Random(seed)
     while True:
@@ -82,11 +82,11 @@ def stored(node: SimHost) -> int:
     return len(point(node).subscriptions)
 
 
-def count(network: Network, counter: str) -> int:
+def count(network: SimNetwork, counter: str) -> int:
     return sum(node.service.counters[counter] for node in network.nodes.values())
 
 
-def restart(network: Network, node: SimHost, scheme: str) -> SimHost:
+def restart(network: SimNetwork, node: SimHost, scheme: str) -> SimHost:
     """Replace a node that failed by one that knows nothing but its subscriptions."""
     local = node.service.local
     fresh = SimHost(network, node.node_id, node.trajectory)
@@ -102,7 +102,7 @@ def restart(network: Network, node: SimHost, scheme: str) -> SimHost:
 
 def hashed(topic: str) -> Point:
     """Return the location that a topic hashes to in the networks that `network_of` returns."""
-    return LocationHash(Network(side=800.0).environment)(topic).location
+    return LocationHash(SimNetwork(side=800.0).environment)(topic).location
 
 
 def around(middle: Point, radius: float, angle: float) -> Point:

@@ -10,11 +10,11 @@ import pytest
 from nodeapp.host import Position
 from nodeapp.pubsub.topic_hash import LocationHash
 from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind
-from tests.nodeapp.network import Network, connected_network
+from tests.nodeapp.network import SimNetwork, connected_network
 from tests.nodeapp.pubsub.schemes import WARM_UP, around, stored
 
 
-def hashed_in(network: Network, topic: str) -> tuple[float, float]:
+def hashed_in(network: SimNetwork, topic: str) -> tuple[float, float]:
     return LocationHash(network.environment)(topic).location
 
 
@@ -76,7 +76,7 @@ def test_one_node_processes_an_event_and_does_not_broadcast_it() -> None:
 
 
 def test_all_nodes_within_k_hold_a_captured_subscription() -> None:
-    network = Network()
+    network = SimNetwork()
     location = hashed_in(network, "traffic")
     for angle in range(5):
         network.add(around(location, 120.0, angle * 1.2), "broker-gpsr")
@@ -91,7 +91,7 @@ def test_all_nodes_within_k_hold_a_captured_subscription() -> None:
 
 
 def test_publisher_subscriber_and_broker_may_be_one_node() -> None:
-    network = Network()
+    network = SimNetwork()
     location = hashed_in(network, "traffic")
     node = network.add(location, "broker-gpsr")
     other = network.add(around(location, 200.0, 1.0), "broker-gpsr")
@@ -107,7 +107,7 @@ def test_publisher_subscriber_and_broker_may_be_one_node() -> None:
 
 
 def test_a_lone_node_serves_itself() -> None:
-    network = Network()
+    network = SimNetwork()
     node = network.add((0.0, 0.0), "broker-gpsr")
     node.subscribe("traffic")
     network.run(WARM_UP)
@@ -119,7 +119,7 @@ def test_a_lone_node_serves_itself() -> None:
 
 @pytest.mark.parametrize("what", ["the filter", "the event"])
 def test_what_has_no_topic_is_refused_with_a_reason(what: str) -> None:
-    network = Network()
+    network = SimNetwork()
     node = network.add((0.0, 0.0), "broker-gpsr")
     refusal = node.subscribe("speed>5") if what == "the filter" else node.publish("speed=5")
     assert refusal is not None
@@ -127,7 +127,7 @@ def test_what_has_no_topic_is_refused_with_a_reason(what: str) -> None:
 
 
 def test_the_events_hops_add_up_over_the_broker() -> None:
-    network = Network()
+    network = SimNetwork()
     x, y = hashed_in(network, "traffic")
     for i in range(-2, 3):
         network.add((x + 200.0 * i, y), "broker-gpsr")
@@ -140,7 +140,7 @@ def test_the_events_hops_add_up_over_the_broker() -> None:
 
 
 def test_subscriptions_lapse_after_their_timeout() -> None:
-    network = Network()
+    network = SimNetwork()
     x, y = hashed_in(network, "traffic")
     broker = network.add((x, y), "broker-gpsr", {"subscription_timeout": 5})
     subscriber = network.add((x + 200, y), "broker-gpsr")
@@ -158,7 +158,7 @@ def test_subscriptions_lapse_after_their_timeout() -> None:
 
 
 def test_refreshes_repair_the_failure_of_a_broker() -> None:
-    network = Network()
+    network = SimNetwork()
     location = hashed_in(network, "traffic")
     publisher = network.add(around(location, 200.0, math.pi), "broker-gpsr", {"proximity": 0})
     subscriber = network.add(around(location, 200.0, 0.0), "broker-gpsr", {"proximity": 0})
@@ -193,7 +193,7 @@ def orbit(
 
 def oscillating(proximity: float) -> tuple[int, int]:
     """Return how many of how many events arrive while the nearest node changes all the time."""
-    network = Network()
+    network = SimNetwork()
     location = hashed_in(network, "traffic")
     parameters = {"proximity": proximity, "hello_interval": 0.2}
     publisher = network.add(around(location, 220.0, math.pi), "broker-gpsr", parameters)
@@ -237,7 +237,7 @@ def wandering(rng: random.Random, side: float, speed: float) -> Callable[[float]
 
 
 def test_moving_nodes_get_nearly_all_events_and_none_twice() -> None:
-    network = Network(side=800.0, seed=4)
+    network = SimNetwork(side=800.0, seed=4)
     rng = random.Random(4)
     for _ in range(40):
         network.add(wandering(rng, 800.0, 5.0), "broker-gpsr")
@@ -255,7 +255,7 @@ def test_moving_nodes_get_nearly_all_events_and_none_twice() -> None:
 
 
 def test_losses_bring_no_duplicates() -> None:
-    network = Network(side=600.0, seed=5, loss=0.2)
+    network = SimNetwork(side=600.0, seed=5, loss=0.2)
     rng = random.Random(5)
     for _ in range(25):
         network.add((rng.uniform(0, 600), rng.uniform(0, 600)), "broker-gpsr")
@@ -270,7 +270,7 @@ def test_losses_bring_no_duplicates() -> None:
 
 
 def test_malformed_subscriptions_are_counted() -> None:
-    network = Network()
+    network = SimNetwork()
     node = network.add((0.0, 0.0), "broker-gpsr")
     good = bytes.fromhex("8282fb") + bytes(8) + b"\xfb" + bytes(8)
     nan = bytes.fromhex("8282fb7ff8000000000000fb") + bytes(8)

@@ -13,7 +13,7 @@ from nodeapp.pubsub.messages import (
 )
 from nodeapp.pubsub.rendezvous import Rendezvous
 from nodeapp.wire import ANY_NODE, BROADCAST, Frame, GeoRoute, Kind
-from tests.nodeapp.network import Network, SimHost
+from tests.nodeapp.network import SimHost, SimNetwork
 from tests.nodeapp.pubsub.schemes import (
     WARM_UP,
     around,
@@ -39,7 +39,7 @@ def greedy(node: SimHost) -> bytes:
     return GeoRoute(at.x, at.y).encode()
 
 
-def line(**parameters: float) -> Network:
+def line(**parameters: float) -> SimNetwork:
     """Return five nodes in a line, 200 m apart; the third is the rendezvous node of traffic."""
     x, y = LOCATION
     return network_of([(x + 200.0 * i, y) for i in range(-2, 3)], SCHEME, parameters=parameters)

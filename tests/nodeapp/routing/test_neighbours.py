@@ -11,7 +11,7 @@ from nodeapp.host import Position
 from nodeapp.pubsub.over_gpsr import BrokerGpsr
 from nodeapp.routing.neighbours import Neighbours, decode_hello, encode_hello
 from nodeapp.wire import BROADCAST, Frame, Kind, WireError, decode_body
-from tests.nodeapp.network import Network, SimHost
+from tests.nodeapp.network import SimHost, SimNetwork
 
 metres = st.floats(-9e8, 9e8)
 
@@ -21,8 +21,8 @@ def table(node: SimHost) -> Neighbours:
     return node.service.router.neighbours
 
 
-def pair(**parameters: object) -> tuple[Network, SimHost, SimHost]:
-    network = Network()
+def pair(**parameters: object) -> tuple[SimNetwork, SimHost, SimHost]:
+    network = SimNetwork()
     one, other = (network.add((x, 0.0), "broker-gpsr", parameters) for x in (0.0, 100.0))
     return network, one, other
 
@@ -72,7 +72,7 @@ def test_a_silent_neighbour_is_forgotten_after_its_timeout() -> None:
 
 
 def test_neighbours_are_moved_on_and_left_out_when_out_of_reach() -> None:
-    network = Network()
+    network = SimNetwork()
     still = network.add((0.0, 0.0), "broker-gpsr")
     leaving = network.add(lambda t: Position(100.0 + 50.0 * t, 0.0, 50.0, 0.0), "broker-gpsr")
     plain = network.add((0.0, 5.0), "broker-gpsr", {"prediction": False})
@@ -95,7 +95,7 @@ def test_a_hello_in_anothers_name_is_refused() -> None:
 
 
 def test_nodes_at_one_place_announce_different_ones() -> None:
-    network = Network()
+    network = SimNetwork()
     nodes = [network.add((5.0, 5.0), "broker-gpsr") for _ in range(10)]
     assert len({table(node).position() for node in nodes}) == 10
 
