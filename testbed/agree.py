@@ -65,7 +65,7 @@ def agree(
     Example: agree roaming_field broker-gpsr --backends tap,virtual --repeats 5
     Example: agree roaming_field flooding --backends tap,hwsim@vm,virtual --repeats 2 --nodes 8
 
-    The exit code is 0 where delivery, frames on the air and delay agree, 1 where they do not.
+    The exit code is 0 if delivery, frames on the air and delay agree, else 1.
     """
     chosen = _backends(backends)
     if not LEAST_REPEATS <= repeats <= MOST_REPEATS:

@@ -50,7 +50,7 @@ WAYS = (
     ),
     Way(
         "vm run ... --backend hwsim",
-        "the same on a kernel that brings it; late by some ms where the processor is emulated",
+        "the same on a kernel that brings it; late by some ms if the processor is emulated",
         "virtual machine",
     ),
     Way(

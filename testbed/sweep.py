@@ -41,7 +41,7 @@ SWEEPS = processes.PROJECT / "sweeps"
 SHOWN = 5
 """Runs whose problems are printed."""
 QUIET = 5.0
-"""Seconds between lines of progress where there is no terminal."""
+"""Seconds between lines of progress when there is no terminal."""
 
 
 class SweepDisplay:

@@ -48,7 +48,7 @@ ON_THE_HOST = frozenset({"analyze", "sweep", "reproduce", "agree", "test", "vm"}
 """Commands that need what the guest has not: Spark, the tools of the tests, QEMU."""
 
 AccelOption = Annotated[
-    str, typer.Option("--accel", help="auto: KVM where it really boots a guest, else tcg")
+    str, typer.Option("--accel", help="auto: KVM if it really boots a guest, else tcg")
 ]
 MemoryOption = Annotated[int, typer.Option("--memory", min=512, help="MiB of the machine")]
 CpusOption = Annotated[int, typer.Option("--cpus", min=1, max=64, help="processors of it")]
