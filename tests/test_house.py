@@ -1,7 +1,6 @@
-"""The plan of the house: who may import whom.  See docs/README.md for the rooms.
+"""The plan of the house: who may import whom.  See docs/architecture.md for the rooms.
 
-Imports are read from the source, those inside functions too; what is only for the type checker
-(`if TYPE_CHECKING`) does not run and does not count for circles, but does for floors.
+Imports are read from the source, those inside functions and for the type checker too.
 """
 
 from __future__ import annotations
@@ -34,8 +33,6 @@ LONGEST = 500
 class Import(NamedTuple):
     importer: str
     imported: str
-    runs: bool
-    """Whether it is more than a type."""
 
 
 @cache
@@ -49,35 +46,25 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports_of(tree: ast.AST) -> Iterator[tuple[str, bool]]:
-    """Yield what a module imports, and whether that runs."""
-    typing_only = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If)
-        and isinstance(node.test, ast.Name)
-        and node.test.id == "TYPE_CHECKING"
-        for statement in node.body
-        for inner in ast.walk(statement)
-    }
-    for node in ast.walk(tree):
+def imports_of(path: Path) -> Iterator[str]:
+    """Yield what a file imports: modules of the project in full."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node not in typing_only
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
-                yield whole if whole in modules() else str(node.module), node not in typing_only
+                yield whole if whole in modules() else str(node.module)
 
 
 @cache
 def arrows() -> tuple[Import, ...]:
     """Return all imports between modules of the project."""
     return tuple(
-        Import(name, imported, runs)
+        Import(name, imported)
         for name, path in modules().items()
-        for imported, runs in imports_of(ast.parse(path.read_text(encoding="utf-8")))
+        for imported in imports_of(path)
         if imported in modules() and imported != name
     )
 
@@ -109,7 +96,7 @@ def room(module: str) -> str:
 
 
 def graph(level: str) -> dict[str, set[str]]:
-    """Return the imports that run, between modules or between rooms."""
+    """Return the imports between modules or between rooms."""
     edges: dict[str, set[str]] = {}
     for each in arrows():
         ends = (each.importer, each.imported)
@@ -168,7 +155,7 @@ def test_the_radio_model_is_pure() -> None:
         (name, imported)
         for name, path in modules().items()
         if name.startswith("emulation.radio")
-        for imported, _ in imports_of(ast.parse(path.read_text(encoding="utf-8")))
+        for imported in imports_of(path)
         if imported.split(".")[0] in forbidden
     }
     assert found == set()
@@ -181,7 +168,7 @@ def test_the_controller_needs_nothing_of_the_testbeds_environment() -> None:
         if name in seen:
             continue
         seen.add(name)
-        for imported, _ in imports_of(ast.parse(modules()[name].read_text(encoding="utf-8"))):
+        for imported in imports_of(modules()[name]):
             if imported in modules():
                 waiting.append(imported)
             elif imported.split(".")[0] not in sys.stdlib_module_names:
