@@ -125,4 +125,4 @@ if [ "${1-}" = setup ]; then
     say "ready: $project/run_testbed.sh --help"
     exit 0
 fi
-exec "$venv/bin/python" -m emulation.cli "$@"
+exec "$venv/bin/python" -m testbed "$@"

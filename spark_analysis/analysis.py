@@ -19,16 +19,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from emulation.access_point import ACCESS, MESH, WIRED
+from emulation.scenario.access_point import ACCESS, MESH, WIRED
+from emulation.scenario.runfolder import Run
 from emulation.virtual.recording import captures
-from spark_analysis.air import air_captures, read_air
+from spark_analysis.captures.air import air_captures, read_air
+from spark_analysis.captures.materialise import materialise, read_frames, recorded
+from spark_analysis.captures.runs import read_runs
+from spark_analysis.captures.source import Capture, Survey, Surveyed, find_captures, survey
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.jobs.delivery import SETTLE
-from spark_analysis.materialise import materialise, read_frames, recorded
 from spark_analysis.queries import captured_interfaces, queries
-from spark_analysis.runfolder import RunFolder, read_runs
 from spark_analysis.schemas import TABLES
-from spark_analysis.source import Capture, Survey, Surveyed, find_captures, survey
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and the share of the whole that is done already."""
@@ -52,7 +53,7 @@ class Analysis:
     an estimated time 0.
     """
 
-    runs: tuple[RunFolder, ...]
+    runs: tuple[Run, ...]
     problems: Mapping[str, tuple[str, ...]]
     summary: pd.DataFrame
     nodes: pd.DataFrame
@@ -68,7 +69,7 @@ class Analysis:
     counters: pd.DataFrame
     airtime: pd.DataFrame
 
-    def of(self, run: RunFolder) -> Analysis:
+    def of(self, run: Run) -> Analysis:
         """Return the analysis of one of the runs alone."""
         tables = {
             name: table[table["run"] == run.name].reset_index(drop=True)
@@ -144,12 +145,12 @@ def summaries(
             return _collect(asked["summary"]).to_pandas()
 
 
-def _frames(spark: SparkSession, run: RunFolder, found: Survey) -> Path:
+def _frames(spark: SparkSession, run: Run, found: Survey) -> Path:
     """Return the folder of a run's frames: those that it recorded, else its captures, decoded."""
     return recorded(run) or materialise(spark, run, [each.capture for each in found.captures])
 
 
-def survey_of(run: RunFolder) -> Survey:
+def survey_of(run: Run) -> Survey:
     """Return what captures there are; of a run without any, those that it would have written."""
     if recorded(run) is None:
         return survey(find_captures([run.captures]))
@@ -157,7 +158,7 @@ def survey_of(run: RunFolder) -> Survey:
     return Survey(tuple(Surveyed(Capture(path), 0, 0, None) for path in paths), {})
 
 
-def _missing(run: RunFolder, survey: Survey) -> Iterator[str]:
+def _missing(run: Run, survey: Survey) -> Iterator[str]:
     """Say which nodes are not captured, and which captures are of no node."""
     captured = captured_interfaces(survey)
     scenario = run.scenario
@@ -204,7 +205,7 @@ def _collect(query: DataFrame) -> pa.Table:
     return table.sort_by(keys).cast(schema)
 
 
-def _write(run: RunFolder, tables: Mapping[str, pa.Table]) -> None:
+def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:
     """Write the run's rows of each table, each file whole or not at all."""
     try:
         for name, table in tables.items():

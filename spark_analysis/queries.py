@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from emulation.access_point import ACCESS, MESH
+from emulation.scenario.access_point import ACCESS, MESH
+from emulation.scenario.runfolder import Run
+from spark_analysis.captures.source import Survey
 from spark_analysis.jobs import (
     airtime,
     clients,
@@ -26,9 +28,7 @@ from spark_analysis.jobs import (
     subscriptions,
     summary,
 )
-from spark_analysis.runfolder import RunFolder
 from spark_analysis.schemas import NODES
-from spark_analysis.source import Survey
 
 _WIDTHS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)
 _BUCKETS: Final = 60
@@ -65,7 +65,7 @@ class Extent(NamedTuple):
 @contextmanager
 def queries(
     spark: SparkSession,
-    runs: Sequence[RunFolder],
+    runs: Sequence[Run],
     surveys: Mapping[str, Survey],
     frames: DataFrame,
     air: DataFrame,
@@ -133,7 +133,7 @@ def captured_interfaces(survey: Survey) -> set[tuple[str, str]]:
 
 
 def node_rows(
-    runs: Sequence[RunFolder], surveys: Mapping[str, Survey]
+    runs: Sequence[Run], surveys: Mapping[str, Survey]
 ) -> list[tuple[str, str, int, int, str | None, bool, bool]]:
     """Return the rows of `NODES`."""
     rows = []
@@ -148,7 +148,7 @@ def node_rows(
     return rows
 
 
-def radio_rows(runs: Sequence[RunFolder]) -> list[tuple[str, str, int, int]]:
+def radio_rows(runs: Sequence[Run]) -> list[tuple[str, str, int, int]]:
     """Return the rows of `jobs.airtime.RADIOS`: whose each address on the air is."""
     rows = []
     for run in runs:
@@ -164,7 +164,7 @@ def _number(mac: str) -> int:
     return int(mac.replace(":", ""), 16)
 
 
-def counted_rows(runs: Sequence[RunFolder]) -> list[tuple[str, str, str, str, int, int]]:
+def counted_rows(runs: Sequence[Run]) -> list[tuple[str, str, str, str, int, int]]:
     """Return the rows of `jobs.counters.COUNTED`: the flow counters that the runs exported."""
     return [
         (run.name, point.name, each.path, each.traffic_class, each.frames, each.bytes)
@@ -182,7 +182,7 @@ def extents(frames: DataFrame) -> dict[str, Extent]:
 
 
 def first_publications(
-    runs: Sequence[RunFolder], publications: DataFrame
+    runs: Sequence[Run], publications: DataFrame
 ) -> dict[str, dict[tuple[int, int], int]]:
     """Return, for runs without `run.json`, the Unix time (ns) of each (publisher, sequence)."""
     names = [run.name for run in runs if run.record is None]
@@ -196,7 +196,7 @@ def first_publications(
     return found
 
 
-def estimated_epoch(run: RunFolder, published: Mapping[tuple[int, int], int], first_ns: int) -> int:
+def estimated_epoch(run: Run, published: Mapping[tuple[int, int], int], first_ns: int) -> int:
     """Return the Unix time, ns, of the scenario's time 0 of a run that has no `run.json`."""
     return min(
         (
@@ -209,7 +209,7 @@ def estimated_epoch(run: RunFolder, published: Mapping[tuple[int, int], int], fi
 
 
 def run_facts(
-    runs: Sequence[RunFolder],
+    runs: Sequence[Run],
     extents: Mapping[str, Extent],
     published: Mapping[str, Mapping[tuple[int, int], int]],
     settle: float,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from emulation.processes import PROJECT
+from emulation.network.processes import PROJECT
 
 pytestmark = [pytest.mark.root, pytest.mark.spark]
 
@@ -20,7 +20,7 @@ def run(runs: Path) -> tuple[Path, str]:
     for setting in ("speed=0", "topics=2", "subscribers=3", "interval=0.5", "selectivity=0.5"):
         words += ["--set", setting]
     result = subprocess.run(
-        [sys.executable, "-m", "emulation.cli", *words],
+        [sys.executable, "-m", "testbed", *words],
         cwd=PROJECT,
         capture_output=True,
         text=True,

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from emulation.topo import WAYPOINT_SPACING, Topo
-from emulation.topology_parameters import (
+from emulation.scenario.topo import WAYPOINT_SPACING, Topo
+from emulation.scenario.topology_parameters import (
     Acceleration,
     Interval,
     Mode,
@@ -42,7 +42,7 @@ from emulation.topology_parameters import (
     Vehicles,
     WaypointSpacing,
 )
-from emulation.workload import TopicWorkload
+from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 
 

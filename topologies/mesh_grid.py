@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from emulation.access_point import AssociationSpec
-from emulation.mobility import Place
-from emulation.topo import Topo
-from emulation.topology_parameters import (
+from emulation.mobility.base import Place
+from emulation.scenario.access_point import AssociationSpec
+from emulation.scenario.topo import Topo
+from emulation.scenario.topology_parameters import (
     Interval,
     PathLoss,
     Publishers,
@@ -30,7 +30,7 @@ from emulation.topology_parameters import (
     Subscribers,
     Topics,
 )
-from emulation.workload import TopicWorkload
+from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from emulation.errors import ScenarioError
 from emulation.mobility import ns2
 from emulation.mobility.replay import Replay
-from emulation.scenario import ScenarioError
-from emulation.topo import Topo
-from emulation.topology_parameters import (
+from emulation.scenario.topo import Topo
+from emulation.scenario.topology_parameters import (
     Interval,
     Mode,
     PathLoss,
@@ -25,7 +25,7 @@ from emulation.topology_parameters import (
     Subscribers,
     Topics,
 )
-from emulation.workload import TopicWorkload
+from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 
 

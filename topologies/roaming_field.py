@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from emulation.topo import Topo
-from emulation.topology_parameters import (
+from emulation.scenario.topo import Topo
+from emulation.scenario.topology_parameters import (
     Interval,
     Mode,
     PathLoss,
@@ -23,7 +23,7 @@ from emulation.topology_parameters import (
     Subscribers,
     Topics,
 )
-from emulation.workload import TopicWorkload
+from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 
 PUBLISHED_NODES = 200

@@ -14,9 +14,11 @@ import json
 import sys
 from pathlib import Path
 
-from emulation.backends import BackendError, backends
-from emulation.runs import RunFolder
-from emulation.scenario import Scenario, ScenarioError
+from emulation.backends.base import BackendError
+from emulation.backends.registry import backends
+from emulation.errors import ScenarioError
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 
 
 class Lines:

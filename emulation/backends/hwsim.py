@@ -3,11 +3,11 @@
 As on `tap` (`emulation.backends.tap`), but every station has a radio of mac80211_hwsim, in ad hoc
 mode, or in a mesh of 802.11s where the scenario's radio says so.  Frames are 802.11 frames, with
 the rate control, the beacons and the acknowledgement reports of mac80211.  The medium process
-(`emulation.radio.hwsim`) stands where wmediumd would.
+(`emulation.realtime.hwsim`) stands where wmediumd would.
 
 With access points, hostapd runs on their access radios and wpa_supplicant on every station
-(`emulation.wifi`); their mesh radios are peers in a mesh of 802.11s that forwards nothing.  A
-station scans as often as the scenario says, but what makes it change its access point is
+(`emulation.network.wifi`); their mesh radios are peers in a mesh of 802.11s that forwards nothing.
+A station scans as often as the scenario says, but what makes it change its access point is
 wpa_supplicant's own rule: the scenario's hysteresis does not count.  A mesh radio learns from
 broadcasts, such as beacons of the node apps, which hosts are behind the others: before the first
 one of a host, unicasts to it find no way.
@@ -16,21 +16,22 @@ one of a host, unicasts to it find no way.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.access_point import ACCESS
-from emulation.backends import BackendError, Observer
+from emulation.backends.base import BackendError, Observer
 from emulation.backends.tap import TapBackend, TapRun
-from emulation.processes import end
-from emulation.radio.hwsim_wire import FAMILY
-from emulation.radio.wifi import MISSING, bring_up, has_family
-from emulation.runs import RunFolder
-from emulation.scenario import Scenario
-from emulation.wifi import infrastructure
-from emulation.wifi.infrastructure import Infrastructure, Interface
-from emulation.wifi.settings import ALWAYS_DBM, Roaming
+from emulation.network.processes import end
+from emulation.network.wifi import infrastructure
+from emulation.network.wifi.infrastructure import Infrastructure, Interface
+from emulation.network.wifi.settings import ALWAYS_DBM, Roaming, SettingsError
+from emulation.realtime.hwsim_wire import FAMILY
+from emulation.realtime.wifi import MISSING, bring_up, has_family
+from emulation.scenario.access_point import ACCESS
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 
 MODULE: Final = "mac80211_hwsim"
 ASSOCIATION_LIMIT: Final = 30.0
@@ -44,7 +45,7 @@ class HwsimBackend(TapBackend):
 
     name = "hwsim"
     summary = "as tap, with the kernel's 802.11 stack: mac80211_hwsim over the radio model"
-    medium = "emulation.radio.hwsim"
+    medium = "emulation.realtime.hwsim"
     needs_tun = False
 
     def obstacles(self) -> list[str]:
@@ -112,12 +113,14 @@ class HwsimRun(TapRun):
             await_helper=self._await_daemon,
         )
         # From station to station is the business of the bridges.
-        self._wifi.start_access_points(isolate=True)
+        with _settings_of_the_scenario():
+            self._wifi.start_access_points(isolate=True)
 
     def _associate(self) -> None:
         often = max(1, round(self.scenario.association.scan_interval))
         self.observer.stage("associating")
-        self._wifi.start_stations(Roaming(ALWAYS_DBM, often, often))
+        with _settings_of_the_scenario():
+            self._wifi.start_stations(Roaming(ALWAYS_DBM, often, often))
         left = self._wifi.await_association(lambda ready: self._await(ready, ASSOCIATION_LIMIT))
         self._tell_of_unassociated(left)
 
@@ -129,6 +132,15 @@ class HwsimRun(TapRun):
         super()._stop_processes()
         for process in self.helpers.values():
             end(process)
+
+
+@contextmanager
+def _settings_of_the_scenario() -> Iterator[None]:
+    """Turn what hostapd or wpa_supplicant cannot be told into a `BackendError`."""
+    try:
+        yield
+    except SettingsError as error:
+        raise BackendError(str(error)) from None
 
 
 def _loadable() -> bool:

@@ -1,7 +1,7 @@
 """The access points of a run in namespaces: their switch and controller, started and watched.
 
-For backends whose access points are `emulation.net.AccessPoint` nodes; what the radio ports are is
-the backend's business, as long as they exist in that namespace before `start_bridges`.
+For backends whose access points are `emulation.network.net.AccessPoint` nodes; what the radio ports
+are is the backend's business, as long as they exist in that namespace before `start_bridges`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.access_point import ACCESS, MESH
-from emulation.backends import BackendError
+from emulation.backends.base import BackendError
 from emulation.backends.watching import read_json
-from emulation.processes import StateFolder, end
-from emulation.runs import RunFolder
-from emulation.scenario import Scenario
-from emulation.switches import SwitchError, Switches, environment
+from emulation.network.processes import StateFolder, end
+from emulation.network.switches import SwitchError, Switches, environment
+from emulation.scenario.access_point import ACCESS, MESH
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 
 CONTROLLER: Final = "controller"
 DATABASE: Final = "switch database"

@@ -25,14 +25,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from emulation.backends import BackendError
+from emulation.backends.base import BackendError
 from emulation.backends.hwsim import ASSOCIATION_LIMIT, HwsimBackend
 from emulation.backends.tap import TapRun
 from emulation.backends.watching import last_line
 from emulation.mininet_wifi.network import SOCKET, MininetWifiError, Network
 from emulation.mininet_wifi.positions import Positions, PositionThread
 from emulation.mininet_wifi.settings import NoEqualError, settings_of
-from emulation.scenario import NodeSpec
+from emulation.scenario.scenario import NodeSpec
 
 PROGRAMS: Final = (
     ("wmediumd", "https://github.com/ramonfontes/wmediumd (branch mininet-wifi)"),
@@ -98,7 +98,7 @@ class MininetWifiRun(TapRun):
         self._add_access_points(self._network)
 
     def _start_radios(self, pids: Mapping[str, int]) -> None:
-        from emulation.net import add_neighbours
+        from emulation.network.net import add_neighbours
 
         assert self._network is not None
         network = self._network

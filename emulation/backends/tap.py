@@ -2,13 +2,13 @@
 
     Mininet station (namespace, shell) ── node app ── UDP ── kernel ── TAP device
                                                                           │
-    medium process (emulation.radio.tap): all TAP devices, the radio model ┘
+    medium process (emulation.realtime.tap): all TAP devices, the radio model ┘
 
-Processes of a run, all children of the command line and ended with it: one node app a station,
-the medium, the position server (`emulation.gpsd`), the recorder (`capture`) and the workload
-driver (`emulation.driver`).  The medium opens the TAP devices inside the stations' namespaces, so
-devices and namespaces vanish with the processes that hold them; nothing is ever made in the root
-namespace, and runs beside each other do not meet.
+Processes of a run, all children of the command line and ended with it: one node app a station, the
+medium, the position server (`emulation.network.gpsd`), the recorder (`capture`) and the workload
+driver (`emulation.network.driver`).  The medium opens the TAP devices inside the stations'
+namespaces, so devices and namespaces vanish with the processes that hold them; nothing is ever made
+in the root namespace, and runs beside each other do not meet.
 
 With access points there are also a switch, its database and a controller, in a namespace that the
 access points share (`emulation.backends.mesh`); the medium opens their radios' devices there.
@@ -31,17 +31,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.scan import RADIOTAP
-from emulation import processes, switches
-from emulation.backends import BackendError, Observer
+from emulation.backends.base import BackendError, Observer
 from emulation.backends.mesh import MeshBackbone
 from emulation.backends.watching import answers, ask, ended, last_line, read_json
-from emulation.control import request as control_request
-from emulation.driver import client_socket
-from emulation.fidelity import CpuSampler, assess
-from emulation.interrupts import Interrupts
-from emulation.processes import StateFolder, await_condition, doing, end, start
-from emulation.runs import RunFolder, unix_ns_of
-from emulation.scenario import NodeSpec, Scenario
+from emulation.network import processes, switches
+from emulation.network.driver import client_socket
+from emulation.network.fidelity import CpuSampler, assess
+from emulation.network.interrupts import Interrupts
+from emulation.network.processes import StateFolder, await_condition, doing, end, start
+from emulation.realtime.control import request as control_request
+from emulation.scenario.records import Ended
+from emulation.scenario.runfolder import RunFolder, unix_ns_of
+from emulation.scenario.scenario import NodeSpec, Scenario
 from nodeapp.wire import CLIENT_PORT, NODE_PORT, Frame, Kind
 
 START_LIMIT: Final = 60.0
@@ -59,7 +60,7 @@ class TapBackend:
 
     name = "tap"
     summary = "real processes and kernel stack; TAP devices over the radio model in user space"
-    medium = "emulation.radio.tap"
+    medium = "emulation.realtime.tap"
     """Module of the medium process."""
     needs_tun = True
     measures_medium = True
@@ -142,7 +143,7 @@ class TapRun:
         self.folder = folder
         self.observer = observer
         self.problems: list[str] = []
-        self.ended = "failed"
+        self.ended: Ended = "failed"
         self.epoch = 0.0
         self.net: Any = None
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
@@ -190,7 +191,7 @@ class TapRun:
         self._await_nodes(pids)
         self._start_driver(pids)
         self.epoch = time.monotonic() + LEAD
-        self._write_facts("running")
+        self._write_record("running")
         control_request(self.medium_control, {"op": "start", "epoch": self.epoch})
         control_request(self.gpsd_control, {"op": "start", "epoch": self.epoch})
         unfinished = self._driver_start.with_suffix(".tmp")
@@ -200,7 +201,7 @@ class TapRun:
 
     def _make_nodes(self, specs: Sequence[NodeSpec]) -> None:
         """Make the network and in it namespaces and shells.  Raises `BackendError`."""
-        from emulation.net import WifiNet
+        from emulation.network.net import WifiNet
 
         self.net = WifiNet()
         environment = self.state.environment()
@@ -295,7 +296,7 @@ class TapRun:
     def _start_gpsd(self, pids: Mapping[str, int]) -> None:
         stations = self._stations(pids, self.scenario.nodes)
         config = {"stations": stations, "control": str(self.gpsd_control)}
-        self._start_helper("gpsd", "emulation.gpsd", config)
+        self._start_helper("gpsd", "emulation.network.gpsd", config)
         self._await_helper("gpsd", lambda: answers(self.gpsd_control))
 
     def _start_recorder(self, pids: Mapping[str, int]) -> None:
@@ -331,7 +332,7 @@ class TapRun:
             "start": str(self._driver_start),
             "status": str(self._driver_status),
         }
-        self._start_helper("driver", "emulation.driver", config)
+        self._start_helper("driver", "emulation.network.driver", config)
         self._await_helper("driver", lambda: bool(read_json(self._driver_status).get("ready")))
 
     def _start_node(self, station: Any, spec: NodeSpec) -> subprocess.Popen[bytes]:
@@ -473,7 +474,7 @@ class TapRun:
         self.problems += driver.get("problems", [])
         if not self.epoch:
             return
-        self._write_facts(self.ended)
+        self._write_record(self.ended)
         recorder = read_json(self._recorder_status)
         # Else nobody knows how it went, and the report says that.
         if recorder and (medium or not self._backend.measures_medium):
@@ -488,7 +489,7 @@ class TapRun:
 
     def _socket_drops(self) -> int:
         """Return how many datagrams full sockets of the node apps dropped."""
-        from emulation.net import socket_drops
+        from emulation.network.net import socket_drops
 
         members = self.net.members if self.net is not None else ()
         return sum(
@@ -497,8 +498,8 @@ class TapRun:
             if member.shell.poll() is None
         )
 
-    def _write_facts(self, ended: str) -> None:
-        self.folder.write_facts(
+    def _write_record(self, ended: Ended) -> None:
+        self.folder.write_record(
             backend=self._backend.name,
             epoch_ns=unix_ns_of(self.epoch),
             ended=ended,

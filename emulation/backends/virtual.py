@@ -11,10 +11,11 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Final
 
-from emulation.backends import BackendError, Observer
-from emulation.interrupts import Interrupts
-from emulation.runs import RunFolder
-from emulation.scenario import Scenario
+from emulation.backends.base import BackendError, Observer
+from emulation.network.interrupts import Interrupts
+from emulation.scenario.records import Ended
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import EPOCH_NS, PcapRecorder, Recorder
 from emulation.virtual.simulation import Simulation
 from nodeapp.parameters import ParameterError
@@ -88,12 +89,12 @@ def simulate(
     began = time.monotonic()
     problems: list[str] = []
     defects = _Defects(folder, problems, problem)
-    ended = "failed"
+    ended: Ended = "failed"
     try:
         simulation = Simulation(scenario, recorder, failed=defects)
     except (ParameterError, ValueError) as error:
         raise BackendError(str(error)) from None
-    folder.write_facts(
+    folder.write_record(
         backend=VirtualBackend.name,
         epoch_ns=EPOCH_NS,
         ended="running",
@@ -117,7 +118,7 @@ def simulate(
             ended = "failed"
             raise
         finally:
-            folder.write_facts(
+            folder.write_record(
                 backend=VirtualBackend.name,
                 epoch_ns=EPOCH_NS,
                 ended=ended,

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from emulation.control import ControlError
-from emulation.control import request as control_request
+from emulation.realtime.control import ControlError
+from emulation.realtime.control import request as control_request
 
 
 def last_line(log: Path) -> str:

@@ -14,12 +14,12 @@ backends are not met, and nothing is left when this process is killed.  wmediumd
 socket for all (`SOCKET`): there can be one such run at a time.
 
 Mininet-WiFi's own `stop` is not called: it ends every hostapd and wmediumd of the machine by name
-and unloads mac80211_hwsim.  The run's mark in the environment (`emulation.processes`) finds
+and unloads mac80211_hwsim.  The run's mark in the environment (`emulation.network.processes`) finds
 wmediumd, hostapd, wpa_supplicant and the shells instead.  An access point of theirs is a switch as
 well, of the system's Open vSwitch, in the root namespace; here it is their access point without a
-switch, and the bridges are the run's own (`emulation.switches`).  Kept from it as well: its log in
-/tmp, its files in /tmp and in the working directory, which go into the run's state folder, and its
-pauses of more than a second a station.
+switch, and the bridges are the run's own (`emulation.network.switches`).  Kept from it as well: its
+log in /tmp, its files in /tmp and in the working directory, which go into the run's state folder,
+and its pauses of more than a second a station.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.namespaces import CLONE_NEWNET, network_namespace
-from emulation.access_point import ACCESS, MESH, WIRED, AccessPointSpec
 from emulation.mininet_wifi.settings import NETWORK, MeshSettings, Settings
-from emulation.processes import await_condition
-from emulation.radio.device import disable_ipv6
+from emulation.network.processes import await_condition
+from emulation.network.wifi import control
 from emulation.radio.spec import RadioSpec
-from emulation.scenario import NodeSpec
-from emulation.wifi import control
+from emulation.realtime.device import disable_ipv6
+from emulation.scenario.access_point import ACCESS, MESH, WIRED, AccessPointSpec
+from emulation.scenario.scenario import NodeSpec
 
 HOSTAPD: Final = Path("/var/run/hostapd")
 """Where hostapd has its sockets: Mininet-WiFi lets it have no other."""
@@ -97,7 +97,7 @@ class Network:
 
     def _add_member(self, spec: NodeSpec) -> Any:
         if spec.wired:
-            from emulation.net import Member
+            from emulation.network.net import Member
 
             return self.net.addHost(spec.name, cls=Member, spec=spec, environment=self._environment)
         first = spec.waypoints[0]
@@ -190,7 +190,7 @@ class Network:
 
     def addLink(self, host: Any, point: Any) -> None:  # noqa: N802
         """Wire a host to its access point."""
-        from emulation.net import wire
+        from emulation.network.net import wire
 
         wire(host, point)
 
@@ -269,7 +269,7 @@ class Network:
 
     def bring_up_wires(self) -> None:
         """Set up the hosts of brokers and the wired ports of the access points."""
-        from emulation.net import bring_up, configure_links
+        from emulation.network.net import bring_up, configure_links
 
         for member in self.net.members:
             if member.spec.wired:
@@ -307,7 +307,7 @@ class Network:
         station.set_pos_wmediumd(station.position)
 
     def close(self) -> None:
-        """End the shells and let go of the radios; `emulation.processes` ends wmediumd."""
+        """End the shells and let go of the radios; `emulation.network.processes` ends wmediumd."""
         if self.net is not None:
             from mn_wifi.mobility import Mobility
             from mn_wifi.module import Mac80211Hwsim
@@ -381,7 +381,7 @@ def _access_point_class() -> Any:
     """Return the class of an access point of theirs that shares a namespace and has no switch."""
     from mn_wifi.node import AP
 
-    from emulation.net import SharedNamespace
+    from emulation.network.net import SharedNamespace
 
     return type("AccessPoint", (SharedNamespace, AP), {})
 

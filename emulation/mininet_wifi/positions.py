@@ -1,8 +1,9 @@
 """Where stations are, for Mininet-WiFi: a thread that moves them on the scenario's trajectories.
 
-It answers the requests of a medium process (`emulation.radio.service`) that make sense here: ping,
-start, move, release, position, associations, settle.  `place(name, x, y)` hands a position on; only
-stations that have moved are named, for every one costs wmediumd a computation of all links.
+It answers the requests of a medium process (`emulation.realtime.service`) that make sense here:
+ping, start, move, release, position, associations, settle.  `place(name, x, y)` hands a position
+on; only stations that have moved are named, for every one costs wmediumd a computation of all
+links.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.control import ControlError, ControlServer
-from emulation.radio.places import Places
-from emulation.scenario import NodeSpec
+from emulation.realtime.control import ControlError, ControlServer
+from emulation.realtime.places import Places
+from emulation.scenario.scenario import NodeSpec
 
 TICK: Final = 0.2
 """Seconds between updates."""

@@ -29,12 +29,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from emulation.network.wifi.settings import (
+    ALWAYS_DBM,
+    Roaming,
+    hostapd_settings,
+    supplicant_settings,
+)
 from emulation.radio.airtime import phy_for
 from emulation.radio.links import Links
 from emulation.radio.propagation import SPEED_OF_LIGHT, path_loss_db
 from emulation.radio.spec import Friis, LogDistance, RadioSpec, Shadowing, TwoRayGround, UnitDisk
-from emulation.scenario import Scenario
-from emulation.wifi.settings import ALWAYS_DBM, Roaming, hostapd_settings, supplicant_settings
+from emulation.scenario.scenario import Scenario
 
 NETWORK: Final = "testbed"
 """SSID, or mesh id."""

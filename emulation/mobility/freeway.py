@@ -22,7 +22,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from emulation.mobility import Place
+from emulation.mobility.base import Place
 from emulation.mobility.road_map import Point, RoadMap
 from emulation.mobility.traffic import (
     LANE_WIDTH,
@@ -33,7 +33,7 @@ from emulation.mobility.traffic import (
     Turn,
     random_places,
 )
-from emulation.scenario import Waypoint
+from emulation.mobility.trajectory import Waypoint
 
 
 @dataclass(frozen=True)

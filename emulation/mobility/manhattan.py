@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from emulation.mobility import Place
+from emulation.mobility.base import Place
 from emulation.mobility.road_map import Point, RoadMap
 from emulation.mobility.traffic import (
     LANE_WIDTH,
@@ -32,7 +32,7 @@ from emulation.mobility.traffic import (
     Turn,
     random_places,
 )
-from emulation.scenario import Waypoint
+from emulation.mobility.trajectory import Waypoint
 
 STRAIGHT: Final = 0.5
 LEFT: Final = 0.25

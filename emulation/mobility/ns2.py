@@ -26,7 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from emulation.scenario import ScenarioError, Trace, Waypoint
+from emulation.errors import ScenarioError
+from emulation.mobility.trajectory import Trace, Waypoint
 
 SAME_TIME: Final = 1e-6
 """Seconds between arrival and the next command within which they are one moment."""

@@ -13,7 +13,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from emulation.scenario import Waypoint
+from emulation.mobility.trajectory import Waypoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from emulation.scenario import Waypoint
+from emulation.mobility.trajectory import Waypoint
 
 
 class Replay:

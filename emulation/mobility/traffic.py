@@ -30,8 +30,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from emulation.mobility import Place
-from emulation.scenario import Waypoint
+from emulation.mobility.base import Place
+from emulation.mobility.trajectory import Waypoint
 
 LANE_WIDTH: Final = 4.0
 """Metres; 3.5 to 3.75 on most roads."""

@@ -8,7 +8,7 @@ Stations decide on their own, as drivers of 802.11 do; the standard leaves the r
 
 The change itself takes no time here: there are no authentication and association frames on the
 air.  After it, the new access point tells the network behind it with the frame that hostapd
-sends (`emulation.layer2_update`), from which bridges learn where the station is now.
+sends (`emulation.realtime.layer2_update`), from which bridges learn where the station is now.
 """
 
 from __future__ import annotations

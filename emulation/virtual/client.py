@@ -1,7 +1,7 @@
 """The workload's clients under the virtual clock: one on every node, speaking its client protocol.
 
-What `emulation.driver` does against real node apps; on a loopback nothing is lost, so that nothing
-need be repeated.
+What `emulation.network.driver` does against real node apps; on a loopback nothing is lost, so that
+nothing need be repeated.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from emulation.driver import RENEWAL, request
-from emulation.scenario import Operation
+from emulation.network.driver import RENEWAL, request
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.packets import CLIENT
+from emulation.workloads.base import Operation
 from nodeapp.client_port import Address
 from nodeapp.wire import Kind, decode, decode_body
 

@@ -12,8 +12,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from emulation.gpsd import RATE
-from emulation.scenario import NodeSpec
+from emulation.network.gpsd import RATE
+from emulation.scenario.scenario import NodeSpec
 from emulation.virtual.clock import VirtualTimer
 from nodeapp.client_port import ClientTable
 from nodeapp.events import Event

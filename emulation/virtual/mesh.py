@@ -3,8 +3,8 @@
 Theory of operation.  As on the real-time backends, stations and access radios share one medium and
 mesh radios another; whom a frame is for, which access point a station belongs to and which way a
 frame takes through a bridge is decided by the same classes (`emulation.radio.addressing`,
-`emulation.radio.association`, `emulation.controller.flows`).  Bridges and wires take no time, and
-the controller moves a station's flow at once.
+`emulation.radio.association`, `emulation.network.controller.flows`).  Bridges and wires take no
+time, and the controller moves a station's flow at once.
 
 Captures are those of a real run: every node's own interface, and both radios of each access point.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from emulation.controller.flows import (
+from emulation.network.controller.flows import (
     ACCESS_PORT,
     BROKER_PORT,
     MESH_PORT,
@@ -28,11 +28,11 @@ from emulation.controller.flows import (
     FlowComputation,
     Path,
 )
-from emulation.layer2_update import layer2_update
 from emulation.radio.addressing import Infrastructure, Mesh, access_levels, octets
 from emulation.radio.association import Associations
 from emulation.radio.medium import Delivery, Medium
-from emulation.scenario import Scenario
+from emulation.realtime.layer2_update import layer2_update
+from emulation.scenario.scenario import Scenario
 from emulation.virtual.packets import mac_of
 from emulation.virtual.recording import unix_ns
 from nodeapp.wire import BROADCAST, TrafficClass, traffic_class

@@ -52,7 +52,7 @@ def checksum(data: bytes, start: int = 0) -> int:
 
 
 def mac_of(node: int) -> bytes:
-    """Return the Ethernet address of a node's radio, as `emulation.scenario.NodeSpec.mac`."""
+    """Return the Ethernet address of a node's radio, as `NodeSpec.mac` says it."""
     return b"\x02\x00" + node.to_bytes(4, "big")
 
 

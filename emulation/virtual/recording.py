@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from capture.decode import Columns, decode_records, read_header
-from emulation.access_point import ACCESS, MESH
-from emulation.runs import RunFolder
-from emulation.scenario import Scenario
+from emulation.scenario.access_point import ACCESS, MESH
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 from emulation.virtual.packets import loopback_frame, radio_frames
 
 EPOCH_NS: Final = 946_684_800_000_000_000

@@ -20,7 +20,7 @@ from typing import Final
 
 from emulation.radio.medium import BROADCAST as TO_ALL
 from emulation.radio.medium import NOBODY, Delivery, Medium, Status
-from emulation.scenario import NodeSpec, Scenario
+from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.virtual.client import WorkloadClient
 from emulation.virtual.clock import Clock
 from emulation.virtual.host import VirtualHost
@@ -35,7 +35,7 @@ from nodeapp.pubsub.base import Service
 from nodeapp.wire import BROADCAST, WireError
 
 TICK: Final = 0.1
-"""Seconds between updates of positions, at least; that of `emulation.radio.tap`."""
+"""Seconds between updates of positions, at least; that of `emulation.realtime.tap`."""
 LONGEST_TICK: Final = 1.0
 TICK_SHARE: Final = 0.01
 FOREVER: Final = float("inf")

@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from emulation.backends import Backend, BackendError, Observer
-from emulation.interrupts import Interrupts
-from emulation.runs import RunFolder
-from emulation.scenario import Scenario
+from emulation.backends.base import Backend, BackendError, Observer
+from emulation.network.interrupts import Interrupts
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 from emulation.vm import tools
 from emulation.vm.errors import VmError
 from emulation.vm.run import Options, run_in_vm

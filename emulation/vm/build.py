@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
-from emulation import processes
-from emulation.interrupts import Interrupts
-from emulation.runs import RunFolder
+from emulation.network import processes
+from emulation.network.interrupts import Interrupts
+from emulation.scenario.runfolder import RunFolder
 from emulation.vm import kernel, mirror, tools
 from emulation.vm.errors import VmError
 from emulation.vm.inputs import DEBIAN_PACKAGES, PYTHON, SUITE, Inputs, inputs_of

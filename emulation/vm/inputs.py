@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from emulation.processes import PROJECT
+from emulation.network.processes import PROJECT
 from emulation.vm.errors import VmError
 
 SUITE: Final = "bookworm"

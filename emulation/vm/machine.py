@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
-from emulation.interrupts import Interrupts
+from emulation.network.interrupts import Interrupts
 from emulation.vm import channel, clock, qemu
 from emulation.vm.errors import VmError
 from emulation.vm.logs import explain

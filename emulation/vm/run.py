@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from emulation import processes
-from emulation.interrupts import Interrupts
+from emulation.network import processes
+from emulation.network.interrupts import Interrupts
 from emulation.vm import probe, qemu
 from emulation.vm.build import Stages, cache_folder, ensure_image
 from emulation.vm.errors import VmError
@@ -48,7 +48,7 @@ class Observer(Stages, Protocol):
 
 def testbed(*words: str) -> list[str]:
     """Return the guest's command for a command of the testbed."""
-    return ["python3", "-m", "emulation.cli", *words]
+    return ["python3", "-m", "testbed", *words]
 
 
 def run_in_vm(

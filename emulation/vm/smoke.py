@@ -66,7 +66,7 @@ def scenario() -> str:
         settings = ("topics=1", "subscribers=1", "speed=0", "side=100")
         words = [word for setting in settings for word in ("--set", setting)]
         command(
-            *(sys.executable, "-m", "emulation.cli", "run", "roaming_field", "flooding"),
+            *(sys.executable, "-m", "testbed", "run", "roaming_field", "flooding"),
             *("--nodes", "3", "--duration", "24", "--no-analyze", "--runs", folder, *words),
         )
         kinds: Counter[int] = Counter()

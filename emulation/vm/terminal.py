@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from emulation.interrupts import Interrupts
+from emulation.network.interrupts import Interrupts
 from emulation.vm import channel
 from emulation.vm.machine import Machine, exit_code
 

@@ -1,10 +1,10 @@
 """Counters: what the bridges of access points say that they passed on, beside the captures.
 
 A bridge counts frames and bytes by the path that they take through it and by their class of
-messages, told by the DS field (`emulation.controller.flows`).  From the paths follows what passed
-each of its ports in each direction.  The captures say the same once more: those of the access
-point's two radio ports, and that of the broker's end of the wire, where a frame whose IPv4 source
-is the broker comes from it and any other goes to it.
+messages, told by the DS field (`emulation.network.controller.flows`).  From the paths follows what
+passed each of its ports in each direction.  The captures say the same once more: those of the
+access point's two radio ports, and that of the broker's end of the wire, where a frame whose IPv4
+source is the broker comes from it and any other goes to it.
 
 The two come from different places, packet sockets and flow tables, so where they agree neither has
 missed anything.  Frames of no class (not IPv4, or another code point) are left out: captures do not
@@ -19,8 +19,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from emulation.access_point import ACCESS, MESH, WIRED
-from emulation.controller.flows import ACCESS_PORT, BROKER_PORT, MESH_PORT, OUTPUTS, Path
+from emulation.network.controller.flows import ACCESS_PORT, BROKER_PORT, MESH_PORT, OUTPUTS, Path
+from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from nodeapp.wire import TrafficClass
 from spark_analysis.schemas import COUNTERS
 

@@ -1,8 +1,8 @@
 """A published evaluation, repeated: its sweeps, its claims judged, and the page.
 
 The sweep of each scenario runs under the virtual clock, as published and then with each
-`Variation`: a choice that the paper leaves open, or made by the implementation, and that may
-decide a claim.  Points that a variation does not touch are run once (`spark_analysis.sweep`).
+`Variation`: a choice that the paper leaves open, or made by the implementation, and that may decide
+a claim.  Points that a variation does not touch are run once (`spark_analysis.sweeps.sweep`).
 
 `--backend tap` runs a slice instead, in real time and with real processes: every scheme once, at
 one speed, on that backend and under the virtual clock, side by side.
@@ -19,10 +19,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from spark_analysis import report
-from spark_analysis.content import Table
-from spark_analysis.curves import Quantity, curves
-from spark_analysis.figures import Drawing
+from spark_analysis.captures.session import spark_session
 from spark_analysis.papers.claims import Claim, Comparison, Finding, Verdict, judge
 from spark_analysis.papers.six_schemes import (
     BASE,
@@ -35,10 +32,13 @@ from spark_analysis.papers.six_schemes import (
     Preset,
     Variation,
 )
-from spark_analysis.quantities import count, number, seconds, share
-from spark_analysis.session import spark_session
-from spark_analysis.sweep import Outcome, Progress, Question, complete, run_sweep
-from spark_analysis.sweep_page import grouped
+from spark_analysis.report import page as report
+from spark_analysis.report.content import Table
+from spark_analysis.report.curves import Quantity, curves
+from spark_analysis.report.figures import Drawing
+from spark_analysis.report.quantities import count, number, seconds, share
+from spark_analysis.sweeps.page import grouped
+from spark_analysis.sweeps.sweep import Outcome, Progress, SweepSpec, complete, run_sweep
 
 PAGE: Final = "reproduction.html"
 FINDINGS: Final = "claims.json"
@@ -65,11 +65,11 @@ class Reproduction:
     failures: Mapping[str, str]
 
 
-def questions(preset: Preset, variation: Variation) -> dict[str, Question]:
+def specs(preset: Preset, variation: Variation) -> dict[str, SweepSpec]:
     """Return what to run, by scenario."""
     base = variation is BASE
     return {
-        scenario: Question(
+        scenario: SweepSpec(
             scenario,
             SCHEMES,
             {"speed": tuple(f"{speed:g}" for speed in (speeds if base else _few(speeds)))},
@@ -102,23 +102,24 @@ def reproduce(
     """Run everything that has not been run yet in `folder`, judge it and write the page.
 
     `progress(what, progress)` is called often and ends the work with what it raises; what is
-    finished is kept.  Raises `spark_analysis.sweep.SweepError` and other `AnalysisError`, OSError.
+    finished is kept.  Raises `spark_analysis.sweeps.sweep.SweepError` and other `AnalysisError`,
+    OSError.
     """
     judged: list[Judged] = []
     failures: dict[str, str] = {}
     with ExitStack() as session:
         for variation in variations(preset):
             parts = []
-            for scenario, question in questions(preset, variation).items():
+            for scenario, spec in specs(preset, variation).items():
                 what = f"{scenario}, {variation.name}"
 
                 def report_sweep(done: Progress, what: str = what) -> None:
                     progress(what, done)
 
                 where = folder / scenario
-                if not complete(question, where):  # one session for all: starting costs seconds
+                if not complete(spec, where):  # one session for all: starting costs seconds
                     session.enter_context(spark_session(master))
-                outcome = run_sweep(question, where, master=master, progress=report_sweep)
+                outcome = run_sweep(spec, where, master=master, progress=report_sweep)
                 failures |= {f"{what}: {point}": why for point, why in outcome.failures.items()}
                 parts.append(_points(scenario, outcome))
             points = pd.concat(parts, ignore_index=True) if any(map(len, parts)) else pd.DataFrame()

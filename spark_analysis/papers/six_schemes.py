@@ -20,8 +20,8 @@ from typing import Final
 
 import pandas as pd
 
-from spark_analysis.curves import Quantity
 from spark_analysis.papers.claims import Claim, Comparison, above, difference, positive
+from spark_analysis.report.curves import Quantity
 
 SCHEMES: Final = (
     "broker-aodv",

@@ -38,7 +38,7 @@ from typing import Final
 import numpy as np
 
 from emulation.radio.spec import UnitDisk
-from emulation.scenario import Scenario
+from emulation.scenario.scenario import Scenario
 from nodeapp.routing.aodv import AodvParameters
 from tests.benchmarks.ns3 import ours, peer, traffic
 

@@ -19,9 +19,9 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 
 from emulation.backends.tap import TapBackend, TapRun
-from emulation.catalog import make_scenario
-from emulation.interrupts import Interrupts
-from emulation.runs import RunFolder
+from emulation.network.interrupts import Interrupts
+from emulation.scenario.runfolder import RunFolder
+from topologies.catalog import make_scenario
 
 
 class Silent:

@@ -26,7 +26,7 @@ from scapy.layers import inet  # noqa: F401  # the reader looks the link type up
 from scapy.utils import PcapReader
 
 from nodeapp.wire import Frame, GeoRoute, Kind
-from spark_analysis.session import spark_session
+from spark_analysis.captures.session import spark_session
 from tests.capture.packets import ethernet, file_header, record, udp_ipv4
 
 NODES = 60

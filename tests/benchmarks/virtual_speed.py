@@ -30,8 +30,9 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final
 
+from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import LogDistance, Propagation, RadioSpec, UnitDisk
-from emulation.scenario import NodeSpec, ProtocolSpec, Scenario, Waypoint
+from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from emulation.virtual.clock import Clock, VirtualTimer
 from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation

@@ -13,10 +13,12 @@ from scapy.layers.l2 import LLC, Ether
 from scapy.utils import PcapReader
 
 from capture.layers import PubSub
-from emulation.catalog import make_scenario
-from emulation.runs import RunFolder
-from emulation.scenario import Operation, Scenario, Waypoint
+from emulation.mobility.trajectory import Waypoint
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
+from emulation.workloads.base import Operation
 from nodeapp.wire import Kind, TrafficClass
+from topologies.catalog import make_scenario
 
 NEWS = (("topic", "=", "news"),)
 
@@ -153,7 +155,7 @@ def check_handover(folder: RunFolder, scenario: Scenario) -> None:
     assert {name: len(found) for name, found in updates.items()} == {
         "ap1": 1, "ap2": 1, "ap3": 0, "ap4": 0,
     }  # fmt: skip
-    epoch = json.loads(folder.facts.read_text())["epoch_ns"] / 1e9
+    epoch = json.loads(folder.record.read_text())["epoch_ns"] / 1e9
     moved = updates["ap2"][0] - epoch
     assert 4.0 < moved < 6.5  # halfway at 4.5 s, then 5 dB of hysteresis, seen at a scan
     # The station hears the one broker before, the other after.

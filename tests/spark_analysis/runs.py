@@ -8,8 +8,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import RadioSpec
-from emulation.scenario import NodeSpec, Operation, ProtocolSpec, Scenario, Waypoint
+from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
+from emulation.workloads.base import Operation
 from nodeapp.events import Event, Filter, Subscription, parse_attributes
 from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, Frame, Kind, encode_body
 from tests.capture.packets import ethernet, file_header, record, udp_ipv4

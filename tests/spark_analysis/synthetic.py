@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 from pyspark.sql.types import BooleanType, DoubleType, FractionalType, IntegralType, StructType
 
+from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import RadioSpec
-from emulation.scenario import NodeSpec, ProtocolSpec, Scenario, Waypoint
+from emulation.scenario.records import Check, Fidelity, RunRecord
+from emulation.scenario.runfolder import Run
+from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from spark_analysis import schemas
 from spark_analysis.analysis import Analysis
-from spark_analysis.runfolder import Check, Fidelity, RunFolder, RunRecord
 
 GOOD = Fidelity(
     kept_real_time=True,
@@ -103,10 +105,10 @@ def make_scenario(
 
 
 @dataclass
-class Run:
-    """A made-up run: folder and tables."""
+class MadeUpRun:
+    """A made-up run, as if read from a folder, and its tables."""
 
-    folder: RunFolder
+    read: Run
     tables: dict[str, pd.DataFrame]
 
 
@@ -121,10 +123,10 @@ def make_run(
     fidelity: Fidelity | None = GOOD,
     record: RunRecord | None = RECORD,
     problems: tuple[str, ...] = (),
-) -> Run:
+) -> MadeUpRun:
     """Return a run in which every event is due to `subscribers` clients and `loss` of them fail."""
     path.mkdir(parents=True, exist_ok=True)
-    folder = RunFolder(path, scenario, record, fidelity, problems)
+    read = Run(path, scenario, record, fidelity, problems)
     rng = np.random.default_rng(scenario.seed)
     run, ids = path.name, [node.id for node in scenario.nodes]
     settle = 5.0
@@ -172,7 +174,7 @@ def make_run(
     tables["delivery_over_time"] = _over_time(run, tables["events"], scenario.duration)
     tables["delay_by_hops"] = _by_hops(run, tables["delay"])
     tables["summary"] = frame(schemas.SUMMARY, [_summary(run, scenario, record, settle, tables)])
-    return Run(folder, tables)
+    return MadeUpRun(read, tables)
 
 
 def _traffic(
@@ -279,10 +281,12 @@ def _summary(
     }  # fmt: skip
 
 
-def make_analysis(*runs: Run, problems: Mapping[str, tuple[str, ...]] | None = None) -> Analysis:
+def make_analysis(
+    *runs: MadeUpRun, problems: Mapping[str, tuple[str, ...]] | None = None
+) -> Analysis:
     """Return several made-up runs as one analysis."""
     return Analysis(
-        tuple(run.folder for run in runs),
+        tuple(run.read for run in runs),
         problems or {},
         **{
             name: pd.concat([run.tables[name] for run in runs], ignore_index=True)

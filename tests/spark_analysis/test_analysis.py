@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from nodeapp.events import Filter, parse_attributes
 from nodeapp.wire import NODE_PORT, Frame, Kind
 from spark_analysis.analysis import Analysis, analyse
+from spark_analysis.captures.materialise import read_frames
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.jobs.links import path
-from spark_analysis.materialise import read_frames
 from spark_analysis.schemas import NODES, TABLES
 from tests.capture.packets import ethernet, udp_ipv4
 from tests.spark_analysis.runs import CLIENT, EPOCH, NETWORK, RunBuilder

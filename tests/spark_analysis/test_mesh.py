@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from emulation.backends.virtual import simulate
-from emulation.catalog import make_scenario
-from emulation.runs import RunFolder
+from emulation.scenario.runfolder import RunFolder
 from emulation.virtual.recording import PcapRecorder
 from spark_analysis.analysis import Analysis, analyse
-from spark_analysis.report import write_report
+from spark_analysis.report.page import write_report
+from topologies.catalog import make_scenario
 
 pytestmark = pytest.mark.spark
 

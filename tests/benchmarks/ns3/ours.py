@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from emulation.radio.airtime import Rate
 from emulation.radio.links import Links
-from emulation.scenario import NodeSpec, Scenario
+from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event

@@ -22,7 +22,7 @@ from emulation.mobility.ns2 import lines
 from emulation.radio.links import Links
 from emulation.radio.propagation import UNIT_DISK_RANGE
 from emulation.radio.spec import LogDistance, RadioSpec, TwoRayGround, UnitDisk
-from emulation.scenario import NodeSpec
+from emulation.scenario.scenario import NodeSpec
 
 FOLDER: Final = Path(__file__).parent
 MODULES: Final = (

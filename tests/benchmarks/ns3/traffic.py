@@ -13,7 +13,7 @@ from typing import Final
 
 from emulation.mobility.random_waypoint import RandomWaypoint
 from emulation.radio.spec import RadioSpec
-from emulation.scenario import NodeSpec, ProtocolSpec, Scenario
+from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from tests.benchmarks.ns3.peer import Datagram
 
 TOPICS: Final = 6

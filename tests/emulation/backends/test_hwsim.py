@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from emulation.backends import BackendError
+from emulation.backends.base import BackendError
 from emulation.backends.hwsim import HwsimBackend
-from emulation.catalog import make_scenario
-from emulation.radio.hwsim_wire import FAMILY
-from emulation.radio.wifi import has_family
-from emulation.runs import RunFolder
+from emulation.realtime.hwsim_wire import FAMILY
+from emulation.realtime.wifi import has_family
+from emulation.scenario.runfolder import RunFolder
+from topologies.catalog import make_scenario
 
 
 class Quiet:

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from emulation import switches
-from emulation.backends import BackendError
+from emulation.backends.base import BackendError
 from emulation.backends.hwsim import HwsimBackend, HwsimRun
-from emulation.control import request
-from emulation.processes import await_condition
-from emulation.runs import RunFolder
-from emulation.scenario import Scenario, Waypoint
-from emulation.wifi import infrastructure
+from emulation.mobility.trajectory import Waypoint
+from emulation.network import switches
+from emulation.network.processes import await_condition
+from emulation.network.wifi import infrastructure
+from emulation.realtime.control import request
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 from tests.emulation.backends.test_tap import Recorded
 from tests.emulation.mesh_lab import (
     counted,
@@ -44,7 +45,7 @@ def executed(scenario: Scenario, root: Path) -> RunFolder:
     folder = RunFolder.create(root, scenario)
     observer = Recorded()
     HwsimBackend().execute(scenario, folder, observer)
-    facts = json.loads(folder.facts.read_text())
+    facts = json.loads(folder.record.read_text())
     assert (facts["ended"], facts["problems"], observer.problems) == ("completed", [], [])
     return folder
 

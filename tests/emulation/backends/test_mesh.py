@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from emulation import switches
-from emulation.backends import BackendError
+from emulation.backends.base import BackendError
 from emulation.backends.tap import TapBackend, TapRun
-from emulation.interrupts import Interrupts
-from emulation.processes import PROJECT, await_condition, running, sweep
-from emulation.runs import RunFolder
-from emulation.scenario import Scenario, Waypoint
+from emulation.mobility.trajectory import Waypoint
+from emulation.network import switches
+from emulation.network.interrupts import Interrupts
+from emulation.network.processes import PROJECT, await_condition, running, sweep
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 from tests.emulation.backends.test_tap import Recorded, traces_left
 from tests.emulation.mesh_lab import (
     cells,
@@ -30,7 +31,7 @@ from tests.emulation.mesh_lab import (
     handover,
     mesh,
 )
-from tests.emulation.test_console import PROMPT, Terminal
+from tests.testbed.test_console import PROMPT, Terminal
 
 pytestmark = [
     pytest.mark.root,
@@ -50,7 +51,7 @@ def executed(scenario: Scenario, root: Path) -> RunFolder:
     observer = Recorded()
     TapBackend().execute(scenario, folder, observer)
     assert observer.problems == []
-    facts = json.loads(folder.facts.read_text())
+    facts = json.loads(folder.record.read_text())
     assert (facts["ended"], facts["problems"]) == ("completed", [])
     return folder
 
@@ -104,7 +105,7 @@ def test_a_run_that_is_ended_leaves_no_switch_behind(
 ) -> None:
     words = "run mesh_grid flooding --no-analyze --duration 60 --set side=2 --set nodes=1"
     process = subprocess.Popen(
-        [sys.executable, "-m", "emulation.cli", *words.split(), "--set", "topics=0",
+        [sys.executable, "-m", "testbed", *words.split(), "--set", "topics=0",
          "--runs", str(tmp_path)],
         stderr=subprocess.PIPE,
         text=True,
@@ -158,7 +159,7 @@ def test_without_open_vswitch_it_says_what_to_do(tmp_path: Path) -> None:
     for name in ("mnexec", "setpriv"):
         (empty / name).symlink_to(f"/usr/bin/{name}")
     result = subprocess.run(
-        [sys.executable, "-m", "emulation.cli", *words.split(), str(tmp_path / "runs")],
+        [sys.executable, "-m", "testbed", *words.split(), str(tmp_path / "runs")],
         cwd=PROJECT,
         env=os.environ | {"PATH": str(empty)},
         capture_output=True,
@@ -181,7 +182,7 @@ def test_without_ryu_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_the_prompt_knows_access_points(tmp_path: Path) -> None:
     settings = "--set side=2 --set nodes=1 --set topics=0 --set speed=0 --set scan=0.1"
     words = f"cli mesh_grid flooding --no-analyze {settings} --runs {tmp_path}"
-    terminal = Terminal([sys.executable, "-m", "emulation.cli", *words.split()])
+    terminal = Terminal([sys.executable, "-m", "testbed", *words.split()])
     try:
         terminal.until(PROMPT)
         assert "ap1" in terminal.ask("where")

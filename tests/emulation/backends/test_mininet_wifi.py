@@ -15,16 +15,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from emulation import switches
-from emulation.backends import BackendError, backends, mininet_wifi
+from emulation.backends import mininet_wifi
+from emulation.backends.base import BackendError
 from emulation.backends.mininet_wifi import MininetWifiBackend, _served
-from emulation.catalog import make_scenario
-from emulation.fidelity import LATE_MEDIAN
-from emulation.processes import await_condition
-from emulation.runs import RunFolder
-from emulation.wifi import infrastructure
+from emulation.backends.registry import backends
+from emulation.network import switches
+from emulation.network.fidelity import LATE_MEDIAN
+from emulation.network.processes import await_condition
+from emulation.network.wifi import infrastructure
+from emulation.scenario.runfolder import RunFolder
 from tests.emulation.backends.test_hwsim import Quiet
 from tests.emulation.mesh_lab import check_counters, handover, moves, notified
+from topologies.catalog import make_scenario
 
 HERE = pytest.mark.skipif(
     bool(MininetWifiBackend().obstacles()),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from emulation.backends.tap import node_arguments
-from emulation.catalog import make_scenario
 from nodeapp.__main__ import _parser
+from topologies.catalog import make_scenario
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,20 @@ import psutil
 import pytest
 from scapy.utils import RawPcapReader
 
-from emulation.backends import BackendError
+from emulation.backends.base import BackendError
 from emulation.backends.tap import TapBackend, TapRun
-from emulation.catalog import make_scenario
-from emulation.interrupts import Interrupts
-from emulation.processes import PROJECT, RUN_VARIABLE, STATE, await_condition, running, sweep
-from emulation.runs import RunFolder
-from emulation.scenario import ProtocolSpec, Scenario
+from emulation.network.interrupts import Interrupts
+from emulation.network.processes import (
+    PROJECT,
+    RUN_VARIABLE,
+    STATE,
+    await_condition,
+    running,
+    sweep,
+)
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import ProtocolSpec, Scenario
+from topologies.catalog import make_scenario
 
 pytestmark = pytest.mark.root
 
@@ -128,7 +135,7 @@ def command(*arguments: str, runs: Path) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "emulation.cli",
+        "testbed",
         "run",
         "roaming_field",
         "broker-gpsr",

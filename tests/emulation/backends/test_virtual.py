@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from emulation.backends import BackendError
+from emulation.backends.base import BackendError
 from emulation.backends.virtual import VirtualBackend
-from emulation.catalog import make_scenario
-from emulation.runs import RunFolder
+from emulation.scenario.runfolder import RunFolder
+from topologies.catalog import make_scenario
 
 ROOT = Path(__file__).resolve().parents[3]
-RUN = [sys.executable, "-m", "emulation.cli", "run", "roaming_field", "flooding"]
+RUN = [sys.executable, "-m", "testbed", "run", "roaming_field", "flooding"]
 VIRTUAL = ["--backend", "virtual", "--no-analyze"]
 
 
@@ -59,7 +59,7 @@ def test_no_root_is_needed(tmp_path: Path) -> None:
         parent.chmod(0o755)
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); import emulation.virtual.simulation as s;"
-        "from emulation.catalog import make_scenario as m;"
+        "from topologies.catalog import make_scenario as m;"
         "from emulation.virtual.recording import NullRecorder as N;"
         "x = s.Simulation(m('roaming_field', 'flooding', seed=1, duration=12, settings={}), N());"
         "x.run(); print(x.medium.counters.totals()['sent'], 'mininet' in sys.modules)"
@@ -121,7 +121,7 @@ def test_a_full_disk_ends_the_run_with_one_line_and_whole_records(tmp_path: Path
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "File too large" in done.stderr
-    from spark_analysis.source import find_captures, survey
+    from spark_analysis.captures.source import find_captures, survey
 
     assert survey(find_captures([only_run(tmp_path)])).problems == {}
     facts = json.loads((only_run(tmp_path) / "run.json").read_text())

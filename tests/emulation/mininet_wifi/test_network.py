@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from emulation.catalog import make_scenario
 from emulation.mininet_wifi import network
 from emulation.mininet_wifi.network import MininetWifiError, Network
 from emulation.mininet_wifi.settings import settings_of
+from topologies.catalog import make_scenario
 
 MARK = {"PUBSUB_TESTBED_RUN": "1-2"}
 

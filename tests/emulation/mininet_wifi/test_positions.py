@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from emulation.control import ControlError, request
 from emulation.mininet_wifi.positions import Positions, PositionThread
-from emulation.processes import await_condition
-from emulation.scenario import NodeSpec, Waypoint
+from emulation.mobility.trajectory import Waypoint
+from emulation.network.processes import await_condition
+from emulation.realtime.control import ControlError, request
+from emulation.scenario.scenario import NodeSpec
 
 SPECS = (
     NodeSpec(id=1, name="sta1", waypoints=(Waypoint(0, 0, 0), Waypoint(10, 100, 0))),

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from emulation.catalog import make_scenario
 from emulation.mininet_wifi.settings import (
     CROSSOVER,
     HEARD_DBM,
@@ -26,7 +25,8 @@ from emulation.radio.spec import (
     TwoRayGround,
     UnitDisk,
 )
-from emulation.scenario import Scenario
+from emulation.scenario.scenario import Scenario
+from topologies.catalog import make_scenario
 
 AREA = (0.0, 0.0, 400.0, 400.0)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import RadioSpec, UnitDisk
-from emulation.scenario import NodeSpec, ProtocolSpec, Scenario, Waypoint
+from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
 from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp import wire

@@ -9,9 +9,8 @@ import pytest
 
 from capture.decode import decode_records, read_header, record_offsets
 from emulation.backends.virtual import simulate
-from emulation.catalog import make_scenario
-from emulation.runs import RunFolder
-from emulation.scenario import Scenario
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import ColumnRecorder, NullRecorder, Observations, PcapRecorder
 from emulation.virtual.recording import captures as captured
 from emulation.virtual.simulation import Simulation
@@ -23,6 +22,7 @@ from tests.emulation.mesh_lab import (
     handover,
     moves,
 )
+from topologies.catalog import make_scenario
 
 
 def simulated(scenario: Scenario, root: Path) -> RunFolder:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP, defragment
 from scapy.layers.l2 import Ether
 
-from emulation.scenario import NodeSpec, Waypoint
+from emulation.mobility.trajectory import Waypoint
+from emulation.scenario.scenario import NodeSpec
 from emulation.virtual.packets import (
     CLIENT,
     LARGEST_WHOLE,

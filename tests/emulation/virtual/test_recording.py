@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from capture.decode import COLUMNS, decode_records, read_header, record_offsets
-from emulation.catalog import make_scenario
-from emulation.runs import RunFolder
-from emulation.scenario import Scenario
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 from emulation.virtual import recording
 from emulation.virtual.recording import ColumnRecorder, Observations, PcapRecorder, Recorder
 from emulation.virtual.simulation import Simulation
+from topologies.catalog import make_scenario
 
 
 @pytest.fixture(scope="module")

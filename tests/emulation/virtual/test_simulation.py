@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from emulation.backends.virtual import simulate
-from emulation.catalog import make_scenario
-from emulation.runs import RunFolder
-from emulation.scenario import Operation, Scenario
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import NullRecorder, PcapRecorder
 from emulation.virtual.simulation import Simulation
+from emulation.workloads.base import Operation
 from nodeapp.events import Event
 from nodeapp.host import Host
 from nodeapp.wire import BROADCAST, Kind, decode
+from topologies.catalog import make_scenario
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGESTS = {
@@ -210,8 +211,8 @@ def test_a_defect_is_logged_and_the_run_goes_on(place: str, tmp_path: Path) -> N
     assert len(told) == 1
     assert told[0].startswith("sta4: defect in the protocol: ZeroDivisionError('a defect')")
     assert "in _raise" in (folder.logs / "sta4.log").read_text()
-    assert '"ended": "completed"' in folder.facts.read_text()
-    assert "a defect" in folder.facts.read_text()
+    assert '"ended": "completed"' in folder.record.read_text()
+    assert "a defect" in folder.record.read_text()
 
 
 def test_without_a_place_to_report_a_defect_is_raised() -> None:

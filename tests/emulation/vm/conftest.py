@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulation.processes import PROJECT
+from emulation.network.processes import PROJECT
 from emulation.vm.build import CACHE_VARIABLE, Image, cache_folder, ensure_image
 from emulation.vm.inputs import inputs_of
 from emulation.vm.machine import Machine

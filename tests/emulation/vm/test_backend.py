@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from emulation.backends import BackendError
+from emulation.backends.base import BackendError
 from emulation.backends.virtual import VirtualBackend
-from emulation.catalog import make_scenario
-from emulation.processes import PROJECT
-from emulation.runs import RunFolder
-from emulation.scenario import Scenario
+from emulation.network.processes import PROJECT
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 from emulation.vm import backend as module
 from emulation.vm.backend import GuestBackend
 from emulation.vm.errors import VmError
+from topologies.catalog import make_scenario
 
 Guest = Callable[[Any], int]
 
@@ -141,7 +141,7 @@ def test_a_begun_folder_is_run_and_told_in_lines(scenario: Scenario, tmp_path: P
     assert code == 0
     assert {"stage": "running under the virtual clock"} in lines
     assert lines[-1] == {"elapsed": 21.0}
-    assert json.loads(folder.facts.read_text(encoding="utf-8"))["ended"] == "completed"
+    assert json.loads(folder.record.read_text(encoding="utf-8"))["ended"] == "completed"
     assert any(folder.captures.iterdir())
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from emulation.interrupts import Interrupts
-from emulation.processes import await_condition
+from emulation.network.interrupts import Interrupts
+from emulation.network.processes import await_condition
 from emulation.vm import tools
 from emulation.vm.build import UNFINISHED, Image, clean, ensure_image, find_image
 from emulation.vm.errors import VmError

@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from emulation.processes import PROJECT, await_condition
+from emulation.network.processes import PROJECT, await_condition
 from emulation.vm.build import Image
-from tests.emulation.test_cli import invoke
+from tests.testbed.test_app import invoke
 
-TESTBED = [sys.executable, "-m", "emulation.cli"]
+TESTBED = [sys.executable, "-m", "testbed"]
 
 
 @pytest.mark.parametrize(

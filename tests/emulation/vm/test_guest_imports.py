@@ -14,16 +14,17 @@ class Refuse:
         if name.partition(".")[0] in {names!r}:
             raise ModuleNotFoundError(f"the guest has no {{name}}", name=name)
 sys.meta_path.insert(0, Refuse())
-import emulation.cli, emulation.driver, emulation.gpsd, emulation.radio.tap, emulation.doctor
-import emulation.vm.smoke, capture.__main__, nodeapp.__main__, spark_analysis.runfolder
-from emulation.backends import backends
-from emulation.catalog import make_scenario, topology_class, topology_names
+import testbed.app, testbed.doctor, testbed.display
+import emulation.network.driver, emulation.network.gpsd, emulation.realtime.tap, emulation.vm.smoke
+import emulation.scenario.runfolder, capture.__main__, nodeapp.__main__
+from emulation.backends.registry import backends
+from topologies.catalog import make_scenario, topology_class, topology_names
 from typer.testing import CliRunner
 backends()
 for name in topology_names():
     topology_class(name)
 for line in (["list"], ["list", "roaming_field"], ["doctor"]):
-    result = CliRunner().invoke(emulation.cli.app, line)
+    result = CliRunner().invoke(testbed.app.app, line)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
 """
 

@@ -20,8 +20,8 @@ from scapy.utils import PcapReader
 
 from capture.radiotap import ACK, BEACON, CONTROL, DATA, MANAGEMENT, decode_air
 from capture.scan import AIR, RADIOTAP, read_header, record_offsets
-from emulation.processes import PROJECT
-from emulation.scenario import Scenario
+from emulation.network.processes import PROJECT
+from emulation.scenario.scenario import Scenario
 from emulation.vm.build import Image
 from nodeapp.wire import Kind, WireError, decode
 
@@ -34,7 +34,7 @@ SUBSCRIBERS = 2
 
 def on_this_machine(*words: object) -> subprocess.CompletedProcess[str]:
     """Run a command of the testbed on this machine."""
-    command = [sys.executable, "-m", "emulation.cli", *map(str, words)]
+    command = [sys.executable, "-m", "testbed", *map(str, words)]
     return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
 
 

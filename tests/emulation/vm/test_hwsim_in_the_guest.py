@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emulation.processes import PROJECT
+from emulation.network.processes import PROJECT
 from emulation.vm.build import Image
 from emulation.vm.run import Options, run_in_vm
 from tests.emulation.vm.conftest import Stages

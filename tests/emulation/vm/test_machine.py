@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from emulation.processes import PROJECT, await_condition
+from emulation.network.processes import PROJECT, await_condition
 from emulation.vm.build import Image
 from emulation.vm.errors import VmError
 from emulation.vm.machine import Machine
@@ -87,7 +87,7 @@ def test_the_project_is_there_and_only_the_exchange_folder_is_the_hosts(machine:
 
 
 def test_the_command_line_of_the_testbed_runs_in_the_guest(machine: Machine) -> None:
-    code, output, errors = run(machine, "python3 -m emulation.cli list")
+    code, output, errors = run(machine, "python3 -m testbed list")
     assert code == 0, errors
     assert "roaming_field" in output
 

@@ -12,7 +12,6 @@ import typer
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from emulation.cli_reproduce import register
 from spark_analysis.papers import reproduction
 from spark_analysis.papers.claims import judge
 from spark_analysis.papers.reproduction import (
@@ -20,9 +19,9 @@ from spark_analysis.papers.reproduction import (
     Reproduction,
     marks_table,
     measured,
-    questions,
     reproduce,
     slice_table,
+    specs,
     variations,
     verdict_table,
     write_results,
@@ -38,7 +37,8 @@ from spark_analysis.papers.six_schemes import (
     VARIATIONS,
     Preset,
 )
-from spark_analysis.sweep import points
+from spark_analysis.sweeps.sweep import points
+from testbed.reproduce import register
 from tests.spark_analysis.papers.test_claims import as_published
 
 TINY = Preset("tiny", 20.0, 1, {"freeway": (10.0, 30.0), "manhattan": (5.0,)}, 20.0, ("voids",))
@@ -52,16 +52,16 @@ def as_reproduced() -> Reproduction:
 
 
 def test_every_scheme_runs_at_every_speed_and_seed() -> None:
-    asked = questions(PRESETS["paper"], BASE)
-    assert len(points(asked["freeway"])) == 6 * 6 * 3
-    assert asked["manhattan"].duration == 900
-    assert set(asked["manhattan"].protocols) == set(SCHEMES) == set(PAPER_NAMES)
+    wanted = specs(PRESETS["paper"], BASE)
+    assert len(points(wanted["freeway"])) == 6 * 6 * 3
+    assert wanted["manhattan"].duration == 900
+    assert set(wanted["manhattan"].protocols) == set(SCHEMES) == set(PAPER_NAMES)
 
 
 def test_variations_run_at_three_speeds_and_where_they_have_a_meaning() -> None:
     paper = variations(PRESETS["paper"])
     assert paper == [BASE, *VARIATIONS]
-    sparse = questions(PRESETS["paper"], paper[-1])
+    sparse = specs(PRESETS["paper"], paper[-1])
     assert list(sparse) == ["manhattan"]
     assert sparse["manhattan"].vary == {"speed": ("1", "10", "20")}
     assert sparse["manhattan"].duration == 300
@@ -70,9 +70,9 @@ def test_variations_run_at_three_speeds_and_where_they_have_a_meaning() -> None:
 
 def test_a_variation_is_another_run_only_where_it_has_a_meaning() -> None:
     found = {
-        variation.key: {p.key for p in points(questions(TINY, variation)["manhattan"])}
+        variation.key: {p.key for p in points(specs(TINY, variation)["manhattan"])}
         for variation in ALL
-        if "manhattan" in questions(TINY, variation)
+        if "manhattan" in specs(TINY, variation)
     }
     same = found["default"] & found["voids"]
     assert len(same) == 2  # the schemes over AODV have no voids

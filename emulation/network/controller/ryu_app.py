@@ -1,0 +1,267 @@
+"""The Ryu application of the mesh access points: the only file that imports Ryu.
+
+    .ryu/bin/python -m emulation.network.controller CONFIG.json
+
+with {"port": TCP port on loopback, "bridges": [{"name", "datapath", "broker"}],
+"classes": {name: DS code point}, "flows": path, "status": path}.
+
+It gives every bridge that connects its flows (`flows.py`), moves the flows of stations as these
+change their access point, and asks for the counters every `POLL` seconds.  The file `status`
+appears when every bridge has confirmed its flows (OpenFlow barrier).  The file `flows` always
+holds the last complete round of counters; SIGTERM brings a last round, marked `complete`, and the
+end.  Both are written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import eventlet
+
+eventlet.monkey_patch()
+import eventlet.wsgi  # noqa: E402
+
+# Ryu 4.34 imports a name that newer eventlets have no more, for a web server not used here.
+eventlet.wsgi.ALREADY_HANDLED = [b""]
+
+from ryu import cfg  # noqa: E402
+from ryu.base.app_manager import RyuApp  # noqa: E402
+from ryu.cmd import manager  # noqa: E402
+from ryu.controller import ofp_event  # noqa: E402
+from ryu.controller.handler import (  # noqa: E402
+    CONFIG_DISPATCHER,
+    HANDSHAKE_DISPATCHER,
+    MAIN_DISPATCHER,
+    set_ev_cls,
+)
+from ryu.lib import hub  # noqa: E402
+from ryu.ofproto import ofproto_v1_3  # noqa: E402
+
+from emulation.network.controller.flows import (  # noqa: E402
+    CONTROLLER,
+    COUNTING,
+    Bridge,
+    Flow,
+    FlowComputation,
+)
+
+FORMAT: Final = 1
+"""Version of the file of counters."""
+POLL: Final = 1.0
+"""Seconds between rounds of counters."""
+SETTLE: Final = 0.5
+"""Seconds after which the bridges' flow counters have all frames (`emulation.network.switches`)."""
+LAST_ROUND: Final = 3.0
+"""Seconds that the bridges have for their answers to the last round."""
+MISS_BYTES: Final = 128
+"""Bytes of a frame that go to the controller."""
+
+OPTION: Final = "mesh-config"
+cfg.CONF.register_cli_opts([cfg.StrOpt(OPTION, default="", help="configuration file")])
+
+
+class MeshAccessPoints(RyuApp):  # type: ignore[misc]  # Ryu has no types
+    """Flows and counters of all access points."""
+
+    OFP_VERSIONS = (ofproto_v1_3.OFP_VERSION,)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        config = json.loads(Path(cfg.CONF.mesh_config).read_text(encoding="utf-8"))
+        bridges = [Bridge(**bridge) for bridge in config["bridges"]]
+        self._computation = FlowComputation(bridges, config["classes"])
+        self._flows, self._status = Path(config["flows"]), Path(config["status"])
+        self._datapaths: dict[int, Any] = {}
+        self._confirmed: set[int] = set()
+        self._partial: dict[int, list[Any]] = {}
+        """Answers to the present round, by bridge; those in `_answered` are whole."""
+        self._round: dict[int, int] = {}
+        """Transaction id of the present round's question, by bridge."""
+        self._answered: set[int] = set()
+        self._moves: list[dict[str, Any]] = []
+        self._stopping = False
+
+    def start(self) -> None:
+        """Begin to ask for counters."""
+        super().start()
+        signal.signal(signal.SIGTERM, self._stop)
+        self.threads.append(hub.spawn(self._poll))
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
+
+    # Bridges.
+
+    @set_ev_cls(ofp_event.EventOFPSwitchFeatures, CONFIG_DISPATCHER)  # type: ignore[untyped-decorator]
+    def connected(self, event: Any) -> None:
+        """Give a bridge its flows."""
+        datapath = event.msg.datapath
+        if datapath.id not in self._computation.bridges:
+            self.logger.warning("bridge %x is not one of this run", datapath.id)
+            return
+        self._datapaths[datapath.id] = datapath
+        for flow in self._computation.initial(datapath.id):
+            self._change(datapath, flow, add=True)
+        datapath.send_msg(datapath.ofproto_parser.OFPBarrierRequest(datapath))
+
+    @set_ev_cls(  # type: ignore[untyped-decorator]
+        ofp_event.EventOFPBarrierReply, [CONFIG_DISPATCHER, MAIN_DISPATCHER]
+    )
+    def confirmed(self, event: Any) -> None:
+        """Note that a bridge has its flows; say so when all have."""
+        self._confirmed.add(event.msg.datapath.id)
+        if len(self._confirmed) == len(self._computation.bridges) and not self._status.exists():
+            _write(self._status, {"ready": True})
+
+    @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
+    def frame_received(self, event: Any) -> None:
+        """Learn where a station is."""
+        message = event.msg
+        where = message.datapath.id
+        changes = self._computation.heard(where, message.match["in_port"], message.data)
+        for change in changes:
+            datapath = self._datapaths.get(change.datapath)
+            if datapath is not None:
+                self._change(datapath, change.flow, add=change.add)
+        if changes:
+            names = {each.datapath: each.name for each in self._computation.bridges.values()}
+            left = [names[change.datapath] for change in changes if not change.add]
+            station = dict(changes[0].flow.match)["eth_dst"]
+            move = {"time_ns": time.time_ns(), "station": station, "access_point": names[where]}
+            self._moves.append(move | {"left": left[0] if left else None})
+            self.logger.info("%s is at %s, was at %s", station, names[where], left or "none")
+
+    @set_ev_cls(  # type: ignore[untyped-decorator]
+        ofp_event.EventOFPErrorMsg, [HANDSHAKE_DISPATCHER, CONFIG_DISPATCHER, MAIN_DISPATCHER]
+    )
+    def refused(self, event: Any) -> None:
+        """Log what a bridge refused."""
+        message = event.msg
+        self.logger.error("a bridge refused: type %s code %s", message.type, message.code)
+
+    @staticmethod
+    def _change(datapath: Any, flow: Flow, *, add: bool) -> None:
+        ofproto, parser = datapath.ofproto, datapath.ofproto_parser
+        instructions = []
+        if flow.metadata is not None:
+            instructions = [
+                parser.OFPInstructionWriteMetadata(flow.metadata, 0xFFFFFFFFFFFFFFFF),
+                parser.OFPInstructionGotoTable(COUNTING),
+            ]
+        elif flow.outputs:
+            actions = [
+                parser.OFPActionOutput(port, MISS_BYTES if port == CONTROLLER else 0)
+                for port in flow.outputs
+            ]
+            instructions = [
+                parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, actions),
+            ]
+        datapath.send_msg(
+            parser.OFPFlowMod(
+                datapath=datapath,
+                table_id=flow.table,
+                priority=flow.priority,
+                cookie=flow.cookie,
+                command=ofproto.OFPFC_ADD if add else ofproto.OFPFC_DELETE_STRICT,
+                out_port=ofproto.OFPP_ANY,
+                out_group=ofproto.OFPG_ANY,
+                match=parser.OFPMatch(**dict(flow.match)),
+                instructions=instructions,
+            )
+        )
+
+    # Counters.
+
+    def _poll(self) -> None:
+        due = time.monotonic()
+        while not self._stopping:
+            if time.monotonic() >= due:
+                due += POLL
+                self._ask()
+            hub.sleep(0.05)
+        hub.sleep(SETTLE)
+        self._ask()
+        deadline = time.monotonic() + LAST_ROUND
+        while len(self._answered) < len(self._computation.bridges) and time.monotonic() < deadline:
+            hub.sleep(0.02)
+        self._export(complete=len(self._answered) == len(self._computation.bridges))
+        # Ryu's manager waits for its applications for ever, and has nothing left to write.
+        os._exit(0)
+
+    def _ask(self) -> None:
+        self._answered.clear()
+        self._partial = {number: [] for number in self._datapaths}
+        self._round = {}
+        for number, datapath in self._datapaths.items():
+            request = datapath.ofproto_parser.OFPFlowStatsRequest(datapath, table_id=COUNTING)
+            self._round[number] = datapath.set_xid(request)
+            datapath.send_msg(request)
+
+    @set_ev_cls(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
+    def counted(self, event: Any) -> None:
+        """Take the counters of a bridge; write them once all bridges have answered."""
+        message = event.msg
+        number = message.datapath.id
+        if message.xid != self._round.get(number):
+            return  # late, of a round before
+        self._partial[number] += message.body
+        if not message.flags & message.datapath.ofproto.OFPMPF_REPLY_MORE:
+            self._answered.add(number)
+            if len(self._answered) == len(self._computation.bridges) and not self._stopping:
+                self._export(complete=False)
+
+    def _export(self, *, complete: bool) -> None:
+        access_points = []
+        for number, bridge in self._computation.bridges.items():
+            counters = []
+            for entry in self._partial.get(number, ()):
+                names = self._computation.counted(entry.cookie)
+                if names is not None:
+                    path, name = names
+                    counts = {"frames": entry.packet_count, "bytes": entry.byte_count}
+                    counters.append({"path": path, "class": name} | counts)
+            access_points.append({"name": bridge.name, "counters": counters})
+        _write(
+            self._flows,
+            {
+                "format": FORMAT,
+                "complete": complete,
+                "time_ns": time.time_ns(),
+                "access_points": access_points,
+                "moves": self._moves,
+            },
+        )
+
+
+def _write(path: Path, value: Any) -> None:
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(path)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the application under Ryu's manager; return the exit code."""
+    if len(arguments) != 1:
+        print("usage: python -m emulation.network.controller CONFIG.json", file=sys.stderr)
+        return 2
+    try:
+        config = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+        port = int(config["port"])
+    except (OSError, ValueError, LookupError) as error:
+        print(f"controller: {arguments[0]}: {error}", file=sys.stderr)
+        return 1
+    manager.main(
+        [
+            "--ofp-listen-host=127.0.0.1",
+            f"--ofp-tcp-listen-port={port}",
+            f"--{OPTION}={arguments[0]}",
+            "emulation.network.controller.ryu_app",
+        ]
+    )
+    return 0

@@ -1,0 +1,205 @@
+"""Workload driver: speaks the client protocol to every node at the scenario's times.
+
+One process holds a client socket in each node's namespace, connected to the node app's client
+port on loopback, and performs the operations of the workload when they fall due.  Requests that
+are not acknowledged are repeated (the node app recognises them by event id and subscription
+number); subscriptions are renewed before their lease ends.  What the clients receive is read and
+forgotten: captures of the loopback interface are the record.
+
+    python -m emulation.network.driver CONFIG.json
+
+with {"scenario": path, "pids": {node name: pid}, "start": path, "status": path}.  The status file
+says {"ready": true} once the sockets are open; then the file `start` is awaited, whose text is the
+run's time 0 in seconds on CLOCK_MONOTONIC.  At the end the status tells what went wrong.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import selectors
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from capture.lifetime import die_with_parent
+from capture.namespaces import network_namespace
+from emulation.scenario.scenario import Scenario
+from emulation.workloads.base import Operation
+from nodeapp.events import Event, Filter
+from nodeapp.wire import CLIENT_PORT, Frame, Kind, WireError, decode, decode_body, encode_body
+
+RETRY: Final = 0.5
+"""Seconds without an acknowledgement after which a request is repeated."""
+ATTEMPTS: Final = 4
+START_POLL: Final = 0.01
+"""Seconds between looks for the file that says when to start."""
+RENEWAL: Final = 20.0
+"""Seconds between renewals of a subscription; a third of the node app's lease."""
+
+
+def client_socket(pid: int) -> socket.socket:
+    """Return a non-blocking socket to the client port of the node in the namespace of `pid`."""
+    with network_namespace(pid):
+        client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        client.connect(("127.0.0.1", CLIENT_PORT))
+    client.setblocking(False)
+    return client
+
+
+def event_body(operation: Operation) -> bytes:
+    """Return the body of the event that `operation` publishes, padded to its size where shorter."""
+    policy = Filter.decode(operation.policy) if operation.policy else None
+    event = Event(operation.node, operation.sequence, operation.event, policy)
+    return event.padded(operation.size).encode()
+
+
+def request(operation: Operation, token: int) -> Frame:
+    """Return the client protocol request that performs `operation`."""
+    if operation.action == "publish":
+        return Frame(
+            Kind.PUBLISH,
+            token,
+            0,
+            operation.node,
+            operation.sequence,
+            hops=0,
+            body=event_body(operation),
+        )
+    if operation.action == "subscribe":
+        body = [Filter.decode(operation.filter).encode(), operation.client_attributes]
+        return Frame(
+            Kind.SUBSCRIBE,
+            token,
+            0,
+            operation.node,
+            operation.subscription,
+            hops=0,
+            body=encode_body(body),
+        )
+    return Frame(Kind.UNSUBSCRIBE, token, 0, operation.node, operation.subscription, hops=0)
+
+
+@dataclass(order=True)
+class _Pending:
+    due: float
+    number: int
+    operation: Operation = field(compare=False)
+    attempt: int = field(default=0, compare=False)
+
+
+class Driver:
+    """Performs one workload against running node apps."""
+
+    def __init__(self, scenario: Scenario, pids: Mapping[str, int]) -> None:
+        """Open the client sockets."""
+        self.scenario = scenario
+        self.lateness: list[float] = []
+        self.problems: list[str] = []
+        names = {node.id: node.name for node in scenario.nodes}
+        self._sockets = {
+            node: client_socket(pids[names[node]])
+            for node in sorted({operation.node for operation in scenario.workload})
+            if names[node] in pids
+        }
+        self._names = names
+        self._selector = selectors.DefaultSelector()
+        for client in self._sockets.values():
+            self._selector.register(client, selectors.EVENT_READ)
+        self._queue: list[_Pending] = []
+        self._tokens = len(scenario.workload)
+        self._waiting: dict[int, _Pending] = {}
+        self._ended: set[tuple[int, int]] = set()
+
+    def run(self, epoch: float) -> None:
+        """Perform the workload until the scenario ends; `epoch` is its time 0, CLOCK_MONOTONIC."""
+        end = epoch + self.scenario.duration
+        self._queue = [
+            _Pending(epoch + operation.time, number, operation)
+            for number, operation in enumerate(self.scenario.workload, start=1)
+        ]
+        heapq.heapify(self._queue)
+        while (now := time.monotonic()) < end:
+            while self._queue and self._queue[0].due <= now:
+                self._perform(heapq.heappop(self._queue), now)
+            wake = min(self._queue[0].due, end) if self._queue else end
+            for key, _ in self._selector.select(max(0.0, wake - time.monotonic())):
+                self._read(key.fileobj)  # type: ignore[arg-type]
+        for pending in self._waiting.values():
+            if pending.attempt >= ATTEMPTS:
+                self._problem(pending.operation, "was never acknowledged")
+
+    def _perform(self, pending: _Pending, now: float) -> None:
+        operation = pending.operation
+        client = self._sockets.get(operation.node)
+        key = (operation.node, operation.subscription)
+        if client is None or (operation.action == "subscribe" and key in self._ended):
+            return
+        if pending.attempt == 0:
+            self.lateness.append(now - pending.due)
+        if pending.attempt > 0 and pending.number not in self._waiting:
+            return  # acknowledged meanwhile
+        if operation.action == "unsubscribe":
+            self._ended.add(key)
+        # Refused: the node app died; the supervisor reports that, a restarted one is tried again.
+        with suppress(ConnectionRefusedError):
+            client.send(request(operation, pending.number).encode())
+        pending.attempt += 1
+        self._waiting[pending.number] = pending
+        if pending.attempt < ATTEMPTS:
+            pending.due = now + RETRY
+            heapq.heappush(self._queue, pending)
+
+    def _read(self, client: socket.socket) -> None:
+        while True:
+            try:
+                frame = decode(client.recv(65_535))
+            except BlockingIOError:
+                return
+            except (ConnectionRefusedError, WireError):
+                continue
+            if frame.kind != Kind.ACK:
+                continue
+            pending = self._waiting.pop(frame.originator, None)
+            if pending is not None:
+                self._acknowledged(pending, frame)
+
+    def _acknowledged(self, pending: _Pending, frame: Frame) -> None:
+        refusal = decode_body(frame.body)
+        if refusal is not None:
+            self._problem(pending.operation, f"was refused: {refusal}")
+        elif pending.operation.action == "subscribe":
+            self._tokens += 1
+            due = time.monotonic() + RENEWAL
+            heapq.heappush(self._queue, _Pending(due, self._tokens, pending.operation, 0))
+
+    def _problem(self, operation: Operation, text: str) -> None:
+        name = self._names[operation.node]
+        self.problems.append(f"{name}: {operation.action} at {operation.time:.1f} s {text}")
+
+    def status(self) -> dict[str, Any]:
+        """Return what the fidelity check needs: lateness in seconds, sorted, and problems."""
+        return {"lateness": sorted(self.lateness), "problems": self.problems}
+
+
+def main() -> int:
+    """Run the driver from its configuration file."""
+    die_with_parent()
+    config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    driver = Driver(Scenario.load(Path(config["scenario"])), config["pids"])
+    status, start = Path(config["status"]), Path(config["start"])
+    status.write_text(json.dumps({"ready": True}), encoding="utf-8")
+    while not (text := start.read_text(encoding="utf-8") if start.exists() else ""):
+        time.sleep(START_POLL)
+    driver.run(float(text))
+    status.write_text(json.dumps(driver.status()), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""Fidelity monitor: did the emulation keep real time, and was everything seen?
+
+An emulation that falls behind its clock or loses packets outside the radio model still prints
+numbers.  Each check below compares one figure of the processes that make the emulation with a
+limit; a run in which any fails says so in the terminal and at the top of its report.  Where the
+medium is another's and gives no figures (wmediumd), its checks have no value: whether the run kept
+real time is then unknown, unless another check fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import psutil
+
+from emulation.scenario.records import Check, Fidelity
+
+LATE_MEDIAN: Final = "frames delivered late, median"
+LATE_P99: Final = "frames delivered late, p99"
+"""Checks of how late the medium is, which `spark_analysis.agreement.agreement` reads too."""
+BUSY: Final = 95.0
+"""Percent of all cores from which a second counts as saturated."""
+FEWER = "use fewer nodes or a lower message rate, or a machine with more cores"
+
+
+def _check(name: str, value: float | None, limit: float | None, unit: str, advice: str) -> Check:
+    """Compare a figure with its limit; `limit` None is for information, `value` None is unknown."""
+    ok = limit is None or value is None or value <= limit
+    return Check(name=name, value=value, limit=limit, unit=unit, ok=ok, advice=advice)
+
+
+class CpuSampler:
+    """Shares of the machine's processors in use, one sample a call."""
+
+    def __init__(self) -> None:
+        self.samples: list[float] = []
+        psutil.cpu_percent()
+
+    def sample(self) -> None:
+        """Take the share since the last call."""
+        self.samples.append(psutil.cpu_percent())
+
+    def saturated(self) -> float:
+        """Return the percentage of samples in which all cores were busy."""
+        busy = sum(sample >= BUSY for sample in self.samples)
+        return 100.0 * busy / len(self.samples) if self.samples else 0.0
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Return the value below which `share` of the sorted values lie; 0 where there are none."""
+    if not ordered:
+        return 0.0
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def assess(
+    *,
+    medium: Mapping[str, Any] | None,
+    recorder: Mapping[str, Any],
+    driver: Mapping[str, Any],
+    socket_drops: int,
+    cpu: CpuSampler,
+) -> Fidelity:
+    """Return the verdict from what the processes of a run reported.
+
+    `medium` is None if it reports nothing.
+    """
+    late = None if medium is None else medium.get("lateness", {})
+    operations = driver.get("lateness", [])
+    checks = [
+        _check(LATE_MEDIAN, _figure(late, "p50_us"), 1_000, "µs", FEWER),
+        _check(LATE_P99, _figure(late, "p99_us"), 10_000, "µs", FEWER),
+        _check("frames delivered late, maximum", _figure(late, "max_us"), 100_000, "µs", FEWER),
+        _check(
+            "client operations late, p99",
+            round(percentile(operations, 0.99) * 1e6),
+            20_000,
+            "µs",
+            FEWER,
+        ),
+        _check("seconds with all cores busy", round(cpu.saturated(), 1), 10, "%", FEWER),
+        _check(
+            "frames the radio interfaces dropped",
+            None if medium is None else sum(medium.get("tap_drops", {}).values()),
+            0,
+            "frames",
+            FEWER,
+        ),
+        _check(
+            "frames not written to a radio interface",
+            _figure(medium, "write_drops"),
+            0,
+            "frames",
+            FEWER,
+        ),
+        _check("datagrams dropped by full sockets", socket_drops, 0, "datagrams", FEWER),
+        _check(
+            "packets the captures missed",
+            recorder.get("kernel_drops", 0),
+            0,
+            "packets",
+            "raise net.core.rmem_max, or " + FEWER,
+        ),
+        _check(
+            "packets not written to a capture file",
+            recorder.get("write_errors", 0),
+            0,
+            "packets",
+            "free disk space under the run folder",
+        ),
+        _check("CPU time of the medium", _figure(medium, "cpu_seconds", 2), None, "s", ""),
+        _check(
+            "CPU time of the recorder", round(recorder.get("cpu_seconds", 0.0), 2), None, "s", ""
+        ),
+    ]
+    kept = all(check.ok for check in checks)
+    return Fidelity(kept_real_time=None if kept and medium is None else kept, checks=tuple(checks))
+
+
+def _figure(reported: Mapping[str, Any] | None, name: str, digits: int = 6) -> float | None:
+    return None if reported is None else round(reported.get(name, 0.0), digits)

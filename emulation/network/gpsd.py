@@ -1,0 +1,170 @@
+"""Position server: a gpsd for every namespace of a run, fed from the trajectories.
+
+The node app reads its position from a gpsd on the local machine (JSON, TPV reports), as on a
+vehicle.  One process here listens on port 2947 of every station's loopback interface and reports
+to each client that has sent ?WATCH where its station is, at `RATE` reports a second while stations
+move and one a second otherwise.  Protocol: gpsd_json(5).
+
+    python -m emulation.network.gpsd CONFIG.json
+
+with {"stations": [{"name", "pid", "waypoints"}], "control": path}; control operations ping,
+start {epoch}, move {name, x, y}, release {name}, stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from capture.lifetime import die_with_parent
+from capture.namespaces import network_namespace
+from emulation.mobility.trajectory import Trace, Waypoint
+from emulation.realtime.control import ControlError, ControlServer
+from nodeapp.gps import GPSD_PORT, Plane, encode_report, encode_version, encode_watch
+from nodeapp.host import Position
+
+RATE: Final = 5.0
+"""Reports a second of a moving station; common receivers give 1 to 10."""
+
+
+class PositionServer:
+    """All position servers of a run."""
+
+    def __init__(self, names: Sequence[str], trace: Trace) -> None:
+        """Serve the stations `names`, whose trajectories are `trace` in the same order."""
+        self._indices = {name: index for index, name in enumerate(names)}
+        self._trace = trace
+        self._plane = Plane()
+        self._overrides: dict[int, Position] = {}
+        self._epoch: float | None = None
+        self._watchers: dict[int, set[asyncio.StreamWriter]] = {
+            index: set() for index in self._indices.values()
+        }
+        self.stopped = asyncio.Event()
+
+    def handle_control(self, message: dict[str, Any]) -> Mapping[str, Any]:
+        """Perform one control request.  Raises `ControlError` for one that is not understood."""
+        match message:
+            case {"op": "ping"}:
+                pass
+            case {"op": "start", "epoch": int() | float() as epoch}:
+                self._epoch = epoch
+            case {"op": "move", "name": name, "x": int() | float() as x, "y": int() | float() as y}:
+                self._overrides[self._index(name)] = Position(x, y)
+            case {"op": "release", "name": name}:
+                self._overrides.pop(self._index(name), None)
+            case {"op": "stop"}:
+                self.stopped.set()
+            case _:
+                raise ControlError(f"not understood: {message}")
+        return {"ok": True}
+
+    def _index(self, name: object) -> int:
+        if name not in self._indices:
+            raise ControlError(f"no station {name!r}")
+        return self._indices[str(name)]
+
+    def report(self, index: int) -> bytes:
+        """Return the TPV line of one station now."""
+        elapsed = 0.0 if self._epoch is None else max(0.0, time.monotonic() - self._epoch)
+        position = self._overrides.get(index)
+        if position is None:
+            x, y = self._trace.position(index, elapsed)
+            position = Position(x, y, *self._trace.velocity(index, elapsed))
+        return encode_report(position, self._plane, time.time())
+
+    async def serve(self, index: int, listener: socket.socket) -> None:
+        """Accept clients of one station's server."""
+
+        async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._serve_client(index, reader, writer)
+
+        await asyncio.start_server(client, sock=listener)
+
+    async def _serve_client(
+        self, index: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(encode_version())
+        try:
+            while line := await reader.readline():
+                self._command(index, line.decode("utf-8", "replace"), writer)
+                await writer.drain()
+        except (ConnectionError, ValueError):  # gone, or a line beyond the reader's limit
+            pass
+        finally:
+            self._watchers[index].discard(writer)
+            writer.close()
+
+    def _command(self, index: int, text: str, writer: asyncio.StreamWriter) -> None:
+        for command in text.split(";"):
+            word = command.strip()
+            if word.startswith("?WATCH"):
+                self._watchers[index].add(writer)
+                writer.write(encode_watch())
+                writer.write(self.report(index))
+            elif word.startswith("?VERSION"):
+                writer.write(encode_version())
+            elif word:
+                error = {"class": "ERROR", "message": f"unrecognized request {word[:40]!r}"}
+                writer.write(json.dumps(error).encode() + b"\r\n")
+
+    async def broadcast(self) -> None:
+        """Report to every watcher until cancelled."""
+        while True:
+            moving = self._trace.moving or bool(self._overrides)
+            await asyncio.sleep(1.0 / RATE if moving else 1.0)
+            for index, writers in self._watchers.items():
+                if writers:
+                    line = self.report(index)
+                    for writer in writers:
+                        # A client that does not read loses reports, not the server its memory.
+                        if writer.transport.get_write_buffer_size() < 65_536:
+                            writer.write(line)
+
+
+def _listen(pid: int) -> socket.socket:
+    with network_namespace(pid):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", GPSD_PORT))
+    listener.listen(8)
+    return listener
+
+
+async def _serve(config: Mapping[str, Any]) -> None:
+    stations = config["stations"]
+    trace = Trace([tuple(Waypoint(*point) for point in s["waypoints"]) for s in stations])
+    server = PositionServer([station["name"] for station in stations], trace)
+    for index, station in enumerate(stations):
+        await server.serve(index, _listen(station["pid"]))
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, server.stopped.set)
+    with ControlServer(config["control"]) as control:
+        loop.add_reader(control.fileno(), control.serve_ready, server.handle_control)
+        reports = asyncio.create_task(server.broadcast())
+        await server.stopped.wait()
+        reports.cancel()
+        loop.remove_reader(control.fileno())
+
+
+def main() -> int:
+    """Run the position servers from their configuration file."""
+    die_with_parent()
+    try:
+        config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+        asyncio.run(_serve(config))
+    except (OSError, ControlError) as error:
+        print(f"gpsd: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

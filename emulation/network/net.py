@@ -1,0 +1,300 @@
+"""Mininet with radios: stations are Mininet nodes whose interface is a TAP device of the Medium.
+
+The API is Mininet-WiFi's: `net.addStation('sta1', position='10,20,0')`, `net.addAccessPoint`,
+`net.stations`, `net.aps`, `sta.position`, `sta.wintfs`.  Mininet makes the namespaces and the
+shells; the medium process (`emulation.realtime.tap`) makes the TAP devices inside them; `configure`
+then sets addresses, links and neighbour entries over rtnetlink, in bulk, where Mininet would run
+shell commands node by node.
+
+All access points share one namespace, that of the first, in which their switch runs
+(`emulation.network.switches`); a broker's host is wired to it by a pair of veth devices.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from mininet.link import Intf
+from mininet.log import setLogLevel
+from mininet.net import Mininet
+from mininet.node import Node
+from pyroute2 import IPBatch, IPRoute
+
+from capture.namespaces import network_namespace
+from emulation.realtime.device import disable_ipv6
+from emulation.scenario.access_point import ACCESS, MESH, WIRED, AccessPointSpec
+from emulation.scenario.scenario import NodeSpec
+
+PREFIX_LENGTH: Final = 8
+NUD_PERMANENT: Final = 0x80
+NLM_F_ACK: Final = 4
+NLMSG_HEADER: Final = struct.Struct("=IHH")
+NLMSG_FLAGS: Final = struct.Struct("=H")
+NLMSG_ERROR: Final = struct.Struct("=16xi")
+"""An rtnetlink answer that is an error: after the header, minus the error number."""
+QUEUE_LENGTH: Final = 100
+"""Frames the kernel queues for a radio whose driver is busy (mac80211 interfaces have 1,000)."""
+
+
+SIOCETHTOOL: Final = 0x8946
+ETHTOOL_STXCSUM: Final = 0x17
+
+
+class RadioIntf(Intf):  # type: ignore[misc]  # Mininet has no types
+    """A node's interface, which exists already inside its namespace."""
+
+    def __init__(self, spec: NodeSpec, node: Node) -> None:
+        super().__init__(
+            spec.interface, node=node, mac=spec.mac, moveIntfFn=lambda name, node: None
+        )
+        self.ip, self.prefixLen = spec.address, PREFIX_LENGTH
+
+    def updateIP(self) -> str:
+        """Return the address; it never changes, so no shell command is needed to learn it."""
+        address: str = self.ip
+        return address
+
+
+class PortIntf(Intf):  # type: ignore[misc]
+    """A port of an access point, which exists already; it has no address."""
+
+    def __init__(self, name: str, node: Node) -> None:
+        super().__init__(name, node=node, moveIntfFn=lambda name, node: None)
+
+    def updateIP(self) -> None:
+        """Return None, so that the name of an access point in a command stays what it is."""
+        return
+
+
+class Member(Node):  # type: ignore[misc]
+    """A node that runs the node app; `environment` is that of its shell and of what runs in it."""
+
+    def __init__(
+        self, name: str, spec: NodeSpec, environment: Mapping[str, str] | None = None, **params: Any
+    ) -> None:
+        self.environment = environment
+        super().__init__(name, **params)
+        self.spec = spec
+        first = spec.waypoints[0]
+        self.position = (first.x, first.y, 0.0)
+
+    def _popen(self, cmd: list[str], **params: Any) -> subprocess.Popen[Any]:
+        params.setdefault("env", self.environment)
+        process: subprocess.Popen[Any] = super()._popen(cmd, **params)
+        return process
+
+    def attach(self) -> RadioIntf:
+        """Make the interface known to Mininet."""
+        return RadioIntf(self.spec, self)
+
+
+class Station(Member):
+    """A node with one radio."""
+
+    def __init__(self, name: str, spec: NodeSpec, **params: Any) -> None:
+        super().__init__(name, spec, **params)
+        self.wintfs: dict[int, RadioIntf] = {}
+
+    def attach(self) -> RadioIntf:
+        """Make the TAP device known to Mininet."""
+        self.wintfs[0] = super().attach()
+        return self.wintfs[0]
+
+
+class SharedNamespace(Node):  # type: ignore[misc]
+    """A shell in the namespace of all access points, which the first one makes."""
+
+    def __init__(
+        self,
+        name: str,
+        home: int | None = None,
+        environment: Mapping[str, str] | None = None,
+        **params: Any,
+    ) -> None:
+        """`home` is the first one's process."""
+        self.environment = environment
+        self._home = home
+        super().__init__(name, **params)
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        """Start the shell, in the first access point's namespace where there is one."""
+        self.inNamespace = self._home is None  # it makes one
+        super().startShell(mnopts if self._home is None else "-cda")
+        self.inNamespace = True
+
+    def _popen(self, cmd: list[str], **params: Any) -> subprocess.Popen[Any]:
+        params.setdefault("env", self.environment)
+        if cmd[:2] == ["mnexec", "-cda"]:
+            cmd = [*cmd[:2], str(self._home), *cmd[2:]]
+        process: subprocess.Popen[Any] = super()._popen(cmd, **params)
+        return process
+
+
+class AccessPoint(SharedNamespace):
+    """An access point."""
+
+    def __init__(self, name: str, spec: AccessPointSpec, **params: Any) -> None:
+        super().__init__(name, **params)
+        self.spec = spec
+        self.position = (*spec.position, 0.0)
+
+
+class WifiNet(Mininet):  # type: ignore[misc]
+    """A Mininet network of stations, access points and the hosts of their brokers."""
+
+    def __init__(self) -> None:
+        setLogLevel("output")
+        super().__init__(topo=None, build=False, controller=None)
+        self.members: list[Member] = []
+        """All nodes that run the node app, in the order in which they were added."""
+        self.aps: list[AccessPoint] = []
+
+    @property
+    def stations(self) -> list[Station]:
+        """The nodes with a radio."""
+        return [member for member in self.members if isinstance(member, Station)]
+
+    def addHost(self, name: str, cls: type[Node] = Member, **params: Any) -> Any:
+        """Add a host, a shell in a network namespace of its own; a `Member` needs its `spec`."""
+        host = super().addHost(name, cls=cls, **params)
+        if isinstance(host, Member):
+            self.members.append(host)
+        return host
+
+    def addStation(self, name: str, spec: NodeSpec, **params: Any) -> Station:
+        """Add a station: a host with a radio."""
+        station: Station = self.addHost(name, cls=Station, spec=spec, **params)
+        return station
+
+    def addAccessPoint(self, name: str, spec: AccessPointSpec, **params: Any) -> AccessPoint:
+        """Add an access point; `linkBrokers` wires it to its broker."""
+        home = self.aps[0].pid if self.aps else None
+        point = AccessPoint(name, spec, home=home, **params)
+        self.switches.append(point)
+        self.nameToNode[name] = point
+        self.aps.append(point)
+        return point
+
+    def addLink(self, node1: Node, node2: Node, **params: Any) -> Any:
+        """Wire a host to its access point, in either order; other links are Mininet's."""
+        host, point = (node2, node1) if isinstance(node1, AccessPoint) else (node1, node2)
+        if isinstance(point, AccessPoint) and isinstance(host, Member):
+            wire(host, point)
+            return None
+        return super().addLink(node1, node2, **params)
+
+    def configure(self) -> None:
+        """Bring up loopback and interfaces, set addresses and all neighbour entries.
+
+        Entries are permanent: a broadcast medium of N stations would carry N squared ARP frames
+        that a real ad hoc network spreads over its lifetime, and that no protocol here measures.
+        """
+        for member in self.members:
+            member.attach()
+            with network_namespace(member.pid):
+                configure_links(member.spec)
+        add_neighbours(self.members)
+        if self.aps:
+            ports = []
+            for point in self.aps:
+                ports += [point.spec.port(kind) for kind in (ACCESS, MESH, WIRED)]
+                for name in ports[-3:]:
+                    PortIntf(name, point)
+            with network_namespace(self.aps[0].pid):
+                bring_up(["lo", *ports])
+
+
+def add_neighbours(members: Sequence[Any]) -> None:
+    """Make all neighbour entries at all nodes, which have `pid` and `spec`."""
+    batches: dict[int, bytes] = {}
+    for member in members:
+        with network_namespace(member.pid):
+            with IPRoute() as route:
+                interface: int = route.link_lookup(ifname=member.spec.interface)[0]
+            if interface not in batches:
+                batches[interface] = _neighbour_entries(members, interface)
+            _send_batch(batches[interface])
+
+
+def _neighbour_entries(members: Sequence[Any], interface: int) -> bytes:
+    batch = IPBatch()
+    for member in members:
+        batch.neigh(
+            "replace",
+            dst=member.spec.address,
+            lladdr=member.spec.mac,
+            ifindex=interface,
+            state=NUD_PERMANENT,
+        )
+    messages = bytearray(batch.batch)
+    start = 0
+    while start < len(messages):  # ask for no acknowledgements: errors are reported anyway
+        length, _, flags = NLMSG_HEADER.unpack_from(messages, start)
+        NLMSG_FLAGS.pack_into(messages, start + 6, flags & ~NLM_F_ACK)
+        start += length
+    return bytes(messages)
+
+
+def wire(host: Any, point: Any) -> None:
+    """Make the pair of veth devices between a host and its access point, each in its namespace.
+
+    The host computes checksums itself: what it leaves to a device, the switch would pass on unset.
+    """
+    interface = host.spec.interface
+    with network_namespace(host.pid):
+        disable_ipv6()  # as where a radio is opened
+        with IPRoute() as route:
+            peer = {"ifname": point.spec.port(WIRED), "net_ns_pid": point.pid}
+            route.link("add", ifname=interface, kind="veth", address=host.spec.mac, peer=peer)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inside:
+            setting = ctypes.create_string_buffer(struct.pack("=II", ETHTOOL_STXCSUM, 0))
+            request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(setting))
+            fcntl.ioctl(inside, SIOCETHTOOL, request)
+
+
+def bring_up(interfaces: Sequence[str]) -> None:
+    """Bring up interfaces in the current namespace."""
+    with IPRoute() as route:
+        for name in interfaces:
+            route.link("set", index=route.link_lookup(ifname=name)[0], state="up")
+
+
+def configure_links(spec: NodeSpec) -> None:
+    """Set up loopback and interface in the current namespace."""
+    with IPRoute() as route:
+        loopback = route.link_lookup(ifname="lo")[0]
+        radio: int = route.link_lookup(ifname=spec.interface)[0]
+        route.link("set", index=loopback, state="up")
+        route.addr("add", index=radio, address=spec.address, prefixlen=PREFIX_LENGTH)
+        route.link("set", index=radio, state="up", txqlen=QUEUE_LENGTH)
+
+
+def _send_batch(messages: bytes) -> None:
+    """Hand prepared rtnetlink requests to the kernel; only refusals are answered."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
+        netlink.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(messages) + 65_536)
+        netlink.setblocking(False)
+        netlink.send(messages)
+        with suppress(BlockingIOError):
+            code = NLMSG_ERROR.unpack_from(netlink.recv(4096))[0]
+            raise OSError(-code, f"neighbour entries refused: {os.strerror(-code)}")
+
+
+def socket_drops(pid: int, ports: Iterable[int]) -> int:
+    """Return how many datagrams full receive buffers cost the UDP ports in a namespace."""
+    wanted = {f"{port:04X}" for port in ports}
+    drops = 0
+    for line in Path(f"/proc/{pid}/net/udp").read_text(encoding="ascii").splitlines()[1:]:
+        fields = line.split()
+        if fields[1].rpartition(":")[2] in wanted:
+            drops += int(fields[-1])
+    return drops

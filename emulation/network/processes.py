@@ -1,0 +1,173 @@
+"""The processes of a run: started with a mark, ended together, found again after a crash.
+
+Every process of a run carries the run's id in its environment (`RUN_VARIABLE`).  A run that was
+killed is known by its state folder, whose owner is gone; `sweep` then ends every process that
+still carries its mark.  Namespaces, TAP devices and sockets vanish with the processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+import psutil
+
+RUN_VARIABLE: Final = "PUBSUB_TESTBED_RUN"
+STATE: Final = Path("/run/pubsub-testbed")
+PROJECT: Final = Path(__file__).resolve().parents[2]
+GRACE: Final = 3.0
+"""Seconds between the request to end and the kill."""
+
+
+class StateFolder:
+    """Folder of one run under `STATE`: its control sockets and who owns it."""
+
+    def __init__(self, root: Path = STATE) -> None:
+        """Make the folder.  Raises OSError where `root` cannot be written."""
+        owner = psutil.Process()
+        self.run_id = f"{owner.pid}-{int(owner.create_time() * 100)}"
+        self.path = root / self.run_id
+        identity = {"pid": owner.pid, "created": owner.create_time()}
+        unborn = root / f".{self.run_id}"  # a sweep beside us must not see it without its owner
+        unborn.mkdir(parents=True, mode=0o700)
+        (unborn / "owner.json").write_text(json.dumps(identity), encoding="utf-8")
+        unborn.rename(self.path)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the run's processes."""
+        inherited = {
+            # Hundreds of node apps start faster from compiled bytecode.
+            name: value
+            for name, value in os.environ.items()
+            if name != "PYTHONDONTWRITEBYTECODE"
+        }
+        return inherited | {
+            RUN_VARIABLE: self.run_id,
+            "PATH": os.pathsep.join((str(PROJECT / "nodeapp" / "bin"), os.environ["PATH"])),
+            "PUBSUB_PYTHON": sys.executable,
+            "PYTHONPATH": str(PROJECT),
+            "PYTHONFAULTHANDLER": "1",  # SIGABRT writes where each thread is into the log
+        }
+
+    def remove(self) -> None:
+        """End whatever still carries this run's mark and remove the folder."""
+        end_processes(_marked({self.run_id}))
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def start(
+    arguments: Sequence[str], environment: dict[str, str], log: IO[bytes] | int
+) -> subprocess.Popen[bytes]:
+    """Start `python -m arguments...` as a process of a run, apart from the terminal's signals."""
+    return subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+
+
+def doing(process: subprocess.Popen[bytes]) -> str:
+    """Say in a few words what a process of a run is at, where it does not answer."""
+    try:
+        seen = psutil.Process(process.pid)
+        spent = sum(seen.cpu_times()[:2])
+        place = Path(f"/proc/{process.pid}/wchan").read_text(encoding="utf-8").strip("0")
+        inside = f" in {place}" if place else ""
+        return f"{seen.status()}{inside} after {spent:.1f} s of processor time"
+    except (psutil.NoSuchProcess, OSError):
+        return "gone"
+
+
+def end(process: subprocess.Popen[bytes], grace: float = GRACE) -> int:
+    """Ask a process to end, wait, kill it where it does not; return its exit code."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(grace)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return process.wait()
+
+
+def await_condition(condition: Callable[[], bool], seconds: float, interval: float = 0.02) -> bool:
+    """Wait until `condition()` holds, at most `seconds`; say whether it does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(interval)
+    return True
+
+
+def sweep(root: Path = STATE) -> list[str]:
+    """Remove what killed runs left; return a line for each thing removed."""
+    dead = {folder.name for folder in _folders(root) if not _owned(folder)}
+    leftovers = list(_marked(dead))
+    done = [f"ended process {process.pid} of a killed run" for process in leftovers]
+    end_processes(leftovers)
+    for name in sorted(dead):
+        shutil.rmtree(root / name, ignore_errors=True)
+        done.append(f"removed {root / name}")
+    return done
+
+
+def running(root: Path = STATE) -> list[int]:
+    """Return the process ids of the runs that are under way."""
+    return [int(folder.name.partition("-")[0]) for folder in _folders(root) if _owned(folder)]
+
+
+def end_processes(processes: Iterable[psutil.Process], grace: float = GRACE) -> None:
+    """Ask processes to end, wait, kill those that remain."""
+    alive = list(processes)
+    for process in alive:
+        _send(process, signal.SIGTERM)
+    _, alive = psutil.wait_procs(alive, timeout=grace)
+    for process in alive:
+        _send(process, signal.SIGKILL)
+    psutil.wait_procs(alive, timeout=grace)
+
+
+def _send(process: psutil.Process, number: int) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(number)
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    if root.is_dir():
+        yield from (entry for entry in root.iterdir() if not entry.name.startswith("."))
+
+
+def _owned(folder: Path) -> bool:
+    """Say whether the process that made the state folder is still there."""
+    try:
+        identity = json.loads((folder / "owner.json").read_text(encoding="utf-8"))
+        process = psutil.Process(identity["pid"])
+        return bool(abs(process.create_time() - identity["created"]) < 0.1)
+    except (OSError, ValueError, KeyError, psutil.NoSuchProcess):
+        return False
+
+
+def _marked(run_ids: set[str]) -> Iterator[psutil.Process]:
+    """Yield the processes whose environment carries one of the run ids."""
+    if not run_ids:
+        return
+    wanted = {f"{RUN_VARIABLE}={run_id}".encode() for run_id in run_ids}
+    for process in psutil.process_iter():
+        try:
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if wanted.intersection(environment.split(b"\0")):
+            yield process

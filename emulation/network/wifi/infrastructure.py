@@ -1,0 +1,200 @@
+"""hostapd and wpa_supplicant in the namespaces of a run: started, awaited, watched.
+
+For backends with real 802.11 interfaces.  One hostapd serves all access points of a namespace, and
+every station has a wpa_supplicant of its own, which looks for the network and stays associated.
+Both are processes of the run, in its `helpers`, and end with it; the interfaces are made, moved
+and named before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from emulation.network.wifi import control
+from emulation.network.wifi.settings import (
+    BEACON_INTERVAL,
+    Roaming,
+    hostapd_settings,
+    supplicant_settings,
+)
+from emulation.radio.spec import RadioSpec
+
+PATIENCE: Final = 3.0
+"""Seconds that an access point may take to know a station that takes itself for associated."""
+PROGRAMS: Final = {"hostapd": "hostapd", "wpa_supplicant": "wpasupplicant"}
+"""Programs, and the packages that have them."""
+
+
+class Interface(NamedTuple):
+    """An interface `device` in the network namespace of process `pid`, and whose it is."""
+
+    owner: str
+    pid: int
+    device: str
+    mac: str
+
+
+def obstacles() -> list[str]:
+    """Return what this machine lacks for infrastructure mode and what to do, one line each."""
+    return [
+        f"{program} is missing: apt-get install {package}"
+        for program, package in PROGRAMS.items()
+        if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/usr/local/sbin") is None
+    ]
+
+
+class Infrastructure:
+    """Access points and stations of one open network.
+
+    Adds its processes to `helpers`; `await_helper(name, ready)` waits for one of these and raises
+    if it ends, which passes through.  `place` is a folder for sockets and settings, with a path
+    short enough for a socket's name (107 bytes); logs go to `logs`, one file a program.
+    """
+
+    def __init__(
+        self,
+        ssid: str,
+        radio: RadioSpec,
+        points: Sequence[Interface],
+        stations: Sequence[Interface],
+        *,
+        place: Path,
+        logs: Path,
+        environment: Mapping[str, str],
+        helpers: dict[str, subprocess.Popen[bytes]],
+        await_helper: Callable[[str, Callable[[], bool]], None],
+    ) -> None:
+        self._ssid = ssid
+        self._radio = radio
+        self._points = points
+        self._stations = stations
+        self._place = place
+        self._logs = logs
+        self._environment = dict(environment)
+        self._helpers = helpers
+        self._await = await_helper
+        self._by_mac = {point.mac: point.owner for point in points}
+
+    def start_access_points(
+        self, *, beacon_interval: int = BEACON_INTERVAL, isolate: bool = False
+    ) -> None:
+        """Start hostapd and return once all access points send beacons.  Raises `SettingsError`."""
+        together = sorted(self._points, key=lambda point: point.pid)
+        for pid, group in itertools.groupby(together, key=lambda point: point.pid):
+            points = list(group)
+            files = []
+            for point in points:
+                text = hostapd_settings(
+                    point.device,
+                    self._ssid,
+                    self._radio,
+                    self._place,
+                    beacon_interval=beacon_interval,
+                    isolate=isolate,
+                )
+                files.append(str(self._write(f"{point.owner}.hostapd", text)))
+            name = f"hostapd of {points[0].owner}"
+            self._start(name, pid, "hostapd", files)
+            for point in points:
+                self._await(name, partial(control.enabled, self.socket(point)))
+
+    def start_stations(self, roaming: Roaming | None = None) -> None:
+        """Start wpa_supplicant for every station, which then looks for the network.
+
+        Raises `SettingsError`.
+        """
+        for station in self._stations:
+            # The folder is its own: wpa_supplicant removes it at its end where it is empty.
+            folder = self.socket(station).parent
+            folder.mkdir(mode=0o700, exist_ok=True)
+            text = supplicant_settings(self._ssid, self._radio, folder, roaming)
+            file = self._write(f"{station.owner}.supplicant", text)
+            arguments = ["-D", "nl80211", "-i", station.device, "-c", str(file)]
+            self._start(_supplicant(station), station.pid, "wpa_supplicant", arguments)
+
+    def associations(self) -> dict[str, str | None]:
+        """Return the access point of each station, by name; None where it has none now."""
+        found = {}
+        for station in self._stations:
+            mac = control.associated(self.socket(station))
+            found[station.owner] = None if mac is None else self._by_mac.get(mac, mac)
+        return found
+
+    def await_association(self, wait: Callable[[Callable[[], bool]], bool]) -> list[str]:
+        """Wait until all stations are associated; return those that are not when `wait` gives up.
+
+        A station out of reach of all access points is none of this module's mistakes.  Where an
+        access point has missed the acknowledgement of its answer, the station takes itself for
+        associated and the access point does not: it is told to associate again.  What
+        `wait` raises if a wpa_supplicant has ended passes through.
+        """
+        waiting = {station.owner: station for station in self._stations}
+        since: dict[str, float] = {}
+
+        def all_are() -> bool:
+            for owner, station in list(waiting.items()):
+                mac = control.associated(self.socket(station))
+                if mac is not None and self._knows(mac, station):
+                    del waiting[owner]
+                elif mac is not None:
+                    now = time.monotonic()
+                    if now - since.setdefault(owner, now) > PATIENCE:
+                        del since[owner]
+                        with suppress(control.NoAnswerError):
+                            control.ask(self.socket(station), "REASSOCIATE")
+                elif self._helpers[_supplicant(station)].poll() is not None:
+                    return True
+            return not waiting
+
+        wait(all_are)
+        for station in waiting.values():
+            name = _supplicant(station)
+            if self._helpers[name].poll() is not None:
+                self._await(name, lambda: False)  # raises, with what it said last
+        return list(waiting)
+
+    def _knows(self, mac: str, station: Interface) -> bool:
+        """Say whether the access point with this address has the station."""
+        for point in self._points:
+            if point.mac == mac:
+                with suppress(control.NoAnswerError):
+                    return station.mac in control.stations(self.socket(point))
+                return False
+        return True  # not one of ours: nobody to ask
+
+    def socket(self, interface: Interface) -> Path:
+        """Return the control socket of an access point or a station."""
+        if interface in self._points:
+            return self._place / interface.device
+        return self._place / interface.owner / interface.device
+
+    def _write(self, name: str, text: str) -> Path:
+        path = self._place / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def _start(self, name: str, pid: int, program: str, arguments: Sequence[str]) -> None:
+        """Start a program in a namespace; a killed run takes it with it (setpriv)."""
+        command = ["setpriv", "--pdeathsig", "KILL"]
+        command += ["nsenter", "-t", str(pid), "-n", "--", program, *arguments]
+        with (self._logs / f"{program}.log").open("ab") as log:
+            self._helpers[name] = subprocess.Popen(
+                command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+
+def _supplicant(station: Interface) -> str:
+    return f"wpa_supplicant of {station.owner}"

@@ -1,0 +1,75 @@
+"""What the medium needs of an 802.11 header (IEEE 802.11-2016, 9.2 and 9.3), and rates by index.
+
+A frame begins with frame control (2 bytes: version, type, subtype; flags), duration (2) and the
+receiver address (6); all but a few control frames have the transmitter address next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from emulation.radio.airtime import DSSS_RATES, HT_RATES, OFDM_RATES, Rate
+from emulation.realtime.hwsim_wire import Step
+
+MANAGEMENT, CONTROL, DATA, EXTENSION = range(4)
+BEACON: Final = 8
+"""Subtype of a management frame."""
+ASSOCIATION_RESPONSE, REASSOCIATION_RESPONSE = 1, 3
+DISASSOCIATION, DEAUTHENTICATION = 10, 12
+"""More of these: what begins and what ends an association."""
+RATES: Final = (*DSSS_RATES, *OFDM_RATES)
+"""mac80211_hwsim's rates of the 2.4 GHz band, in its order; above that, without the first four."""
+MCS: Final = 0x08
+"""Flag of a rate: the index is an HT MCS."""
+MAX_TRIES: Final = 64
+"""Tries of one frame at the most, over all its rates: mac80211 asks for some 30."""
+
+
+def type_of(frame: bytes) -> int:
+    """Return the type: `MANAGEMENT`, `CONTROL`, `DATA` or `EXTENSION`."""
+    return (frame[0] >> 2) & 3
+
+
+def subtype_of(frame: bytes) -> int:
+    """Return the subtype, which means something else with each type."""
+    return frame[0] >> 4
+
+
+def receiver_of(frame: bytes) -> bytes:
+    """Return the receiver address: the next hop, not the destination."""
+    return frame[4:10]
+
+
+def is_group(address: bytes) -> bool:
+    """Say whether an address is that of many stations (broadcast or multicast)."""
+    return bool(address[0] & 1)
+
+
+def rate_of(step: Step, frequency_mhz: float) -> Rate:
+    """Return the rate that a step means; the slowest of its kind where the index is too high."""
+    if step.flags & MCS:
+        return HT_RATES[step.rate] if step.rate < len(HT_RATES) else HT_RATES[0]
+    rates: Sequence[Rate] = RATES if frequency_mhz < 4000 else OFDM_RATES
+    return rates[step.rate] if step.rate < len(rates) else rates[0]
+
+
+def tries_of(steps: tuple[Step, ...], frequency_mhz: float) -> tuple[Rate, ...]:
+    """Return the rate of every try of a frame, in order: at least one, at most `MAX_TRIES`."""
+    tries = [rate_of(step, frequency_mhz) for step in steps for _ in range(step.tries)]
+    if not tries:
+        slowest = Step(0, 1, 0)
+        tries = [rate_of(steps[0] if steps else slowest, frequency_mhz)]
+    return tuple(tries[:MAX_TRIES])
+
+
+def received_index(rate: Rate, frequency_mhz: float) -> int:
+    """Return the index of a rate for a receiver, which can only be told of rates without MCS.
+
+    Of an HT rate, the fastest OFDM rate that is not above it.
+    """
+    rates: Sequence[Rate] = RATES if frequency_mhz < 4000 else OFDM_RATES
+    if rate in rates:
+        return rates.index(rate)
+    slower = [index for index, each in enumerate(rates) if each.mbps <= rate.mbps]
+    return slower[-1] if slower else 0

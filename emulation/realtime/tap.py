@@ -1,0 +1,240 @@
+"""The medium of real network stacks: TAP devices, and a `Medium` in between for each channel.
+
+    python -m emulation.realtime.tap CONFIG.json
+
+Theory of operation.  The process opens every radio's TAP device inside the namespace where it
+belongs: a frame read from a device is transmitted, and a frame that the medium delivers is written
+to the devices of its receivers.  Loop and requests are those of `emulation.realtime.service`.
+
+Without access points there is one channel and every radio is a station's.  With them there are
+two, which do not disturb each other: one of stations and access radios, one of mesh radios
+(`emulation.radio.addressing`).  Stations then choose an access point at every scan, and the layer 2
+update of the new one comes out of its access device (`emulation.radio.association`).
+
+CONFIG.json is a `TapConfig`.  Requests besides:
+
+    associate                   begin to scan, with a scan at once
+    settle                      scan no more: everybody stays at its access point
+    associations [{name}]       {"associations": {station: access point or null}}
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from emulation.radio.addressing import (
+    Addressing,
+    AdHoc,
+    Infrastructure,
+    Mesh,
+    access_levels,
+    octets,
+)
+from emulation.radio.association import Associations
+from emulation.radio.medium import Delivery, Medium
+from emulation.radio.spec import RadioSpec
+from emulation.realtime.control import ControlError
+from emulation.realtime.device import Tap
+from emulation.realtime.layer2_update import layer2_update
+from emulation.realtime.places import NEVER
+from emulation.realtime.service import MediumService, serve
+from emulation.realtime.tap_config import TapConfig
+
+ETHERNET_HEADER: Final = 14
+VLAN_TAG: Final = 4
+LEAST_QUEUE: Final = 500
+"""Frames a device holds for the loop, so that a burst is dropped by the medium, if at all."""
+_Device = tuple[int, str, str]
+"""Process whose namespace it is in, name, Ethernet address."""
+
+
+class _Channel:
+    """A medium with the devices of its radios.  Raises `DeviceError`."""
+
+    def __init__(
+        self,
+        name: str,
+        radio: RadioSpec,
+        devices: list[_Device],
+        addressing: Addressing,
+        mtu: int,
+        rng: random.Random,
+    ) -> None:
+        self.name = name
+        self.addressing = addressing
+        self.medium = Medium(radio, len(devices), rng)
+        self.taps: list[Tap] = []
+        queue = max(radio.queue_frames, LEAST_QUEUE)
+        try:
+            for pid, interface, mac in devices:
+                self.taps.append(Tap(pid, interface, mac, mtu, queue))
+        except BaseException:
+            self.close()
+            raise
+        self.fds = [tap.fd for tap in self.taps]
+        self.interfaces = [tap.interface for tap in self.taps]
+
+    @property
+    def lost(self) -> Counter[str]:
+        """Frames without a way to go, by reason."""
+        return self.addressing.lost
+
+    def close(self) -> None:
+        for tap in self.taps:
+            tap.close()
+
+
+class TapMedium(MediumService[_Channel]):
+    """The devices and the channels.  Raises `DeviceError` and `ControlError`."""
+
+    def __init__(self, config: TapConfig) -> None:
+        self._macs = [octets(station.mac) for station in config.stations]
+        self._associations = Associations(len(config.stations), config.association.hysteresis_db)
+        self._scan_due = NEVER
+        self._handovers = 0
+        self._by_fd: dict[int, tuple[_Channel, int]] = {}
+        super().__init__(config)
+
+    def open(self) -> None:
+        """Make the devices of all channels."""
+        for channel in self._open():
+            self.channels.append(channel)
+            self._by_fd.update((fd, (channel, radio)) for radio, fd in enumerate(channel.fds))
+        for fd in self._by_fd:
+            self.epoll.register(fd, select.EPOLLIN)
+
+    def _open(self) -> Iterator[_Channel]:
+        """Yield the channels: that of the stations, then that of the mesh where there is one."""
+        config, points = self.config, self.config.access_points
+        devices = [(each.pid, each.interface, each.mac) for each in config.stations]
+        devices += [(each.pid, each.access.interface, each.access.mac) for each in points]
+        rng = self.rng("medium")
+        if config.mesh_radio is None:
+            yield _Channel("", config.radio, devices, AdHoc(self._macs), config.mtu, rng)
+            return
+        infrastructure = Infrastructure(self._macs, self._associations)
+        yield _Channel("access", config.radio, devices, infrastructure, config.mtu, rng)
+        mesh = [(each.pid, each.mesh.interface, each.mesh.mac) for each in points]
+        hosts = Mesh([octets(each.host_mac) for each in points])
+        rng = self.rng("mesh medium")
+        yield _Channel("mesh", config.mesh_radio, mesh, hosts, config.mtu, rng)
+
+    def close_devices(self) -> None:
+        """Remove the devices."""
+        for channel in self.channels:
+            channel.close()
+
+    def receive(self, fd: int, events: int) -> None:
+        """Send the next frame of a device; others wait their turn, the descriptor stays ready."""
+        channel, radio = self._by_fd[fd]
+        try:
+            frame = os.read(fd, self.config.mtu + ETHERNET_HEADER + VLAN_TAG)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if events & select.EPOLLERR:
+                self._lose(fd, channel, radio, error)
+            return
+        destination = channel.addressing.destination(radio, frame[:6])
+        if destination is not None:
+            channel.medium.transmit(time.monotonic(), radio, destination, len(frame), frame)
+
+    def _lose(self, fd: int, channel: _Channel, radio: int, error: OSError) -> None:
+        """Somebody deleted the device."""
+        self.epoll.unregister(fd)
+        channel.medium.fail(radio)
+        station = channel.name == "" or (channel.name == "access" and radio < self.stations)
+        name = self.names[radio] if station else channel.taps[radio].interface
+        print(f"{name}: its radio device has gone: {error.strerror}", file=sys.stderr, flush=True)
+
+    def hand_over(self, channel: _Channel, delivery: Delivery) -> None:
+        """Write a frame to the devices of those that take it."""
+        frame: bytes = delivery.frame
+        accepted = channel.addressing.accepted(delivery.source, frame[:6], delivery.receivers)
+        for receiver in accepted:
+            self._write(channel.fds[receiver], frame)
+
+    def _write(self, fd: int, frame: bytes) -> None:
+        try:
+            os.write(fd, frame)
+        except OSError:
+            # Down (EIO) or out of buffers (EAGAIN, ENOBUFS): a radio would lose it as well.
+            self.write_drops += 1
+
+    # Associations.
+
+    def own_due(self, now: float) -> float:
+        """Scan where it is time; return when the next scan is."""
+        if now >= self._scan_due:
+            self._scan_due += self.config.association.scan_interval
+            self._scan()
+        return self._scan_due
+
+    def started(self, epoch: float) -> None:
+        """Scan from then on, where there are scans."""
+        if self._scan_due != NEVER:
+            self._scan_due = epoch
+
+    def _scan(self) -> None:
+        """Let all stations choose an access point; tell the network behind those they chose."""
+        access = self.channels[0]
+        for change in self._associations.scan(access_levels(access.medium, self.stations)):
+            if change.new is not None:
+                self._handovers += change.old is not None
+                frame = layer2_update(self._macs[change.station])
+                self._write(access.fds[self.stations + change.new], frame)
+
+    def own_answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        """Answer what is about associations."""
+        match request["op"]:
+            case "associate":
+                if len(self.channels) == 1:
+                    raise ControlError("there are no access points")
+                self._scan_due = now
+            case "settle":
+                self._scan_due = NEVER
+            case "associations" if len(self.channels) == 1:
+                raise ControlError("there are no access points")
+            case "associations":
+                return {"associations": self._belonging(request)}
+            case _:
+                return super().own_answer(request, now)
+        return {}
+
+    def _belonging(self, request: Mapping[str, Any]) -> dict[str, str | None]:
+        found = {}
+        for station in self.chosen(request):
+            if station < self.stations:
+                point = self._associations.of(station)
+                name = None if point is None else self.names[self.stations + point]
+                found[self.names[station]] = name
+        return found
+
+    def own_statistics(self) -> dict[str, Any]:
+        """Return `tap_drops` and `handovers`.
+
+        The first counts by name frames that were sent faster than the medium read them, the second
+        changes from one access point to another.
+        """
+        taps = [tap for channel in self.channels for tap in channel.taps]
+        names = self.names if len(self.channels) == 1 else [tap.interface for tap in taps]
+        return {
+            "tap_drops": {name: tap.tx_dropped() for name, tap in zip(names, taps, strict=True)},
+            "handovers": self._handovers,
+        }
+
+
+def main(arguments: list[str]) -> int:
+    """Run the medium; return the exit code."""
+    return serve(arguments, "emulation.realtime.tap", TapMedium)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,90 @@
+"""What the medium process of `emulation.realtime.tap` is told at its start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from emulation.mobility.trajectory import Waypoint
+from emulation.radio.spec import RadioSpec
+from emulation.realtime.priority import PriorityName
+from emulation.scenario.access_point import AssociationSpec
+
+MAC = Field(pattern=r"^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Station(_Frozen):
+    """One station: the process whose namespace it lives in, its device, and its trajectory."""
+
+    name: str
+    pid: int = Field(ge=1)
+    interface: str
+    mac: str = MAC
+    waypoints: tuple[Waypoint, ...] = Field(min_length=1)
+
+
+class Port(_Frozen):
+    """A radio of an access point as a device."""
+
+    interface: str
+    mac: str = MAC
+
+
+class AccessPoint(_Frozen):
+    """One access point: its two devices in the namespace of `pid`, and the host behind it."""
+
+    name: str
+    pid: int = Field(ge=1)
+    access: Port
+    mesh: Port
+    host_mac: str = MAC
+    position: tuple[float, float]
+
+
+class TapConfig(_Frozen):
+    """All of it.  With access points, `radio` is theirs and the stations', `mesh_radio` theirs."""
+
+    radio: RadioSpec
+    seed: int
+    stations: tuple[Station, ...] = Field(min_length=1)
+    access_points: tuple[AccessPoint, ...] = ()
+    mesh_radio: RadioSpec | None = None
+    association: AssociationSpec = AssociationSpec()
+    control: Path
+    tick: float = Field(default=0.1, gt=0, le=60, description="seconds between position updates")
+    mtu: int = Field(default=1500, ge=68, le=65_521)
+    priority: PriorityName = "round-robin"
+    parent: int | None = Field(default=None, description="process that must be alive")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if bool(self.access_points) != (self.mesh_radio is not None):
+            raise ValueError("there are access points and a mesh_radio, or neither")
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the stations, then of the access points."""
+        return [each.name for each in self.stations] + [each.name for each in self.access_points]
+
+
+class TapError(Exception):
+    """A start that failed; the message is one line that says what to change."""
+
+
+def load(path: Path) -> TapConfig:
+    """Read a configuration.  Raises `TapError`."""
+    try:
+        return TapConfig.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise TapError(f"cannot read {path}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "configuration"
+        raise TapError(f"{path}: {where}: {first['msg']}") from None

@@ -1,0 +1,80 @@
+"""What a run says of itself beside its packets: run.json, fidelity.json, flows.json, typed.
+
+Backends write these and the analysis reads them (`emulation.scenario.runfolder`); the controller,
+which runs in an environment of its own, writes flows.json in the same form.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Ended = Literal["running", "completed", "interrupted", "failed"]
+"""How a run ended; `running` if it was killed or is under way."""
+
+
+class Record(BaseModel):
+    """A file that a run leaves; what a newer version adds is passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class RunRecord(Record):
+    """`run.json`: what the backend says about the run."""
+
+    format: Literal[1] = 1
+    backend: str
+    started: str
+    epoch_ns: int
+    """Unix time of the scenario's time 0, ns."""
+    ended: Ended
+    wall_seconds: float
+    host: dict[str, str | int | float] = {}
+    versions: dict[str, str] = {}
+    problems: tuple[str, ...] = ()
+
+
+class Check(Record):
+    """One measurement of the fidelity monitor, with its limit where it has one.
+
+    No value: it is not known.
+    """
+
+    name: str
+    value: float | None
+    limit: float | None = None
+    unit: str = ""
+    ok: bool
+    advice: str = ""
+
+
+class Fidelity(Record):
+    """`fidelity.json`: whether the run kept real time, None where that is not known."""
+
+    kept_real_time: bool | None
+    checks: tuple[Check, ...] = ()
+
+
+class Counter(Record):
+    """What the flows of one path through a bridge have counted of one class of messages."""
+
+    path: str
+    traffic_class: str = Field(alias="class")
+    frames: int
+    bytes: int
+
+
+class BridgeCounters(Record):
+    """The counters of one access point."""
+
+    name: str
+    counters: tuple[Counter, ...] = ()
+
+
+class Flows(Record):
+    """`flows.json`: the bridges' own counters; `complete` where they are of the whole run."""
+
+    format: Literal[1] = 1
+    complete: bool
+    access_points: tuple[BridgeCounters, ...] = ()

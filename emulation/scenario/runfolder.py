@@ -1,0 +1,264 @@
+"""Run folders: what every backend writes and the analysis reads.
+
+A run folder holds `scenario.json` (what was to happen), `run.json` (what the backend did, and the
+Unix time of the scenario's time 0), `fidelity.json` (whether it kept real time), `flows.json` (the
+counters of the access points' bridges, if there are any), `captures/` and `nodes/` (logs).
+`RunFolder` names and writes them, `read_run` reads them back.  Only the scenario and the captures
+are needed: a run that was killed has no `run.json`, and its time 0 is then worked out from the
+captures (`spark_analysis.analysis`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import platform
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+
+from capture.scan import AIR
+from emulation.errors import RunFolderError, ScenarioError
+from emulation.scenario.records import Ended, Fidelity, Flows, Record, RunRecord
+from emulation.scenario.scenario import NodeSpec, Scenario
+
+VERSIONED: Final = ("mininet", "scapy", "numpy", "pyspark", "pyroute2", "cbor2")
+
+
+_Read = TypeVar("_Read", bound=Record)
+
+
+class RunFolder:
+    """One run's folder and the names of what is in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.scenario = path / "scenario.json"
+        self.record = path / "run.json"
+        self.fidelity = path / "fidelity.json"
+        self.flows = path / "flows.json"
+        self.captures = path / "captures"
+        self.logs = path / "nodes"
+        self.metrics = path / "metrics"
+
+    @classmethod
+    def create(cls, root: Path, scenario: Scenario) -> RunFolder:
+        """Make a new folder named after time, topology and protocol; save the scenario in it.
+
+        Raises OSError where `root` cannot be written.
+        """
+        stem = f"{datetime.now():%Y%m%d-%H%M%S}-{scenario.topology}-{scenario.protocol.name}"
+        root.mkdir(parents=True, exist_ok=True)
+        number = 1
+        while True:
+            folder = cls(root / (stem if number == 1 else f"{stem}-{number}"))
+            try:
+                folder.path.mkdir()
+                break
+            except FileExistsError:  # another run of the same second
+                number += 1
+        folder.begin(scenario)
+        return folder
+
+    def begin(self, scenario: Scenario) -> None:
+        """Make what a run needs in a folder that exists.  Raises OSError."""
+        self.captures.mkdir()
+        self.logs.mkdir()
+        scenario.save(self.scenario)
+
+    def radio_capture(self, node: NodeSpec) -> Path:
+        """Return the capture of a node's radio, or of the wire to its access point."""
+        return self.captures / f"{node.interface}.pcap"
+
+    def port_capture(self, interface: str) -> Path:
+        """Return the capture of a port of an access point."""
+        return self.captures / f"{interface}.pcap"
+
+    def loopback_capture(self, node: NodeSpec) -> Path:
+        """Return the capture of a node's loopback interface."""
+        return self.captures / f"{node.name}-lo.pcap"
+
+    @property
+    def air_capture(self) -> Path:
+        """The capture of what all radios send, in 802.11 with radiotap; not of every backend."""
+        return self.captures / AIR
+
+    def log(self, node: NodeSpec) -> Path:
+        """Return the log of a node's app."""
+        return self.logs / f"{node.name}.log"
+
+    def write_fidelity(self, fidelity: Fidelity) -> None:
+        """Write the fidelity monitor's verdict."""
+        _write_json(self.fidelity, fidelity.model_dump(mode="json"))
+
+    def write_flows(self, flows: Mapping[str, Any]) -> None:
+        """Write the counters of the bridges' flows; see `emulation.network.controller.ryu_app`."""
+        _write_json(self.flows, flows)
+
+    def write_record(
+        self,
+        *,
+        backend: str,
+        epoch_ns: int,
+        ended: Ended,
+        wall_seconds: float,
+        problems: Iterable[str],
+        started: float | None = None,
+    ) -> None:
+        """Write run.json: how the run went and on which machine.
+
+        `epoch_ns` is its time 0 in Unix ns, by which its captures count; `started` is when it
+        really began, in Unix seconds, if that is another time.
+        """
+        began = epoch_ns / 1e9 if started is None else started
+        record = RunRecord(
+            backend=backend,
+            started=datetime.fromtimestamp(began, UTC).isoformat(timespec="seconds"),
+            epoch_ns=epoch_ns,
+            ended=ended,
+            wall_seconds=round(wall_seconds, 3),
+            host=host_facts(),
+            versions=package_versions(),
+            problems=tuple(problems),
+        )
+        _write_json(self.record, record.model_dump(mode="json"))
+
+    def give_to_caller(self) -> None:
+        """Hand the folder to the user behind sudo, so that they can read and delete it."""
+        try:
+            uid, gid = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
+        except (KeyError, ValueError):
+            return
+        if os.geteuid() == 0:
+            for path in (self.path, *self.path.rglob("*")):
+                os.chown(path, uid, gid, follow_symlinks=False)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run as read from its folder; `problems`, a line each, are what is missing or damaged."""
+
+    path: Path
+    scenario: Scenario
+    record: RunRecord | None
+    fidelity: Fidelity | None
+    problems: tuple[str, ...]
+    flows: Flows | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the folder; the column `run` of every table."""
+        return self.path.name
+
+    @property
+    def folder(self) -> RunFolder:
+        """The folder, which names what is in it."""
+        return RunFolder(self.path)
+
+    @property
+    def captures(self) -> Path:
+        """Folder of the captures."""
+        return self.folder.captures
+
+    @property
+    def metrics(self) -> Path:
+        """Folder of the analysis' tables; need not exist."""
+        return self.folder.metrics
+
+    def nodes(self) -> list[tuple[str, str, int, int]]:
+        """Return (run, name, node id, IPv4 address as an integer) of every node."""
+        return [
+            (self.name, node.name, node.id, int(ipaddress.IPv4Address(node.address)))
+            for node in self.scenario.nodes
+        ]
+
+
+def _read(path: Path, model: type[_Read], problems: list[str]) -> _Read | None:
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        problems.append(f"{path.name} cannot be read: {error.strerror}")
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        problems.append(f"{path.name} is damaged and left out: {where}: {first['msg']}")
+    return None
+
+
+def read_run(path: Path) -> Run:
+    """Return the run at `path`.  Raises `RunFolderError` if there is none."""
+    path = path.resolve()
+    if not path.is_dir():
+        raise RunFolderError(f"{path} is not a folder: name a run folder, as runs/<time>-...")
+    if not (path / "scenario.json").exists():
+        raise RunFolderError(f"{path} is not a run folder: it has no scenario.json")
+    folder = RunFolder(path)
+    try:
+        scenario = Scenario.load(folder.scenario)
+    except ScenarioError as error:
+        raise RunFolderError(str(error)) from None
+    if not folder.captures.is_dir():
+        raise RunFolderError(f"{path} has no folder captures: there is nothing to analyse")
+    problems: list[str] = []
+    record = _read(folder.record, RunRecord, problems)
+    fidelity = _read(folder.fidelity, Fidelity, problems)
+    if record is None:
+        problems.append("no run.json (the run was killed?): its time 0 is estimated")
+    else:
+        problems += record.problems
+        if record.ended != "completed":
+            how = "it was killed, or is under way" if record.ended == "running" else record.ended
+            problems.append(f"the run was not completed: {how}")
+    flows = _read(folder.flows, Flows, problems)
+    return Run(path, scenario, record, fidelity, tuple(problems), flows)
+
+
+def host_facts() -> dict[str, str | int | float]:
+    """Return what a reader needs to know of the machine."""
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count() or 1,
+        "memory_gib": round(memory, 1),
+        "kernel": platform.release(),
+        "load_1min": round(os.getloadavg()[0], 2),
+    }
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that shape a run."""
+    versions = {"python": platform.python_version()}
+    for name in VERSIONED:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def unix_ns_of(monotonic: float) -> int:
+    """Return the Unix time, ns, of a moment on CLOCK_MONOTONIC."""
+    return time.time_ns() + round((monotonic - time.monotonic()) * 1e9)
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(path)

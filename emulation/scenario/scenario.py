@@ -1,0 +1,185 @@
+"""A scenario: everything about a run, fixed before anything starts.
+
+Nodes and their trajectories, the radio, the publish/subscribe protocol with its parameters, every
+client operation with its time, the duration and the seed.  Frozen; `Scenario.load` and
+`Scenario.save` are a JSON round trip, so a run can be repeated from its folder alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from emulation.errors import ScenarioError
+from emulation.mobility.trajectory import Trace, Waypoint
+from emulation.radio.spec import RadioSpec
+from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
+from emulation.workloads.base import Operation
+from nodeapp.addressing import address_of
+from nodeapp.pubsub.base import Environment
+
+FORMAT: Final = 1
+"""Version of the JSON form."""
+NOMINAL_RANGE: Final = 250.0
+"""Metres that nodes take for the radio range where the radio has none."""
+
+
+class NodeSpec(BaseModel):
+    """One node that runs the node app: its id, its name in Mininet, and where it is when.
+
+    `device` is wlan0 where it has a radio (a station), eth0 where it is wired to an access point.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    id: int = Field(ge=1, le=2**24 - 2)
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9]{0,8}$", description="interface <name>-wlan0 must fit"
+    )
+    waypoints: tuple[Waypoint, ...] = Field(min_length=1)
+    device: Literal["wlan0", "eth0"] = ACCESS
+
+    @property
+    def wired(self) -> bool:
+        """Whether this is the broker's host of an access point rather than a station."""
+        return self.device == WIRED
+
+    @property
+    def address(self) -> str:
+        """IPv4 address on the radio or the wire."""
+        return address_of(self.id)
+
+    @property
+    def mac(self) -> str:
+        """Locally administered Ethernet address of that interface, from the node id."""
+        return ":".join(f"{octet:02x}" for octet in b"\x02\x00" + self.id.to_bytes(4, "big"))
+
+    @property
+    def interface(self) -> str:
+        """Name of the interface inside the node's namespace."""
+        return f"{self.name}-{self.device}"
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        times = [waypoint.time for waypoint in self.waypoints]
+        if any(later < earlier for earlier, later in itertools.pairwise(times)):
+            raise ValueError(f"{self.name}: waypoints are not in order of time")
+        return self
+
+
+class ProtocolSpec(BaseModel):
+    """A publish/subscribe protocol by its registered name, with all its parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    parameters: dict[str, Any] = {}
+
+
+class Scenario(BaseModel):
+    """Everything about a run.
+
+    With access points, `radio` is that of stations and access points, `mesh_radio` that among
+    access points.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    format: Literal[1] = FORMAT
+    topology: str
+    topology_parameters: dict[str, Any] = {}
+    protocol: ProtocolSpec
+    seed: int = Field(ge=0, lt=2**63)
+    duration: float = Field(gt=0, le=7 * 86_400, description="seconds")
+    area: tuple[float, float, float, float] = Field(description="x0, y0, x1, y1, metres")
+    radio: RadioSpec
+    nodes: tuple[NodeSpec, ...] = Field(min_length=1)
+    workload: tuple[Operation, ...] = ()
+    road_map: tuple[tuple[float, float], ...] = Field(
+        (), description="waypoints of the map that all nodes have, metres; empty: they have none"
+    )
+    access_points: tuple[AccessPointSpec, ...] = ()
+    mesh_radio: RadioSpec | None = None
+    association: AssociationSpec = AssociationSpec()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        ids = {node.id for node in self.nodes}
+        names = {node.name for node in self.nodes}
+        if len(ids) != len(self.nodes) or len(names) != len(self.nodes):
+            raise ValueError("two nodes share an id or a name")
+        events: set[tuple[int, int]] = set()
+        for operation in self.workload:
+            if operation.node not in ids:
+                raise ValueError(f"the workload names node {operation.node}, which does not exist")
+            if operation.action == "publish":
+                if (operation.node, operation.sequence) in events or operation.sequence < 1:
+                    raise ValueError(
+                        f"node {operation.node} publishes number {operation.sequence} twice"
+                    )
+                events.add((operation.node, operation.sequence))
+        self._check_access_points()
+        return self
+
+    def _check_access_points(self) -> None:
+        points = self.access_points
+        names = {node.name for node in self.nodes} | {point.name for point in points}
+        if len({point.id for point in points}) != len(points):
+            raise ValueError("two access points share an id")
+        if len(names) != len(self.nodes) + len(points):
+            raise ValueError("two nodes or access points share a name")
+        if bool(points) != (self.mesh_radio is not None):
+            raise ValueError("a scenario has access points and a mesh_radio, or neither")
+        wired = {node.id: node for node in self.nodes if node.wired}
+        brokers = [point.broker for point in points]
+        if sorted(brokers) != sorted(wired):
+            raise ValueError(
+                "every access point needs a broker of its own, a node with device eth0, "
+                "and every such node an access point"
+            )
+        for node in wired.values():
+            if len(node.waypoints) > 1:
+                raise ValueError(f"{node.name} is wired to an access point and cannot move")
+
+    @property
+    def stations(self) -> tuple[NodeSpec, ...]:
+        """The nodes with a radio, in the order of `nodes`."""
+        return tuple(node for node in self.nodes if not node.wired)
+
+    def save(self, path: Path) -> None:
+        """Write the scenario as JSON."""
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Scenario:
+        """Read a scenario.  Raises `ScenarioError` where the file is missing or not one."""
+        try:
+            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ScenarioError(f"cannot read {path}: {error.strerror}") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "scenario"
+            raise ScenarioError(f"{path} is not a scenario: {where}: {first['msg']}") from None
+
+    def rng(self, purpose: str) -> random.Random:
+        """Return a generator for one purpose; the same seed and purpose give the same numbers."""
+        return random.Random(f"{self.seed}/{purpose}")
+
+    def environment(self) -> Environment:
+        """Return what all nodes know of the network."""
+        numbered = [node.id for node in self.nodes] == list(range(1, len(self.nodes) + 1))
+        return Environment(
+            self.area,
+            self.radio.range or NOMINAL_RANGE,
+            waypoints=self.road_map,
+            nodes=len(self.nodes) if numbered else 0,
+        )
+
+    def trace(self) -> Trace:
+        """Return the trajectories of all nodes, in the order of `nodes`."""
+        return Trace([node.waypoints for node in self.nodes])

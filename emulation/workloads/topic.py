@@ -1,0 +1,105 @@
+"""Workloads: what the clients do, decided before the run from the seed.
+
+A topic workload is section C's: for every topic some nodes subscribe and some publish
+periodically.  Content filters come on top: every event carries `speed`, uniform in [0, 100), and
+every subscription asks for a speed above a threshold that the share `selectivity` of the events
+exceeds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from emulation.errors import ScenarioError
+from emulation.workloads.base import Operation
+
+SPEEDS = 100.0
+"""Upper end of the event attribute `speed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicWorkload:
+    """Parameters of a topic workload; times in seconds, `size` in bytes.
+
+    Subscriptions start within the first two seconds; publications run from `warm_up` to `drain`
+    seconds before the end, each publisher every `interval` from a random phase.
+
+    Topics are called topic1, topic2, and so on; with `drawn_names` a number drawn from the seed
+    comes after that, so that what they hash to differs from seed to seed.
+    """
+
+    topics: int
+    publishers: int
+    subscribers: int
+    interval: float
+    size: int
+    selectivity: float = 1.0
+    warm_up: float = 8.0
+    drain: float = 3.0
+    drawn_names: bool = False
+
+    def operations(
+        self, nodes: Sequence[int], duration: float, rng: random.Random
+    ) -> tuple[Operation, ...]:
+        """Return the operations in order of time.
+
+        Raises `ScenarioError` where there are too few nodes or the run is too short to publish.
+        """
+        if self.publishers + self.subscribers > len(nodes):
+            raise ScenarioError(
+                f"{self.publishers} publishers and {self.subscribers} subscribers a topic need "
+                f"{self.publishers + self.subscribers} nodes, there are {len(nodes)}: "
+                "raise nodes or lower publishers and subscribers"
+            )
+        first, last = self.warm_up, duration - self.drain
+        if last <= first:
+            raise ScenarioError(
+                f"a run of {duration:g} s leaves no time to publish: the first {self.warm_up:g} s "
+                f"are for subscriptions, the last {self.drain:g} s for events under way; "
+                f"use --duration {self.warm_up + self.drain + 10:g} or more"
+            )
+        operations: list[Operation] = []
+        subscriptions = dict.fromkeys(nodes, 0)
+        publications: list[tuple[float, int, str]] = []
+        for number in range(self.topics):
+            topic = f"topic{number + 1}"
+            if self.drawn_names:
+                topic += f"-{rng.randrange(10**6):06}"
+            chosen = rng.sample(nodes, self.publishers + self.subscribers)
+            for node in chosen[self.publishers :]:
+                subscriptions[node] += 1
+                operations.append(self._subscribe(node, topic, subscriptions[node], rng))
+            for node in chosen[: self.publishers]:
+                time = first + rng.uniform(0.0, self.interval)
+                while time < last:
+                    publications.append((time, node, topic))
+                    time += self.interval
+        sequences = dict.fromkeys(nodes, 0)
+        for time, node, topic in sorted(publications):
+            sequences[node] += 1
+            event = {"topic": topic, "speed": round(rng.uniform(0.0, SPEEDS), 1)}
+            operations.append(
+                Operation(
+                    time=time,
+                    node=node,
+                    action="publish",
+                    sequence=sequences[node],
+                    event=event,
+                    size=self.size,
+                )
+            )
+        return tuple(sorted(operations, key=lambda operation: operation.time))
+
+    def _subscribe(self, node: int, topic: str, number: int, rng: random.Random) -> Operation:
+        predicates: list[tuple[str, str, str | float]] = [("topic", "=", topic)]
+        if self.selectivity < 1.0:
+            predicates.append(("speed", ">=", round(SPEEDS * (1.0 - self.selectivity), 3)))
+        return Operation(
+            time=rng.uniform(0.5, 2.0),
+            node=node,
+            action="subscribe",
+            subscription=number,
+            filter=tuple(predicates),
+        )

@@ -1,0 +1,310 @@
+"""The figures of a comparison of two backends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import MaxNLocator
+
+from spark_analysis.agreement.agreement import (
+    DELIVERY_BOUND,
+    Agreement,
+    Criterion,
+    Measures,
+    Quantity,
+    Side,
+    along_the_way,
+    half_width,
+)
+from spark_analysis.jobs.stages import Stage
+from spark_analysis.report import svg
+from spark_analysis.report.comparison import delay_curves
+from spark_analysis.report.figures import STEPS, WIDTH, Array, Drawing, empty_drawing, formatted
+from spark_analysis.report.quantities import count, printable, seconds, share
+
+COLOURS = (svg.BLUE, svg.ORANGE)
+"""Of the first and the second backend."""
+STAGES = {
+    Stage.ORIGINATE: ("publisher", svg.PURPLE),
+    Stage.MEDIUM: ("first hop", svg.SKY),
+    Stage.FORWARD: ("forwarders", svg.ORANGE),
+    Stage.RELAY: ("further hops", svg.BLUE),
+    Stage.NOTIFY: ("subscriber", svg.GREEN),
+}
+"""Who has the event in a stage, and the colour."""
+LEAST_PAIRS = 8
+"""Deliveries of which a median is drawn."""
+
+
+def drawings(
+    agreement: Agreement, delays: Sequence[Array], pairs: pd.DataFrame
+) -> tuple[tuple[str, Drawing], ...]:
+    """Return all figures.
+
+    `delays` are those of all deliveries of the two sides, seconds; `pairs` are deliveries that
+    both sides made over equally many `hops`, with the `difference` of their delays, seconds.
+    """
+    names = (agreement.first.name, agreement.second.name)
+    curves = delay_curves(names, delays)
+    return (
+        ("delivery", delivery(agreement)),
+        ("medians", median_delay(agreement)),
+        ("delay", replace(curves, caption=f"{curves.caption} All repeats that count together.")),
+        ("frames", frames(names, agreement.kinds)),
+        ("stages", stages(_counted(agreement))),
+        ("hops", differences_by_hops(agreement, pairs)),
+    )
+
+
+def _counted(agreement: Agreement) -> tuple[Side, Side]:
+    first, second = (
+        Side(side.name, tuple(side.runs[i] for i in agreement.counted))
+        for side in (agreement.first, agreement.second)
+    )
+    return first, second
+
+
+def delivery(agreement: Agreement) -> Drawing:
+    """Draw the delivery ratio of every repeat, and the mean of each side with its interval."""
+    caption = (
+        "A dot a repeat; the bar is the mean and its 95 % confidence interval. Grey: within "
+        f"{100 * DELIVERY_BOUND:g} percentage points of the mean of {agreement.first.name}."
+    )
+    return _repeats(
+        "Delivery",
+        caption,
+        agreement,
+        agreement.delivery,
+        lambda run: run.delivery,
+        lambda value: share(value, 2) if value <= 1.0001 else "",
+        "delivery ratio",
+        most=1.0,
+    )
+
+
+def median_delay(agreement: Agreement) -> Drawing:
+    """Draw the median delay of every repeat, and the mean of each side with its interval."""
+    caption = (
+        "A dot a repeat; the bar is the mean and its 95 % confidence interval, of each backend "
+        "alone. Grey: what overhead and chance allow around the mean of "
+        f"{agreement.first.name}; they are judged by the differences repeat by repeat."
+    )
+    return _repeats(
+        "Median delay",
+        caption,
+        agreement,
+        agreement.delay,
+        lambda run: run.delay,
+        seconds,
+        "median delay of a repeat",
+    )
+
+
+def _repeats(
+    title: str,
+    caption: str,
+    agreement: Agreement,
+    criterion: Criterion,
+    of: Callable[[Measures], float],
+    text: Callable[[float], str],
+    what: str,
+    most: float = float("inf"),
+) -> Drawing:
+    """Draw what was measured in every repeat that counts; no value is above `most`."""
+    sides = _counted(agreement)
+    intervals = (criterion.quantity.first, criterion.quantity.second)
+    values = [np.array(side.values(of)) for side in sides]
+    if not all(len(found) for found in values):
+        return empty_drawing(title, caption, "Nothing was delivered on one of the backends.")
+    middle, bound = intervals[0].mean, criterion.bound
+    ends = [end for i in intervals for end in (i.low, i.high)]
+    everything = np.concatenate([*values, ends, [middle - 1.3 * bound, middle + 1.3 * bound]])
+    everything = everything[np.isfinite(everything)]
+    low, high = max(0.0, float(everything.min())), min(most, float(everything.max()))
+    if low == high:  # repeats and backends are the same to the bit
+        low, high = 0.9 * low, 1.1 * high or 1.0
+    with svg.style():
+        figure = svg.new_figure(WIDTH, 210)
+        axes = figure.add_subplot()
+        axes.axvspan(
+            middle - bound, middle + bound, color=svg.MUTED, alpha=0.15, linewidth=0,
+        )  # fmt: skip
+        for place, (found, interval, colour) in enumerate(
+            zip(values, intervals, COLOURS, strict=True)
+        ):
+            axes.errorbar(
+                interval.mean, place, xerr=half_width(interval), fmt="|", color=svg.INK,
+                markersize=16, markeredgewidth=2.4, elinewidth=2.0, capsize=5, zorder=3,
+            )  # fmt: skip
+            axes.plot(
+                found, np.full(len(found), place + 0.27), "o", color=colour, markersize=6,
+                alpha=0.75, linestyle="none",
+            )  # fmt: skip
+            right = interval.mean > (low + high) / 2
+            axes.annotate(
+                text(interval.mean), (interval.mean, place), xytext=(-8 if right else 8, 10),
+                textcoords="offset points", ha="right" if right else "left", fontsize=11,
+            )  # fmt: skip
+        axes.set_xlim(low, high + 0.03 * (high - low))
+        axes.set_ylim(1.6, -0.75)
+        axes.set_yticks(range(2), [printable(side.name) for side in sides])
+        axes.tick_params(axis="y", length=0)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=STEPS))
+        formatted(axes.xaxis, text)
+        axes.set_xlabel(what)
+        axes.grid(visible=False, axis="y")
+    description = " ".join(
+        f"{side.name}: {text(interval.mean)}, from {text(float(found.min()))} to "
+        f"{text(float(found.max()))}."
+        for side, interval, found in zip(sides, intervals, values, strict=True)
+    )
+    return Drawing(figure, title, caption, description)
+
+
+def stages(sides: Sequence[Side]) -> Drawing:
+    """Draw how long a delivery spends in each stage, mean."""
+    title = "Where the time of a delivery goes"
+    caption = (
+        "Time of each stage in a delivery, mean over all deliveries that could be followed "
+        "through the captures; the stages add up to their mean delay. Publisher: PUBLISH to first "
+        "frame. Hops: sent to received, waiting for the channel and airtime. Forwarders: received "
+        "to sent, waiting on purpose included. Subscriber: received to NOTIFY."
+    )
+    totals = np.array([[_per_delivery(side, stage) for stage in Stage] for side in sides])
+    if not totals.any():
+        return empty_drawing(title, caption, "No delivery could be followed through the captures.")
+    with svg.style():
+        figure = svg.new_figure(WIDTH, 240)
+        axes = figure.add_subplot()
+        left = np.zeros(len(sides))
+        for column, stage in enumerate(Stage):
+            axes.barh(
+                range(len(sides)), totals[:, column], left=left, height=0.55,
+                color=STAGES[stage][1], edgecolor=svg.PAPER, linewidth=0.8,
+                label=STAGES[stage][0],
+            )  # fmt: skip
+            left += totals[:, column]
+        for place, total in enumerate(left):
+            axes.annotate(
+                seconds(total), (total, place), xytext=(4, 0), textcoords="offset points",
+                va="center", fontsize=11,
+            )  # fmt: skip
+        axes.set_yticks(range(len(sides)), [printable(side.name) for side in sides])
+        axes.set_ylim(len(sides) - 0.5, -0.5)
+        axes.set_xlim(0, 1.2 * float(left.max()))
+        formatted(axes.xaxis, seconds)
+        axes.set_xlabel("mean delay of a delivery")
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside upper left", ncols=3)
+    description = " ".join(
+        f"{side.name}: "
+        + ", ".join(
+            f"{STAGES[stage][0]} {seconds(value)}" for stage, value in zip(Stage, row, strict=True)
+        )
+        + "."
+        for side, row in zip(sides, totals, strict=True)
+    )
+    return Drawing(figure, title, caption, description)
+
+
+def _per_delivery(side: Side, stage: Stage) -> float:
+    values = [run.stages[stage].per_delivery for run in side.runs if stage in run.stages]
+    return float(np.mean(values)) if values else 0.0
+
+
+def frames(names: Sequence[str], kinds: Mapping[str, Quantity]) -> Drawing:
+    """Draw the frames on the air by message kind, side by side, with intervals."""
+    title = "Frames on the air"
+    caption = (
+        "Frames sent on all radios while the scenario lasted, by message kind: mean of the "
+        "repeats and its 95 % confidence interval; radio captures."
+    )
+    if not kinds:
+        return empty_drawing(title, caption, "No frame was sent on the radio.")
+    largest = 0.0
+    with svg.style():
+        figure = svg.new_figure(WIDTH, 120 + 58 * len(kinds))
+        axes = figure.add_subplot()
+        for place, quantity in enumerate(kinds.values()):
+            for side, interval in enumerate((quantity.first, quantity.second)):
+                height = place + 0.38 * (side - 0.5)
+                wide = half_width(interval)
+                axes.barh(
+                    height, interval.mean, height=0.34, color=COLOURS[side],
+                    label=printable(names[side]) if place == 0 else "",
+                )  # fmt: skip
+                axes.errorbar(
+                    interval.mean, height, xerr=wide, fmt="none", color=svg.INK, capsize=3,
+                    elinewidth=1.2,
+                )  # fmt: skip
+                axes.annotate(
+                    count(interval.mean), (interval.mean + wide, height), xytext=(6, 0),
+                    textcoords="offset points", va="center", fontsize=11,
+                )  # fmt: skip
+                largest = max(largest, interval.mean + wide)
+        axes.set_yticks(range(len(kinds)), [printable(kind) for kind in kinds])
+        axes.set_ylim(len(kinds) - 0.5, -0.5)
+        axes.set_xlim(0, 1.2 * largest)
+        axes.xaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
+        formatted(axes.xaxis, count)
+        axes.set_xlabel("frames sent in a run")
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside upper right", ncols=2)
+    description = " ".join(
+        f"{kind}: {names[0]} {count(quantity.first.mean)}, "
+        f"{names[1]} {count(quantity.second.mean)}."
+        for kind, quantity in kinds.items()
+    )
+    return Drawing(figure, title, caption, description)
+
+
+def differences_by_hops(agreement: Agreement, pairs: pd.DataFrame) -> Drawing:
+    """Draw how much longer the same delivery takes on one side, and what explains that."""
+    first, second = agreement.first.name, agreement.second.name
+    title = "The same delivery on both"
+    caption = (
+        f"Delay on {first} less delay on {second} of the same event to the same subscriber in the "
+        "same repeat, over as many hops on both: median and the middle half of the deliveries. "
+        "Line: the overhead that counts, of a delivery over so many hops."
+    )
+    groups = [
+        (int(hops), np.asarray(group, dtype=float))
+        for hops, group in pairs.groupby("hops")["difference"]
+        if len(group) >= LEAST_PAIRS
+    ]
+    if not groups:
+        return empty_drawing(title, caption, "Too few deliveries took as many hops on both.")
+    hops = np.array([hop for hop, _ in groups])
+    quartiles = np.array([np.percentile(values, (25, 50, 75)) for _, values in groups])
+    sign = 1.0 if agreement.slower is agreement.first else -1.0
+    line = np.array([along_the_way(agreement.overhead, hop) for hop in hops])
+    with svg.style():
+        figure = svg.new_figure(WIDTH, 300)
+        axes = figure.add_subplot()
+        axes.plot(
+            hops, sign * line, color=svg.INK, linewidth=1.4, linestyle=(0, (4, 3)), zorder=3,
+            label="overhead",
+        )  # fmt: skip
+        middle = quartiles[:, 1]
+        axes.errorbar(
+            hops, middle, yerr=[middle - quartiles[:, 0], quartiles[:, 2] - middle], fmt="o",
+            color=svg.BLUE, markersize=6, elinewidth=2.0, label="deliveries",
+        )  # fmt: skip
+        axes.axhline(0, color=svg.MUTED, linewidth=0.8)
+        axes.set_xlabel("radio hops of the delivery")
+        axes.set_ylabel(f"{printable(first)} less {printable(second)}")
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        axes.set_xlim(0.5, max(float(hops.max()), 3.0) + 0.5)
+        formatted(axes.yaxis, seconds)
+        figure.legend(loc="outside upper right", ncols=2)
+    everything = np.concatenate([values for _, values in groups])
+    description = f"Median of all: {seconds(float(np.median(everything)))}. " + " ".join(
+        f"{hop} hops: {seconds(float(value))}, overhead {seconds(float(sign * explained))}."
+        for hop, value, explained in zip(hops, middle, line, strict=True)
+    )
+    return Drawing(figure, title, caption, description)

@@ -1,0 +1,171 @@
+"""From the run folders of a comparison to its page and its `agreement.json`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+
+from spark_analysis.agreement import figures as agreement_figures
+from spark_analysis.agreement import text as agreement_text
+from spark_analysis.agreement.agreement import Agreement, read_agreements
+from spark_analysis.captures.session import spark_session
+from spark_analysis.errors import AnalysisError
+from spark_analysis.report import page as report
+from spark_analysis.report.figures import Array
+from spark_analysis.report.scenario_text import plain
+
+if TYPE_CHECKING:
+    from spark_analysis.analysis import Analysis
+
+STEM: Final = "agreement"
+"""Of the names of page and numbers; where there are several pairs, their names follow."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A comparison and where its page lies."""
+
+    agreement: Agreement
+    page: Path
+
+
+def agree_and_report(
+    folders: Sequence[Sequence[Path]],
+    names: Sequence[str],
+    out: Path,
+    progress: Callable[[str, float], None] = lambda what, share: None,
+    master: str = "local[*]",
+) -> list[Written]:
+    """Compare the run folders of all repeats: those of the first backend with each other one's.
+
+    `folders` has the folders of each repeat in the order of `names`.  Writes a page and the numbers
+    of each pair, and each run's report.  Raises `AnalysisError`.
+    """
+    progress("starting Spark", 0.0)
+    with spark_session(master) as spark:
+        agreements, analysis = read_agreements(spark, folders, names, progress)
+    written = []
+    try:
+        for place, run in enumerate(analysis.runs):
+            progress(f"writing the report of {run.name}", 0.9 + 0.1 * place / len(analysis.runs))
+            report.write_report(analysis, run)
+        for agreement in agreements:
+            both = (agreement.first.name, agreement.second.name)
+            stem = STEM if len(agreements) == 1 else "-".join((STEM, *both)).replace(" ", "-")
+            write_result(agreement, out / f"{stem}.json")
+            written.append(
+                Written(agreement, write_page(agreement, analysis, out / f"{stem}.html"))
+            )
+    except OSError as error:
+        raise AnalysisError(f"cannot write a report: {error.strerror}: {error.filename}") from None
+    progress("done", 1.0)
+    return written
+
+
+def write_page(agreement: Agreement, analysis: Analysis, path: Path) -> Path:
+    """Write the page beside the run folders and return its path.  Raises OSError."""
+    compared = {run.run for side in (agreement.first, agreement.second) for run in side.runs}
+    scenario = analysis.runs[0].scenario
+    parameters = {**scenario.topology_parameters, **scenario.protocol.parameters}
+    html = report.environment().get_template("agreement.html").render(
+        title=f"{scenario.topology} · {scenario.protocol.name}",
+        names=(agreement.first.name, agreement.second.name),
+        facts=[
+            ("backends", f"{agreement.first.name}, {agreement.second.name}"),
+            ("repeats", str(len(agreement.first.runs))),
+            ("nodes", str(len(scenario.nodes))),
+            ("duration", f"{scenario.duration:g} s"),
+            ("seeds", f"{scenario.seed} and following"),
+        ],
+        verdict=agreement_text.verdict(agreement),
+        reasons=agreement_text.reasons(agreement),
+        figures=report.placed(
+            agreement_figures.drawings(
+                agreement, _delays(agreement, analysis), pairs(agreement, analysis)
+            )
+        ),
+        tables=[
+            agreement_text.comparison_table(agreement),
+            agreement_text.stage_table(agreement),
+            agreement_text.runs_table(agreement),
+        ],
+        parameters=[(name, plain(value)) for name, value in parameters.items()],
+        runs=[
+            (run.name, quote(f"{run.name}/{report.REPORT}"), analysis.problems[run.name])
+            for run in analysis.runs
+            if run.name in compared
+        ],
+    )  # fmt: skip
+    return report.write_html(path, html)
+
+
+def _delays(agreement: Agreement, analysis: Analysis) -> list[Array]:
+    """Return the delays of deliveries to other nodes, all counted repeats of a side together."""
+    remote = analysis.delay[~analysis.delay["local"].eq(True)]
+    return [
+        np.asarray(
+            remote[remote["run"].isin([side.runs[i].run for i in agreement.counted])]["delay"],
+            dtype=float,
+        )
+        for side in (agreement.first, agreement.second)
+    ]
+
+
+def pairs(agreement: Agreement, analysis: Analysis) -> pd.DataFrame:
+    """Return the deliveries that both sides made, over equally many hops, in counted repeats.
+
+    Columns: repeat (from 0), publisher, sequence, receiver, hops and difference: the first side's
+    delay less the second's, seconds.
+    """
+    same = ["publisher", "sequence", "receiver"]
+    remote = analysis.delay[~analysis.delay["local"].eq(True)].sort_values("delay")
+    found = []
+    for repeat in agreement.counted:
+        first, second = (
+            remote[remote["run"] == side.runs[repeat].run].drop_duplicates(same)
+            for side in (agreement.first, agreement.second)
+        )
+        both = first.merge(second, on=[*same, "hops"], suffixes=("_first", "_second"))
+        both["difference"] = both["delay_first"] - both["delay_second"]
+        found.append(both.assign(repeat=repeat)[["repeat", *same, "hops", "difference"]])
+    return pd.concat(found, ignore_index=True)
+
+
+def write_result(agreement: Agreement, path: Path) -> None:
+    """Write all numbers as JSON, NaN as null.  Raises OSError."""
+    value = {
+        "outcome": str(agreement.outcome),
+        "backends": [agreement.first.name, agreement.second.name],
+        "criteria": [asdict(criterion) for criterion in agreement.criteria],
+        "kinds": {kind: asdict(quantity) for kind, quantity in agreement.kinds.items()},
+        "hops": asdict(agreement.hops),
+        "overhead": [asdict(part) for part in agreement.overhead],
+        "explained": agreement.explained,
+        "repeats": len(agreement.first.runs),
+        "counted": list(agreement.counted),
+        "runs": {
+            side.name: [asdict(replace(run, deliveries=())) for run in side.runs]
+            for side in (agreement.first, agreement.second)
+        },
+    }
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(_finite(value), indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(path)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,220 @@
+"""The comparison of two backends in words: rows, verdict and reasons, for terminal and page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from spark_analysis.agreement.agreement import (
+    DELIVERY_BOUND,
+    FRAMES_BOUND,
+    LEAST_REPEATS,
+    Agreement,
+    Criterion,
+    Measures,
+    Outcome,
+    Quantity,
+    half_width,
+)
+from spark_analysis.confidence import Interval
+from spark_analysis.jobs.stages import Stage
+from spark_analysis.report.content import Table, Verdict
+from spark_analysis.report.quantities import NOTHING, count, number, printable, seconds, share
+
+AGREES: Final = "agrees"
+DIFFERS: Final = "differs"
+STAGES: Final = {
+    Stage.ORIGINATE: ("publisher: PUBLISH to first frame", "once"),
+    Stage.MEDIUM: ("first hop: sent to received", "once"),
+    Stage.FORWARD: ("forwarder: received to sent", "every further hop"),
+    Stage.RELAY: ("further hop: sent to received", "every further hop"),
+    Stage.NOTIFY: ("subscriber: received to NOTIFY", "once"),
+}
+"""What happens in a stage, and how often in a delivery."""
+_UNITS = Callable[[float], str]
+
+
+def head(agreement: Agreement) -> tuple[str, ...]:
+    """Return the heads of the columns of `rows`."""
+    return ("", agreement.first.name, agreement.second.name, "difference", "allowed", "verdict")
+
+
+def rows(agreement: Agreement) -> list[tuple[str, ...]]:
+    """Return the comparison, a row a quantity; only criteria have a bound and a verdict."""
+    delivery, frames, delay = agreement.criteria
+    found = [
+        _row(delivery, _percent, _points, f"{100 * DELIVERY_BOUND:g} points"),
+        _row(delay, seconds, seconds, seconds(delay.bound)),
+        _row(frames, count, count, f"{100 * FRAMES_BOUND:g} %", relative=True),
+    ]
+    for kind, quantity in agreement.kinds.items():
+        cells = _cells(quantity, count, count, relative=True)
+        found.append((f"– {printable(kind)}", *cells, "", ""))
+    hops = _cells(agreement.hops, number, number)
+    found.append(("hops, mean", *hops, "", ""))
+    return found
+
+
+def _row(
+    criterion: Criterion, value: _UNITS, off: _UNITS, allowed: str, relative: bool = False
+) -> tuple[str, ...]:
+    cells = _cells(criterion.quantity, value, off, relative)
+    return (criterion.name, *cells, allowed, AGREES if criterion.ok else DIFFERS)
+
+
+def _cells(
+    quantity: Quantity, value: _UNITS, off: _UNITS, relative: bool = False
+) -> tuple[str, str, str]:
+    difference = spread(quantity.difference, off, signed=True)
+    if relative and math.isfinite(quantity.relative) and quantity.first.mean:
+        wide = half_width(quantity.difference) / quantity.first.mean
+        difference = f"{100 * quantity.relative:+.1f} ± {100 * wide:.1f} %".replace("-", "−")
+    return spread(quantity.first, value), spread(quantity.second, value), difference
+
+
+def spread(interval: Interval, text: _UNITS, signed: bool = False) -> str:
+    """Return a mean with the half width of its interval: 12.3 ms ± 450 µs."""
+    if not math.isfinite(interval.mean):
+        return NOTHING
+    sign = ("−" if interval.mean < 0 else "+") if signed and interval.mean else ""
+    mean = text(abs(interval.mean)) if signed else text(interval.mean)
+    return f"{sign}{mean} ± {text(half_width(interval))}"
+
+
+def _signed(value: float) -> str:
+    return f"−{seconds(-value)}" if value < 0 else seconds(value)
+
+
+def _percent(value: float) -> str:
+    return share(value, 2)
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:.2f}"
+
+
+def verdict(agreement: Agreement) -> Verdict:
+    """Return the answer in one line, and what it rests on."""
+    first, second = agreement.first.name, agreement.second.name
+    repeats, counted = len(agreement.first.runs), len(agreement.counted)
+    of = f"{counted} repeats" if counted == repeats else f"{counted} of {repeats} repeats"
+    match agreement.outcome:
+        case Outcome.AGREE:
+            headline = f"{first} and {second} agree"
+            detail = f"Delivery, frames on the air and median delay, over {of}."
+            return Verdict("warning" if agreement.slow else "good", headline, detail)
+        case Outcome.DISAGREE:
+            which = " and ".join(c.name for c in agreement.criteria if not c.ok)
+            headline = f"{first} and {second} differ: {which}"
+            return Verdict("bad", headline, f"Means over {of}.")
+        case Outcome.TOO_SLOW:
+            headline = "The machine was too slow to tell"
+            detail = (
+                f"Fewer than {LEAST_REPEATS} repeats kept real time, so the numbers say more about "
+                "the machine than about the backends. Use fewer nodes, a lower message rate, a "
+                "calmer machine or one with more cores."
+            )
+            return Verdict("unknown", headline, detail)
+
+
+def reasons(agreement: Agreement) -> list[str]:
+    """Return one line a criterion, and one a run that lost real time."""
+    lines = [f"{c.name}: {c.why}{_unsure(c)}" for c in agreement.criteria]
+    return [*lines, *(_slow(agreement, run) for run in agreement.slow)]
+
+
+def _unsure(criterion: Criterion) -> str:
+    """Say where chance alone could be more than the bound allows, which holds for the mean."""
+    if half_width(criterion.quantity.difference) <= criterion.bound:
+        return ""
+    return "; chance alone may be as much: more repeats would say more"
+
+
+def _slow(agreement: Agreement, run: Measures) -> str:
+    checks = ", ".join(run.failed_checks)
+    counts = agreement.outcome == Outcome.TOO_SLOW
+    return f"{run.run} lost real time ({checks})" + ("" if counts else ": its repeat is left out")
+
+
+def comparison_table(agreement: Agreement) -> Table:
+    """Return the comparison as a table of the page."""
+    return Table(
+        "Side by side",
+        "Means over the repeats and half widths of their 95 % confidence intervals. Difference: "
+        f"{agreement.first.name} less {agreement.second.name}. Frames: sent on all radios from "
+        "time 0 to the scenario's end, by message kind.",
+        head(agreement),
+        [[DIFFERS.upper() if cell == DIFFERS else cell for cell in row] for row in rows(agreement)],
+    )
+
+
+def stage_table(agreement: Agreement) -> Table:
+    """Return how the difference in delay is explained."""
+    first, second = agreement.first, agreement.second
+    lines = [
+        (
+            *STAGES[part.stage],
+            spread(part.median.first, seconds),
+            spread(part.median.second, seconds),
+            spread(part.median.difference, seconds, signed=True),
+            seconds(part.limit) if math.isfinite(part.limit) else NOTHING,
+            _signed(part.counts),
+        )
+        for part in agreement.overhead
+    ]
+    chance = half_width(agreement.delay.quantity.difference)
+    lines += [
+        ("shift of the median delay by all these", "", "", "", "", "",
+         seconds(agreement.explained)),
+        ("chance: half width of the interval", "", "", "", "", "", seconds(chance)),
+        ("allowed", "", "", "", "", "", seconds(agreement.delay.bound)),
+    ]  # fmt: skip
+    return Table(
+        "What explains the difference in delay",
+        f"Median step of each stage on {first.name} and {second.name}; difference: of the same "
+        "step of the same delivery in the same repeat, median delivery. What "
+        f"{agreement.slower.name}, the slower one here, takes longer is its overhead, and what it "
+        "takes less counts against that; a backend that does not run in real time has none. "
+        "Limit of what counts: on the medium, the lateness (p99) that the backend's own medium "
+        "has measured; of a forwarder, what a publisher's and a subscriber's node take together, "
+        "and 1 ms where it waits on purpose (the grain of its timers). The shift is that of the "
+        "quicker backend's median if each of its deliveries took longer by this.",
+        ("stage", "how often", first.name, second.name, "difference", "limit", "counts"),
+        lines,
+        words=2,
+        last_is_total=True,
+        empty="No delivery could be followed through the captures.",
+    )
+
+
+def runs_table(agreement: Agreement) -> Table:
+    """Return the single runs."""
+    lines = []
+    for place, pair in enumerate(zip(agreement.first.runs, agreement.second.runs, strict=True)):
+        for run in pair:
+            kept = {None: NOTHING, True: "kept", False: "LOST"}[run.kept_real_time]
+            out = place not in agreement.counted
+            lines.append(
+                (
+                    run.run,
+                    kept + (", repeat left out" if out else ""),
+                    str(run.seed),
+                    share(run.delivery, 2),
+                    seconds(run.delay),
+                    number(run.hops),
+                    count(run.frames_total),
+                    share(run.traced),
+                    seconds(run.late_median),
+                    seconds(run.late_p99),
+                )
+            )
+    return Table(
+        "Single runs",
+        "Traced: deliveries whose every frame was found in the captures. Late: how late the "
+        "backend's medium delivered frames, by its own clock; only where it runs in real time.",
+        ("run", "real time", "seed", "delivery", "median delay", "hops", "frames on the air",
+         "traced", "late, median", "late, p99"),
+        lines,
+        words=2,
+    )  # fmt: skip

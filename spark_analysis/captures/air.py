@@ -1,0 +1,76 @@
+"""The capture of the air, decoded: `<run>/captures/air.pcap` to `<run>/metrics/air.parquet`.
+
+Only the hwsim backend has one: mac80211_hwsim shows all 802.11 frames of all radios at one monitor
+interface.  It is read as other captures are (`spark_analysis.captures.source`, `materialise`), but
+for its link type and its columns, `spark_analysis.schemas.AIR_FRAMES`.  What is damaged, or no
+802.11 frame, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from capture.radiotap import Columns, decode_air
+from capture.scan import AIR
+from emulation.scenario.runfolder import Run
+from spark_analysis.captures.materialise import Decoded, materialise
+from spark_analysis.captures.source import BATCH, Capture, Slice, Survey, load_slice
+from spark_analysis.schemas import AIR_FRAMES
+
+_NULLABLE: Final = ("rate_kbps", "frequency_mhz", "transmitter")
+"""Columns in which -1 means that there is none."""
+
+
+def air_captures(run: Run) -> list[Capture]:
+    """Return the capture of the air of a run, where it has one."""
+    path = run.captures / AIR
+    return [Capture(path)] if path.exists() else []
+
+
+def read_air(spark: SparkSession, runs: Sequence[Run], surveys: Mapping[str, Survey]) -> DataFrame:
+    """Return `AIR_FRAMES` of runs, after decoding what is not up to date; `surveys` by run.
+
+    Raises `AnalysisError` where decoded frames cannot be written.
+    """
+    folders = []
+    for run in runs:
+        captures = [found.capture for found in surveys[run.name].captures]
+        if captures:
+            folders.append(str(materialise(spark, run, captures, _AIR)))
+    if not folders:
+        return spark.createDataFrame([], AIR_FRAMES)
+    return spark.read.schema(AIR_FRAMES).parquet(*folders)
+
+
+def read_air_slice(part: Slice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the 802.11 frames of a slice, as batches with the columns of `AIR_FRAMES`."""
+    loaded = load_slice(part)
+    if loaded is None:
+        return
+    header, data, offsets = loaded
+    for first in range(0, len(offsets), BATCH):
+        decoded = decode_air(data, header, offsets[first : first + BATCH])
+        yield _batch(schema, part.capture.run, part.number + first, decoded)
+
+
+def _batch(schema: pa.Schema, run: str, number: int, decoded: Columns) -> pa.RecordBatch:
+    kept = np.flatnonzero(decoded["is_frame"])
+    arrays = []
+    for field in schema:
+        if field.name == "run":
+            arrays.append(pa.array([run] * len(kept), field.type))
+        elif field.name == "number":
+            arrays.append(pa.array(number + kept, field.type))
+        else:
+            values = decoded[field.name][kept]
+            missing = values == -1 if field.name in _NULLABLE else None
+            arrays.append(pa.array(values, field.type, mask=missing))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+_AIR: Final = Decoded("air.parquet", AIR_FRAMES, read_air_slice)

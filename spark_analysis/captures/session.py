@@ -1,0 +1,227 @@
+"""The Spark session of the testbed.
+
+One session serves everything a command does, since a cold start costs seconds: most of them for
+the Java machine.  By default Spark runs inside this process on all processors (`local[*]`),
+reachable from this machine only; any other master (`spark://...`, `yarn`) takes the same jobs.
+
+Workers run this interpreter and import the project from where this file lies, so on a cluster the
+project must lie at the same place on every machine (or a shared file system).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from spark_analysis.captures.source import PcapDataSource
+from spark_analysis.errors import AnalysisError, first_line
+
+MINIMUM_JAVA: Final = 17
+"""Oldest Java that Spark 4 runs on."""
+MASTER_TIMEOUT: Final = 5.0
+"""Seconds for a standalone master to take a connection."""
+ROOT: Final = Path(__file__).resolve().parents[2]
+"""Folder that the project's packages are imported from."""
+_JAVA_OPTIONS: Final = (
+    f"-Dlog4j2.configurationFile={(ROOT / 'spark_analysis/captures/log4j2.properties').as_uri()}",
+    # G1 keeps processors busy beside the work; pauses do not matter here.
+    "-XX:+UseParallelGC",
+    # Arrow's own checks of every access; the batches are made in `spark_analysis.captures.batches`.
+    "-Darrow.enable_unsafe_memory_access=true",
+    "-Darrow.enable_null_check_for_get=false",
+)
+_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""PySpark prints through these, as JSON with a stack of Java calls, what it raises as well."""
+_INSTALL: Final = "install it, as root: apt-get install openjdk-17-jre-headless (or openjdk-21-...)"
+
+
+class SessionError(AnalysisError):
+    """Spark cannot start; the message says what to install or change."""
+
+
+def java_version(environment: Mapping[str, str] | None = None) -> int:
+    """Return the major version of the Java that Spark would use.
+
+    That is the one in JAVA_HOME, else the one in PATH.  Raises `SessionError` where there is none
+    or it is older than `MINIMUM_JAVA`.
+    """
+    environment = os.environ if environment is None else environment
+    home = environment.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java", path=_path(environment))
+    where = f" in JAVA_HOME={home}" if home else ""
+    if java is None:
+        raise SessionError(f"the analysis needs Java {MINIMUM_JAVA} or newer: {_INSTALL}")
+    try:
+        answer = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        raise SessionError(f"there is no Java that runs{where}: {_INSTALL}") from None
+    found = re.search(r'version "(?:1\.)?(\d+)', answer)
+    if found is None:
+        raise SessionError(f"{java} -version does not say its version{where}: {_INSTALL}")
+    version = int(found[1])
+    if version < MINIMUM_JAVA:
+        raise SessionError(
+            f"Java {version}{where} is too old, the analysis needs {MINIMUM_JAVA}: {_INSTALL}"
+        )
+    return version
+
+
+def _path(environment: Mapping[str, str]) -> str:
+    # shutil.which takes None for this process's own PATH, which is not what an empty one means.
+    return environment.get("PATH", "")
+
+
+def settings(master: str, scratch: Path) -> dict[str, str]:
+    """Return the configuration of a session; tables that are saved by name go to `scratch`."""
+    local = master.startswith("local")
+    cores = _cores(master)
+    options = {
+        "spark.master": master,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.structuredLogging.enabled": "false",
+        "spark.driver.extraJavaOptions": " ".join(_JAVA_OPTIONS),
+        "spark.driver.memory": "2g",
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.executorEnv.PYTHONPATH": str(ROOT),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.catalogImplementation": "in-memory",
+        # Records a Python stack for every column expression: a second, for a page of jobs.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+        # Tables are small after their first aggregation.  Few partitions, and plans made once
+        # instead of anew after every shuffle, save more than they cost.
+        "spark.sql.shuffle.partitions": str(cores if local else 64),
+        "spark.sql.adaptive.enabled": str(not local).lower(),
+    }
+    if local:
+        options |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+        }
+    return options
+
+
+def _cores(master: str) -> int:
+    """Return how many tasks a local master runs at a time."""
+    given = re.fullmatch(r"local\[(\d+).*\]", master)
+    if given is not None:
+        return max(1, int(given[1]))
+    return len(os.sched_getaffinity(0)) if master.startswith("local[") else 1
+
+
+@contextmanager
+def spark_session(
+    master: str = "local[*]", extra: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Start Spark for the block, with the `pcap` data source; stop it after.
+
+    Inside another such block its session is used, whatever the master, and goes on.  `extra` are
+    further Spark options.  Raises `SessionError` where Spark cannot start.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    java_version()
+    find_master(master)
+    with tempfile.TemporaryDirectory(prefix="testbed-spark-", ignore_cleanup_errors=True) as folder:
+        spark = _start(master, settings(master, Path(folder)) | dict(extra or {}), Path(folder))
+        try:
+            spark.dataSource.register(PcapDataSource)
+            yield spark
+        finally:
+            # A signal to the whole process group ends the Java machine first.
+            with suppress(Py4JError, OSError):
+                spark.stop()
+
+
+def find_master(master: str) -> None:
+    """Raise `SessionError` where nobody answers at the address of a standalone master.
+
+    Spark itself tries for a minute, and then says that its context was stopped.
+    """
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        if host and port.isdecimal() and int(port) < 65_536:
+            with suppress(OSError), socket.create_connection((host, int(port)), MASTER_TIMEOUT):
+                return
+    raise SessionError(
+        f"no Spark master answers at {master}: check the address (spark://host:port), and that it "
+        "runs"
+    )
+
+
+def _start(master: str, options: Mapping[str, str], scratch: Path) -> SparkSession:
+    conf = SparkConf().setAppName("testbed").setAll(list(options.items()))
+    log = scratch / "spark.log"
+    with _environment(local=master.startswith("local")), log.open("w") as errors:
+        try:
+            # What Java and Spark print when they start would stand in the middle of a progress
+            # bar.  PySpark keeps one Java machine for the life of the process.
+            running = SparkContext._gateway is not None
+            gateway = None if running else launch_gateway(conf, {"stderr": errors})  # type: ignore[no-untyped-call]
+            SparkContext(conf=conf, gateway=gateway)
+        except (PySparkException, Py4JError) as error:
+            said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            reason = next((line for line in said if "rror" in line or "xception" in line), error)
+            raise SessionError(f"Spark does not start: {first_line(reason)}") from None
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        return SparkSession.builder.getOrCreate()
+    except Py4JError:
+        # The context has given up meanwhile.
+        if SparkContext._active_spark_context is not None:
+            SparkContext._active_spark_context.stop()
+        raise SessionError(f"the Spark master {master} does not take this program") from None
+
+
+@contextmanager
+def _environment(local: bool) -> Iterator[None]:
+    """Give the Java machine, which copies the environment when it starts, what it needs.
+
+    It hands PYTHONPATH on to the workers, and takes its address from SPARK_LOCAL_IP before it
+    reads any configuration.
+    """
+    inherited = os.environ.get("PYTHONPATH")
+    wanted = {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *([inherited] if inherited else [])]),
+    }
+    if local:
+        wanted |= {"SPARK_LOCAL_IP": "127.0.0.1"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

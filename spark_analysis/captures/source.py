@@ -1,0 +1,329 @@
+"""A PySpark data source over packet captures: `spark.read.format("pcap").load("runs/x")`.
+
+Path: a run folder, a folder of captures, one capture, a glob, or several of these with commas
+between.  The rows are `spark_analysis.schemas.FRAMES`; `.schema(...)` with some of these columns
+reads only them, in less time.  Options:
+
+    body        client (default): bodies of client messages only; all: every body
+    partitions  tasks to aim for at least; default twice the processors of this machine
+
+Theory of operation.  The driver lists the captures and cuts them into slices: a small file is one
+slice, a large one is split where records start, which only following its records from the
+beginning can tell (`capture.scan`; guessing fails where a packet carries a capture).  Slices are
+packed into few partitions, since a task costs more than a small file.  A task reads a slice,
+follows its records and decodes them with NumPy (`capture.decode`) into Arrow batches on NumPy's
+own buffers.
+
+A file that is no Ethernet pcap is left out and one that is cut off is read up to its last whole
+record.  `survey` says which, so that the driver can tell the user.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from capture.decode import decode_records
+from capture.scan import (
+    AIR,
+    ETHERNET,
+    FILE_HEADER,
+    RADIOTAP,
+    PcapError,
+    PcapHeader,
+    read_header,
+    record_offsets,
+)
+from nodeapp.wire import FIRST_CLIENT_KIND
+from spark_analysis.captures.batches import record_batch
+from spark_analysis.errors import AnalysisError
+from spark_analysis.schemas import FRAMES
+
+LARGEST_SLICE: Final = 32 << 20
+"""Bytes of captures in a partition at most, unless a single record is longer."""
+SMALLEST_SLICE: Final = 1 << 20
+"""Bytes below which one more task costs more than it saves."""
+BATCH: Final = 32_768
+"""Records in an Arrow batch; `capture.decode` works in blocks of as many."""
+
+
+class SourceError(AnalysisError):
+    """A path without captures, or an option that is not one; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One capture file and whose it is, by its place: <run>/captures/<node>-<interface>.pcap."""
+
+    path: Path
+
+    @property
+    def run(self) -> str:
+        """Name of the run folder, or of the folder where that is not a run's."""
+        folder = self.path.absolute().parent
+        return (folder.parent if folder.name == "captures" else folder).name
+
+    @property
+    def node(self) -> str:
+        """Name of the node."""
+        return self.path.stem.partition("-")[0]
+
+    @property
+    def interface(self) -> str:
+        """Name of the interface without the node's; empty where the file name has none."""
+        return self.path.stem.partition("-")[2]
+
+    @property
+    def linktype(self) -> int:
+        """The link type that the file must have."""
+        return RADIOTAP if self.path.name == AIR else ETHERNET
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """A readable capture: how many whole records, up to which byte, and what is wrong after."""
+
+    capture: Capture
+    records: int
+    stop: int
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What captures there are; `problems` are one-line messages by run, names of files first."""
+
+    captures: tuple[Surveyed, ...]
+    problems: Mapping[str, tuple[str, ...]]
+
+
+def find_captures(paths: Sequence[str | Path]) -> list[Capture]:
+    """Return the captures at `paths`, in order of path.
+
+    Each is a run folder, a folder of captures, a capture or a glob.  Raises `SourceError` where
+    nothing is there.
+    """
+    found: set[Path] = set()
+    for path in paths:
+        named = Path(path)
+        pattern = named.relative_to(named.anchor)
+        matches = [named] if named.exists() else list(Path(named.anchor).glob(str(pattern)))
+        if not matches:
+            raise SourceError(f"there is no file or folder {path}")
+        for match in matches:
+            files = _in_folder(match) if match.is_dir() else [match]
+            if not files:
+                raise SourceError(f"there is no capture (*.pcap) in {match}")
+            found.update(files)
+    return [Capture(path) for path in sorted(found)]
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    captures = folder / "captures"
+    files = (captures if captures.is_dir() else folder).glob("*.pcap")
+    return [file for file in files if file.name != AIR]  # the same frames again, in 802.11
+
+
+def survey(captures: Sequence[Capture]) -> Survey:
+    """Follow every capture's records and return what there is and what is wrong with it."""
+    readable: list[Surveyed] = []
+    problems: dict[str, list[str]] = {}
+    for capture in captures:
+        problem: str | None
+        try:
+            header, data = _map(capture)
+            offsets, stop, problem = record_offsets(data, header)
+        except PcapError as error:
+            problem = f"{capture.path.name} is left out: it {error}"
+        except OSError as error:
+            problem = f"{capture.path.name} is left out: it cannot be read: {error.strerror}"
+        else:
+            if problem is not None:
+                problem = f"{capture.path.name} is read up to record {len(offsets)}: {problem}"
+            readable.append(Surveyed(capture, len(offsets), stop, problem))
+        if problem is not None:
+            problems.setdefault(capture.run, []).append(problem)
+    return Survey(tuple(readable), {run: tuple(lines) for run, lines in problems.items()})
+
+
+def _map(capture: Capture) -> tuple[PcapHeader, npt.NDArray[np.uint8]]:
+    """Return a capture's header and its bytes, mapped for as long as the array is there.
+
+    Raises `PcapError` or OSError where there is no readable capture.
+    """
+    with capture.path.open("rb") as file:
+        header = read_header(file.read(FILE_HEADER), capture.linktype)
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return header, np.frombuffer(mapped, np.uint8)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Bytes [start, end) of a capture: whole records, of which the first has number `number`."""
+
+    capture: Capture
+    start: int
+    end: int
+    number: int
+
+
+class Partition(InputPartition):
+    """The slices one task reads."""
+
+    def __init__(self, slices: Sequence[Slice]) -> None:
+        self.value = tuple(slices)
+
+
+def plan(captures: Sequence[Capture], partitions: int) -> list[Partition]:
+    """Cut captures into slices and pack these, in order, into `partitions` or more.
+
+    Files that are no capture are left out; `survey` reports them.
+    """
+    sizes = {capture: _size(capture.path) for capture in captures}
+    target = sum(sizes.values()) // max(1, partitions)
+    target = min(max(target, SMALLEST_SLICE), LARGEST_SLICE)
+    packed: list[list[Slice]] = []
+    room = 0
+    for capture, size in sizes.items():
+        for part in _slices(capture, size, target):
+            if part.end - part.start > room or not packed:
+                packed.append([])
+                room = target
+            packed[-1].append(part)
+            room -= part.end - part.start
+    return [Partition(slices) for slices in packed]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _slices(capture: Capture, size: int, target: int) -> list[Slice]:
+    if size <= target + target // 4:  # not worth following the file for the little beyond
+        return [Slice(capture, FILE_HEADER, size, 1)] if size > FILE_HEADER else []
+    try:
+        header, data = _map(capture)
+        offsets, stop, _ = record_offsets(data, header)
+    except (PcapError, OSError):
+        return []
+    count = -(-(stop - FILE_HEADER) // target)
+    wanted = np.linspace(FILE_HEADER, stop, count, endpoint=False)
+    first = np.unique(np.searchsorted(offsets, wanted))
+    first = first[first < len(offsets)]
+    edges = [*offsets[first].tolist(), stop]
+    return [
+        Slice(capture, edges[place], edges[place + 1], number + 1)
+        for place, number in enumerate(first.tolist())
+    ]
+
+
+class PcapDataSource(DataSource):
+    """The data source `pcap`; see the module."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `spark.read.format`."""
+        return "pcap"
+
+    def schema(self) -> StructType:
+        """Return `FRAMES`."""
+        return FRAMES
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader of the columns in `schema`, all of them columns of `FRAMES`."""
+        return PcapReader(schema, self.options)
+
+
+class PcapReader(DataSourceReader):
+    """Plans and reads partitions.  Raises `SourceError` where an option or a column is unknown."""
+
+    def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
+        unknown = set(options) - {"path", "paths", "body", "partitions"}
+        if unknown:
+            raise SourceError(f"option {min(unknown)} is not one of body, partitions")
+        types = {field.name: field.dataType for field in FRAMES}
+        for field in schema:
+            if types.get(field.name) != field.dataType:
+                raise SourceError(
+                    f"pcap has no column {field.name} {field.dataType.simpleString()}"
+                )
+        self._schema = schema
+        self._paths = _paths(options)
+        body = options.get("body", "client")
+        if body not in ("client", "all"):
+            raise SourceError(f"option body is client or all, not {body}")
+        self._bodies_from = FIRST_CLIENT_KIND if body == "client" else 0
+        partitions = options.get("partitions", str(2 * (os.cpu_count() or 1)))
+        if not partitions.isdecimal() or int(partitions) < 1:
+            raise SourceError(f"option partitions is a number from 1, not {partitions}")
+        self._partitions = int(partitions)
+
+    def partitions(self) -> list[Partition]:
+        """Return the partitions: one without slices where nothing is readable."""
+        return plan(find_captures(self._paths), self._partitions) or [Partition([])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a partition in Arrow batches of at most `BATCH`."""
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        for part in partition.value:
+            yield from read_slice(part, schema, self._bodies_from)
+
+
+def _paths(options: Mapping[str, str]) -> list[str]:
+    if "paths" in options:  # of load([...])
+        return [str(path) for path in json.loads(options["paths"])]
+    path = options.get("path", "")
+    if not path:
+        raise SourceError("pcap needs a path: load(<run folder or capture>)")
+    return [path] if Path(path).exists() else path.split(",")
+
+
+def load_slice(
+    part: Slice,
+) -> tuple[PcapHeader, npt.NDArray[np.uint8], npt.NDArray[np.int64]] | None:
+    """Return the file header, a slice's bytes and where its records start in these.
+
+    None where the file is foreign or gone.
+    """
+    try:
+        with part.capture.path.open("rb") as file:
+            header = read_header(file.read(FILE_HEADER), part.capture.linktype)
+            file.seek(part.start)
+            data = np.fromfile(file, np.uint8, part.end - part.start)
+    except (PcapError, OSError):
+        return None
+    offsets, _, _ = record_offsets(data, header, 0)
+    return header, data, offsets
+
+
+def read_slice(part: Slice, schema: pa.Schema, bodies_from: int) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a slice, up to the first that is damaged; nothing of a foreign file.
+
+    Batches have the columns of `schema`.  Bodies are given for kinds from `bodies_from`.
+    """
+    capture = part.capture
+    loaded = load_slice(part)
+    if loaded is None:
+        return
+    header, data, offsets = loaded
+    labels = {"run": capture.run, "node": capture.node, "interface": capture.interface}
+    for first in range(0, len(offsets), BATCH):
+        decoded = decode_records(data, header, offsets[first : first + BATCH])
+        yield record_batch(
+            schema, labels, part.number + first, data, decoded, bodies_from=bodies_from
+        )

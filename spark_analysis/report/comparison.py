@@ -1,0 +1,283 @@
+"""Several runs side by side: one table, three overlaid figures.
+
+Runs are named by what tells them apart (protocol, topology, ...), not by their folders, unless
+nothing else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from spark_analysis.report import content, svg
+from spark_analysis.report.content import RunTables, Table, Verdict
+from spark_analysis.report.figures import (
+    WIDTH,
+    Array,
+    Drawing,
+    delay_axis,
+    distribution,
+    empty_drawing,
+    formatted,
+    positive,
+)
+from spark_analysis.report.quantities import count, number, printable, quantity, seconds, share
+from spark_analysis.report.scenario_text import plain
+
+LINES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run in the table."""
+
+    label: str
+    folder: str
+    verdict: Verdict
+    problems: tuple[str, ...]
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the comparison says."""
+
+    head: tuple[str, ...]
+    rows: tuple[Row, ...]
+    differences: Table
+    drawings: tuple[tuple[str, Drawing], ...]
+
+
+HEAD = (
+    "delivery ratio", "received of expected", "median delay", "p99 delay", "frames per delivery",
+    "bytes per delivery", "load per node", "duplicates", "unexpected",
+)  # fmt: skip
+
+
+def comparison_page(runs: Sequence[RunTables]) -> Page:
+    """Return the contents of the comparison of `runs`."""
+    parameters = [_flat(tables) for tables in runs]
+    names = labels(runs, parameters)
+    rows = tuple(
+        Row(name, tables.run.name, content.verdict(tables.run), tables.problems, _cells(tables))
+        for name, tables in zip(names, runs, strict=True)
+    )
+    shown = [f"✕ {row.label}" if row.verdict.level == "bad" else row.label for row in rows]
+    drawings = [
+        ("delivery", delivery_bars(shown, *_columns(runs, "received", "expected"))),
+        ("delay", delay_curves(shown, [_delays(tables) for tables in runs])),
+        ("overhead", _overhead(shown, runs)),
+    ]
+    if shown != names:
+        drawings = [
+            (name, replace(drawing, caption=f"{drawing.caption} ✕: did not keep real time."))
+            for name, drawing in drawings
+        ]
+    return Page(HEAD, rows, _differences(names, parameters), tuple(drawings))
+
+
+def _cells(tables: RunTables) -> tuple[str, ...]:
+    value = tables.value
+    return (
+        share(value("delivery_ratio")),
+        f"{count(value('received'))} of {count(value('expected'))}",
+        seconds(value("delay_p50")), seconds(value("delay_p99")),
+        number(value("frames_per_delivery")), quantity(value("bytes_per_delivery"), "B"),
+        quantity(value("load_mean"), "B/s"), count(value("duplicates")),
+        count(value("unexpected")),
+    )  # fmt: skip
+
+
+def _columns(runs: Sequence[RunTables], *names: str) -> list[Array]:
+    return [np.nan_to_num(np.array([tables.value(name) for tables in runs])) for name in names]
+
+
+def _delays(tables: RunTables) -> Array:
+    delay = tables.table("delay")
+    remote = delay[~delay["local"].eq(True)]
+    return np.asarray(remote["delay"], dtype=float)
+
+
+def _flat(tables: RunTables) -> dict[str, Any]:
+    """Return every parameter of a run under one name."""
+    scenario, record = tables.scenario, tables.run.record
+    radio = scenario.radio.model_dump()
+    propagation = radio.pop("propagation")
+    groups: Mapping[str, Mapping[str, Any]] = {
+        "": {
+            "protocol": scenario.protocol.name, "topology": scenario.topology,
+            "backend": record.backend if record else None, "nodes": len(scenario.nodes),
+            "seed": scenario.seed, "duration": scenario.duration,
+        },
+        "protocol: ": scenario.protocol.parameters,
+        "topology: ": {
+            key: value for key, value in scenario.topology_parameters.items() if key != "nodes"
+        },
+        "radio: ": {**radio, **propagation},
+    }  # fmt: skip
+    return {f"{prefix}{key}": value for prefix, group in groups.items()
+            for key, value in group.items()}  # fmt: skip
+
+
+def _differing(parameters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return, in order, the parameters that do not have the same value in all runs."""
+    keys = dict.fromkeys(key for flat in parameters for key in flat)
+    missing = object()
+    return [
+        key
+        for key in keys
+        if any(flat.get(key, missing) != parameters[0].get(key, missing) for flat in parameters)
+    ]
+
+
+def labels(runs: Sequence[RunTables], parameters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a name for every run, of as few parameters as tell the runs apart."""
+    names = [""] * len(runs)
+    for key in _differing(parameters):
+        if all(key in flat for flat in parameters):
+            words = [plain(flat[key]) for flat in parameters]
+            bare = key in ("protocol", "topology")
+            longer = [
+                f"{name}, {word if bare else f'{key} {word}'}".removeprefix(", ")
+                for name, word in zip(names, words, strict=True)
+            ]
+            if len(set(longer)) > len(set(names)):
+                names = longer
+    if len(set(names)) == len(names):
+        return names
+    return [printable(tables.run.name) for tables in runs]
+
+
+def _differences(names: Sequence[str], parameters: Sequence[Mapping[str, Any]]) -> Table:
+    keys = _differing(parameters)
+    return Table(
+        "What differs between the scenarios",
+        "Parameters that are not the same in all runs; all others are.",
+        ("parameter", *names),
+        [[key, *(plain(flat.get(key)) for flat in parameters)] for key in keys],
+        words=1 + len(names),
+        empty="Nothing: the runs repeat one scenario.",
+    )
+
+
+def _bars_height(runs: int) -> float:
+    return 90 + 42 * runs
+
+
+def delivery_bars(names: Sequence[str], received: Array, expected: Array) -> Drawing:
+    """Draw the delivery ratio of every run, with the counts."""
+    title = "Delivery"
+    caption = (
+        "Deliveries made out of those expected, events published early enough before the end of "
+        "each run; loopback captures."
+    )
+    ratio = np.divide(received, expected, out=np.full(len(names), np.nan), where=expected > 0)
+    texts = [
+        f"{share(value)}  ({count(got)} of {count(wanted)})"
+        for value, got, wanted in zip(ratio, received, expected, strict=True)
+    ]
+    with svg.style():
+        figure = svg.new_figure(WIDTH, _bars_height(len(names)))
+        axes = figure.add_subplot()
+        axes.barh(range(len(names)), np.nan_to_num(ratio), color=svg.BLUE, height=0.42)
+        for place, text in enumerate(texts):  # above its bar, however short that is
+            axes.annotate(
+                text, (0, place - 0.21), xytext=(2, 2), textcoords="offset points",
+                va="bottom", fontsize=11,
+            )  # fmt: skip
+        axes.set_yticks(range(len(names)), list(names))
+        axes.set_ylim(len(names) - 0.65, -0.75)
+        axes.set_xlim(0, 1)
+        formatted(axes.xaxis, lambda value: share(value, 0))
+        axes.set_xlabel("delivery ratio")
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+    description = " ".join(f"{name}: {text}." for name, text in zip(names, texts, strict=True))
+    return Drawing(figure, title, caption, description)
+
+
+def delay_curves(names: Sequence[str], delays: Sequence[Array]) -> Drawing:
+    """Draw the delay distributions of all runs in one diagram; seconds."""
+    title = "Delay"
+    caption = (
+        "Cumulative distribution of the time from PUBLISH in the publisher's loopback capture to "
+        "the first NOTIFY to a client at another node, deliveries made. A protocol that delivers "
+        "less shows only the delays of what it delivered."
+    )
+    curves = [positive(values) for values in delays]
+    if not any(len(values) for values in curves):
+        return empty_drawing(title, caption, "No run delivered anything to another node.")
+    with svg.style():
+        figure = svg.new_figure(WIDTH, 360 + 17 * len(names))
+        axes = figure.add_subplot()
+        for place, (name, values) in enumerate(zip(names, curves, strict=True)):
+            x, y = distribution(values) if len(values) else (values, values)
+            axes.step(
+                x, y, where="post", color=svg.SERIES[place % len(svg.SERIES)],
+                linestyle=LINES[place // len(svg.SERIES) % len(LINES)],
+                label=f"{name} ({count(len(values))})",
+            )  # fmt: skip
+        together = np.concatenate(curves)
+        delay_axis(axes, float(together.min()), float(together.max()))
+        figure.legend(loc="outside lower center", ncols=1)
+    description = " ".join(
+        f"{name}: median {seconds(float(np.median(values)) if len(values) else None)}."
+        for name, values in zip(names, curves, strict=True)
+    )
+    return Drawing(figure, title, caption, description)
+
+
+def _overhead(names: Sequence[str], runs: Sequence[RunTables]) -> Drawing:
+    sums = [content.by_kind(tables)["sent_frames"] for tables in runs]
+    kinds = sorted({str(kind) for column in sums for kind in column.index})
+    frames = np.array([[float(column.get(kind, 0)) for kind in kinds] for column in sums])
+    (delivered,) = _columns(runs, "received_all")
+    return overhead_bars(names, kinds, frames.reshape(len(names), len(kinds)), delivered)
+
+
+def overhead_bars(
+    names: Sequence[str], kinds: Sequence[str], frames: Array, delivered: Array
+) -> Drawing:
+    """Draw frames per delivered event, stacked by kind: `frames` has a row a run, columns kinds."""
+    title = "Overhead"
+    caption = (
+        "Frames sent on all radios for one delivered event, by message kind; radio captures. Runs "
+        "without a delivery have no bar."
+    )
+    per_event = np.divide(
+        frames, delivered[:, None], out=np.zeros_like(frames), where=delivered[:, None] > 0
+    )
+    totals = per_event.sum(axis=1)
+    if not totals.any():
+        return empty_drawing(title, caption, "No run sent a frame and delivered an event.")
+    with svg.style():
+        figure = svg.new_figure(WIDTH, _bars_height(len(names)) + 24)
+        axes = figure.add_subplot()
+        left = np.zeros(len(names))
+        for place, kind in enumerate(kinds):
+            axes.barh(
+                range(len(names)), per_event[:, place], left=left, height=0.62,
+                color=svg.SERIES[place % len(svg.SERIES)], edgecolor=svg.PAPER, linewidth=0.8,
+                hatch="" if place < len(svg.SERIES) else "////", label=printable(kind),
+            )  # fmt: skip
+            left += per_event[:, place]
+        for place, total in enumerate(totals):
+            axes.annotate(
+                number(total) if delivered[place] else "nothing delivered", (total, place),
+                xytext=(4, 0), textcoords="offset points", va="center", fontsize=11,
+            )  # fmt: skip
+        axes.set_yticks(range(len(names)), list(names))
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.set_xlim(0, 1.2 * float(totals.max()))
+        axes.set_xlabel("frames per delivered event")
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside upper right", ncols=3)
+    description = " ".join(
+        f"{name}: {number(total) if got else 'nothing delivered'}."
+        for name, total, got in zip(names, totals, delivered, strict=True)
+    )
+    return Drawing(figure, title, caption, description)

@@ -1,0 +1,217 @@
+"""Means with confidence intervals over a parameter: the figure of sweeps and of papers.
+
+Values that are numbers are joined by lines, on a logarithmic axis where they are far apart; others
+stand side by side, as points.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
+
+from spark_analysis.confidence import Interval
+from spark_analysis.report import svg
+from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, formatted
+from spark_analysis.report.quantities import number, printable
+from spark_analysis.report.scenario_text import plain
+
+MARKERS: Final = ("o", "s", "D", "^", "v", "P")
+LINES: Final[tuple[Any, ...]] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
+APART: Final = 0.009
+"""Of the width: how far curves stand apart, so that intervals do not hide each other."""
+COLUMNS: Final = 2
+"""Panels side by side."""
+LABEL: Final = 52
+"""Letters in the width of a figure, of its labels."""
+LEGEND: Final = 56
+"""Letters in the width of a figure, of its legend."""
+WIDE: Final = 20
+"""Last over first value from which the axis is logarithmic."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is drawn: a column of the summary, and how it is written.
+
+    Values are multiplied by `scale` and then in `unit`.
+    """
+
+    column: str
+    title: str
+    caption: str
+    unit: str
+    scale: float = 1.0
+    top: float | None = None
+    """Upper end of the axis, where values have one."""
+
+    def text(self, value: float | None) -> str:
+        """Return a value with its unit."""
+        if value is None:
+            return number(None)
+        return f"{number(value * self.scale)} {self.unit}".strip()
+
+
+Curve = Sequence[tuple[Any, Interval]]
+"""Values of the parameter, ascending, with the mean of what was measured there."""
+
+
+def curves(quantity: Quantity, parameter: str, series: Mapping[str, Curve]) -> Drawing:
+    """Draw a curve a series; a parameter that is not a number has its values side by side."""
+    return multiples(quantity, parameter, {"": series})
+
+
+def multiples(
+    quantity: Quantity, parameter: str, panels: Mapping[str, Mapping[str, Curve]]
+) -> Drawing:
+    """Draw several sets of curves under their names, on axes of the same extent."""
+    names = list(dict.fromkeys(name for series in panels.values() for name in series))
+    every = [curve for series in panels.values() for curve in series.values()]
+    if not any(every):
+        return empty_drawing(quantity.title, quantity.caption, "No point of the sweep has this.")
+    places = _Places([x for curve in every for x, _ in curve])
+    columns = min(len(panels), COLUMNS)
+    rows = -(-len(panels) // columns)
+    legend = _legend_columns(names)
+    tall = 300 if rows == 1 else 60 + 175 * rows
+    with svg.style():
+        figure = svg.new_figure(WIDTH, tall + 17 * -(-len(names) // legend) + places.extra)
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for axes, (title, series) in zip(grid.flat, panels.items(), strict=False):
+            for name, curve in series.items():
+                _draw(axes, quantity, places, curve, names.index(name), len(names), name)
+            if title:
+                axes.set_title(printable(title))
+        places.axis(grid[0][0], narrow=columns > 1)
+        _value_axis(grid[0][0], quantity, [i for curve in every for _, i in curve])
+        for axes in list(grid.flat)[len(panels) :]:
+            axes.set_axis_off()
+        for column in range(columns):  # the lowest one of a column has its ticks
+            lowest = grid[(len(panels) - 1 - column) // columns][column]
+            lowest.tick_params(labelbottom=True)
+        # At the axes where there is one, since that says more clearly what it belongs to.
+        if columns == rows == 1:
+            grid[0][0].set_xlabel(textwrap.fill(parameter, LABEL))
+            grid[0][0].set_ylabel(quantity.unit)
+        else:
+            figure.supxlabel(textwrap.fill(parameter, LABEL), fontsize=12)
+            figure.supylabel(quantity.unit, fontsize=12)
+        handles = {
+            label: handle
+            for axes in grid.flat
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        # A label below all panels would lie in a legend there.
+        side: Any = "outside lower center" if rows == columns == 1 else "outside upper center"
+        figure.legend(
+            [handles[printable(name)] for name in names],
+            [printable(name) for name in names],
+            loc=side, ncols=legend,
+        )  # fmt: skip
+    described = " ".join(
+        f"{', '.join(filter(None, (title, name)))}: "
+        + ", ".join(f"{quantity.text(i.mean)} at {plain(x)}" for x, i in curve)
+        + "."
+        for title, series in panels.items()
+        for name, curve in series.items()
+    )
+    return Drawing(figure, quantity.title, quantity.caption, described)
+
+
+def _draw(
+    axes: Axes,
+    quantity: Quantity,
+    places: _Places,
+    curve: Curve,
+    order: int,
+    of: int,
+    name: str,
+) -> None:
+    means, low, high = (
+        np.array([getattr(interval, end) for _, interval in curve]) * quantity.scale
+        for end in ("mean", "low", "high")
+    )
+    known = np.isfinite(high)
+    axes.errorbar(
+        [places.at(x, order - (of - 1) / 2, of) for x, _ in curve], means,
+        yerr=(np.where(known, means - low, 0.0), np.where(known, high - means, 0.0)),
+        color=svg.SERIES[order % len(svg.SERIES)],
+        marker=MARKERS[order % len(MARKERS)],
+        linestyle=LINES[order // len(svg.SERIES) % len(LINES)] if places.numeric else "none",
+        markersize=5, capsize=2.5, elinewidth=1.1, label=printable(name),
+    )  # fmt: skip
+
+
+def _legend_columns(names: Sequence[str]) -> int:
+    """Return how many names fit beside each other."""
+    return max(1, min(3, len(names), LEGEND // (max(map(len, names)) + 5)))
+
+
+class _Places:
+    """Where values of the parameter are: as numbers, or side by side where they are none."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self._values = list(dict.fromkeys(values))
+        self.numeric = all(
+            isinstance(x, int | float) and not isinstance(x, bool) for x in self._values
+        )
+        if self.numeric:
+            self._values.sort()
+        first, last = self._values[0], self._values[-1]
+        self._log = self.numeric and len(self._values) > 2 and 0 < WIDE * first <= last
+        self._names = [plain(value) for value in self._values]
+        self._slanted = not self.numeric and sum(len(name) + 2 for name in self._names) > LABEL
+        longest = max(map(len, self._names))
+        self.extra = min(3 * longest, 60) if self._slanted else 0
+        """CSS pixels that the names need below the axes."""
+
+    def at(self, value: Any, step: float, of: int) -> float:
+        """Return where a value is drawn, `step` steps beside its place, of `of` curves."""
+        if self._log:
+            return float(value * (self._values[-1] / self._values[0]) ** (APART * step))
+        if self.numeric:
+            return float(value + APART * step * ((self._values[-1] - self._values[0]) or 1.0))
+        return self._values.index(value) + step * min(0.12, 0.7 / of)
+
+    def axis(self, axes: Axes, *, narrow: bool) -> None:
+        """Write the values along the axis, all of them where they have room."""
+        values = self._values
+        if not self.numeric:
+            names = [printable(name) for name in self._names]
+            slant: dict[str, Any] = {"rotation": 25, "ha": "right"} if self._slanted else {}
+            axes.set_xticks(range(len(values)), names, **slant)
+            axes.set_xlim(-0.5, len(values) - 0.5)
+            return
+        if self._log:
+            axes.set_xscale("log")
+            axes.xaxis.set_minor_locator(NullLocator())
+        place = math.log if self._log else float
+        width = (place(values[-1]) - place(values[0])) or 1.0
+        room = (0.16 if narrow else 0.075) * width
+        shown: list[Any] = []
+        for value in values:
+            if not shown or place(value) - place(shown[-1]) >= room:
+                shown.append(value)
+        axes.set_xticks(shown)
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        formatted(axes.xaxis, plain)
+        if len(values) == 1:
+            axes.set_xlim(values[0] - 1, values[0] + 1)
+
+
+def _value_axis(axes: Axes, quantity: Quantity, intervals: Sequence[Interval]) -> None:
+    means = [interval.mean * quantity.scale for interval in intervals]
+    ends = [interval.high * quantity.scale for interval in intervals if interval.known]
+    # Intervals of few repetitions may be wider than anything measured: they are cut at the frame.
+    top = 1.05 * min(max(means + ends), 1.5 * max(means))
+    if quantity.top is not None:
+        top = min(top, quantity.top * 1.03)
+    axes.set_ylim(0, top or 1.0)
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 2.5, 5, 10)))
+    formatted(axes.yaxis, number)

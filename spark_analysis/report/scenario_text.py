@@ -1,0 +1,79 @@
+"""What a report says about how a run was set up, and how to do it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from emulation.radio.spec import RadioSpec
+from emulation.scenario.scenario import Scenario
+from spark_analysis.report.content import RunTables, Table
+from spark_analysis.report.quantities import NOTHING, count, number, printable
+
+
+def scenario_tables(tables: RunTables) -> list[Table]:
+    """Return the parameters of topology, protocol and radio, and the facts of the host."""
+    scenario, record = tables.scenario, tables.run.record
+    width, height = scenario.area[2] - scenario.area[0], scenario.area[3] - scenario.area[1]
+    topology = {
+        **scenario.topology_parameters,
+        "area": f"{number(width)} × {number(height)} m",
+        "client operations": count(len(scenario.workload)),
+    }
+    host = {**record.host, "wall seconds": record.wall_seconds} if record else {}
+    return [
+        _parameters("Topology", scenario.topology, topology),
+        _parameters("Protocol", scenario.protocol.name, scenario.protocol.parameters),
+        _radio("Radio", scenario.radio),
+        *_mesh(scenario),
+        _parameters("Host", "", host),
+        _parameters("Versions", "", record.versions if record else {}),
+    ]
+
+
+def _radio(title: str, radio: RadioSpec) -> Table:
+    values = radio.model_dump()
+    propagation = values.pop("propagation")
+    kind = f"802.11{values.pop('standard')}, {propagation.pop('model')}"
+    return _parameters(title, kind, {**values, **propagation})
+
+
+def _mesh(scenario: Scenario) -> list[Table]:
+    """Return the radio among access points and how stations choose one, where there are any."""
+    if scenario.mesh_radio is None:
+        return []
+    chosen = {"access points": count(len(scenario.access_points))}
+    return [
+        _radio("Mesh radio", scenario.mesh_radio),
+        _parameters("Access points", "", chosen | scenario.association.model_dump()),
+    ]
+
+
+def _parameters(title: str, note: str, values: Mapping[str, Any]) -> Table:
+    rows = [[key, plain(value)] for key, value in values.items()]
+    return Table(title, note, ("parameter", "value"), rows, words=2, empty="none")
+
+
+def plain(value: object) -> str:
+    """Return a parameter's value as a reader would write it."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.12g}" if np.isfinite(value) else str(value)
+    return printable(str(value))
+
+
+def command(scenario: Scenario, backend: str | None) -> str:
+    """Return the command line that makes this scenario again, every parameter spelled out."""
+    parts = ["./run_testbed.sh run", shlex.quote(scenario.topology)]
+    parts[0] = " ".join([*parts, shlex.quote(scenario.protocol.name)])
+    parts[1:] = [f"--backend {shlex.quote(backend)}"] if backend else []
+    parts += [f"--duration {plain(scenario.duration)}", f"--seed {scenario.seed}"]
+    settings = {**scenario.protocol.parameters, **scenario.topology_parameters}
+    parts += ["--set " + shlex.quote(f"{key}={value}") for key, value in sorted(settings.items())]
+    return " \\\n  ".join(parts)

@@ -1,0 +1,233 @@
+"""The page of a sweep: a figure a metric, with confidence intervals over the seeds, and a table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from spark_analysis.confidence import Interval, mean_interval
+from spark_analysis.report import page as report
+from spark_analysis.report.content import Table
+from spark_analysis.report.curves import Quantity, multiples
+from spark_analysis.report.figures import Drawing
+from spark_analysis.report.quantities import NOTHING, count, number
+from spark_analysis.report.scenario_text import plain
+from spark_analysis.sweeps.sweep import Outcome, SweepSpec
+from topologies.catalog import protocol_parameters, topology_parameters
+
+PAGE: Final = "sweep.html"
+TOGETHER: Final = 6
+"""Curves that are told apart in one panel."""
+QUANTITIES: Final = (
+    Quantity(
+        "delivery_ratio",
+        "Delivery",
+        "Deliveries made out of those expected, events published early enough before the end.",
+        "% of deliveries",
+        100.0,
+        100.0,
+    ),
+    Quantity(
+        "delay_p50",
+        "Median delay",
+        "From PUBLISH at the publisher's node to NOTIFY at the subscriber's, deliveries to other "
+        "nodes; median of each run.",
+        "ms",
+        1000.0,
+    ),
+    Quantity(
+        "delay_p90",
+        "90th percentile of the delay",
+        "One delivery in ten takes longer; of each run.",
+        "ms",
+        1000.0,
+    ),
+    Quantity(
+        "frames_per_delivery",
+        "Frames per delivery",
+        "Frames sent on all radios, event and control, for one delivery.",
+        "frames",
+    ),
+    Quantity(
+        "event_frames_per_event",
+        "Event frames per event",
+        "Frames that carry an event, for one published event.",
+        "frames",
+    ),
+    Quantity(
+        "load_mean",
+        "Load of a node",
+        "Bytes a second that a node sends by radio, from the Ethernet header; mean of the nodes.",
+        "bytes/s",
+    ),
+    Quantity(
+        "hops_mean",
+        "Radio hops",
+        "Hops of a delivery to another node; mean of each run.",
+        "hops",
+    ),
+)
+
+
+def grouped(
+    results: pd.DataFrame, column: str, parameter: str | None, others: Sequence[str]
+) -> dict[str, list[tuple[Any, Interval]]]:
+    """Return, by protocol and the values of `others`, means of a column over `parameter`.
+
+    Runs that have no value (nothing was delivered, so that there is no delay) are left out.
+    """
+    series: dict[str, list[tuple[Any, Interval]]] = {}
+    keys = ["protocol", *others]
+    for names, rows in results.groupby(keys, sort=False, dropna=False):
+        texts = [str(names[0])]
+        texts += [
+            f"{key} {plain(_plain(value))}"
+            for key, value in zip(others, names[1:], strict=True)
+            if not pd.isna(value)
+        ]
+        places: Mapping[Any, pd.DataFrame] = {"": rows}
+        if parameter is not None:  # words are in the order in which they were given
+            ordered = pd.api.types.is_numeric_dtype(results[parameter])
+            places = dict(list(rows.groupby(parameter, sort=ordered)))
+        if not places:  # the protocol does not have the parameter: the same at each value
+            places = dict.fromkeys(_values(results[parameter]), rows)
+        curve = [
+            (_plain(place), mean_interval(values))
+            for place, at in places.items()
+            if (values := [float(v) for v in at[column].dropna()])
+        ]
+        if curve:
+            series[", ".join(texts)] = curve
+    return series
+
+
+def _values(column: pd.Series) -> list[Any]:
+    values = list(column.dropna().unique())
+    return sorted(values) if pd.api.types.is_numeric_dtype(column) else values
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def arranged(
+    results: pd.DataFrame, column: str, parameter: str | None, others: Sequence[str]
+) -> dict[str, dict[str, list[tuple[Any, Interval]]]]:
+    """Return the curves of `grouped`, by panel.
+
+    Few are in one; many have a panel for each combination of the values of `others`.  A protocol
+    that does not have one of these parameters is in every panel.
+    """
+    series = grouped(results, column, parameter, others)
+    if len(series) <= TOGETHER or not others:
+        return {"": series}
+    panels = {}
+    for values in itertools.product(*(_values(results[key]) for key in others)):
+        rows = results
+        for key, value in zip(others, values, strict=True):
+            rows = rows[(rows[key] == value).fillna(False) | rows[key].isna()]
+        title = ", ".join(f"{k} {plain(_plain(v))}" for k, v in zip(others, values, strict=True))
+        panels[title] = grouped(rows, column, parameter, [])
+    return panels
+
+
+def _axis(spec: SweepSpec, parameter: str | None) -> str:
+    """Return what the axis of a parameter says: its name, and its meaning up to the details."""
+    known = [
+        *topology_parameters(spec.topology),
+        *(each for protocol in spec.protocols for each in protocol_parameters(protocol)),
+    ]
+    meaning = next((each.help for each in known if each.name == parameter), "")
+    meaning = re.split("[;:(]", meaning)[0].strip()
+    return f"{parameter}, {meaning}" if meaning else parameter or ""
+
+
+def drawings(outcome: Outcome) -> list[tuple[str, Drawing]]:
+    """Return a figure a metric, over the parameter that was varied first."""
+    varied = list(outcome.spec.vary)
+    parameter = varied[0] if varied else None
+    over = (
+        f"Mean over {outcome.spec.seeds} seeds; bars: 95\u202f% confidence interval, cut off "
+        "where it leaves the frame."
+        if outcome.spec.seeds > 1
+        else "One run each, so that nothing is known of chance."
+    )
+    return [
+        (
+            quantity.column.replace("_", "-"),
+            multiples(
+                replace(quantity, caption=f"{quantity.caption} {over}"),
+                _axis(outcome.spec, parameter),
+                arranged(outcome.results, quantity.column, parameter, varied[1:]),
+            ),
+        )
+        for quantity in QUANTITIES
+    ]
+
+
+def number_table(outcome: Outcome) -> Table:
+    """Return all means with their intervals, a row a point of the figures."""
+    varied = list(outcome.spec.vary)
+    rows: list[list[str]] = []
+    groups = outcome.results.groupby(["protocol", *varied], sort=False, dropna=False)
+    for names, points in groups:
+        row = [NOTHING if pd.isna(name) else plain(_plain(name)) for name in names]
+        for quantity in QUANTITIES:
+            values = [float(value) for value in points[quantity.column].dropna()]
+            row.append(_interval(quantity, values))
+        rows.append([*row, count(len(points))])
+    head = ["protocol", *varied, *(f"{q.title}, {q.unit}" for q in QUANTITIES), "runs"]
+    note = "Over the seeds, ± half width of the 95\u202f% confidence interval."
+    return Table("Means", note, head, rows, words=1 + len(varied))
+
+
+def _interval(quantity: Quantity, values: Sequence[float]) -> str:
+    if not values:
+        return NOTHING
+    interval = mean_interval([value * quantity.scale for value in values])
+    if not interval.known:
+        return number(interval.mean)
+    # As many places as two digits of the half width need.
+    half = interval.half_width
+    places = min(max(1 - math.floor(math.log10(half)), 0), 6) if half > 0 else 2
+    return f"{interval.mean:.{places}f} ± {half:.{places}f}"
+
+
+def write_page(outcome: Outcome) -> Path:
+    """Write the page into the sweep's folder and return its path.  Raises OSError."""
+    spec = outcome.spec
+    html = report.environment().get_template("sweep.html").render(
+        title=f"{spec.topology}: {', '.join(spec.protocols)}",
+        facts=[
+            ("runs", count(len(outcome.results))),
+            ("seeds", count(spec.seeds)),
+            ("duration", f"{spec.duration:g} s"),
+            ("varied", ", ".join(spec.vary) or "nothing"),
+        ],
+        failures=[f"{point}: {reason}" for point, reason in outcome.failures.items()],
+        problems=[f"{point}: {what}" for point, what in outcome.problems.items()],
+        figures=report.placed(drawings(outcome)) if len(outcome.results) else [],
+        tables=[number_table(outcome)] if len(outcome.results) else [],
+        settings=[(key, str(value)) for key, value in spec.settings.items()],
+        command=spec.command(),
+    )  # fmt: skip
+    return report.write_html(outcome.folder / PAGE, html)
+
+
+def write_pictures(outcome: Outcome) -> list[Path]:
+    """Write each figure as a PNG beside the page and return their paths.  Raises OSError."""
+    folder = outcome.folder / "figures"
+    folder.mkdir(exist_ok=True)
+    written = []
+    for name, drawing in drawings(outcome):
+        path = folder / f"{name}.png"
+        drawing.figure.savefig(path, dpi=160)
+        written.append(path)
+    return written

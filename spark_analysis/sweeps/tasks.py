@@ -1,0 +1,192 @@
+"""Points of a sweep as Spark tasks.
+
+A task leaves in its folder either a run's frames or `failed.txt`: what is wrong with a run is
+written down where it happens and does not end the job.  A run that ends its worker's process
+(the kernel takes one that asks for too much memory) ends the job as well; what the job had not
+done is then run again, one point a job, so that only the one to blame fails.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import methodcaller
+from pathlib import Path
+from threading import Thread
+from typing import Any, Final
+
+from pyspark import InheritableThread, SparkContext
+from pyspark.sql import SparkSession
+
+from emulation.backends.base import BackendError
+from emulation.errors import ScenarioError
+from emulation.scenario.runfolder import RunFolder
+from spark_analysis.captures.materialise import FRAMES_FOLDER
+from spark_analysis.captures.virtual_run import run_to_frames
+from spark_analysis.errors import AnalysisError, first_line, plain_errors
+from topologies.catalog import make_scenario
+
+FAILURE: Final = "failed.txt"
+POLL: Final = 0.3
+"""Seconds between looks at how far a job is."""
+GATHERING: Final = 2.0
+"""Seconds without another worker after which a cluster's workers are taken to be there."""
+PATIENCE: Final = 20
+"""Looks for the results of tasks that have ended."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run and the folder that it is to be in, which is made anew."""
+
+    folder: Path
+    topology: str
+    protocol: str
+    seed: int
+    duration: float
+    settings: Mapping[str, Any]
+
+    def run(self) -> None:
+        """Run it; on a worker."""
+        shutil.rmtree(self.folder, ignore_errors=True)  # of an attempt that Spark lost
+        self.folder.mkdir(parents=True)
+        try:
+            scenario = make_scenario(
+                self.topology,
+                self.protocol,
+                seed=self.seed,
+                duration=self.duration,
+                settings=dict(self.settings),
+            )
+            folder = RunFolder(self.folder)
+            folder.begin(scenario)
+            run_to_frames(scenario, folder)
+        except Exception as error:
+            note_failure(self.folder, error)
+
+
+def ran(folder: Path) -> bool:
+    """Return whether a run has come to its end, and its frames are there."""
+    return (folder / "metrics" / FRAMES_FOLDER).exists()
+
+
+def failed(folder: Path) -> bool:
+    """Return whether a point has failed."""
+    return (folder / FAILURE).exists()
+
+
+def _missing(tasks: Sequence[Task], report: Callable[[str], None]) -> list[Task]:
+    """Return tasks that have left nothing; shared folders are given time, they show files late."""
+    missing = list(tasks)
+    for _ in range(PATIENCE):
+        missing = [task for task in missing if not (ran(task.folder) or failed(task.folder))]
+        if not missing:
+            break
+        report("waiting for files of the cluster's workers")
+        time.sleep(POLL)
+    return missing
+
+
+def note_failure(folder: Path, error: Exception) -> None:
+    """Write down why a point failed: where, and last what, in a line."""
+    # The words of other errors say little without their name ("'speed'").
+    plain = isinstance(error, AnalysisError | BackendError | OSError | ScenarioError)
+    reason = first_line(error) if plain else f"{type(error).__name__}: {first_line(error)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    report = "".join(traceback.format_exception(error)) + f"\n{reason}\n"
+    (folder / FAILURE).write_text(report, encoding="utf-8")
+
+
+def failure(folder: Path) -> str | None:
+    """Return why a point failed, in a line, where it did."""
+    try:
+        text = (folder / FAILURE).read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return next(iter(text.strip().splitlines()[-1:]), "it does not say why")
+
+
+def await_workers(context: SparkContext, report: Callable[[str], None]) -> None:
+    """Return when the workers of a cluster have come; `report(what)` as in `run_tasks`."""
+    if _is_local(context):
+        return
+    known, since = 0, time.monotonic()
+    while not known or time.monotonic() - since < GATHERING:
+        report("waiting for the cluster's workers")
+        time.sleep(POLL)
+        cores = context.defaultParallelism if _has_executors(context) else 0
+        if cores != known:
+            known, since = cores, time.monotonic()
+
+
+def run_tasks(spark: SparkSession, tasks: Sequence[Task], report: Callable[[str], None]) -> None:
+    """Run tasks at a time; `report(what)` is called while they run.
+
+    What `report` raises ends the tasks, and is raised.  Raises `AnalysisError` where Spark ends.
+    """
+    if not tasks:
+        return
+    for task in tasks:
+        shutil.rmtree(task.folder, ignore_errors=True)
+    try:
+        with plain_errors():
+            _run_job(spark.sparkContext, tasks, report)
+        for task in _missing(tasks, report):
+            why = "its run is not here: a cluster's workers need the sweep's folder, shared"
+            note_failure(task.folder, AnalysisError(why))
+    except AnalysisError as error:
+        if stopped(spark.sparkContext):
+            raise
+        if len(tasks) == 1:
+            why = f"its process was lost, for want of memory perhaps ({error})"
+            note_failure(tasks[0].folder, AnalysisError(why))
+            return
+        for task in tasks:
+            if not ran(task.folder) and not failed(task.folder):
+                run_tasks(spark, [task], report)
+
+
+def _run_job(context: SparkContext, tasks: Sequence[Task], report: Callable[[str], None]) -> None:
+    group = f"sweep-{tasks[0].folder.name}"
+    errors: list[Exception] = []
+
+    def job() -> None:
+        context.setJobGroup(group, "points of a sweep", interruptOnCancel=True)
+        try:
+            context.parallelize(tasks, len(tasks)).foreach(methodcaller("run"))
+        except Exception as error:
+            errors.append(error)
+
+    thread: Thread = InheritableThread(target=job, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            report("running" if _has_executors(context) else "waiting for the cluster's workers")
+            thread.join(POLL)
+    except BaseException:
+        context.cancelJobGroup(group)
+        raise
+    if errors:
+        raise errors[0]
+
+
+def _is_local(context: SparkContext) -> bool:
+    return str(context.master).startswith("local")
+
+
+def _has_executors(context: SparkContext) -> bool:
+    """Return whether there is anybody to run tasks."""
+    if _is_local(context):
+        return True
+    jvm_context = context._jsc
+    assert jvm_context is not None
+    return bool(jvm_context.sc().getExecutorMemoryStatus().size() > 1)  # one is the driver
+
+
+def stopped(context: SparkContext) -> bool:
+    """Return whether Spark has ended, so that nothing can be tried again."""
+    jvm_context = context._jsc
+    return jvm_context is None or bool(jvm_context.sc().isStopped())

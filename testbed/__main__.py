@@ -1,0 +1,5 @@
+"""Run the command line: `python -m testbed`."""
+
+from testbed.app import main
+
+main()

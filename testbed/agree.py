@@ -1,0 +1,145 @@
+"""The command `agree`: one scenario on several backends, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from emulation.backends.base import Backend, Observer
+from emulation.backends.registry import backends
+from emulation.scenario.runfolder import RunFolder
+from emulation.vm.backend import SUFFIX, GuestBackend
+from spark_analysis.agreement import text
+from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, Outcome
+from spark_analysis.agreement.page import agree_and_report
+from spark_analysis.errors import AnalysisError
+from testbed.display import AnalysisDisplay, RunDisplay
+from testbed.options import FAILED, INTERRUPTED, RUNS, USAGE, console, fail, scenario_of
+from testbed.repeats import MOST, AgreeError, Turn, Watch, check, make_folder, names, run_repeats
+
+DURATION = 60.0
+REPEATS = 5
+MOST_REPEATS = 100
+
+
+def agree(
+    topology: Annotated[str, typer.Argument(help="a topology; see list", metavar="TOPOLOGY")],
+    protocol: Annotated[str, typer.Argument(help="a protocol; see list", metavar="PROTOCOL")],
+    backends: Annotated[
+        str,
+        typer.Option(
+            "--backends",
+            help="two or more, by name (see doctor), or NAME@vm: in the virtual machine; "
+            "the others are compared with the first",
+        ),
+    ] = "tap,virtual",
+    repeats: Annotated[
+        int, typer.Option("--repeats", help="runs on each backend; more give a closer look")
+    ] = REPEATS,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", help="number of stations (short for --set nodes=N)")
+    ] = None,
+    duration: Annotated[float, typer.Option("--duration", help="seconds of a run")] = DURATION,
+    seed: Annotated[
+        int, typer.Option("--seed", help="decides placement, motion and workload of all runs")
+    ] = 1,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="a parameter of topology or protocol; see list NAME"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="an empty or new folder for runs and report", file_okay=False),
+    ] = None,
+) -> None:
+    """Run one scenario on two or more backends, several times each, and say whether they agree.
+
+    Example: agree roaming_field broker-gpsr --backends tap,virtual --repeats 5
+    Example: agree roaming_field flooding --backends tap,hwsim@vm,virtual --repeats 2 --nodes 8
+
+    The exit code is 0 if delivery, frames on the air and delay agree, else 1.
+    """
+    chosen = _backends(backends)
+    if not LEAST_REPEATS <= repeats <= MOST_REPEATS:
+        fail(
+            f"--repeats must be {LEAST_REPEATS} to {MOST_REPEATS}: "
+            "one run alone says nothing about chance",
+            USAGE,
+        )
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
+    try:
+        check(chosen)
+        folder = make_folder(out, RUNS, scenario)
+    except AgreeError as error:
+        fail(str(error))
+    try:
+        folders = run_repeats(scenario, chosen, repeats, folder, _watch(console, duration))
+        with AnalysisDisplay(console) as display:
+            written = agree_and_report(folders, names(chosen), folder, display.progress)
+    except KeyboardInterrupt:
+        console.print(f"interrupted: stopped everything; runs up to here are in {folder}")
+        raise typer.Exit(INTERRUPTED) from None
+    except (AgreeError, AnalysisError) as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.strerror or error}: {error.filename or folder}")
+    finally:
+        RunFolder(folder).give_to_caller()
+    for each in written:
+        show(console, each.agreement)
+        console.print(f"report: {each.page}", highlight=False, soft_wrap=True)
+    if any(each.agreement.outcome != Outcome.AGREE for each in written):
+        raise typer.Exit(FAILED)
+
+
+def _backends(text: str) -> list[Backend]:
+    known = backends()
+    wanted = [name.strip() for name in text.split(",")]
+    for name in wanted:
+        if name.removesuffix(SUFFIX) not in known:
+            names = ", ".join(known)
+            fail(f"no backend {name!r}; there are: {names}, and each as NAME{SUFFIX}", USAGE)
+    if not 2 <= len(wanted) <= MOST:
+        fail(f"--backends takes two to {MOST} names with commas between, not {text!r}", USAGE)
+    return [
+        GuestBackend(known[name.removesuffix(SUFFIX)]) if name.endswith(SUFFIX) else known[name]
+        for name in wanted
+    ]
+
+
+def _watch(console: Console, duration: float) -> Watch:
+    @contextmanager
+    def watch(turn: Turn) -> Iterator[Observer]:
+        console.print(
+            f"run {turn.number} of {turn.of}: repeat {turn.repeat} on {turn.backend}",
+            highlight=False,
+        )
+        with RunDisplay(console, duration) as display:
+            yield display
+
+    return watch
+
+
+def show(console: Console, agreement: Agreement) -> None:
+    """Print the comparison as a table, and the verdict."""
+    table = Table(*text.head(agreement), title_justify="left", box=None, pad_edge=False)
+    for column in table.columns[1:-1]:
+        column.justify = "right"
+    for row in text.rows(agreement):
+        colour = {text.AGREES: "green", text.DIFFERS: "red"}.get(row[-1])
+        cells = [*row[:-1], f"[{colour}]{row[-1]}[/{colour}]" if colour else row[-1]]
+        table.add_row(*cells)
+    console.print(table)
+    verdict = text.verdict(agreement)
+    colour = {"good": "green", "bad": "red"}.get(verdict.level, "yellow")
+    console.print(f"[{colour}]{verdict.headline}[/{colour}]", highlight=False, soft_wrap=True)
+    for line in text.reasons(agreement):
+        console.print(f"  {line}", highlight=False, soft_wrap=True)

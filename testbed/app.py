@@ -1,0 +1,81 @@
+"""The command line of the testbed: `./run_testbed.sh COMMAND`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+from testbed.commands import COMMANDS
+from testbed.options import INTERRUPTED, PROGRAM
+from testbed.run import DEMO, run
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are loaded when they are used."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, in the order of the help page."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, None if there is none of that name."""
+        command = COMMANDS.get(cmd_name)
+        if command is None:
+            return None
+        found = command.load()
+        if isinstance(found, typer.Typer):
+            group = get_group(found)
+            group.name = cmd_name
+            return group
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        settings = {"allow_extra_args": True, "ignore_unknown_options": True}
+        alone.command(cmd_name, context_settings=settings if command.passes_on else None)(found)
+        return get_command(alone)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the names and what each does, without loading them."""
+        width = formatter.width - 6 - max(map(len, COMMANDS))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _short(name, width)) for name in COMMANDS])
+
+
+def _short(name: str, width: int) -> str:
+    """Return what a command does, cut off at a word."""
+    text = COMMANDS[name].summary().rstrip(".")
+    return text if len(text) <= width else text[: width - 2].rpartition(" ")[0] + "..."
+
+
+app = typer.Typer(
+    name=PROGRAM,
+    cls=LazyGroup,
+    help="Publish/subscribe over emulated wireless networks: run, capture, analyse.",
+    epilog="Without a command: sets up on first use and runs the demo "
+    f"({DEMO[1]} on {DEMO[0]}), then opens nothing but writes a report.",
+    rich_markup_mode=None,
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def demo(context: typer.Context) -> None:
+    """Run the demo if no command is given."""
+    if context.invoked_subcommand is None:
+        run(*DEMO)
+
+
+def main() -> None:
+    """Run the command line; interrupts end with one line."""
+    try:
+        app(prog_name=PROGRAM)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""What the command line shows: progress of a run, tables, one-line errors."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+
+if TYPE_CHECKING:
+    from emulation.scenario.runfolder import Run
+    from spark_analysis.analysis import Analysis
+
+
+class _Display:
+    """A context that shows a progress bar."""
+
+    _progress: Progress
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+class RunDisplay(_Display):
+    """Progress of a run: the stage, then a bar over the scenario's seconds."""
+
+    def __init__(self, console: Console, duration: float, bar: bool = True) -> None:
+        self._console = console
+        self._duration = duration
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[clock]}"),
+            console=console,
+            transient=True,
+            disable=not bar,
+        )
+        self._task: TaskID | None = None
+
+    def stage(self, text: str) -> None:
+        """Say what is being done now."""
+        if not self._console.is_terminal or self._progress.disable:
+            self._console.print(f"... {text}")
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(text, total=None, clock="")
+
+    def elapsed(self, seconds: float) -> None:
+        """Say how much of the scenario has run."""
+        if self._task is not None:
+            clock = f"{seconds:.0f} of {self._duration:g} s"
+            self._progress.update(self._task, completed=seconds, total=self._duration, clock=clock)
+
+    def problem(self, text: str) -> None:
+        """Say what went wrong while the run goes on."""
+        self._console.print(f"[yellow]warning:[/yellow] {text}", highlight=False)
+
+
+class AnalysisDisplay(_Display):
+    """Progress of an analysis: what is being worked out, and a bar over the whole."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("", total=1.0)
+
+    def progress(self, what: str, share: float) -> None:
+        """Say what is being worked out, and the share of the whole that is done."""
+        self._progress.update(self._task, description=what, completed=share)
+
+
+def summarise(console: Console, analysis: Analysis) -> None:
+    """Print the key figures of every run, and whether it kept real time."""
+    for row in analysis.summary.itertuples():
+        console.print(f"[bold]{row.run}[/bold]", highlight=False, soft_wrap=True)
+        console.print(
+            f"  delivery {_number(100 * row.delivery_ratio, '.1f')} % "
+            f"({row.received:.0f} of {row.expected:.0f}), "
+            f"delay {_number(1e3 * row.delay_p50, '.1f')} ms median, "
+            f"{_number(1e3 * row.delay_p99, '.1f')} ms p99, "
+            f"{_number(row.frames_per_delivery, '.1f')} frames per delivery",
+            highlight=False,
+            soft_wrap=True,
+        )
+    for run in analysis.runs:
+        for problem in analysis.problems[run.name]:
+            console.print(
+                f"[yellow]warning:[/yellow] {run.name}: {problem}", highlight=False, soft_wrap=True
+            )
+        warn_of_infidelity(console, run)
+
+
+def warn_of_infidelity(console: Console, run: Run) -> None:
+    """Print which checks of the fidelity monitor a run has failed, if it has any."""
+    if run.fidelity is None or run.fidelity.kept_real_time:
+        return
+    if run.fidelity.kept_real_time is None:
+        console.print(
+            f"{run.name}: its medium does not say whether it kept real time",
+            highlight=False,
+            soft_wrap=True,
+        )
+        return
+    heading = f"[red]{run.name} lost real time or packets:[/red]"
+    console.print(heading, highlight=False, soft_wrap=True)
+    for check in run.fidelity.checks:
+        if not check.ok and check.limit is not None and check.value is not None:
+            console.print(
+                f"  {check.name}: {check.value:g} {check.unit}, at most {check.limit:g}; "
+                f"{check.advice}",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if value is None or math.isnan(value) else format(value, form)

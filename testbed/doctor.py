@@ -1,0 +1,159 @@
+"""What this machine can do, and what to do about what it cannot."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from emulation.backends.registry import backends
+from emulation.network import switches
+from testbed.options import FAILED
+
+NEEDED: Final = frozenset({"tap", "virtual"})
+"""Backends that the main job and its tests need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that works, or why it does not and what to do."""
+
+    subject: str
+    purpose: str
+    obstacles: tuple[str, ...]
+    needed: bool = True
+    """For the main job; the rest is for those who want more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to run the radio of a station, for those who know Mininet-WiFi."""
+
+    command: str
+    gives: str
+    subject: str
+    """Of the finding that says whether it works here."""
+
+
+WAYS = (
+    Way(
+        "run ... --backend hwsim",
+        "the kernel's own 802.11 in real time; as Mininet-WiFi with wmediumd",
+        "backend hwsim",
+    ),
+    Way(
+        "vm run ... --backend hwsim",
+        "the same on a kernel that brings it; late by some ms if the processor is emulated",
+        "virtual machine",
+    ),
+    Way(
+        "run ... --backend tap",
+        "802.11 modelled under Ethernet frames; most stations in real time",
+        "backend tap",
+    ),
+)
+
+
+def doctor() -> None:
+    """Say what this machine can run and, for what it cannot, why and what to do.
+
+    The exit code is 1 if something is missing that the main job needs.
+    """
+
+    def mark(finding: Finding) -> str:
+        if not finding.obstacles:
+            return "[green]yes[/green]"
+        return "[red]no[/red]" if finding.needed else "[yellow]no[/yellow]"
+
+    why = Column("why not, and what to do", overflow="fold")  # addresses stay whole
+    table = Table("", "what", "for", why)
+    findings = {finding.subject: finding for finding in examine()}
+    for subject, finding in findings.items():
+        table.add_row(mark(finding), subject, finding.purpose, "\n".join(finding.obstacles))
+    ways = Table("", "a radio", "is", title="Three ways to Wi-Fi (docs/wifi.md)")
+    for way in WAYS:
+        ways.add_row(mark(findings[way.subject]), way.command, way.gives)
+    Console().print(table, ways)
+    if any(finding.obstacles and finding.needed for finding in findings.values()):
+        raise typer.Exit(FAILED)
+
+
+def examine() -> list[Finding]:
+    """Return a finding for every backend, the analysis and the virtual machine."""
+    findings = [
+        Finding(f"backend {name}", backend.summary, tuple(backend.obstacles()), name in NEEDED)
+        for name, backend in backends().items()
+    ]
+    mesh = tuple(switches.obstacles())
+    purpose = "topologies with access points"
+    findings.append(Finding("mesh access points", purpose, mesh, needed=False))
+    checks: tuple[tuple[str, str, Callable[[], str | None], bool], ...] = (
+        ("analysis", "Spark jobs and reports", _java, True),
+        ("dissector", "look into captures with Wireshark or tshark", _tshark, False),
+        ("capture buffers", "captures without loss at high rates", _receive_buffer, False),
+        ("disk", "captures and reports", _disk, True),
+    )
+    for subject, purpose, check, necessary in checks:
+        obstacle = check()
+        findings.append(Finding(subject, purpose, (obstacle,) if obstacle else (), necessary))
+    return [*findings, _virtual_machine()]
+
+
+def _virtual_machine() -> Finding:
+    from emulation.vm import build, probe, tools
+    from emulation.vm.errors import VmError
+
+    subject, purpose = "virtual machine", "what this kernel cannot do: vm run"
+
+    def without(why: str) -> Finding:
+        return Finding(subject, purpose, (why,), needed=False)
+
+    obstacle = tools.obstacle()
+    if obstacle is not None:
+        return without(obstacle)
+    try:
+        image = build.find_image()
+        if image is None:
+            return without("no image yet: sudo run_testbed.sh vm build")
+        verdict = probe.kvm_verdict(image, build.cache_folder())
+    except VmError as error:
+        return without(str(error))
+    means = "KVM" if verdict.works else f"processor emulated, for KVM fails: {verdict.reason}"
+    return Finding(subject, f"{purpose} ({means})", (), needed=False)
+
+
+def _java() -> str | None:
+    try:
+        from spark_analysis.captures.session import SessionError, java_version
+    except ModuleNotFoundError as error:  # as in the virtual machine
+        return f"no package {error.name}: analyse where the testbed is set up"
+    try:
+        java_version()
+    except SessionError as error:
+        return str(error)
+    return None
+
+
+def _tshark() -> str | None:
+    return None if shutil.which("tshark") else "tshark is missing: apt-get install tshark"
+
+
+def _receive_buffer() -> str | None:
+    if os.geteuid() == 0:  # root may exceed the limit (SO_RCVBUFFORCE)
+        return None
+    limit = int(Path("/proc/sys/net/core/rmem_max").read_text(encoding="ascii"))
+    if limit >= 1 << 20:
+        return None
+    return f"net.core.rmem_max is {limit}: sysctl -w net.core.rmem_max=4194304"
+
+
+def _disk() -> str | None:
+    free = shutil.disk_usage(Path(__file__).parent).free
+    return None if free >= 1 << 30 else f"{free >> 20} MiB free: make room for captures"

@@ -1,0 +1,85 @@
+"""Options that several commands share, and how commands end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from emulation.errors import ScenarioError
+from emulation.network import processes
+from emulation.scenario.scenario import Scenario
+from topologies.catalog import make_scenario
+
+PROGRAM = "run_testbed.sh"
+RUNS = processes.PROJECT / "runs"
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+console = Console(stderr=True)
+
+Topology = Annotated[str, typer.Argument(help="a topology; see list", metavar="TOPOLOGY")]
+Protocol = Annotated[str, typer.Argument(help="a protocol; see list", metavar="PROTOCOL")]
+BackendOption = Annotated[str, typer.Option("--backend", help="how to execute; see doctor")]
+NodesOption = Annotated[
+    int | None, typer.Option("--nodes", help="number of stations (short for --set nodes=N)")
+]
+DurationOption = Annotated[float, typer.Option("--duration", help="seconds of the scenario")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", help="decides placement, motion, workload and channel")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="a parameter of topology or protocol; see list NAME"
+    ),
+]
+RunsOption = Annotated[
+    Path, typer.Option("--runs", help="where run folders are made", file_okay=False)
+]
+AnalyseOption = Annotated[
+    bool, typer.Option("--analyze/--no-analyze", help="write metrics and report after the run")
+]
+MasterOption = Annotated[
+    str, typer.Option("--master", help="Spark master: local[*], local[2], spark://host:port")
+]
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    """End with one line that says what to do."""
+    console.print(f"[red]error:[/red] {message}", highlight=False, soft_wrap=True)
+    raise typer.Exit(code)
+
+
+def settings_of(settings: list[str] | None, nodes: int | None, duration: float) -> dict[str, Any]:
+    """Return the parameters that options ask for, by name; checks the duration too."""
+    values: dict[str, Any] = {}
+    for setting in settings or []:
+        key, separator, value = setting.partition("=")
+        if not separator or not key:
+            fail(f"--set takes KEY=VALUE, not {setting!r}", USAGE)
+        values[key.replace("-", "_")] = value
+    if nodes is not None:
+        values["nodes"] = nodes
+    if not 0 < duration <= 7 * 86_400:
+        fail("--duration must be above 0 and at most 604800 (a week), in seconds", USAGE)
+    return values
+
+
+def scenario_of(
+    topology: str,
+    protocol: str,
+    nodes: int | None,
+    duration: float,
+    seed: int,
+    settings: list[str] | None,
+) -> Scenario:
+    """Return the scenario that a command asks for."""
+    values = settings_of(settings, nodes, duration)
+    if not 0 <= seed < 2**63:
+        fail("--seed must be between 0 and 2**63 - 1", USAGE)
+    try:
+        return make_scenario(topology, protocol, seed=seed, duration=duration, settings=values)
+    except ScenarioError as error:
+        fail(str(error), USAGE)

@@ -1,0 +1,118 @@
+"""Run one scenario several times on two or more backends, for `spark_analysis.agreement.agreement`.
+
+Repeat i is the scenario with its seed raised by i: placement, motion and workload, which were
+drawn before, stay; what nodes and the channel draw while they run changes.  The backends take
+turns, so that a machine that becomes slower or faster does so for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from emulation.backends.base import Backend, BackendError, Observer
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
+
+MOST: Final = 6
+"""Backends of a comparison; more make no table that one can read."""
+
+
+class AgreeError(Exception):
+    """A comparison that cannot be made; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One run of the comparison, while it is under way."""
+
+    number: int
+    """From 1."""
+    of: int
+    repeat: int
+    """From 1."""
+    backend: str
+
+
+Watch = Callable[[Turn], AbstractContextManager[Observer]]
+"""Gives the observer of a run, for the time of the run."""
+
+
+def names(backends: Sequence[Backend]) -> tuple[str, ...]:
+    """Return what to call the backends, also if two are one."""
+    found: list[str] = []
+    for backend in backends:
+        name = backend.name
+        while name in found:
+            name += " again"
+        found.append(name)
+    return tuple(found)
+
+
+def make_folder(out: Path | None, runs: Path, scenario: Scenario) -> Path:
+    """Make and return the empty folder of a comparison: `out`, or a new one under `runs`.
+
+    Raises `AgreeError`.
+    """
+    stem = f"agree-{datetime.now():%Y%m%d-%H%M%S}-{scenario.topology}-{scenario.protocol.name}"
+    path = runs / stem if out is None else out
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise AgreeError(f"{path} is not empty: name another folder with --out")
+    except OSError as error:
+        raise AgreeError(f"cannot write in {path}: {error.strerror}") from None
+    return path
+
+
+def check(backends: Sequence[Backend]) -> None:
+    """Raise `AgreeError` if this machine cannot run one of the backends."""
+    for backend in backends:
+        obstacles = backend.obstacles()
+        if obstacles:
+            raise AgreeError(f"backend {backend.name}: {obstacles[0]}")
+
+
+def run_repeats(
+    scenario: Scenario,
+    backends: Sequence[Backend],
+    repeats: int,
+    out: Path,
+    watch: Watch,
+) -> list[tuple[Path, ...]]:
+    """Run every repeat on all backends; return the run folders, a tuple a repeat.
+
+    Raises `AgreeError` if a run fails, and OSError; KeyboardInterrupt once the run that it
+    interrupts is stopped.
+    """
+    sides = len(backends)
+    done = []
+    for repeat in range(repeats):
+        seed = (scenario.seed + repeat) % 2**63
+        again = scenario.model_copy(update={"seed": seed})
+        folders = []
+        for index, (backend, name) in enumerate(zip(backends, names(backends), strict=True)):
+            turn = Turn(sides * repeat + index + 1, sides * repeats, repeat + 1, name)
+            folder = _folder(out / f"repeat{repeat + 1}-{name.replace(' ', '-')}", again)
+            with watch(turn) as observer:
+                try:
+                    backend.execute(again, folder, observer)
+                except BackendError as error:
+                    raise AgreeError(
+                        f"run {turn.number} of {turn.of} on {name}: {error} (logs: {folder.logs})"
+                    ) from error
+            folders.append(folder.path)
+        done.append(tuple(folders))
+    return done
+
+
+def _folder(path: Path, scenario: Scenario) -> RunFolder:
+    """Make a run folder of a name of its own, with the scenario in it."""
+    folder = RunFolder(path)
+    path.mkdir(parents=True)
+    folder.begin(scenario)
+    return folder

@@ -1,0 +1,180 @@
+"""The command `sweep`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Self
+
+import typer
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from emulation.network import processes
+from emulation.network.interrupts import Interrupts
+from emulation.scenario.runfolder import RunFolder
+from spark_analysis.errors import AnalysisError
+from spark_analysis.sweeps.page import write_page, write_pictures
+from spark_analysis.sweeps.sweep import Progress as Done
+from spark_analysis.sweeps.sweep import SpecError, SweepSpec, outdated, run_sweep
+from testbed.options import (
+    FAILED,
+    INTERRUPTED,
+    USAGE,
+    DurationOption,
+    MasterOption,
+    NodesOption,
+    SetOption,
+    Topology,
+    console,
+    fail,
+    settings_of,
+)
+
+SWEEPS = processes.PROJECT / "sweeps"
+SHOWN = 5
+"""Runs whose problems are printed."""
+QUIET = 5.0
+"""Seconds between lines of progress when there is no terminal."""
+
+
+class SweepDisplay:
+    """Points done of those wanted, and how many have failed."""
+
+    def __init__(self, interrupts: Interrupts) -> None:
+        self._interrupts = interrupts
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[failed]}"),
+            TimeRemainingColumn(),
+            console=console,
+            speed_estimate_period=3600.0,  # points take minutes
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("starting Spark", total=None, failed="")
+        self._said = 0.0
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def update(self, progress: Done, what: str = "") -> None:
+        """Show how far the sweep is.  Raises KeyboardInterrupt if the user wants to stop."""
+        doing = f"{what}: {progress.doing}" if what else progress.doing
+        failed = f"{progress.failed} failed" if progress.failed else ""
+        self._progress.update(
+            self._task,
+            description=doing,
+            completed=progress.done,
+            total=progress.total,
+            failed=failed,
+        )
+        if not console.is_terminal and time.monotonic() - self._said >= QUIET:
+            self._said = time.monotonic()
+            note = f", {failed}" if failed else ""
+            console.print(f"... {doing}: {progress.done} of {progress.total}{note}")
+        self._interrupts.check()
+
+
+def sweep(
+    topology: Topology,
+    protocols: Annotated[
+        list[str], typer.Argument(metavar="PROTOCOL...", help="protocols to compare; see list")
+    ],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary", metavar="KEY=V,V...", help="a parameter and its values; the first is the axis"
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", help="runs of every point: seeds 1 to N")] = 3,
+    nodes: NodesOption = None,
+    duration: DurationOption = 60.0,
+    settings: SetOption = None,
+    master: MasterOption = "local[*]",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="folder of the sweep", file_okay=False)
+    ] = None,
+    keep_frames: Annotated[
+        bool, typer.Option("--keep-frames", help="keep the packets of every run, as columns")
+    ] = False,
+) -> None:
+    """Run many scenarios under the virtual clock as Spark tasks, and draw what came out.
+
+    Stopped sweeps go on where they were: the same command runs what is not finished.
+
+    Example: sweep roaming_field flooding broker-gpsr --vary speed=1,5,10 --seeds 3
+    """
+    spec = SweepSpec(
+        topology,
+        tuple(dict.fromkeys(protocols)),
+        _varied(vary or []),
+        seeds,
+        duration,
+        settings_of(settings, nodes, duration),
+    )
+    folder = out or SWEEPS / _name(spec.topology, spec.protocols, list(spec.vary))
+    try:
+        if outdated(spec, folder):
+            console.print("the testbed has changed since this sweep began: all points run again")
+        with Interrupts() as interrupts, SweepDisplay(interrupts) as display:
+            outcome = run_sweep(
+                spec, folder, master=master, keep_frames=keep_frames, progress=display.update
+            )
+        if len(outcome.results):
+            console.print(f"figures: {write_pictures(outcome)[0].parent}", soft_wrap=True)
+        console.print(f"results: {folder / 'results.parquet'}", soft_wrap=True)
+        console.print(f"report: {write_page(outcome)}", soft_wrap=True)
+    except KeyboardInterrupt:
+        console.print("interrupted: finished points are kept; the same command goes on from here")
+        raise typer.Exit(INTERRUPTED) from None
+    except SpecError as error:
+        fail(str(error), USAGE)
+    except AnalysisError as error:
+        fail(str(error), FAILED)
+    except OSError as error:
+        fail(f"cannot write in {folder}: {error.strerror or error}")
+    finally:
+        if folder.exists():
+            RunFolder(folder).give_to_caller()
+    for point, what in list(outcome.problems.items())[:SHOWN]:
+        console.print(f"[yellow]note:[/yellow] {point}: {what}", highlight=False, soft_wrap=True)
+    if len(outcome.problems) > SHOWN:
+        console.print(f"and problems of {len(outcome.problems) - SHOWN} more runs: see the report")
+    if outcome.failures:
+        for point, reason in outcome.failures.items():
+            console.print(f"[red]failed:[/red] {point}: {reason}", highlight=False, soft_wrap=True)
+        one = len(outcome.failures) == 1
+        number = "1 point" if one else f"{len(outcome.failures)} points"
+        fail(f"{number} failed; the same command runs {'it' if one else 'them'} again")
+
+
+def _varied(words: list[str]) -> dict[str, tuple[str, ...]]:
+    varied: dict[str, tuple[str, ...]] = {}
+    for word in words:
+        key, separator, values = word.partition("=")
+        key = key.replace("-", "_")
+        split = tuple(dict.fromkeys(value.strip() for value in values.split(",")))
+        if not separator or not key or not all(split):
+            fail(f"--vary takes KEY=VALUE,VALUE,..., not {word!r}", USAGE)
+        if key in varied:
+            fail(f"--vary {key} is given twice: name all its values in one", USAGE)
+        varied[key] = split
+    return varied
+
+
+def _name(topology: str, protocols: tuple[str, ...], varied: list[str]) -> str:
+    return "-".join([topology, "+".join(protocols), *varied])[:120]

@@ -1,0 +1,54 @@
+"""The command `export-trace`: a scenario's motion, written for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulation.mobility import ns2
+from testbed.options import (
+    DurationOption,
+    NodesOption,
+    SeedOption,
+    SetOption,
+    Topology,
+    console,
+    fail,
+    scenario_of,
+)
+
+REPLAYED = "flooding"
+"""A protocol that every topology can carry: the motion does not depend on it."""
+
+
+def export_trace(
+    topology: Topology,
+    out: Annotated[
+        Path, typer.Option("--out", help="file to write, .tcl by custom", dir_okay=False)
+    ],
+    nodes: NodesOption = None,
+    duration: DurationOption = 60.0,
+    seed: SeedOption = 1,
+    settings: SetOption = None,
+) -> None:
+    """Write how the stations of a topology move as an ns-2 movement file (setdest lines).
+
+    Example: export-trace manhattan --set speed=20 --duration 900 --out m.tcl
+
+    ns-2, ns-3 and others read it; so does the topology ns2_trace (--set file=m.tcl).
+    """
+    scenario = scenario_of(topology, REPLAYED, nodes, duration, seed, settings)
+    x0, y0, x1, y1 = scenario.area
+    about = (
+        f"{topology}, seed {seed}, {duration:g} s, area {x0:g},{y0:g} to {x1:g},{y1:g} m\n"
+        + " ".join(f"{key}={value}" for key, value in scenario.topology_parameters.items())
+    )
+    tracks = [node.waypoints for node in scenario.nodes]
+    try:
+        with out.open("w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in ns2.lines(tracks, about))
+    except OSError as error:
+        fail(f"cannot write {out}: {error.strerror}")
+    console.print(f"motion of {len(tracks)} stations: {out}", highlight=False, soft_wrap=True)

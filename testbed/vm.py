@@ -1,0 +1,299 @@
+"""Run commands in a virtual machine, whose kernel has what the host's may lack.
+
+The commands `vm build`, `vm boot`, `vm run`, `vm cli` and `vm test`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from emulation.network.interrupts import Interrupts
+from emulation.scenario.runfolder import RunFolder
+from emulation.vm import build as images
+from emulation.vm import qemu
+from emulation.vm.errors import VmError
+from emulation.vm.inputs import inputs_of
+from emulation.vm.probe import Choice
+from emulation.vm.run import Options, run_in_vm, testbed
+from emulation.vm.staging import Staging, staging
+from testbed.commands import COMMANDS
+from testbed.options import (
+    INTERRUPTED,
+    PROGRAM,
+    RUNS,
+    USAGE,
+    AnalyseOption,
+    RunsOption,
+    console,
+    fail,
+)
+
+app = typer.Typer(
+    help=(__doc__ or "").partition("\n\n")[0],
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+ACCELERATORS = ("auto", "kvm", "tcg")
+ON_THE_HOST = frozenset({"analyze", "sweep", "reproduce", "agree", "test", "vm"})
+"""Commands that need what the guest has not: Spark, the tools of the tests, QEMU."""
+
+AccelOption = Annotated[
+    str, typer.Option("--accel", help="auto: KVM if it really boots a guest, else tcg")
+]
+MemoryOption = Annotated[int, typer.Option("--memory", min=512, help="MiB of the machine")]
+CpusOption = Annotated[int, typer.Option("--cpus", min=1, max=64, help="processors of it")]
+LimitOption = Annotated[
+    float | None,
+    typer.Option("--time-limit", min=1.0, help="seconds after which the machine is ended"),
+]
+ShareOption = Annotated[
+    list[Path] | None,
+    typer.Option("--share", metavar="DIR", help="a folder that the guest may read, at its path"),
+]
+
+
+@app.command()
+def build(
+    extra: Annotated[
+        Path | None,
+        typer.Option("--extra", metavar="DIR", help="files to add to the image, as under /"),
+    ] = None,
+    provision: Annotated[
+        Path | None,
+        typer.Option("--provision", metavar="SCRIPT", help="runs inside the image as root"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="build anew what is there")] = False,
+) -> None:
+    """Build the image of the virtual machine; later commands use it.
+
+    What --extra and --provision add stays chosen until the next build.
+
+    Example: vm build --provision install-batman.sh
+    """
+    with _errors(), Interrupts() as interrupts, Stages() as stages:
+        inputs = inputs_of(extra, provision)
+        image = images.ensure_image(stages, inputs=inputs, force=force, interrupts=interrupts)
+    facts = json.loads((image.path / "image.json").read_text(encoding="utf-8"))
+    console.print(
+        f"image: {image.path} ({facts['bytes'] >> 20} MiB, Linux {facts['kernel']}, "
+        f"built in {facts['build_seconds']:.0f} s)",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+@app.command(context_settings=PASS_ON)
+def boot(
+    context: typer.Context,
+    accel: AccelOption = "auto",
+    memory: MemoryOption = qemu.MEMORY,
+    cpus: CpusOption = qemu.PROCESSORS,
+    time_limit: LimitOption = None,
+    share: ShareOption = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Boot the virtual machine with a shell, or run any program in it; Ctrl-] ends it.
+
+    Example: vm boot -- iw list
+    """
+    options = _options(accel, memory, cpus, time_limit, share)
+    command = list(context.args) or ["bash", "-i"]
+    code, _ = _in_guest(command, runs, options, terminal=_at_terminal(needed=not context.args))
+    raise typer.Exit(code)
+
+
+@app.command(context_settings=PASS_ON)
+def run(
+    context: typer.Context,
+    accel: AccelOption = "auto",
+    memory: MemoryOption = qemu.MEMORY,
+    cpus: CpusOption = qemu.PROCESSORS,
+    time_limit: LimitOption = None,
+    share: ShareOption = None,
+    runs: RunsOption = RUNS,
+    analyze: AnalyseOption = True,
+) -> None:
+    """Run a scenario in the virtual machine and analyse it here; or any other command there.
+
+    Example: vm run roaming_field broker-gpsr --backend tap --nodes 10
+    Example: vm run -- doctor
+    """
+    words = list(context.args)
+    if not words:
+        fail(f"what to run? {PROGRAM} vm run TOPOLOGY PROTOCOL, or a command", USAGE)
+    if words[0] not in COMMANDS:
+        words.insert(0, "run")
+    if words[0] in ON_THE_HOST or "--no-captures" in words:
+        what = words[0] if words[0] in ON_THE_HOST else "--no-captures"
+        fail(f"{what} is nothing for the virtual machine: use it without `vm run`", USAGE)
+    options = _options(accel, memory, cpus, time_limit, share)
+    _scenario(words, runs, options, analyze, terminal=_at_terminal())
+
+
+@app.command(context_settings=PASS_ON)
+def cli(
+    context: typer.Context,
+    accel: AccelOption = "auto",
+    memory: MemoryOption = qemu.MEMORY,
+    cpus: CpusOption = qemu.PROCESSORS,
+    time_limit: LimitOption = None,
+    share: ShareOption = None,
+    runs: RunsOption = RUNS,
+    analyze: AnalyseOption = True,
+) -> None:
+    """Open the Mininet CLI of a scenario in the virtual machine; Ctrl-] ends it.
+
+    Example: vm cli roaming_field broker-gpsr --nodes 10
+    """
+    options = _options(accel, memory, cpus, time_limit, share)
+    terminal = _at_terminal(needed=True)
+    words = ["cli", *context.args]
+    _scenario(words, runs, options, analyze, terminal=terminal)
+
+
+@app.command(name="test")
+def smoke(
+    accel: AccelOption = "auto",
+    memory: MemoryOption = qemu.MEMORY,
+    cpus: CpusOption = qemu.PROCESSORS,
+    time_limit: LimitOption = 600.0,
+) -> None:
+    """Try the virtual machine: its modules load, and a scenario runs in it."""
+    options = _options(accel, memory, cpus, time_limit, None)
+    code, _ = _in_guest(["python3", "-m", "emulation.vm.smoke"], None, options, terminal=False)
+    raise typer.Exit(code)
+
+
+class Stages:
+    """Shows what is being done, with the time it takes."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+
+    def __enter__(self) -> Stages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hide()
+
+    def stage(self, text: str) -> None:
+        """Say what is being done now."""
+        if not console.is_terminal:
+            console.print(f"... {text}", highlight=False, soft_wrap=True)
+            return
+        for task in self._progress.task_ids:
+            self._progress.remove_task(task)
+        self._progress.add_task(text, total=None)
+        self._progress.start()
+
+    def hide(self) -> None:
+        """Leave the terminal to the command, which runs now."""
+        self._progress.stop()
+
+
+def _scenario(
+    words: Sequence[str],
+    runs: Path,
+    options: Options,
+    analyze: bool,
+    terminal: bool,
+) -> None:
+    if words[0] in {"run", "cli"}:
+        words = [*words, "--no-analyze", "--runs", str(runs.absolute())]
+    code, folders = _in_guest(testbed(*words), runs, options, terminal=terminal)
+    for folder in folders:
+        RunFolder(folder).give_to_caller()
+    if code == 0 and analyze and words[0] in {"run", "cli"}:
+        try:
+            from testbed.analyze import analyse_folders  # Spark, which takes a second to load
+
+            analyse_folders(folders)
+        finally:
+            for folder in folders:
+                RunFolder(folder).give_to_caller()
+    raise typer.Exit(code)
+
+
+def _in_guest(
+    command: Sequence[str], runs: Path | None, options: Options, terminal: bool
+) -> tuple[int, list[Path]]:
+    """Run a command in a machine; return its exit code and the run folders it has left."""
+    stage: Staging | None = None
+    with _errors(), Interrupts() as interrupts, Stages() as stages:
+        try:
+            if runs is None:
+                alone = run_in_vm(
+                    command,
+                    observer=stages,
+                    options=options,
+                    terminal=terminal,
+                    interrupts=interrupts,
+                )
+                return alone, []
+            with staging(runs.absolute()) as stage:
+                code = run_in_vm(
+                    command,
+                    observer=stages,
+                    share_rw=stage.path,
+                    share_target=stage.runs,
+                    options=options,
+                    terminal=terminal,
+                    interrupts=interrupts,
+                )
+            return code, stage.folders
+        except KeyboardInterrupt:
+            stages.hide()
+            console.print("interrupted: the virtual machine is ended")
+            for folder in stage.folders if stage else ():
+                console.print(f"kept: {folder}", highlight=False, soft_wrap=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except VmError:
+            stages.hide()
+            for folder in stage.folders if stage else ():
+                console.print(f"kept: {folder}", highlight=False, soft_wrap=True)
+            raise
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except VmError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        console.print("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+    except OSError as error:
+        fail(f"{error.strerror or error}: {error.filename or ''}")
+
+
+def _options(
+    accel: str, memory: int, cpus: int, time_limit: float | None, share: list[Path] | None
+) -> Options:
+    if accel not in ACCELERATORS:
+        fail(f"--accel takes one of {', '.join(ACCELERATORS)}, not {accel!r}", USAGE)
+    return Options(cast("Choice", accel), memory, cpus, time_limit, tuple(share or ()))
+
+
+def _at_terminal(needed: bool = False) -> bool:
+    both = sys.stdin.isatty() and sys.stdout.isatty()
+    if needed and not both:
+        fail("needs a terminal; to run a command without one: vm boot -- COMMAND", USAGE)
+    return both

@@ -1,0 +1,36 @@
+import os
+import signal
+
+import pytest
+
+from emulation.network.interrupts import Interrupts
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_noticed_at_a_check_and_nowhere_else(number: signal.Signals) -> None:
+    with Interrupts() as interrupts:
+        interrupts.check()
+        os.kill(os.getpid(), number)
+        signal.pthread_sigmask(signal.SIG_BLOCK, ())  # a moment at which handlers run
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+
+
+def test_at_a_prompt_sigint_is_the_prompts() -> None:
+    with Interrupts() as interrupts, interrupts.at_prompt():
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert not interrupts.requested
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_at_a_prompt_the_others_leave_it(number: signal.Signals) -> None:
+    with Interrupts() as interrupts, pytest.raises(KeyboardInterrupt), interrupts.at_prompt():
+        os.kill(os.getpid(), number)
+
+
+def test_handlers_are_restored() -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    with Interrupts() as interrupts, interrupts.at_prompt():
+        pass
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before

@@ -1,0 +1,82 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from emulation.network.processes import StateFolder, await_condition, end, running, start, sweep
+
+OWNER = """
+import subprocess, sys, time
+from pathlib import Path
+from emulation.network.processes import StateFolder
+state = StateFolder(Path(sys.argv[1]))
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"],
+                         env=state.environment(), start_new_session=True)
+print(child.pid, flush=True)
+time.sleep(300)
+"""
+
+
+def owner(root: Path) -> tuple[subprocess.Popen[str], psutil.Process]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(root)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, psutil.Process(int(process.stdout.readline()))
+
+
+def test_sweep_leaves_a_living_run_alone_and_ends_what_a_killed_one_left(tmp_path: Path) -> None:
+    process, child = owner(tmp_path)
+    with process:
+        try:
+            assert running(tmp_path) == [process.pid]
+            assert sweep(tmp_path) == []
+            assert child.is_running()
+        finally:
+            process.kill()
+    done = sweep(tmp_path)
+    assert f"ended process {child.pid} of a killed run" in done
+    assert await_condition(
+        lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 5.0
+    )
+    assert list(tmp_path.iterdir()) == []
+    assert sweep(tmp_path) == []
+
+
+def test_an_owner_whose_pid_was_reused_counts_as_gone(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path)
+    (state.path / "owner.json").write_text(f'{{"pid": {os.getpid()}, "created": 1.0}}')
+    assert running(tmp_path) == []
+    assert sweep(tmp_path) == [f"removed {state.path}"]
+
+
+def test_removing_the_state_folder_ends_marked_processes(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path)
+    process = subprocess.Popen(["sleep", "300"], env=state.environment())
+    state.remove()
+    assert not psutil.pid_exists(process.pid)
+    process.wait()
+    assert not state.path.exists()
+
+
+def test_end_kills_what_will_not_stop(tmp_path: Path) -> None:
+    stubborn = (
+        "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('x', flush=True)\n"
+        "time.sleep(300)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", stubborn], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert end(process, grace=0.1) == -signal.SIGKILL
+    process.stdout.close()
+
+
+def test_start_runs_a_module_of_the_project(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path)
+    with (tmp_path / "log").open("wb") as log:
+        assert start(["json.tool", "--help"], state.environment(), log).wait(10) == 0
+    assert "usage" in (tmp_path / "log").read_text()
+    state.remove()

@@ -1,0 +1,166 @@
+"""Stations for tests and benchmarks of a medium process: namespaces of our own, no Mininet."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from emulation.radio.spec import RadioSpec
+from emulation.realtime.control import ControlError, request
+
+TAP: Final = "emulation.realtime.tap"
+START_LIMIT: Final = 60.0
+"""Seconds: in an emulated machine, importing NumPy alone takes several."""
+
+
+class Station(NamedTuple):
+    """A namespace, held open by the process `pid`, with one radio."""
+
+    name: str
+    pid: int
+    interface: str
+    mac: str
+    address: str
+
+    def command(self, *argv: str) -> list[str]:
+        """Return a command line that runs `argv` inside."""
+        return ["nsenter", "--net", f"--target={self.pid}", *argv]
+
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run a command inside and return how it went."""
+        return subprocess.run(self.command(*argv), capture_output=True, text=True, check=False)
+
+    def reaches(self, other: Station, count: int = 1, timeout: float = 1.0) -> bool:
+        """Return whether a ping is answered."""
+        argv = ("ping", "-n", "-q", f"-c{count}", f"-W{timeout}", "-i0.01", other.address)
+        return self.run(*argv).returncode == 0
+
+
+@contextmanager
+def namespaces(count: int) -> Iterator[list[Station]]:
+    """Yield stations with empty namespaces; they are gone afterwards."""
+    holders = [
+        subprocess.Popen(["unshare", "--net", "sleep", "infinity"], stdin=subprocess.DEVNULL)
+        for _ in range(count)
+    ]
+    try:
+        here = Path("/proc/self/ns/net").readlink()
+        for holder in holders:
+            await_true(lambda pid=holder.pid: Path(f"/proc/{pid}/ns/net").readlink() != here)
+        yield [
+            Station(
+                f"sta{i}",
+                holder.pid,
+                f"sta{i}-wlan0",
+                f"02:00:00:00:{i >> 8:02x}:{i & 255:02x}",
+                f"10.0.{i >> 8}.{i & 255}",
+            )
+            for i, holder in enumerate(holders, start=1)
+        ]
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.wait()
+
+
+def await_true(condition: Any, seconds: float = 10.0) -> None:
+    """Wait until `condition()` holds.  Raises AssertionError where it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+def write_config(
+    folder: Path,
+    stations: Sequence[Station],
+    places: Sequence[Sequence[Sequence[float]]],
+    radio: RadioSpec,
+    **more: Any,
+) -> Path:
+    """Write the configuration of a medium, `places` being waypoints (t, x, y) per station."""
+    path = folder / "medium.json"
+    path.write_text(
+        json.dumps(
+            {
+                "radio": radio.model_dump(),
+                "seed": 1,
+                "control": str(folder / "medium.control"),
+                "stations": [
+                    {
+                        "name": station.name,
+                        "pid": station.pid,
+                        "interface": station.interface,
+                        "mac": station.mac,
+                        "waypoints": waypoints,
+                    }
+                    for station, waypoints in zip(stations, places, strict=True)
+                ],
+                **more,
+            }
+        )
+    )
+    return path
+
+
+def start(config: Path, module: str = TAP) -> subprocess.Popen[str]:
+    """Start a medium process."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module, str(config)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def configure(stations: Sequence[Station], neighbours: bool = True) -> None:
+    """Set the stations' devices up, with addresses and, if asked for, each other's."""
+    for station in stations:
+        device = station.interface
+        commands = [
+            f"addr add {station.address}/8 broadcast + dev {device}",
+            f"link set {device} up",
+        ]
+        if neighbours:
+            commands += [
+                f"neigh add {other.address} lladdr {other.mac} dev {device} nud permanent"
+                for other in stations
+                if other is not station
+            ]
+        batch = subprocess.run(
+            station.command("ip", "-batch", "-"),
+            input="\n".join(commands),
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        assert batch.returncode == 0, batch.stderr
+
+
+@contextmanager
+def medium(
+    config: Path, stations: Sequence[Station], neighbours: bool = True, module: str = TAP
+) -> Iterator[Path]:
+    """Run a medium with configured stations and yield the path of its control socket."""
+    control = config.with_name("medium.control")
+    process = start(config, module)
+
+    def answers() -> bool:
+        assert process.poll() is None, process.communicate()[1]
+        with suppress(ControlError):
+            request(control, {"op": "ping"})
+            return True
+        return False
+
+    try:
+        await_true(answers, START_LIMIT)
+        configure(stations, neighbours)
+        yield control
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)

@@ -1,0 +1,400 @@
+"""The comparison of two backends: what agrees, what does not, and what its page says."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from spark_analysis.agreement.agreement import (
+    DELIVERY_BOUND,
+    FRAMES_BOUND,
+    TIMER,
+    Agreement,
+    Measures,
+    Outcome,
+    Side,
+    StageMeasure,
+    compare,
+    half_width,
+    read_agreements,
+    times,
+)
+from spark_analysis.agreement.page import STEM, pairs, write_page, write_result
+from spark_analysis.agreement.text import reasons, rows, verdict
+from spark_analysis.errors import AnalysisError
+from spark_analysis.jobs.stages import Stage
+from tests.spark_analysis.report.pages import Page
+from tests.spark_analysis.runs import RunBuilder
+from tests.spark_analysis.synthetic import make_analysis, make_run, make_scenario
+
+NO_TIME = {
+    Stage.ORIGINATE: 0.0,
+    Stage.MEDIUM: 0.001,
+    Stage.FORWARD: 0.010,
+    Stage.RELAY: 0.001,
+    Stage.NOTIFY: 0.0,
+}
+"""Median steps of a backend whose nodes take no time, and wait on purpose."""
+OVERHEAD = {
+    Stage.ORIGINATE: 0.0002,
+    Stage.MEDIUM: 0.0001,
+    Stage.FORWARD: 0.0005,
+    Stage.RELAY: 0.0001,
+    Stage.NOTIFY: 0.0003,
+}
+HOPS = 4
+DELAY = sum(times(stage, HOPS) * step for stage, step in NO_TIME.items())
+"""Of every delivery of the ideal backend."""
+
+
+def measures(
+    run: str,
+    seed: int,
+    delay: float,
+    stages: Mapping[Stage, float] = NO_TIME,
+    late: float = math.nan,
+    kept: bool | None = None,
+) -> Measures:
+    return Measures(
+        run=run,
+        seed=seed,
+        delivery=0.99,
+        delay=delay,
+        hops=HOPS,
+        frames={"HELLO": 400.0, "EVENT": 600.0},
+        stages={stage: StageMeasure(step, step) for stage, step in stages.items()},
+        deliveries=((HOPS, delay),) * 3,
+        traced=1.0,
+        kept_real_time=kept,
+        late_median=late / 3,
+        late_p99=late,
+        failed_checks=("seconds with all cores busy",) if kept is False else (),
+    )
+
+
+def ideal(repeats: int = 3) -> Side:
+    """A backend under a virtual clock; repeats differ a little, as by the seed."""
+    runs = [measures(f"ideal{i}", i, DELAY + 1e-4 * i) for i in range(repeats)]
+    return Side("ideal", tuple(runs))
+
+
+def real(
+    repeats: int = 3,
+    overhead: Mapping[Stage, float] = OVERHEAD,
+    late: float = 0.0003,
+    beyond: float = 0.0,
+) -> Side:
+    """A backend in real time: slower by its overhead, and by `beyond` seconds nobody explains."""
+    stages = {stage: NO_TIME[stage] + overhead[stage] for stage in Stage}
+    slower = _along_the_way(overhead) + beyond
+    runs = [
+        measures(f"real{i}", i, DELAY + 1e-4 * i + slower, stages=stages, late=late, kept=True)
+        for i in range(repeats)
+    ]
+    return Side("real", tuple(runs))
+
+
+def _along_the_way(overhead: Mapping[Stage, float], hops: float = HOPS) -> float:
+    return sum(times(stage, hops) * overhead[stage] for stage in Stage)
+
+
+def compared(first: Side, second: Side) -> Agreement:
+    """Compare two sides whose same steps differ as their median steps do."""
+    matched = [
+        {stage: a.stages[stage].p50 - b.stages[stage].p50 for stage in a.stages if b.stages}
+        for a, b in zip(first.runs, second.runs, strict=True)
+    ]
+    return compare(first, second, matched)
+
+
+def changed(side: Side, which: Sequence[int] | None = None, **changes: object) -> Side:
+    """Return a side with something else in all or some of its runs."""
+    return Side(
+        side.name,
+        tuple(
+            replace(run, **changes) if which is None or i in which else run  # type: ignore[arg-type]
+            for i, run in enumerate(side.runs)
+        ),
+    )
+
+
+def without_deliveries(side: Side) -> Side:
+    """Return a side whose runs delivered nothing."""
+    nan = math.nan
+    return changed(side, delivery=nan, delay=nan, hops=nan, stages={}, deliveries=())
+
+
+def failed(agreement: Agreement) -> list[str]:
+    return [criterion.name for criterion in agreement.criteria if not criterion.ok]
+
+
+def test_a_backend_agrees_with_itself() -> None:
+    for side in (ideal(), real()):
+        found = compared(side, side)
+        assert found.outcome == Outcome.AGREE
+        assert all(c.quantity.difference.mean == 0 for c in found.criteria)
+
+
+def test_a_delay_that_overhead_explains_agrees_and_one_beyond_does_not() -> None:
+    # The repeats differ alike on both sides, so chance explains nothing.
+    found = compared(real(), ideal())
+    assert found.outcome == Outcome.AGREE
+    assert found.delay.bound == pytest.approx(_along_the_way(OVERHEAD))
+    assert found.delay.quantity.difference.mean == pytest.approx(found.delay.bound)
+    found = compared(real(beyond=2e-6), ideal())
+    assert found.outcome == Outcome.DISAGREE
+    assert failed(found) == ["median delay"]
+
+
+def test_the_order_of_the_backends_does_not_matter() -> None:
+    for beyond, outcome in ((-1e-6, Outcome.AGREE), (2e-6, Outcome.DISAGREE)):
+        found = compared(ideal(), real(beyond=beyond))
+        assert found.outcome == outcome
+        assert found.slower.name == "real"
+
+
+def test_a_backend_that_does_not_run_in_real_time_has_no_overhead() -> None:
+    untimed = changed(real(), kept_real_time=None)
+    assert failed(compared(untimed, ideal())) == ["median delay"]
+    assert failed(compared(real(beyond=-0.02), ideal())) == ["median delay"]
+
+
+def test_the_medium_explains_no_more_than_its_own_lateness() -> None:
+    overhead = {**OVERHEAD, Stage.RELAY: 0.002}
+    found = compared(real(overhead=overhead, late=0.0003), ideal())
+    assert failed(found) == ["median delay"]
+    (relay,) = [part for part in found.overhead if part.stage == Stage.RELAY]
+    assert relay.excess == pytest.approx(0.002)
+    assert relay.counts == pytest.approx(0.0003)
+    counts = {**OVERHEAD, Stage.RELAY: 0.0003}
+    assert found.explained == pytest.approx(_along_the_way(counts))
+    assert compared(real(overhead=overhead, late=0.003), ideal()).outcome == Outcome.AGREE
+
+
+def test_a_forward_explains_no_more_than_nodes_and_timers_take() -> None:
+    most = OVERHEAD[Stage.ORIGINATE] + OVERHEAD[Stage.NOTIFY] + TIMER
+    for off, outcome in ((-1e-6, Outcome.AGREE), (1e-5, Outcome.DISAGREE)):
+        found = compared(real(overhead={**OVERHEAD, Stage.FORWARD: most + off}), ideal())
+        assert found.outcome == outcome
+    # Forwarders that do not wait have no timers to be late.
+    hasty = {**NO_TIME, Stage.FORWARD: 0.0}
+    side = changed(ideal(), stages={s: StageMeasure(step, step) for s, step in hasty.items()})
+    parts = {part.stage: part for part in compared(real(), side).overhead}
+    assert parts[Stage.FORWARD].limit == pytest.approx(most - TIMER)
+
+
+def test_longer_ways_are_not_excused() -> None:
+    longer = changed(real(), hops=HOPS + 2)
+    longer = changed(longer, delay=DELAY + _along_the_way(OVERHEAD, HOPS + 2) + 0.022)
+    assert failed(compared(longer, ideal())) == ["median delay"]
+
+
+def test_a_stage_that_is_quicker_counts_against_the_others() -> None:
+    quicker = {**OVERHEAD, Stage.RELAY: -0.0001}
+    found = compared(real(overhead=quicker), ideal())
+    assert found.outcome == Outcome.AGREE
+    assert found.delay.bound == pytest.approx(_along_the_way(quicker))
+    assert failed(compared(real(overhead=quicker, beyond=2e-6), ideal())) == ["median delay"]
+
+
+def test_a_side_that_is_quicker_on_the_whole_has_no_excuse() -> None:
+    quicker = {**OVERHEAD, Stage.FORWARD: -0.004}
+    found = compared(real(overhead=quicker), ideal())
+    assert found.delay.quantity.difference.mean < 0
+    assert failed(found) == ["median delay"]
+    assert found.delay.bound == pytest.approx(half_width(found.delay.quantity.difference))
+
+
+@given(st.floats(0, 0.2), st.floats(0.8, 1.0))
+def test_delivery_agrees_within_two_percentage_points(off: float, ratio: float) -> None:
+    first = changed(ideal(), delivery=ratio)
+    second = changed(ideal(), delivery=ratio - off)
+    for pair in ((first, second), (second, first)):
+        assert compared(*pair).delivery.ok == (abs(ratio - (ratio - off)) <= DELIVERY_BOUND)
+
+
+@given(st.integers(1, 100_000), st.floats(-0.2, 0.2))
+def test_frames_agree_within_five_percent_of_the_first(number: int, off: float) -> None:
+    first = changed(ideal(), frames={"EVENT": float(number)})
+    second = changed(ideal(), frames={"EVENT": number * (1 - off)})
+    found = compared(first, second)
+    if abs(abs(off) - FRAMES_BOUND) > 1e-9:
+        assert found.frames.ok == (abs(off) < FRAMES_BOUND)
+    assert found.kinds["EVENT"].relative == pytest.approx(off, abs=1e-9)
+
+
+def test_kinds_that_one_side_never_sends_are_listed() -> None:
+    other = changed(ideal(), frames={"EVENT": 600.0, "HELLO": 390.0, "other": 10.0})
+    found = compared(ideal(), other)
+    assert found.outcome == Outcome.AGREE
+    assert found.kinds["other"].first.mean == 0
+    assert any(row[0] == "– other" and row[3].startswith("−") for row in rows(found))
+
+
+def test_repeats_that_lost_real_time_do_not_count() -> None:
+    slow = changed(real(), [1], kept_real_time=False, delivery=0.2, failed_checks=("late",))
+    found = compared(slow, ideal())
+    assert found.outcome == Outcome.AGREE
+    assert found.counted == (0, 2)
+    assert verdict(found).level == "warning"
+    assert "2 of 3 repeats" in verdict(found).detail
+    assert any("real1 lost real time (late): its repeat is left out" in r for r in reasons(found))
+
+
+def test_a_machine_that_is_too_slow_is_no_disagreement() -> None:
+    slow = changed(real(), [0, 1], kept_real_time=False, delivery=0.2)
+    found = compared(slow, ideal())
+    assert found.outcome == Outcome.TOO_SLOW
+    assert "too slow" in verdict(found).headline
+    assert "differ" not in verdict(found).headline
+
+
+def test_nothing_to_measure_is_no_agreement() -> None:
+    nothing = without_deliveries(ideal())
+    found = compared(nothing, nothing)
+    assert found.outcome == Outcome.DISAGREE
+    assert failed(found) == ["delivery", "median delay"]
+    assert found.overhead == ()
+    assert any("there is nothing to measure" in line for line in reasons(found))
+
+
+def test_the_verdict_names_what_differs() -> None:
+    found = compared(changed(ideal(), delivery=0.5, frames={"EVENT": 10.0}), ideal())
+    assert verdict(found).headline == "ideal and ideal differ: delivery and frames on the air"
+    assert [row[-1] for row in rows(found)][:3] == ["differs", "agrees", "differs"]
+
+
+# Page and file.
+
+
+def written(tmp_path: Path, first: Side, second: Side) -> tuple[Page, Agreement]:
+    """Write the page of a comparison of made-up runs."""
+    scenario = make_scenario(protocol="<b>flooding</b>")
+    runs = [
+        make_run(tmp_path / run.run, scenario.model_copy(update={"seed": run.seed}))
+        for side in (first, second)
+        for run in side.runs
+    ]
+    problems = {run.read.name: () for run in runs} | {runs[0].read.name: ("a <i>problem</i>",)}
+    agreement = compared(first, second)
+    path = write_page(agreement, make_analysis(*runs, problems=problems), tmp_path / f"{STEM}.html")
+    return Page(path.read_text(encoding="utf-8")), agreement
+
+
+def test_the_page_shows_verdict_figures_and_decomposition(tmp_path: Path) -> None:
+    page, _ = written(tmp_path, real(), ideal())
+    assert page.banners() == ["good"]
+    assert "real and ideal agree" in page.text
+    assert len(page.elements("figure")) == len(page.elements("svg")) == 6
+    table = page.tables["side-by-side"]
+    assert [row[0] for row in table[1:4]] == ["delivery", "median delay", "frames on the air"]
+    decomposition = page.tables["what-explains-the-difference-in-delay"]
+    assert [row[1] for row in decomposition[1:6]] == [
+        "once", "once", "every further hop", "every further hop", "once",
+    ]  # fmt: skip
+    assert decomposition[-1][0] == "allowed"
+    assert len(page.tables["single-runs"]) == 1 + 6
+    assert page.open == []
+
+
+def test_the_page_is_self_contained_and_escapes_what_it_is_given(tmp_path: Path) -> None:
+    page, _ = written(tmp_path, real(), ideal())
+    assert "<b>flooding" not in page.html
+    assert "<i>problem" not in page.html
+    links = {address for address in page.loads() if not address.startswith(("#", "data:"))}
+    reports = {f"{name}{i}/report.html" for name in ("real", "ideal") for i in range(3)}
+    assert links == reports | {"agreement.json"}
+
+
+def test_a_page_without_deliveries_says_so(tmp_path: Path) -> None:
+    nothing = without_deliveries(ideal())
+    other = Side("other", tuple(replace(run, run=f"other{run.seed}") for run in nothing.runs))
+    page, _ = written(tmp_path, nothing, other)
+    assert page.banners() == ["bad"]
+    assert "No delivery could be followed" in page.text
+
+
+def test_the_page_says_what_is_left_out(tmp_path: Path) -> None:
+    page, _ = written(tmp_path, changed(real(), [1], kept_real_time=False), ideal())
+    assert page.banners() == ["warning"]
+    assert "LOST, repeat left out" in page.text
+
+
+def test_all_numbers_are_in_a_file_without_nan(tmp_path: Path) -> None:
+    nothing = changed(ideal(), delay=math.nan)
+    write_result(compared(real(), nothing), tmp_path / "agreement.json")
+
+    def refuse(word: str) -> float:
+        raise AssertionError(word)
+
+    text = (tmp_path / "agreement.json").read_text(encoding="utf-8")
+    found = json.loads(text, parse_constant=refuse)
+    assert found["outcome"] == "disagree"
+    assert found["backends"] == ["real", "ideal"]
+    assert [criterion["ok"] for criterion in found["criteria"]] == [True, True, False]
+    assert found["kinds"]["EVENT"]["first"]
+
+
+# From run folders.
+
+
+def recorded(folder: Path, processing: float, seed: int) -> Path:
+    """Write a run whose nodes take `processing` seconds for everything."""
+    run = RunBuilder(folder)
+    run.subscribe(3, 1.0, ["traffic"])
+    for sequence in range(1, 11):
+        start = 2.0 * sequence + 1e-3 * seed
+        run.publish(1, start, sequence, ["traffic"])
+        one, two = run.event_frame((1, sequence)), run.event_frame((1, sequence), hops=2)
+        run.radio(1, start + processing, one, heard_by=[2])
+        run.radio(2, start + 0.001 + 2 * processing, two, heard_by=[3])
+        if sequence > 1:  # the first is lost
+            run.notify(3, start + 0.002 + 3 * processing, (1, sequence), hops=2)
+    folder = run.write()
+    if processing:
+        check = {"name": "frames delivered late, p99", "value": 250.0, "limit": 1e4, "ok": True}
+        fidelity = {"kept_real_time": True, "checks": [check]}
+        (folder / "fidelity.json").write_text(json.dumps(fidelity), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.spark
+def test_run_folders_are_measured_by_their_captures(spark: SparkSession, tmp_path: Path) -> None:
+    folders = [
+        (recorded(tmp_path / f"real{i}", 0.0005, i), recorded(tmp_path / f"ideal{i}", 0.0, i))
+        for i in range(2)
+    ]
+    (found,), analysis = read_agreements(spark, folders, ("real", "ideal"))
+    first, second = found.first, found.second
+    assert [run.run for run in first.runs] == ["real0", "real1"]
+    assert len(analysis.runs) == 4
+    for side, delay in ((first, 0.0035), (second, 0.002)):
+        for run in side.runs:
+            assert run.delivery == pytest.approx(8 / 9)  # the last event is not settled
+            assert run.delay == pytest.approx(delay)
+            assert run.hops == 2
+            assert run.frames == {"EVENT": 20}
+            assert run.traced == 1.0
+    assert first.runs[0].stages[Stage.FORWARD].p50 == pytest.approx(0.0005)
+    assert first.runs[0].late_p99 == pytest.approx(250e-6)
+    assert second.runs[0].kept_real_time is None
+    assert found.outcome == Outcome.AGREE
+    assert found.explained == pytest.approx(0.0015)
+    same = pairs(found, analysis)
+    assert len(same) == 2 * 9
+    assert same["difference"].to_list() == pytest.approx([0.0015] * len(same))
+    assert set(same["hops"]) == {2}
+
+
+@pytest.mark.spark
+def test_one_repeat_is_too_few(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisError, match="too few"):
+        read_agreements(spark, [(tmp_path, tmp_path)], ("a", "b"))

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from spark_analysis.captures.session import SessionError, find_master, java_version, settings
+
+
+def java(folder: Path, says: str) -> dict[str, str]:
+    """Put a `java` that says `says` into a folder; return an environment that has only that."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    program.chmod(0o755)
+    return {"PATH": str(program.parent)}
+
+
+@pytest.mark.parametrize(
+    ("says", "version"),
+    [
+        ('openjdk version "17.0.21" 2026-10-20', 17),
+        ('java version "21" 2023-09-19', 21),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "25-ea" 2025-09-16', 25),
+    ],
+)
+def test_versions_that_work(tmp_path: Path, says: str, version: int) -> None:
+    environment = java(tmp_path, says)
+    assert java_version(environment) == version
+    assert java_version({"PATH": "", "JAVA_HOME": str(tmp_path)}) == version
+
+
+def test_no_java(tmp_path: Path) -> None:
+    with pytest.raises(SessionError, match=r"needs Java 17.*apt-get install openjdk-17") as raised:
+        java_version({"PATH": str(tmp_path)})
+    assert "\n" not in str(raised.value)
+
+
+def test_java_that_is_too_old(tmp_path: Path) -> None:
+    environment = java(tmp_path, 'openjdk version "1.8.0_392"')
+    with pytest.raises(SessionError, match="Java 8 is too old, the analysis needs 17"):
+        java_version(environment)
+
+
+def test_java_home_without_java(tmp_path: Path) -> None:
+    with pytest.raises(SessionError, match="no Java that runs in JAVA_HOME="):
+        java_version({"JAVA_HOME": str(tmp_path)})
+
+
+def test_java_that_says_something_else(tmp_path: Path) -> None:
+    with pytest.raises(SessionError, match="does not say its version"):
+        java_version(java(tmp_path, "no such luck"))
+
+
+def test_local_sessions_are_reachable_from_this_machine_only(tmp_path: Path) -> None:
+    local = settings("local[3]", tmp_path)
+    assert local["spark.driver.bindAddress"] == local["spark.driver.host"] == "127.0.0.1"
+    assert local["spark.ui.enabled"] == "false"
+    assert local["spark.sql.shuffle.partitions"] == "3"
+
+
+def test_a_cluster_reaches_the_driver_by_its_own_rules(tmp_path: Path) -> None:
+    cluster = settings("spark://master:7077", tmp_path)
+    assert "spark.driver.host" not in cluster
+    assert cluster["spark.master"] == "spark://master:7077"
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["spark://127.0.0.1:1", "spark://127.0.0.1:1,127.0.0.1:2", "spark://nowhere", "spark://"],
+)
+def test_a_master_that_is_not_there_is_said_at_once(master: str) -> None:
+    with pytest.raises(SessionError, match="no Spark master answers"):
+        find_master(master)
+
+
+def test_a_master_that_is_there_is_found() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        find_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    find_master("local[2]")

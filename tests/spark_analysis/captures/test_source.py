@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from nodeapp.wire import BROADCAST, CLIENT_PORT, Frame, Kind
+from spark_analysis.captures.source import (
+    BATCH,
+    SMALLEST_SLICE,
+    Capture,
+    PcapReader,
+    Slice,
+    SourceError,
+    find_captures,
+    plan,
+    read_slice,
+    survey,
+)
+from spark_analysis.schemas import FRAMES
+from tests.capture.packets import ethernet, file_header, pcap, record, udp_ipv4
+
+HELLO = Frame(Kind.HELLO, 3, body=b"\x01\x02", ttl=1)
+EVENT = Frame(Kind.EVENT, 3, BROADCAST, 5, 77, 9, 4, route=b"abc", body=bytes(20))
+NOTIFY = Frame(Kind.NOTIFY, 3, 1, 5, 77, hops=4, body=b"\x83\xa0\xf6\x40")
+START = 1_700_000_000_000_000_000
+
+
+def rows(capture: Path, columns: list[str] | None = None, bodies_from: int = 64) -> list[Any]:
+    schema = to_arrow_schema(FRAMES, timezone="UTC")
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns])
+    found: list[Any] = []
+    for partition in plan([Capture(capture)], 1):
+        for part in partition.value:
+            for batch in read_slice(part, schema, bodies_from):
+                batch.validate(full=True)
+                found += batch.to_pylist()
+    return found
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """A run's loopback capture: a NOTIFY, an ARP request, a TCP segment, a datagram of others."""
+    path = tmp_path / "run1" / "captures" / "sta12-lo.pcap"
+    path.parent.mkdir(parents=True)
+    loopback = int(ipaddress.IPv4Address("127.0.0.1"))
+    ports = (CLIENT_PORT, 40_000)
+    path.write_bytes(
+        pcap(
+            [
+                ethernet(udp_ipv4(NOTIFY.encode(), loopback, loopback, ports)),
+                ethernet(bytes(28), ethertype=0x0806),
+                ethernet(udp_ipv4(bytes(20), loopback, loopback, (2947, 50_000), protocol=6)),
+                ethernet(udp_ipv4(b"hello", loopback, loopback, (53, 50_000))),
+            ]
+        )
+    )
+    return path
+
+
+def test_every_column_of_a_frame(capture: Path) -> None:
+    row = rows(capture)[0]
+    time = row.pop("time")
+    assert (int(time.timestamp()), time.tzinfo is not None) == (START // 10**9, True)
+    assert row == {
+        "run": "run1",
+        "node": "sta12",
+        "interface": "lo",
+        "number": 1,
+        "time_ns": START,
+        "length": 14 + 20 + 8 + 24 + 4,
+        "ip_src": 0x7F000001,
+        "ip_dst": 0x7F000001,
+        "port_src": CLIENT_PORT,
+        "port_dst": 40_000,
+        "dscp": 0,
+        "kind": 68,
+        "flags": 0,
+        "ttl": 0,
+        "hops": 4,
+        "route_length": 0,
+        "body_length": 4,
+        "originator": 3,
+        "destination": 1,
+        "publisher": 5,
+        "sequence": 77,
+        "body": b"\x83\xa0\xf6\x40",
+    }
+
+
+def test_what_a_packet_does_not_have_is_null(capture: Path) -> None:
+    columns = ["number", "ip_src", "port_src", "port_dst", "kind", "sequence", "body", "length"]
+    arp, tcp, datagram = (tuple(row.values()) for row in rows(capture, columns)[1:])
+    assert arp == (2, None, None, None, None, None, None, 42)
+    assert tcp == (3, 0x7F000001, 2947, 50_000, None, None, None, 62)
+    assert datagram == (4, 0x7F000001, 53, 50_000, None, None, None, 47)
+
+
+def test_bodies_between_nodes_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "sta1-wlan0.pcap"
+    path.write_bytes(pcap(ethernet(udp_ipv4(frame.encode())) for frame in (HELLO, EVENT, HELLO)))
+    assert [row["body"] for row in rows(path)] == [None] * 3
+    wanted = rows(path, ["body", "route_length"], bodies_from=0)
+    assert [(row["body"], row["route_length"]) for row in wanted] == [
+        (HELLO.body, 0),
+        (EVENT.body, 3),
+        (HELLO.body, 0),
+    ]
+
+
+def test_large_files_are_cut_where_records_start_and_small_ones_share_a_task(
+    tmp_path: Path,
+) -> None:
+    packet = ethernet(udp_ipv4(EVENT.encode()))
+    large, small = Capture(tmp_path / "a-wlan0.pcap"), Capture(tmp_path / "b-wlan0.pcap")
+    count = 3 * SMALLEST_SLICE // (16 + len(packet))
+    large.path.write_bytes(pcap([packet] * count))
+    small.path.write_bytes(pcap([packet] * 10))
+    packed = [partition.value for partition in plan([large, small], 100)]
+    slices = [part for slices in packed for part in slices if part.capture == large]
+    assert [part.start for part in slices[1:]] == [part.end for part in slices[:-1]]
+    assert [len(slices) for slices in packed] == [1, 1, 1, 1]
+    assert packed[-1] == (Slice(small, 24, small.path.stat().st_size, 1),)
+    assert [row["number"] for row in rows(large.path, ["number"])] == list(range(1, count + 1))
+    assert count > BATCH / 2
+    together = [Capture(tmp_path / f"{name}-lo.pcap") for name in "cde"]
+    for capture in together:
+        capture.path.write_bytes(small.path.read_bytes())
+    assert [len(partition.value) for partition in plan(together, 8)] == [3]
+
+
+def test_damage_is_reported_and_whole_records_are_read(tmp_path: Path) -> None:
+    packet = ethernet(udp_ipv4(HELLO.encode()))
+    good = pcap([packet] * 3)
+    contents = {
+        "cut-lo.pcap": good[:-5],
+        "damaged-lo.pcap": good + record(packet).replace(b"\x44\x00\x00\x00", b"\xff" * 4),
+        "empty-lo.pcap": b"",
+        "fddi-lo.pcap": file_header(linktype=10) + record(packet),
+        "good-lo.pcap": good,
+        "header-lo.pcap": file_header(),
+        "newer-lo.pcap": b"\x0a\x0d\x0d\x0a" + bytes(60),
+        "text-lo.pcap": b"this is not a capture at all, though it is long enough",
+    }
+    folder = tmp_path / "r" / "captures"
+    folder.mkdir(parents=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    found = survey(find_captures([tmp_path / "r"]))
+    records = {each.capture.node: each.records for each in found.captures}
+    assert records == {"cut": 2, "damaged": 3, "good": 3, "header": 0}
+    assert [line.split(":")[0] for line in found.problems["r"]] == [
+        "cut-lo.pcap is read up to record 2",
+        "damaged-lo.pcap is read up to record 3",
+        "empty-lo.pcap is left out",
+        "fddi-lo.pcap is left out",
+        "newer-lo.pcap is left out",
+        "text-lo.pcap is left out",
+    ]
+    assert {name: len(rows(folder / name)) for name in contents} == {
+        "cut-lo.pcap": 2,
+        "damaged-lo.pcap": 3,
+        "empty-lo.pcap": 0,
+        "fddi-lo.pcap": 0,
+        "good-lo.pcap": 3,
+        "header-lo.pcap": 0,
+        "newer-lo.pcap": 0,
+        "text-lo.pcap": 0,
+    }
+
+
+def test_paths_are_runs_folders_files_or_globs(capture: Path, tmp_path: Path) -> None:
+    other = capture.with_name("sta3-wlan0.pcap")
+    other.write_bytes(pcap([]))
+    both = [Capture(capture), Capture(other)]
+    run = capture.parent.parent
+    assert find_captures([run]) == find_captures([capture.parent]) == both
+    assert find_captures([other, capture, other]) == both
+    assert find_captures([f"{tmp_path}/run*/captures/*-wlan0.pcap"]) == [Capture(other)]
+    assert [(each.run, each.node, each.interface) for each in both] == [
+        ("run1", "sta12", "lo"),
+        ("run1", "sta3", "wlan0"),
+    ]
+    with pytest.raises(SourceError, match="there is no file or folder"):
+        find_captures([tmp_path / "nowhere"])
+    with pytest.raises(SourceError, match="there is no capture"):
+        find_captures([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs a path"),
+        ({"path": "x", "body": "some"}, "body is client or all, not some"),
+        ({"path": "x", "partitions": "none"}, "partitions is a number from 1, not none"),
+        ({"path": "x", "colour": "red"}, "option colour is not one of"),
+    ],
+)
+def test_options_that_are_wrong(options: dict[str, str], message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        PcapReader(FRAMES, options)
+
+
+@pytest.mark.spark
+def test_spark_reads_captures(spark: SparkSession, capture: Path) -> None:
+    other = capture.with_name("sta3-wlan0.pcap")
+    other.write_bytes(pcap(ethernet(udp_ipv4(frame.encode())) for frame in (HELLO, EVENT)))
+    capture.with_name("sta4-lo.pcap").write_bytes(b"")
+    frames = spark.read.format("pcap").load(str(capture.parent.parent))
+    assert frames.schema == FRAMES
+    assert frames.schema["length"].metadata["comment"].startswith("bytes on the wire")
+    assert frames.groupBy("node").count().sort("node").collect() == [("sta12", 4), ("sta3", 2)]
+    assert frames.filter("kind = 68").first() is not None
+    some = spark.read.format("pcap").option("body", "all").schema("body binary, kind smallint")
+    assert some.load(f"{capture},{other}").filter("kind < 64").collect() == [
+        (bytearray(HELLO.body), 1),
+        (bytearray(EVENT.body), 2),
+    ]

@@ -1,0 +1,77 @@
+"""Virtual runs without captures: the same metrics as from captures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from emulation.backends.virtual import simulate
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
+from emulation.virtual.recording import PcapRecorder
+from spark_analysis.analysis import analyse
+from spark_analysis.captures.materialise import FORMAT, FRAMES_FOLDER
+from spark_analysis.captures.virtual_run import run_to_frames
+from spark_analysis.errors import AnalysisError
+from spark_analysis.schemas import TABLES
+from topologies.catalog import make_scenario
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    settings = {"nodes": 10, "speed": 5, "interval": 1}
+    return make_scenario("roaming_field", "broker-gpsr", seed=2, duration=20, settings=settings)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("topology", ["roaming_field", "mesh_grid"])
+def test_metrics_are_those_of_captures(
+    spark: SparkSession, scenario: Scenario, tmp_path: Path, topology: str
+) -> None:
+    if topology == "mesh_grid":
+        settings = {"side": 2, "nodes": 6, "speed": 5, "interval": 1}
+        scenario = make_scenario(topology, "broker-gpsr", seed=2, duration=20, settings=settings)
+    captured = RunFolder.create(tmp_path, scenario)
+    simulate(scenario, captured, PcapRecorder(scenario, captured))
+    columns = RunFolder.create(tmp_path, scenario)
+    run_to_frames(scenario, columns)
+    assert not any(columns.captures.iterdir())
+    analysis = analyse(spark, [captured.path, columns.path])
+    assert not any(analysis.problems.values())
+    one, other = (analysis.of(run) for run in analysis.runs)
+    for name in TABLES:
+        left, right = (
+            getattr(part, name).drop(columns="run").reset_index(drop=True) for part in (one, other)
+        )
+        there = {"counters": bool(scenario.access_points), "airtime": False}
+        assert (len(left) > 0) == there.get(name, True)
+        pd.testing.assert_frame_equal(left, right, obj=name)
+
+
+def test_a_run_that_was_ended_has_no_frames(scenario: Scenario, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, scenario)
+
+    def interrupt(seconds: float) -> None:
+        if seconds > 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_to_frames(scenario, folder, interrupt)
+    assert json.loads(folder.record.read_text())["ended"] == "interrupted"
+    assert not (folder.path / "metrics").exists()
+
+
+@pytest.mark.spark
+def test_frames_of_another_version_are_refused(
+    spark: SparkSession, scenario: Scenario, tmp_path: Path
+) -> None:
+    folder = RunFolder.create(tmp_path, scenario)
+    run_to_frames(scenario, folder)
+    mark = folder.path / "metrics" / FRAMES_FOLDER / "_captures.json"
+    mark.write_text(mark.read_text().replace(str(FORMAT), "0"), encoding="utf-8")
+    with pytest.raises(AnalysisError, match="run the scenario again"):
+        analyse(spark, [folder.path])

@@ -1,0 +1,444 @@
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulation.mobility.trajectory import Waypoint
+from emulation.scenario.records import Check, Fidelity
+from emulation.scenario.runfolder import Run
+from emulation.scenario.scenario import NodeSpec
+from spark_analysis import schemas
+from spark_analysis.report import content, scenario_text
+from spark_analysis.report import page as report
+from spark_analysis.report.content import RunTables
+from spark_analysis.report.quantities import moment
+from tests.spark_analysis.report.pages import Page
+from tests.spark_analysis.synthetic import (
+    BAD,
+    RECORD,
+    MadeUpRun,
+    frame,
+    make_analysis,
+    make_run,
+    make_scenario,
+)
+
+HOSTILE = "<script>alert('x')</script>\"&$\\frac{a}{b}$\x00\x1b[31m\u202e\ud800"
+
+
+def write(run: MadeUpRun, problems: tuple[str, ...] = (), *, figures: bool = False) -> Page:
+    """Write the report and read it back; drawing takes most of the time, and words need none."""
+    analysis = make_analysis(run, problems={run.read.name: problems})
+    with nullcontext() if figures else patch.object(report, "drawings", lambda tables: []):
+        path = report.write_report(analysis, run.read)
+    assert path == run.read.path / "report.html"
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def plain(text: str) -> str:
+    return text.replace("\u202f", " ")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> MadeUpRun:
+    return make_run(tmp_path / "20260314-150926-roaming_field-broker-gpsr", make_scenario())
+
+
+def set_summary(run: MadeUpRun, **values: Any) -> None:
+    for name, value in values.items():
+        run.tables["summary"][name] = value
+
+
+def test_key_figures_are_those_of_the_summary(run: MadeUpRun) -> None:
+    set_summary(
+        run, delivery_ratio=0.925, received=37, expected=40, delay_p50=0.0123, delay_p99=1.5,
+        frames_per_delivery=12.345, event_frames=700, control_frames=534, received_all=38,
+        expected_remote=30, delivery_ratio_remote=0.9,
+        load_mean=1650.0, duplicates=3, unexpected=2, events=1234,
+    )  # fmt: skip
+    text = plain(write(run).text)
+    for expected in (
+        "Delivery ratio 92.5 % 37 of 40 expected deliveries (events of the last 5 s not counted); "
+        "90 % of 30 at other nodes",
+        "Median delay 12.3 ms",
+        "99th percentile of delay 1.50 s",
+        "Frames per delivered event 12.3 1 234 frames sent, 38 deliveries",
+        "Load per node 1.65 kB/s",
+        "Duplicates 3",
+        "Unexpected 2",
+        "Events published 1 234",
+    ):
+        assert expected in text
+
+
+def test_head_identifies_the_run(run: MadeUpRun) -> None:
+    text = plain(write(run).text)
+    for expected in (
+        "Topology roaming_field", "Protocol broker-gpsr", "Backend tap", "Nodes 12", "Seed 7",
+        "Duration 60 s", "Started 2026-03-14 15:09:26 UTC", "Ended completed",
+    ):  # fmt: skip
+        assert expected in text
+
+
+def test_tables_hold_the_numbers_of_the_jobs(run: MadeUpRun) -> None:
+    overhead = run.tables["overhead"]
+    overhead.loc[overhead["kind_name"] == "HELLO", ["sent_frames", "sent_bytes"]] = [60, 4440]
+    page = write(run)
+    kinds = {
+        row[0]: [plain(cell) for cell in row] for row in page.tables["overhead-by-message-kind"]
+    }
+    assert kinds["HELLO"][1:3] == ["720", "53.3 kB"]
+    events = run.tables["events"]
+    settled = events[events["settled"]]
+    topics = {row[0]: row for row in page.tables["delivery-per-topic"][1:]}
+    assert topics.pop("all")[1] == str(len(settled))
+    assert set(topics) == set(events["topic"])
+    for topic, group in settled.groupby("topic"):
+        assert topics[topic][1:4] == [
+            str(len(group)), str(group["expected"].sum()), str(group["received"].sum()),
+        ]  # fmt: skip
+    hops = page.tables["delay-by-hop-count"][1:]
+    assert len(hops) == len(run.tables["delay_by_hops"]) + 1
+    assert [row[1] for row in hops[:-1]] == [str(n) for n in run.tables["delay_by_hops"]["count"]]
+    nodes = {row[0]: [plain(cell) for cell in row] for row in page.tables["nodes"]}
+    of_first = overhead[overhead["node"] == "sta1"]
+    assert nodes["sta1"][4] == f"{of_first['sent_frames'].sum():,}".replace(",", " ")
+    assert nodes["sta1"][7] == f"{of_first['received_frames'].sum():,}".replace(",", " ")
+
+
+def test_green_banner_where_real_time_was_kept(run: MadeUpRun) -> None:
+    page = write(run)
+    assert page.banners() == ["good"]
+    assert "✓ Kept real time" in page.text
+
+
+def test_red_banner_names_check_value_limit_and_advice(tmp_path: Path) -> None:
+    page = write(make_run(tmp_path / "run", make_scenario(), fidelity=BAD))
+    assert page.banners() == ["bad"]
+    text = plain(page.text)
+    assert "This run did not keep real time" in text
+    assert "captured packets dropped : 1 234 packets, limit 0 packets. Use fewer nodes" in text
+    assert page.html.index("did not keep real time") < page.html.index("Delivery ratio")
+    assert any("FAILED" in row for row in page.tables["fidelity"])
+
+
+def test_reservations_where_a_check_failed_and_real_time_was_kept(tmp_path: Path) -> None:
+    fidelity = Fidelity(kept_real_time=True, checks=BAD.checks)
+    page = write(make_run(tmp_path / "run", make_scenario(), fidelity=fidelity))
+    assert page.banners() == ["warning"]
+    assert "captured packets dropped" in page.text
+
+
+def test_a_medium_without_figures_is_said_to_be_unknown(tmp_path: Path) -> None:
+    late = Check(name="frames delivered late, p99", value=None, limit=10_000, unit="µs", ok=True)
+    fidelity = Fidelity(kept_real_time=None, checks=(late,))
+    page = write(make_run(tmp_path / "run", make_scenario(), fidelity=fidelity))
+    assert page.banners() == ["unknown"]
+    assert "does not say how late it delivers frames" in page.text
+    (row,) = (each for each in page.tables["fidelity"] if late.name in each)
+    assert row.count("unknown") == 2
+    assert "passed" not in row
+
+
+def test_killed_run_says_what_is_not_known(tmp_path: Path) -> None:
+    run = make_run(
+        tmp_path / "run", make_scenario(), fidelity=None, record=None,
+        problems=("no run.json (the run was killed?): its time 0 is estimated",),
+    )  # fmt: skip
+    page = write(run)
+    assert page.banners() == ["unknown", "warning"]
+    assert "Not known whether this run kept real time" in page.text
+    assert "1 problem in this run" in page.text
+    assert "Started unknown (no run.json)" in page.text
+
+
+def test_virtual_run_needs_no_fidelity_file(tmp_path: Path) -> None:
+    record = RECORD.model_copy(update={"backend": "virtual"})
+    page = write(make_run(tmp_path / "run", make_scenario(), fidelity=None, record=record))
+    assert page.banners() == ["good"]
+
+
+def test_problems_of_run_and_captures_are_listed_once(tmp_path: Path) -> None:
+    died = "sta7: the node app died after 12.4 s"
+    run = make_run(tmp_path / "run", make_scenario(), problems=(died,))
+    cut = tuple(f"captures/sta{n}-lo.pcap: cut off; the rest is skipped" for n in range(1, 30))
+    page = write(run, problems=(died, *cut))
+    assert page.banners() == ["good", "warning"]
+    assert "30 problems in this run" in page.text
+    assert page.html.count(died) == 1
+    for line in cut:
+        assert line in page.text
+    assert "and 20 more" in page.text
+
+
+@pytest.mark.parametrize("fidelity", [None, BAD])
+def test_page_is_well_formed_and_self_contained(run: MadeUpRun, fidelity: Fidelity | None) -> None:
+    run.read = dataclasses.replace(run.read, fidelity=fidelity)
+    (run.read.captures).mkdir()
+    (run.read.captures / "sta1-wlan0.pcap").touch()
+    page = write(run, figures=True)
+    assert page.open == []
+    assert "://" not in page.html
+    assert not page.elements("script")
+    for address in page.loads():
+        assert address.startswith(("#", "data:", "captures/", "metrics/", "scenario.json")), address
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for address in page.loads():
+        if address.startswith("#"):
+            assert address[1:] in ids
+
+
+def test_captures_and_tables_are_linked_where_they_exist(run: MadeUpRun) -> None:
+    run.read.captures.mkdir()
+    run.read.metrics.mkdir()
+    (run.read.captures / "sta3-lo.pcap").touch()
+    (run.read.metrics / "delay.parquet").mkdir()
+    run.tables["nodes"].loc[run.tables["nodes"]["node"] == "sta4", "radio_captured"] = False
+    page = write(run)
+    links = {attributes["href"] for attributes in page.elements("a")}
+    assert links == {"captures/sta3-lo.pcap", "metrics/delay.parquet", "scenario.json"}
+    nodes = {row[0]: row for row in page.tables["nodes"]}
+    assert "no radio" in nodes["sta4"][2]
+    assert nodes["sta4"][4] == "–", "without a capture the traffic is unknown, not 0"
+
+
+def test_figures_are_accessible_and_their_text_is_text(run: MadeUpRun) -> None:
+    page = write(run, figures=True)
+    drawings = page.elements("svg")
+    assert len(drawings) == 5
+    ids = {attributes.get("id") for _, attributes in page.tags}
+    for attributes in drawings:
+        assert attributes["role"] == "img"
+        assert set(attributes["aria-labelledby"].split()) <= ids
+    for words in (
+        "delivery ratio",
+        "end-to-end delay (logarithmic)",
+        "sta12",
+        "radio range, 250 m",
+    ):
+        assert words in plain(page.text)
+    assert "sta1 (" in page.text, "nodes of the map carry tooltips"
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    scenario = make_scenario()
+    scenario = scenario.model_copy(
+        update={
+            "topology": HOSTILE,
+            "topology_parameters": {HOSTILE: HOSTILE},
+            "protocol": scenario.protocol.model_copy(update={"name": HOSTILE}),
+        }
+    )
+    run = make_run(
+        tmp_path / "a<b>&'c", scenario, topics=(HOSTILE, "ok"), problems=(HOSTILE,),
+        fidelity=Fidelity(
+            kept_real_time=False,
+            checks=(Check(name=HOSTILE, value=1, unit=HOSTILE, ok=False, advice=HOSTILE),),
+        ),
+    )  # fmt: skip
+    run.tables["overhead"]["kind_name"] = HOSTILE
+    page = write(run, figures=True)
+    assert not page.elements("script")
+    assert "<script" not in page.html
+    assert "alert('x')" in page.text
+    assert page.open == []
+    analysis = make_analysis(run, make_run(tmp_path / "b", make_scenario()))
+    assert "<script" not in report.write_comparison(analysis, tmp_path / "c.html").read_text(
+        "utf-8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "events", "loss"), [(1, 0, 0.0), (1, 5, 0.0), (5, 0, 0.0), (5, 20, 1.0), (2, 1, 0.0)]
+)
+def test_small_and_silent_runs(tmp_path: Path, nodes: int, events: int, loss: float) -> None:
+    run = make_run(tmp_path / "run", make_scenario(nodes), events=events, loss=loss)
+    text = plain(write(run, figures=True).text)
+    assert "nan" not in text.lower().replace("finance", "")
+    if not events:
+        assert "No event was published, so nothing could be delivered." in text
+    if loss == 1.0:
+        assert "Delivery ratio 0 % 0 of" in text
+        assert "Nothing was delivered to another node" in text
+
+
+def test_run_without_a_single_packet(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", make_scenario(3), events=0)
+    for name in schemas.TABLES:
+        run.tables[name] = run.tables[name].iloc[:0]
+    text = write(run, figures=True).text
+    assert "No frame was sent on the radio." in text
+    assert "No radio capture can be read" in text
+
+
+def test_every_null_that_the_schemas_allow(run: MadeUpRun) -> None:
+    keys = {"run", "node_id", "node", "publisher", "sequence", "receiver", "sender"}
+    for name, schema in schemas.TABLES.items():
+        if name == "nodes":
+            continue
+        nullable = [field.name for field in schema if field.name not in keys]
+        table = run.tables[name]
+        extra = table.iloc[:1].astype(object)
+        extra[nullable] = None
+        rows = (
+            extra if name == "summary" else [*table.to_dict("records"), *extra.to_dict("records")]
+        )
+        run.tables[name] = frame(schema, pd.DataFrame(rows).to_dict("records"))
+    assert "nan" not in write(run, figures=True).text.lower()
+
+
+def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    def page(folder: str) -> bytes:
+        path = tmp_path / folder / "run"
+        run = make_run(path, make_scenario())
+        report.write_report(make_analysis(run), run.read)
+        html = (path / "report.html").read_bytes()
+        shutil.rmtree(path)
+        return html
+
+    assert page("a") == page("a") == page("b")
+
+
+def test_large_run_stays_below_three_megabytes(tmp_path: Path) -> None:
+    scenario = make_scenario(200, duration=900)
+    crowd = tuple(
+        NodeSpec(
+            id=node.id, name=node.name,
+            waypoints=tuple(
+                Waypoint(9.0 * leg, 300 + 200 * math.sin(leg + node.id), 300.0 + leg)
+                for leg in range(100)
+            ),
+        )
+        for node in scenario.nodes
+    )  # fmt: skip
+    run = make_run(
+        tmp_path / "run", scenario.model_copy(update={"nodes": crowd}),
+        topics=[f"topic {number}" for number in range(50)], events=5000, subscribers=10,
+    )  # fmt: skip
+    assert len(run.tables["links"]) > 10_000
+    page = write(run, figures=True)
+    assert len(page.html) < 3_000_000
+    assert any(a.get("href", "").startswith("data:image/png") for a in page.elements("image"))
+
+
+def test_report_is_replaced_whole(run: MadeUpRun) -> None:
+    first = write(run).html
+    assert write(run).html == first
+    assert [path.name for path in run.read.path.iterdir()] == ["report.html"]
+
+
+def test_command_repeats_the_scenario(run: MadeUpRun) -> None:
+    page = write(run)
+    command = " ".join(page.text[page.text.index("./run_testbed.sh") :].replace("\\", " ").split())
+    assert command.startswith(
+        "./run_testbed.sh run roaming_field broker-gpsr --backend tap --duration 60 --seed 7 "
+        "--set hello_interval=1.0 --set lease=3.0 --set nodes=12 --set size=512 --set speed=2.0"
+    )
+
+
+def test_links_are_shares_of_beacons_sent(run: MadeUpRun) -> None:
+    overhead = run.tables["overhead"]
+    overhead.loc[overhead["kind_name"] == "HELLO", "sent_frames"] = 100
+    run.tables["links"] = pd.DataFrame(
+        [
+            (run.read.name, 1, 2, 80, 0.5, 59.0),
+            (run.read.name, 2, 1, 60, 0.6, 59.0),
+            (run.read.name, 3, 1, 50, 0.5, 59.0),
+            (run.read.name, 4, 5, 99, 30.0, 59.0),
+            (run.read.name, 4, 99, 99, 0.0, 59.0),
+        ],
+        columns=schemas.LINKS.names,
+    )
+
+    def found(*, only_from_start: bool) -> dict[tuple[int, int], float]:
+        tables = RunTables(make_analysis(run), run.read)
+        return {
+            (link.a, link.b): link.share
+            for link in report.links(tables, only_from_start=only_from_start)
+        }
+
+    assert found(only_from_start=False) == pytest.approx({(0, 1): 0.7, (0, 2): 0.25, (3, 4): 0.495})
+    assert set(found(only_from_start=True)) == {(0, 1), (0, 2)}
+    nodes = run.tables["nodes"]
+    nodes.loc[nodes["node_id"] == 1, "radio_captured"] = False
+    assert found(only_from_start=True) == pytest.approx({(0, 1): 0.6, (0, 2): 0.5})
+
+
+def test_comparison_sets_runs_side_by_side(tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / "a", make_scenario(protocol="flooding"), loss=0.0),
+        make_run(tmp_path / "b", make_scenario(), loss=0.5, fidelity=BAD),
+        make_run(tmp_path / "c", make_scenario(protocol="aodv"), loss=1.0),
+    ]
+    analysis = make_analysis(*runs)
+    path = report.write_comparison(analysis, tmp_path / "comparison.html")
+    page = Page(path.read_text(encoding="utf-8"))
+    rows = {row[0]: row for row in page.tables[""] if row}
+    summary = analysis.summary.set_index("protocol")
+    for protocol in ("flooding", "broker-gpsr", "aodv"):
+        line = summary.loc[protocol]
+        assert rows[protocol][3] == f"{line['received']} of {line['expected']}"
+    assert rows["broker-gpsr"][1] == "✕ lost"
+    assert page.banners() == ["bad"]
+    assert {attributes["href"] for attributes in page.elements("a")} == {
+        f"{name}/report.html" for name in "abc"
+    }
+    assert len(page.elements("svg")) == 3
+    assert page.open == []
+    assert "://" not in page.html
+    assert page.tables["what-differs-between-the-scenarios"][1:] == [
+        ["protocol", "flooding", "broker-gpsr", "aodv"]
+    ]
+    assert "nan" not in page.text.lower()
+
+
+def test_comparison_of_repetitions_names_seeds_or_folders(tmp_path: Path) -> None:
+    seeds = [make_run(tmp_path / f"s{seed}", make_scenario(seed=seed)) for seed in (1, 2)]
+    again = make_run(tmp_path / "again", make_scenario(seed=1))
+    path = report.write_comparison(make_analysis(*seeds), tmp_path / "seeds.html")
+    assert "seed 1" in path.read_text(encoding="utf-8")
+    path = report.write_comparison(make_analysis(*seeds, again), tmp_path / "again.html")
+    assert ">again</a>" in path.read_text(encoding="utf-8")
+
+
+def test_comparison_of_many_silent_runs(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"r{n}", make_scenario(2, seed=n), events=0) for n in range(21)]
+    page = Page(
+        report.write_comparison(make_analysis(*runs), tmp_path / "x.html").read_text("utf-8")
+    )
+    assert "No run delivered anything to another node." in page.text
+
+
+def test_verdict_needs_nothing_but_the_folder(run: MadeUpRun) -> None:
+    kept, failed = itertools.islice(
+        (content.verdict(dataclasses.replace(run.read, fidelity=item)) for item in (None, BAD)), 2
+    )
+    assert (kept.level, failed.level) == ("unknown", "bad")
+    assert [check.name for check in failed.checks] == ["captured packets dropped"]
+
+
+@given(st.text(), st.text())
+@settings(max_examples=200)
+def test_moment_and_parameters_take_any_text(started: str, value: str) -> None:
+    assert isinstance(moment(started), str)
+    assert scenario_text.plain(value).isprintable()
+
+
+def test_unwritable_folder_is_an_oserror(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", make_scenario(2))
+    folder = Run(tmp_path / "gone", run.read.scenario, RECORD, None, ())
+    analysis = make_analysis(run)
+    with pytest.raises(OSError, match="gone"):
+        report.write_report(analysis, folder)

@@ -1,0 +1,191 @@
+"""Sweeps: their pages and figures."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from spark_analysis.confidence import mean_interval
+from spark_analysis.report import svg
+from spark_analysis.report.curves import Curve, Quantity, multiples
+from spark_analysis.report.figures import Drawing
+from spark_analysis.sweeps.page import arranged, grouped, number_table, write_page, write_pictures
+from spark_analysis.sweeps.sweep import Outcome
+from tests.spark_analysis.sweeps.helpers import spec, synthetic
+
+
+def test_means_and_intervals_are_over_the_seeds() -> None:
+    series = grouped(synthetic(), "delay_p50", "speed", [])
+    assert list(series) == ["flooding", "broker-gpsr"]
+    assert series["flooding"] == [
+        (1.0, mean_interval([2.0, 3.0, 4.0])),
+        (10.0, mean_interval([11.0, 12.0, 13.0])),
+    ]
+
+
+def test_a_second_parameter_makes_further_curves_where_it_exists() -> None:
+    table = synthetic()
+    table.loc[table["protocol"] == "flooding", "ttl"] = [4, 4, 4, 8, 8, 8]
+    series = grouped(table, "delay_p50", "speed", ["ttl"])
+    assert list(series) == ["flooding, ttl 4", "flooding, ttl 8", "broker-gpsr"]
+
+
+def test_many_curves_are_in_panels() -> None:
+    parts = []
+    for ttl in (4, 8, 16, 32):
+        part = synthetic()
+        part.loc[part["protocol"] == "flooding", "ttl"] = ttl
+        parts.append(part[(part["protocol"] == "flooding") | (ttl == 4)])
+    table = pd.concat(parts).astype({"ttl": "Int64"})
+    assert list(arranged(table, "delay_p50", "speed", ["ttl"])) == [""]
+    more = pd.concat([table, table[table["ttl"] > 4].assign(protocol="broker-aodv")])
+    panels = arranged(more, "delay_p50", "speed", ["ttl"])
+    assert list(panels) == ["ttl 4", "ttl 8", "ttl 16", "ttl 32"]
+    assert set(panels["ttl 8"]) == {"flooding", "broker-gpsr", "broker-aodv"}
+    assert set(panels["ttl 4"]) == {"flooding", "broker-gpsr"}
+    assert panels["ttl 8"]["broker-gpsr"] == panels["ttl 4"]["broker-gpsr"]
+
+
+def test_words_are_in_the_order_in_which_they_were_asked_for() -> None:
+    table = synthetic().replace({"speed": {1.0: "walking", 10.0: "driving"}})
+    curve = grouped(table, "delay_p50", "speed", [])["flooding"]
+    assert [x for x, _ in curve] == ["walking", "driving"]
+
+
+def test_a_protocol_without_the_parameter_is_a_level_line() -> None:
+    table = synthetic()
+    table.loc[table["protocol"] == "broker-gpsr", "speed"] = float("nan")
+    series = grouped(table, "delay_p50", "speed", [])
+    assert [x for x, _ in series["broker-gpsr"]] == [1.0, 10.0]
+    assert len({interval.mean for _, interval in series["broker-gpsr"]}) == 1
+
+
+# Figures.
+
+
+def texts_of(drawing: Drawing) -> list[tuple[str, Bbox]]:
+    """Return every text that is seen, and where."""
+    with svg.style():
+        svg.settle(drawing.figure)
+    unseen = {
+        tick.label1
+        for axes in drawing.figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for tick in axis.get_major_ticks()
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    }
+    texts = [text for text in drawing.figure.findobj(Text) if isinstance(text, Text)]
+    return [
+        (text.get_text(), text.get_window_extent())
+        for text in texts
+        if text.get_text() and text.get_visible() and text not in unseen
+    ]
+
+
+WORDS = ["twoRayGround", "friis", "logDistance", "logNormalShadowing", "unitDisk"]
+DELAY = Quantity("delay_p50", "Median delay", "Of each run.", "ms", 1000.0)
+
+
+@pytest.mark.parametrize("lines", [1, 2, 6, 9])
+@pytest.mark.parametrize("panels", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    "values",
+    [[5.0], [0.0, 1.0, 2.0, 5.0, 100.0], [0.1, 1.0, 2.0, 3.0, 100.0], [True, False], WORDS,
+     list(range(20)), [""]],
+)  # fmt: skip
+def test_no_text_covers_another(values: list[Any], panels: int, lines: int) -> None:
+    def curve(height: float) -> Curve:
+        return [(value, mean_interval([height, height + 0.002])) for value in values]
+
+    drawing = multiples(
+        DELAY,
+        "interval, s between a publisher's events, of all that there are",
+        {
+            f"hello_interval {panel}": {
+                f"rendezvous-gpsr-map {n}": curve(0.01 * n) for n in range(lines)
+            }
+            for panel in range(panels)
+        },
+    )
+    texts = texts_of(drawing)
+    for (one, box), (other, beside) in itertools.combinations(texts, 2):
+        # Slanted words have boxes that overlap where they themselves do not.
+        if not {one, other} <= set(WORDS):
+            assert not box.shrunk(0.98, 0.9).overlaps(beside.shrunk(0.98, 0.9)), (one, other)
+    for text, box in texts:
+        assert box.x0 >= -1, text
+        assert box.x1 <= drawing.figure.bbox.width + 1, text
+
+
+def test_panels_have_the_same_axes_and_colours() -> None:
+    def curve(height: float) -> Curve:
+        return [(x, mean_interval([height])) for x in (1.0, 2.0, 3.0)]
+
+    panels = {"ttl 4": {"a": curve(0.1), "b": curve(0.2)}, "ttl 8": {"b": curve(0.4)}}
+    first, second = multiples(DELAY, "speed", panels).figure.axes
+    assert first.get_ylim() == second.get_ylim()
+    assert first.get_ylim()[1] > 400
+    colours = {
+        axes.get_title(loc="left"): [line.get_color() for line in axes.get_lines()[::1]]
+        for axes in (first, second)
+    }
+    assert colours["ttl 8"][0] == colours["ttl 4"][-1] != colours["ttl 4"][0]
+
+
+def test_values_of_several_decades_are_on_a_logarithmic_axis() -> None:
+    def axes_of(values: list[float]) -> Axes:
+        curve = [(value, mean_interval([0.1])) for value in values]
+        return multiples(DELAY, "size", {"": {"a": curve}}).figure.axes[0]
+
+    assert axes_of([1, 10, 100]).get_xscale() == "log"
+    assert axes_of([0, 10, 100]).get_xscale() == "linear"
+    assert axes_of([1, 5, 10]).get_xscale() == "linear"
+
+
+def test_intervals_wider_than_everything_leave_the_means_to_be_seen() -> None:
+    curve = [(x, mean_interval([0.001, 0.1])) for x in (1.0, 2.0)]
+    low, high = multiples(DELAY, "speed", {"": {"a": curve}}).figure.axes[0].get_ylim()
+    assert low == 0
+    assert high == pytest.approx(1.05 * 1.5 * 50.5)
+
+
+# Pages.
+
+
+def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
+    wanted = spec(vary={"speed": ("1", "10")}, seeds=3)
+    odd = {"flooding seed=8": "<i>odd</i>"}
+    done = Outcome(wanted, tmp_path, synthetic(), {"flooding seed=9": "<b>broke</b>"}, odd)
+    page = write_page(done).read_text(encoding="utf-8")
+    assert "1 point failed" in page
+    assert "&lt;b&gt;broke" in page
+    assert "1 run with problems" in page
+    assert "&lt;i&gt;odd" in page
+    assert page.count("<svg") == 7
+    assert not re.search(r"(src|href)=\"https?:", page)
+    assert "--vary speed=1,10 --seeds 3" in page
+    table = number_table(done)
+    assert len(table.rows) == 4
+    assert re.fullmatch(r"300 ± \d+", str(table.rows[0][2]))
+    for picture in write_pictures(done):
+        assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_page_of_nothing_but_failures(tmp_path: Path) -> None:
+    done = Outcome(spec(), tmp_path, pd.DataFrame(), {"flooding seed=1": "broke"})
+    assert "<svg" not in write_page(done).read_text(encoding="utf-8")
+
+
+def test_the_command_on_the_page_asks_the_same() -> None:
+    assert spec().command() == (
+        "./run_testbed.sh sweep roaming_field flooding broker-gpsr --vary speed=0,5 --seeds 2 "
+        "--duration 14 --set nodes=7 --set interval=1"
+    )

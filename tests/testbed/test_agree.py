@@ -1,0 +1,247 @@
+"""Running one scenario on two backends, and the command that compares them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from emulation.backends.base import Backend, BackendError, Observer
+from emulation.backends.virtual import VirtualBackend
+from emulation.scenario.runfolder import RunFolder, read_run
+from emulation.scenario.scenario import Scenario
+from testbed.app import app
+from testbed.repeats import AgreeError, Turn, check, make_folder, names, run_repeats
+from topologies.catalog import make_scenario
+
+
+class Silent:
+    """An observer that says nothing."""
+
+    def stage(self, text: str) -> None: ...
+
+    def elapsed(self, seconds: float) -> None: ...
+
+    def problem(self, text: str) -> None: ...
+
+
+class Fake:
+    """A backend that writes down what it is asked for."""
+
+    summary = "made up"
+
+    def __init__(self, name: str, log: list[Any], failure: BaseException | None = None) -> None:
+        self.name = name
+        self._log = log
+        self._failure = failure
+        self.lacking: list[str] = []
+
+    def obstacles(self) -> list[str]:
+        return self.lacking
+
+    def execute(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        observer: Observer,
+        interact: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._log.append((self.name, scenario, folder))
+        if self._failure is not None:
+            raise self._failure
+
+
+class HardOfHearing(VirtualBackend):
+    """Runs the scenario with a quarter of the radio range."""
+
+    name = "hard-of-hearing"
+
+    def execute(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        observer: Observer,
+        interact: Callable[[Any], None] | None = None,
+    ) -> None:
+        assert scenario.radio.range is not None
+        radio = scenario.radio.model_copy(update={"range": scenario.radio.range / 4})
+        super().execute(scenario.model_copy(update={"radio": radio}), folder, observer, interact)
+
+
+@pytest.fixture
+def scenario() -> Scenario:
+    return make_scenario(
+        "roaming_field", "flooding", seed=5, duration=21.0, settings={"nodes": 6, "speed": 0}
+    )
+
+
+@contextmanager
+def unwatched(_turn: Turn) -> Iterator[Observer]:
+    yield Silent()
+
+
+def test_backends_take_turns_on_the_same_scenario_with_new_seeds(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    log: list[tuple[str, Scenario, RunFolder]] = []
+    turns: list[Turn] = []
+
+    @contextmanager
+    def watch(turn: Turn) -> Iterator[Observer]:
+        turns.append(turn)
+        yield Silent()
+
+    pairs = run_repeats(scenario, [Fake("a", log), Fake("b", log)], 3, tmp_path, watch)
+    assert [name for name, _, _ in log] == ["a", "b"] * 3
+    assert [given.seed for _, given, _ in log] == [5, 5, 6, 6, 7, 7]
+    for _, given, folder in log:
+        assert given.model_copy(update={"seed": 5}) == scenario
+        assert Scenario.load(folder.scenario) == given
+        assert folder.captures.is_dir()
+        assert folder.logs.is_dir()
+    assert [folder.path for _, _, folder in log] == [path for pair in pairs for path in pair]
+    assert len({path.name for pair in pairs for path in pair}) == 6
+    assert turns[3] == Turn(4, 6, 2, "b")
+
+
+def test_a_backend_can_be_compared_with_itself(scenario: Scenario, tmp_path: Path) -> None:
+    log: list[Any] = []
+    same: list[Backend] = [Fake("a", log), Fake("a", log)]
+    ((first, second),) = run_repeats(scenario, same, 1, tmp_path, unwatched)
+    assert names(same) == ("a", "a again")
+    assert (first.name, second.name) == ("repeat1-a", "repeat1-a-again")
+
+
+def test_a_seed_at_its_end_goes_on_from_zero(scenario: Scenario, tmp_path: Path) -> None:
+    log: list[tuple[str, Scenario, RunFolder]] = []
+    last = scenario.model_copy(update={"seed": 2**63 - 1})
+    run_repeats(last, [Fake("a", log), Fake("b", log)], 2, tmp_path, unwatched)
+    assert [given.seed for _, given, _ in log] == [2**63 - 1] * 2 + [0] * 2
+    Scenario.load(log[-1][2].scenario)
+
+
+def test_an_obstacle_is_named_with_its_backend() -> None:
+    cannot = Fake("b", [])
+    check([Fake("a", []), cannot])
+    cannot.lacking = ["needs a moon: wait for one"]
+    with pytest.raises(AgreeError, match="backend b: needs a moon"):
+        check([Fake("a", []), cannot])
+
+
+def test_a_run_that_fails_is_named(scenario: Scenario, tmp_path: Path) -> None:
+    broken = Fake("b", [], BackendError("the medium was not ready"))
+    with pytest.raises(AgreeError, match=r"run 2 of 4 on b: the medium was not ready \(logs: "):
+        run_repeats(scenario, [Fake("a", []), broken], 2, tmp_path, unwatched)
+
+
+def test_runs_go_into_a_folder_of_their_own(scenario: Scenario, tmp_path: Path) -> None:
+    made = make_folder(None, tmp_path / "runs", scenario)
+    assert made.parent == tmp_path / "runs"
+    assert made.name.startswith("agree-")
+    assert made.name.endswith("-roaming_field-flooding")
+    assert make_folder(tmp_path / "mine", tmp_path, scenario) == tmp_path / "mine"
+    (tmp_path / "mine" / "file").touch()
+    with pytest.raises(AgreeError, match="not empty"):
+        make_folder(tmp_path / "mine", tmp_path, scenario)
+
+
+# The command.
+
+
+def invoke(*words: object) -> tuple[int, str]:
+    """Return exit code and output of the command."""
+    result = CliRunner().invoke(app, ["agree", *map(str, words)], env={"COLUMNS": "200"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("moon flooding", "no topology 'moon'"),
+        ("roaming_field flooding --backends tap", "takes two to 6 names with commas"),
+        ("roaming_field flooding --backends tap,ns9", "no backend 'ns9'; there are: tap"),
+        ("roaming_field flooding --repeats 1", "--repeats must be 2 to 100"),
+        ("roaming_field flooding --set warp=9", "no parameter 'warp'"),
+        ("roaming_field flooding --duration 0", "--duration must be above 0"),
+    ],
+)
+def test_mistakes_end_with_one_line_that_says_what_to_do(line: str, message: str) -> None:
+    code, output = invoke(*line.split())
+    assert code == 2
+    assert message in output
+    assert len(output.strip().splitlines()) == 1
+
+
+def test_a_machine_that_cannot_run_a_backend_says_why_and_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    out = tmp_path / "out"
+    code, output = invoke("roaming_field", "flooding", "--backends", "tap,virtual", "--out", out)
+    assert code == 1
+    assert "needs root: run it with sudo" in output
+    assert not out.exists()
+
+
+def test_an_interrupt_keeps_the_runs_so_far(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fakes = {"a": Fake("a", []), "b": Fake("b", [], KeyboardInterrupt())}
+    monkeypatch.setattr("testbed.agree.backends", lambda: fakes)
+    code, output = invoke("roaming_field", "flooding", "--backends", "a,b", "--out", tmp_path)
+    assert code == 130
+    assert "interrupted: stopped everything" in output
+    assert "run 2 of 10: repeat 1 on b" in output
+    assert (tmp_path / "repeat1-a" / "scenario.json").exists()
+
+
+def compared(monkeypatch: pytest.MonkeyPatch, out: Path, *backends: Backend) -> tuple[int, str]:
+    """Run the command for real, on two of the backends that need no root."""
+    monkeypatch.setattr("testbed.agree.backends", lambda: {b.name: b for b in backends})
+    chosen = ",".join((backends[0].name, backends[-1].name))
+    line = (
+        "roaming_field flooding --repeats 2 --nodes 8 --duration 21 --seed 3"
+        f" --set speed=0 --set interval=1 --set topics=2 --backends {chosen} --out"
+    )
+    return invoke(*line.split(), out)
+
+
+@pytest.mark.spark
+def test_the_virtual_backend_agrees_with_itself_to_the_bit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code, output = compared(monkeypatch, tmp_path, VirtualBackend())
+    assert code == 0, output
+    assert "virtual and virtual again agree" in output
+    result = json.loads((tmp_path / "agreement.json").read_text(encoding="utf-8"))
+    for criterion in result["criteria"]:
+        difference = criterion["quantity"]["difference"]
+        assert difference["mean"] == difference["low"] == difference["high"] == 0
+    page = (tmp_path / "agreement.html").read_text(encoding="utf-8")
+    assert f"report: {tmp_path / 'agreement.html'}" in output
+    runs = [name for names in result["runs"].values() for name in names]
+    assert len(runs) == 4
+    for run in runs:
+        assert run["traced"] == 1.0
+        assert f'href="{run["run"]}/report.html"' in page
+        assert (tmp_path / run["run"] / "report.html").exists()
+        found = read_run(tmp_path / run["run"])
+        assert found.record is not None
+        assert found.record.ended == "completed"
+
+
+@pytest.mark.spark
+def test_another_radio_is_found_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code, output = compared(monkeypatch, tmp_path, VirtualBackend(), HardOfHearing())
+    assert code == 1, output
+    assert "virtual and hard-of-hearing differ: delivery" in output
+    result = json.loads((tmp_path / "agreement.json").read_text(encoding="utf-8"))
+    assert result["outcome"] == "disagree"
+    assert not result["criteria"][0]["ok"]

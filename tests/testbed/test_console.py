@@ -1,0 +1,180 @@
+"""The Mininet prompt of a running scenario, driven through a pseudo-terminal as a person would."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from emulation.network.processes import PROJECT
+
+pytestmark = pytest.mark.root
+
+PROMPT = "testbed> "
+
+
+class Terminal:
+    """A command whose controlling terminal is a pseudo-terminal."""
+
+    def __init__(self, command: list[str]) -> None:
+        pid, self._master = pty.fork()
+        if pid == 0:
+            os.chdir(PROJECT)
+            os.execv(command[0], command)
+        self.process = psutil.Process(pid)
+        self._seen = ""
+
+    def until(self, pattern: str, seconds: float = 60.0) -> str:
+        """Return what appears up to and including `pattern`."""
+        deadline = time.monotonic() + seconds
+        while (found := re.search(pattern, self._seen)) is None:
+            left = deadline - time.monotonic()
+            assert left > 0, f"no {pattern!r} in {self._seen!r}"
+            if select.select([self._master], [], [], left)[0]:
+                self._seen += os.read(self._master, 65_536).decode("utf-8", "replace")
+        text, self._seen = self._seen[: found.end()], self._seen[found.end() :]
+        return text
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def ask(self, line: str, seconds: float = 30.0) -> str:
+        """Type a line at the prompt and return the answer."""
+        self.type(line + "\n")
+        return self.until(PROMPT, seconds)
+
+    def ended(self) -> int:
+        """Wait for the command's end and return its exit code."""
+        code: int = self.process.wait(60)
+        return code
+
+    def close(self) -> None:
+        if self.process.is_running():
+            self.process.terminate()
+            self.process.wait(60)
+        os.close(self._master)
+
+
+def command(protocol: str, runs: Path, nodes: int, settings: dict[str, float]) -> list[str]:
+    """Return the command that opens the prompt."""
+    words = f"cli roaming_field {protocol} --no-analyze --nodes {nodes} --runs {runs}".split()
+    for key, value in settings.items():
+        words += ["--set", f"{key}={value}"]
+    return [sys.executable, "-m", "testbed", *words]
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    runs: Path = tmp_path_factory.mktemp("runs")
+    settings = {"topics": 0, "speed": 0, "hello_interval": 0.3, "side": 100}
+    terminal = Terminal(command("broker-gpsr", runs, nodes=4, settings=settings))
+    try:
+        terminal.until(PROMPT)
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def test_stations_are_mininet_nodes(terminal: Terminal) -> None:
+    assert "0% packet loss" in terminal.ask("sta1 ping -c 2 -i 0.2 sta2")
+    assert "sta1-wlan0" in terminal.ask("sta1 ip -br addr")
+    assert "4" in terminal.ask("py len(net.stations)")
+
+
+def test_an_event_reaches_a_subscriber(terminal: Terminal) -> None:
+    terminal.type("sub sta2 traffic 'speed>5'\n")
+    time.sleep(2.5)  # the subscription's way to its broker, which nothing on the prompt shows
+    # The prompt is busy with the subscriber: publish from the station's shell beside it.
+    shell = next(p for p in terminal.process.children() if "mininet:sta1" in p.cmdline())
+    for speed in (1, 10):
+        publish = ["-m", "nodeapp.client", "pub", "traffic", f"speed={speed}"]
+        subprocess.run(
+            ["nsenter", "-t", str(shell.pid), "-n", sys.executable, *publish],
+            check=True,
+            cwd=PROJECT,
+            capture_output=True,
+        )
+    shown = terminal.until(r"speed=10")
+    assert "speed=1 " not in shown
+    terminal.type("\x03")
+    terminal.until(PROMPT)
+
+
+def test_publishing_at_the_prompt(terminal: Terminal) -> None:
+    for line in ("sta1 pubsub pub traffic speed=10", "pub sta1 traffic speed=10"):
+        answer = terminal.ask(line)
+        assert "Traceback" not in answer
+        assert "rror" not in answer
+
+
+def test_what_the_radio_and_the_nodes_know(terminal: Terminal) -> None:
+    assert terminal.ask("where").count("sta") == 4
+    links = terminal.ask("links sta1")
+    assert "snr_db" in links
+    assert "sta3" in links
+    assert "broker-gpsr" in terminal.ask("neighbours sta1")
+    stats = terminal.ask("stats")
+    assert "of 600 s" in stats
+    assert "p99_us" in stats
+
+
+def test_cutting_and_healing_a_link(terminal: Terminal) -> None:
+    terminal.ask("fail sta1 sta2")
+    assert "100% packet loss" in terminal.ask("sta1 ping -c 1 -W 1 sta2")
+    terminal.ask("heal sta1 sta2")
+    assert "0% packet loss" in terminal.ask("sta1 ping -c 2 -i 0.2 sta2")
+
+
+def test_moving_a_station_away_and_back(terminal: Terminal) -> None:
+    terminal.ask("move sta1 100000 0")
+    assert "100000.0" in terminal.ask("where sta1")
+    assert "100% packet loss" in terminal.ask("sta1 ping -c 1 -W 1 sta2")
+    terminal.ask("move sta1")
+    assert "0% packet loss" in terminal.ask("sta1 ping -c 2 -i 0.2 sta2")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("pub", "usage: pub STATION"),
+        ("sub sta99 traffic", "usage: sub STATION"),
+        ("move sta1 here", "usage: move"),
+        ("move sta99 1 1", "no such station"),
+        ("fail", "usage: fail"),
+        ("fail sta99", "no such station"),
+        ("links sta99", "no such station"),
+        ("frobnicate", "Unknown command"),
+    ],
+)
+def test_mistakes_are_answered(terminal: Terminal, line: str, message: str) -> None:
+    answer = terminal.ask(line)
+    assert message in answer
+    assert "Traceback" not in answer
+
+
+def test_leaving_ends_the_run(terminal: Terminal) -> None:
+    terminal.type("exit\n")
+    terminal.until("run folder")
+    assert terminal.ended() == 0
+
+
+def test_sigterm_at_the_prompt_ends_the_run(tmp_path: Path) -> None:
+    terminal = Terminal(command("flooding", tmp_path, nodes=2, settings={"topics": 0}))
+    try:
+        terminal.until(PROMPT)
+        terminal.process.send_signal(signal.SIGTERM)
+        terminal.until("interrupted: stopped everything")
+        terminal.until("analyse it")
+        assert terminal.ended() == 130
+    finally:
+        terminal.close()
