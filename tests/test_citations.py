@@ -13,8 +13,8 @@ PATH = re.compile(r"`((?:[a-z0-9_]+/)+(?:[a-z0-9_]+\.py)?)`")
 
 def test_what_is_cited_is_there() -> None:
     known = set(re.findall(r"^#{3,4} ([a-z0-9-]+)$", SOURCES.read_text("utf-8"), re.MULTILINE))
-    folders = "nodeapp capture emulation spark_analysis testbed topologies tests".split()
-    files = [file for folder in folders for file in (PROJECT / folder).rglob("*.py")]
+    rooms = ("nodeapp", "capture", "emulation", "spark_analysis", "testbed", "topologies", "tests")
+    files = [file for room in rooms for file in (PROJECT / room).rglob("*.py")]
     cited = {
         (name, str(file.relative_to(PROJECT)))
         for file in (*files, *PROJECT.glob("*.md"), *PROJECT.glob("docs/*.md"))
