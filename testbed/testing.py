@@ -24,7 +24,6 @@ WORKERS: Final = 3
 """Processes that share all tests: one has those of the virtual machine, one those that look at all
 of the host and mostly wait, one computes; tests/conftest.py gives them out."""
 FAST_WORKERS: Final = 2
-PASS_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def test(
