@@ -1,7 +1,7 @@
 """The command `test`: style, types and tests.
 
-All tests need root, Java and a virtual machine.  The fast ones need none of these: they are all that
-carry none of the marks `root`, `vm` and `spark`, which tests/test_marks.py keeps honest.
+All tests together need root, Java and a virtual machine.  The fast ones need none of these: they
+are the tests without the marks `root`, `vm` and `spark`, which tests/test_marks.py keeps honest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import sys
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from emulation.network.processes import PROJECT
 from testbed.options import USAGE, console, fail
@@ -30,7 +29,7 @@ def test(
     context: typer.Context,
     fast: Annotated[
         bool, typer.Option("--fast", help="only what needs neither root nor Spark nor a machine")
-    ] = False,
+    ] = False,  # noqa: PT028  a command, no test
 ) -> None:
     """Check style and types and run the tests; further arguments go to pytest, which runs alone.
 

@@ -31,9 +31,12 @@ SIDE = 2
 STATIONS = 4
 SUBSCRIBERS = 2
 RANGE = 400
-"""Metres, more than the 354 between diagonal access points.  At 250 these do not hear each other, and
-an emulated processor reads a frame late enough to close the gap that the jitter of their broadcasts
-leaves: both are on the air together, and a station between them may receive neither."""
+"""Metres, more than the 354 between diagonal access points.
+
+At 250 they do not hear each other, and an emulated processor reads frames late enough to close the
+gap that the jitter of their broadcasts leaves: both are on the air together, and a station between
+them may receive neither.
+"""
 
 
 def on_this_machine(*words: object) -> subprocess.CompletedProcess[str]:
