@@ -43,7 +43,7 @@ class TwoRayGround(_Frozen):
 
 
 class UnitDisk(_Frozen):
-    """Every frame arrives up to `RadioSpec.range` (250 m where it is not given), none beyond."""
+    """Every frame arrives up to `RadioSpec.range` (250 m by default), none beyond."""
 
     model: Literal["unit-disk"] = "unit-disk"
     collisions: bool = Field(default=True, description="false: frames that overlap all arrive")
@@ -57,15 +57,15 @@ Propagation = Annotated[
 class RadioSpec(_Frozen):
     """One radio, the same in every station of a scenario.
 
-    With `range` the transmit power is set so that a broadcast of 1,000 bytes at the basic rate is
-    lost once in ten at that distance; without it `tx_power_dbm` holds.
+    With `range`, the transmit power is set so that a broadcast of 1,000 bytes at the basic rate is
+    lost once in ten times at that distance; without it, `tx_power_dbm` applies.
     """
 
     standard: Literal["b", "g", "n"] = "g"
     mode: Literal["adhoc", "mesh"] = Field(
         default="adhoc",
-        description="of stations without access points, where 802.11 is the kernel's (hwsim): "
-        "an IBSS, or peer links of 802.11s, over one hop as well: the nodes do the routing",
+        description="of stations without access points, if 802.11 is the kernel's (hwsim): "
+        "an IBSS, or peer links of 802.11s, also over one hop: the nodes do the routing",
     )
     frequency_mhz: float = Field(default=2412.0, ge=400, le=7125)
     range: float | None = Field(default=None, gt=0, le=100_000, description="metres")

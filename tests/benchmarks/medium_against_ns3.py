@@ -20,12 +20,13 @@ import numpy as np
 
 from emulation.radio.airtime import Phy, Rate, phy_for
 from emulation.radio.budget import budget_for
-from emulation.radio.errors import frame_error_rate, survival_table
+from emulation.radio.errors import survival_table
 from emulation.radio.propagation import path_loss_db
 from emulation.radio.spec import Friis, LogDistance, Propagation, RadioSpec, TwoRayGround
 from tests.benchmarks.ns3 import peer, scenes
 from tests.benchmarks.ns3.bianchi import counted_throughput, saturation_throughput
 from tests.benchmarks.ns3.peer import FramesPlayed, FrameToSend
+from tests.emulation.radio.formulas import frame_error_rate
 
 NAN: Final = math.nan
 PHY: Final[Phy] = phy_for("g", scenes.FREQUENCY)
