@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from emulation.realtime.control import ControlError, ControlServer
-from emulation.realtime.places import Places
+from emulation.realtime.positions import RadioPositions
 from emulation.scenario.scenario import NodeSpec
 
 TICK: Final = 0.2
@@ -36,7 +36,7 @@ class Positions:
         associations: Callable[[], dict[str, str | None]] = dict,
     ) -> None:
         self._names = [spec.name for spec in specs]
-        self._places = Places([spec.waypoints for spec in specs], TICK)
+        self._positions = RadioPositions([spec.waypoints for spec in specs], TICK)
         self._place = place
         self._associations = associations
         self._told: dict[str, tuple[float, float]] = {}
@@ -44,15 +44,15 @@ class Positions:
     @property
     def due(self) -> float:
         """When the next update falls due, on the monotonic clock."""
-        return self._places.due
+        return self._positions.due
 
     def update(self, now: float) -> None:
         """Tell where the stations are that have moved."""
-        self._places.update(now)
+        self._positions.update(now)
         self._tell(now)
 
     def _tell(self, now: float) -> None:
-        for name, (x, y) in zip(self._names, self._places.at(now).tolist(), strict=True):
+        for name, (x, y) in zip(self._names, self._positions.at(now).tolist(), strict=True):
             if self._told.get(name) != (x, y):
                 self._place(name, x, y)
                 self._told[name] = (x, y)
@@ -63,17 +63,17 @@ class Positions:
             case "ping":
                 return {"stations": len(self._names)}
             case "start":
-                self._places.start(float(request["epoch"]), now)
+                self._positions.start(float(request["epoch"]), now)
             case "move":
                 x, y = request.get("x"), request.get("y")
                 if not isinstance(x, int | float) or not isinstance(y, int | float):
                     raise ControlError("move: x and y must be numbers")
-                self._places.move(self._named(request), x, y)
+                self._positions.move(self._named(request), x, y)
             case "release":
-                self._places.release(self._named(request))
+                self._positions.release(self._named(request))
             case "position":
                 chosen = self._names if request.get("name") is None else [request["name"]]
-                xy = self._places.at(now).tolist()
+                xy = self._positions.at(now).tolist()
                 return {
                     "positions": {name: xy[self._named({"name": name})] for name in chosen},
                 }

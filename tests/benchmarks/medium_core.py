@@ -34,9 +34,9 @@ def _drive(
     rng = random.Random(1)
     numbers = np.random.default_rng(1)
     medium = Medium(RadioSpec(range=RANGE, propagation=model), nodes, random.Random(2))
-    places = numbers.uniform(0, side, (nodes, 2))
+    positions = numbers.uniform(0, side, (nodes, 2))
     speeds = numbers.uniform(-20, 20, (nodes, 2))
-    medium.set_positions(places)
+    medium.set_positions(positions)
     sends = sorted(
         (rng.uniform(0, seconds), rng.randrange(nodes)) for _ in range(int(nodes * rate * seconds))
     )
@@ -48,7 +48,7 @@ def _drive(
     began = time.process_time()
     for at, node in sends:
         if mobile and at >= tick:
-            medium.set_positions(places + speeds * tick)
+            medium.set_positions(positions + speeds * tick)
             tick += 0.1
         for delivery in medium.advance(at):
             deliveries += len(delivery.receivers)

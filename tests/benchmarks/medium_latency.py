@@ -100,9 +100,9 @@ def main() -> None:
         with _hogs(options.hogs):
             veth = one_way_delays(one, other)
     with namespaces(2) as stations, tempfile.TemporaryDirectory() as folder:
-        places = [[(0, 0, 0)], [(0, 10, 0)]]
+        tracks = [[(0, 0, 0)], [(0, 10, 0)]]
         config = write_config(
-            Path(folder), stations, places, RadioSpec(range=250), priority=options.priority
+            Path(folder), stations, tracks, RadioSpec(range=250), priority=options.priority
         )
         with medium(config, stations) as control, _hogs(options.hogs):
             tap = one_way_delays(*stations)

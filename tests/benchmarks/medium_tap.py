@@ -102,9 +102,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     options = parser.parse_args()
     cells, count, seconds = options.cells, options.cells * options.stations, options.seconds
-    places = [[(0, 10_000.0 * (i % cells), 5.0 * (i // cells))] for i in range(count)]
+    tracks = [[(0, 10_000.0 * (i % cells), 5.0 * (i // cells))] for i in range(count)]
     with namespaces(count) as stations, tempfile.TemporaryDirectory() as folder:
-        config = write_config(Path(folder), stations, places, RadioSpec(range=250))
+        config = write_config(Path(folder), stations, tracks, RadioSpec(range=250))
         with medium(config, stations, neighbours=False) as control, _senders(stations[:cells]):
             time.sleep(1.0)
             first = request(control, {"op": "stats"})
