@@ -25,7 +25,7 @@ from emulation.backends.base import BackendError, Observer
 from emulation.backends.tap import TapBackend, TapRun
 from emulation.network.processes import end
 from emulation.network.wifi import infrastructure
-from emulation.network.wifi.infrastructure import Infrastructure, Interface
+from emulation.network.wifi.infrastructure import InfrastructureNetwork, Interface
 from emulation.network.wifi.settings import ALWAYS_DBM, Roaming, SettingsError
 from emulation.realtime.hwsim_wire import FAMILY
 from emulation.realtime.wifi import MISSING, bring_up, has_family
@@ -101,12 +101,12 @@ class HwsimRun(TapRun):
         place = self.state.path / "wifi"
         place.mkdir()
         home, pids = self.net.aps[0].pid, self.pids()
-        self._wifi = Infrastructure(
+        self._wifi = InfrastructureNetwork(
             ssids[0],
             self.scenario.radio,
             [Interface(each.name, home, each.port(ACCESS), each.bssid) for each in points],
             [Interface(each.name, pids[each.name], each.interface, each.mac) for each in stations],
-            place=place,
+            folder=place,
             logs=self.folder.logs,
             environment=self.state.environment(),
             helpers=self.helpers,

@@ -2,8 +2,8 @@
 
 An emulation that falls behind its clock or loses packets outside the radio model still prints
 numbers.  Each check below compares one figure of the processes that make the emulation with a
-limit; a run in which any fails says so in the terminal and at the top of its report.  Where the
-medium is another's and gives no figures (wmediumd), its checks have no value: whether the run kept
+limit; a run in which any fails says so in the terminal and at the top of its report.  If the medium
+is somebody else's and reports no figures (wmediumd), its checks have no value: whether the run kept
 real time is then unknown, unless another check fails.
 """
 
@@ -25,7 +25,7 @@ FEWER = "use fewer nodes or a lower message rate, or a machine with more cores"
 
 
 def _check(name: str, value: float | None, limit: float | None, unit: str, advice: str) -> Check:
-    """Compare a figure with its limit; `limit` None is for information, `value` None is unknown."""
+    """Compare a figure with its limit: None if it is for information; `value` None is unknown."""
     ok = limit is None or value is None or value <= limit
     return Check(name=name, value=value, limit=limit, unit=unit, ok=ok, advice=advice)
 
@@ -38,7 +38,7 @@ class CpuSampler:
         psutil.cpu_percent()
 
     def sample(self) -> None:
-        """Take the share since the last call."""
+        """Record the share since the last call."""
         self.samples.append(psutil.cpu_percent())
 
     def saturated(self) -> float:
@@ -48,7 +48,7 @@ class CpuSampler:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which `share` of the sorted values lie; 0 where there are none."""
+    """Return the value below which `share` of the sorted values lie; 0 if there are none."""
     if not ordered:
         return 0.0
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
