@@ -1,7 +1,7 @@
 """Speed of the medium alone, without devices: `python -m tests.benchmarks.medium_core`.
 
 Loads of 512-byte broadcasts, in simulated time: 60 mobile nodes in a square of 1 km, positions
-every 0.1 s, and 3,000 static nodes with a mean degree of 45.  Printed: events (accesses and frame
+every 0.1 s, and 3,000 static nodes with a mean degree of 45.  Prints events (accesses and frame
 ends), frames and deliveries per second of CPU time, and how much faster than real time that is.
 """
 
@@ -30,7 +30,7 @@ def _drive(
     mobile: bool = False,
     model: Propagation = LOG_DISTANCE,
 ) -> None:
-    """Let every node broadcast `rate` times a second for `seconds`, and print the speed."""
+    """Have every node broadcast `rate` times a second for `seconds`, and print the speed."""
     rng = random.Random(1)
     numbers = np.random.default_rng(1)
     medium = Medium(RadioSpec(range=RANGE, propagation=model), nodes, random.Random(2))

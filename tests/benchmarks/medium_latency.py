@@ -2,9 +2,9 @@
 
 One station sends another a small datagram every 2 ms, so that the medium is idle each time and
 the model adds nothing but the airtime.  One-way delays (one machine, one clock) over the medium,
-less that airtime, are set against those over a veth pair.  Needs root.
+less that airtime, are compared with those over a veth pair.  Needs root.
 
-    --hogs N        processes that use up a CPU meanwhile, at ordinary priority
+    --hogs N        processes that each keep a CPU busy meanwhile, at ordinary priority
     --priority P    of the medium: round-robin, nice or none
 """
 
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--priority", default="round-robin")
     options = parser.parse_args()
     exact_timers()
-    raise_priority("round-robin")  # the measuring must not wait itself; its children are ordinary
+    raise_priority("round-robin")  # measuring must not be delayed; children have ordinary priority
     print(f"{options.hogs} hogs, medium at {options.priority} (load {os.getloadavg()[0]:.1f})")
     with namespaces(2) as (one, other):
         _veth(one, other)
