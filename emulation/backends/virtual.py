@@ -46,7 +46,7 @@ class VirtualBackend:
     ) -> None:
         """Run the scenario into the folder; there is no prompt to `interact` at.
 
-        Raises `BackendError`, and OSError where the captures cannot be written.  KeyboardInterrupt
+        Raises `BackendError`, and OSError if the captures cannot be written.  KeyboardInterrupt
         ends the run early and is raised again once everything is written.
         """
         if interact is not None:
@@ -84,7 +84,7 @@ def simulate(
     """Run a scenario under the virtual clock and write run.json.
 
     `elapsed(seconds)` is called as the run goes on, and ends it with what it raises; what was
-    recorded until then is written.  Raises OSError where that fails.
+    recorded until then is written.  Raises OSError if that fails.
     """
     began = time.monotonic()
     problems: list[str] = []
@@ -126,8 +126,9 @@ def simulate(
                 problems=problems + simulation.problems,
                 started=time.time() - (time.monotonic() - began),
             )
-            if simulation.mesh is not None:
-                folder.write_flows(simulation.mesh.exported())
+            flows = simulation.channel.exported()
+            if flows is not None:
+                folder.write_flows(flows)
 
 
 class _Defects:
