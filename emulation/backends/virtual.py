@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from emulation.backends.base import BackendError, Observer
+from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.records import Ended
 from emulation.scenario.runfolder import RunFolder
@@ -42,7 +42,7 @@ class VirtualBackend:
         scenario: Scenario,
         folder: RunFolder,
         observer: Observer,
-        interact: Callable[[Any], None] | None = None,
+        interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
         """Run the scenario into the folder; there is no prompt to `interact` at.
 

@@ -63,7 +63,7 @@ class MininetWifiError(Exception):
 class Network:
     """Mininet-WiFi's network `net` of these stations; `place` is where its files go.
 
-    With access points it is a network for `emulation.backends.mesh.MeshBackbone`.
+    With access points it is a network for `emulation.backends.realtime.backbone.MeshBackbone`.
     """
 
     def __init__(

@@ -9,7 +9,8 @@ real time is then unknown, unless another check fails.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
@@ -120,3 +121,14 @@ def assess(
 
 def _figure(reported: Mapping[str, Any] | None, name: str, digits: int = 6) -> float | None:
     return None if reported is None else round(reported.get(name, 0.0), digits)
+
+
+def socket_drops(pid: int, ports: Iterable[int]) -> int:
+    """Return how many datagrams full receive buffers cost the UDP ports in a namespace."""
+    wanted = {f"{port:04X}" for port in ports}
+    drops = 0
+    for line in Path(f"/proc/{pid}/net/udp").read_text(encoding="ascii").splitlines()[1:]:
+        fields = line.split()
+        if fields[1].rpartition(":")[2] in wanted:
+            drops += int(fields[-1])
+    return drops

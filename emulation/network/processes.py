@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import psutil
 
@@ -32,7 +32,7 @@ class StateFolder:
     """Folder of one run under `STATE`: its control sockets and who owns it."""
 
     def __init__(self, root: Path = STATE) -> None:
-        """Make the folder.  Raises OSError where `root` cannot be written."""
+        """Make the folder.  Raises OSError if `root` cannot be written."""
         owner = psutil.Process()
         self.run_id = f"{owner.pid}-{int(owner.create_time() * 100)}"
         self.path = root / self.run_id
@@ -79,7 +79,7 @@ def start(
 
 
 def doing(process: subprocess.Popen[bytes]) -> str:
-    """Say in a few words what a process of a run is at, where it does not answer."""
+    """Return in a few words what a process of a run is doing that does not answer."""
     try:
         seen = psutil.Process(process.pid)
         spent = sum(seen.cpu_times()[:2])
@@ -91,7 +91,7 @@ def doing(process: subprocess.Popen[bytes]) -> str:
 
 
 def end(process: subprocess.Popen[bytes], grace: float = GRACE) -> int:
-    """Ask a process to end, wait, kill it where it does not; return its exit code."""
+    """Ask a process to end, wait, kill it if it does not; return its exit code."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -102,13 +102,35 @@ def end(process: subprocess.Popen[bytes], grace: float = GRACE) -> int:
 
 
 def await_condition(condition: Callable[[], bool], seconds: float, interval: float = 0.02) -> bool:
-    """Wait until `condition()` holds, at most `seconds`; say whether it does."""
+    """Wait until `condition()` holds, at most `seconds`; return whether it does."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             return False
         time.sleep(interval)
     return True
+
+
+def ended(code: int | None) -> str:
+    """Return how a process ended, from its exit code."""
+    if code is not None and code < 0:
+        return f"was killed by signal {-code}"
+    return f"ended with exit code {code}"
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log."""
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "no message"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what a status file says, empty if it is missing or not whole."""
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value
 
 
 def sweep(root: Path = STATE) -> list[str]:
@@ -150,7 +172,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _owned(folder: Path) -> bool:
-    """Say whether the process that made the state folder is still there."""
+    """Return whether the process that made the state folder is still there."""
     try:
         identity = json.loads((folder / "owner.json").read_text(encoding="utf-8"))
         process = psutil.Process(identity["pid"])

@@ -19,7 +19,7 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Station(_Frozen):
+class StationConfig(_Frozen):
     """One station: the process whose namespace it lives in, its device, and its trajectory."""
 
     name: str
@@ -36,7 +36,7 @@ class Port(_Frozen):
     mac: str = MAC
 
 
-class AccessPoint(_Frozen):
+class AccessPointConfig(_Frozen):
     """One access point: its two devices in the namespace of `pid`, and the host behind it."""
 
     name: str
@@ -52,8 +52,8 @@ class TapConfig(_Frozen):
 
     radio: RadioSpec
     seed: int
-    stations: tuple[Station, ...] = Field(min_length=1)
-    access_points: tuple[AccessPoint, ...] = ()
+    stations: tuple[StationConfig, ...] = Field(min_length=1)
+    access_points: tuple[AccessPointConfig, ...] = ()
     mesh_radio: RadioSpec | None = None
     association: AssociationSpec = AssociationSpec()
     control: Path
