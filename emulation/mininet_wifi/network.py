@@ -20,6 +20,10 @@ well, of the system's Open vSwitch, in the root namespace; here it is their acce
 switch, and the bridges are the run's own (`emulation.network.switches`).  Kept from it as well: its
 log in /tmp, its files in /tmp and in the working directory, which go into the run's state folder,
 and its pauses of more than a second a station.
+
+Neither Mininet-WiFi (`mn_wifi`) nor Mininet, which `emulation.network.net` imports, need be there
+for this module to be imported: the backend says what is missing.  So both are imported in the
+functions that use them.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ from emulation.scenario.access_point import ACCESS, MESH, WIRED, AccessPointSpec
 from emulation.scenario.scenario import NodeSpec
 
 HOSTAPD: Final = Path("/var/run/hostapd")
-"""Where hostapd has its sockets: Mininet-WiFi lets it have no other."""
+"""The folder of hostapd's sockets: Mininet-WiFi lets it have no other."""
 SOCKET: Final = Path("/var/run/wmediumd.sock")
 RADIOS: Final = Path("/sys/kernel/debug/ieee80211")
 RADIOS_LIMIT: Final = 15.0
@@ -61,7 +65,7 @@ class MininetWifiError(Exception):
 
 
 class Network:
-    """Mininet-WiFi's network `net` of these stations; `place` is where its files go.
+    """Mininet-WiFi's network `net` of these stations; `files` is the folder for what it writes.
 
     With access points it is a network for `emulation.backends.realtime.backbone.MeshBackbone`.
     """
@@ -71,13 +75,13 @@ class Network:
         specs: Sequence[NodeSpec],
         settings: Settings,
         environment: Mapping[str, str],
-        place: Path,
+        files: Path,
         logs: Path,
     ) -> None:
         self.specs = specs
         self._settings = settings
         self._environment = environment
-        self._place = place
+        self._files = files
         self._logs = logs
         self._home: int | None = None
         self.net: Any = None
@@ -116,7 +120,7 @@ class Network:
         station.environment = self._environment
         with network_namespace(station.pid):
             disable_ipv6()
-        self._enter_place(station)
+        self._enter_files(station)
         return station
 
     def _supplicant_parameters(self, spec: NodeSpec) -> dict[str, Any]:
@@ -124,7 +128,7 @@ class Network:
         mesh = self._settings.mesh
         if mesh is None:
             return {}
-        # The folder is its own: wpa_supplicant removes it at its end where it is empty.
+        # The folder is its own: wpa_supplicant removes it at its end if it is empty.
         folder = self._supplicant_socket(spec).parent
         folder.mkdir(mode=0o700)
         log = shlex.quote(str((self._logs / "wpa_supplicant.log").resolve()))
@@ -135,11 +139,11 @@ class Network:
         }
 
     def _supplicant_socket(self, spec: NodeSpec) -> Path:
-        return self._place / f"wpa-{spec.name}" / spec.interface
+        return self._files / f"wpa-{spec.name}" / spec.interface
 
-    def _enter_place(self, node: Any) -> None:
+    def _enter_files(self, node: Any) -> None:
         """Let Mininet-WiFi's files of a node, which it writes where its shell is, go elsewhere."""
-        node.cmd(f"cd {shlex.quote(str(self._place))}")
+        node.cmd(f"cd {shlex.quote(str(self._files))}")
 
     # What `MeshBackbone` makes.
 
@@ -185,7 +189,7 @@ class Network:
         point.params["wlan"][0] = spec.port(ACCESS)
         with network_namespace(point.pid):
             disable_ipv6()
-        self._enter_place(point)
+        self._enter_files(point)
         return point
 
     def addLink(self, host: Any, point: Any) -> None:  # noqa: N802
@@ -280,7 +284,7 @@ class Network:
             bring_up(["lo", *(point.spec.port(WIRED) for point in self.aps)])
 
     def sends_beacons(self, point: Any) -> bool:
-        """Say whether the hostapd of an access point does its work."""
+        """Return whether the hostapd of an access point is at work."""
         return control.enabled(HOSTAPD / point.spec.port(ACCESS))
 
     def associate(self, station: Any) -> None:
@@ -291,7 +295,7 @@ class Network:
             interface.wpa_cmd()
 
     def associations(self) -> dict[str, str | None]:
-        """Return the access point of each station, by name; None where it has none now."""
+        """Return the access point of each station, by name; None if it has none now."""
         points = {point.spec.bssid: point.name for point in self.aps}
         found: dict[str, str | None] = {}
         for station in self.net.stations:
@@ -334,7 +338,7 @@ class Network:
         """
         before, folder, logs = dict(os.environ), tempfile.tempdir, logging.getLogger().handlers[:]
         os.environ.update(self._environment)
-        tempfile.tempdir = str(self._place)
+        tempfile.tempdir = str(self._files)
         # With a handler, its basicConfig opens no log in /tmp.
         logging.getLogger().addHandler(logging.NullHandler())
         try:
@@ -349,7 +353,7 @@ class Network:
 def enter_private_namespaces() -> int:
     """Put the calling thread into new network and mount namespaces; return the first's descriptor.
 
-    /sys is mounted anew there, for it shows the radios of the namespace that it was mounted in,
+    /sys is mounted again there, for it shows the radios of the namespace that it was mounted in,
     and `iw` looks for them there.  Raises OSError.
     """
     libc = ctypes.CDLL(None, use_errno=True)
@@ -370,7 +374,7 @@ def await_no_radios() -> None:
     """Wait until the kernel has removed the radios of an earlier run of this process.
 
     It does so some time after their namespaces have gone.  Mininet-WiFi knows radios by this
-    process's id and would take those.  Raises `MininetWifiError` where they stay.
+    process's id and would take those.  Raises `MininetWifiError` if they stay.
     """
     pattern = f"mn{os.getpid():05d}p*"
     if not await_condition(lambda: not any(RADIOS.glob(pattern)), RADIOS_LIMIT):

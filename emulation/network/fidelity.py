@@ -16,6 +16,7 @@ from typing import Any, Final
 import psutil
 
 from emulation.scenario.records import Check, Fidelity
+from nodeapp.wire import CLIENT_PORT, NODE_PORT
 
 LATE_MEDIAN: Final = "frames delivered late, median"
 LATE_P99: Final = "frames delivered late, p99"
@@ -121,6 +122,18 @@ def assess(
 
 def _figure(reported: Mapping[str, Any] | None, name: str, digits: int = 6) -> float | None:
     return None if reported is None else round(reported.get(name, 0.0), digits)
+
+
+def dropped_by_sockets(members: Iterable[Any]) -> int:
+    """Return how many datagrams full sockets of the node apps dropped, so far.
+
+    `members` are the Mininet nodes; those whose shell has ended do not count.
+    """
+    return sum(
+        socket_drops(member.pid, (NODE_PORT, CLIENT_PORT))
+        for member in members
+        if member.shell.poll() is None
+    )
 
 
 def socket_drops(pid: int, ports: Iterable[int]) -> int:

@@ -1,6 +1,6 @@
 """The host under the virtual clock: one node's view of a simulation.
 
-Where a real node reads a gpsd server, this one has the fixes that the server would report, at the
+While a real node reads a gpsd server, this one has the fixes that the server would report, at the
 same rate, and carries them on along their velocity in the same way.
 """
 

@@ -28,7 +28,12 @@ from emulation.network.controller.flows import (
     FlowComputation,
     Path,
 )
-from emulation.radio.addressing import Infrastructure, Mesh, access_levels, octets
+from emulation.radio.addressing import (
+    InfrastructureAddressing,
+    MeshAddressing,
+    access_levels,
+    octets,
+)
 from emulation.radio.association import Associations
 from emulation.radio.medium import BROADCAST, Delivery, Medium
 from emulation.realtime.layer2_update import layer2_update
@@ -78,9 +83,9 @@ class MeshChannel:
         self._mesh.set_positions(self._positions)
         associations = Associations(len(self._stations), scenario.association.hysteresis_db)
         self._associations = associations
-        self._infrastructure = Infrastructure(self._macs, associations)
+        self._infrastructure = InfrastructureAddressing(self._macs, associations)
         brokers = [nodes[index] for index in self._brokers]
-        self._addressing = Mesh([octets(broker.mac) for broker in brokers])
+        self._addressing = MeshAddressing([octets(broker.mac) for broker in brokers])
         self._bridges = [
             Bridge(point.name, point.datapath_id, broker.mac)
             for point, broker in zip(points, brokers, strict=True)

@@ -1,4 +1,4 @@
-"""A run whose medium is a process of the testbed, and whose nodes are of the testbed's Mininet.
+"""A run whose medium is a process of the testbed.
 
 The process owns an `emulation.radio.medium.Medium` and answers at `medium_control`; it is
 `python -m MODULE CONFIG.json` with the configuration of `emulation.realtime.tap_config`.
@@ -8,29 +8,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from emulation.backends.realtime.backbone import AccessPointNetwork
-from emulation.backends.realtime.run import RealTimeRun
+from emulation.backends.realtime.mininet_run import MininetRun
 from emulation.realtime.control import answers
 
 
-class OwnMediumRun(RealTimeRun):
-    """Makes the nodes with `emulation.network.net` and starts the process of the medium."""
+class OwnMediumRun(MininetRun):
+    """Starts the process of the medium between the radios of Mininet nodes."""
 
     medium: ClassVar[str]
     """The module of the medium's process."""
-
-    def make_nodes(self) -> AccessPointNetwork:
-        """Make the network and in it namespaces and shells."""
-        # Mininet is an optional program: `RealTimeBackend.obstacles` says if it is missing.
-        from emulation.network.net import WifiNet
-
-        net = self.net = WifiNet()
-        environment = self.state.environment()
-        for spec in self.scenario.nodes:
-            self.interrupts.check()
-            add = net.addHost if spec.wired else net.addStation
-            add(spec.name, spec=spec, environment=environment)
-        return net
 
     def start_radios(self) -> None:
         """Start the medium, which makes the interfaces, and configure these."""

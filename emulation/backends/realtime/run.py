@@ -18,13 +18,15 @@ A backend subclasses `RealTimeRun` and overrides its hooks, which are called in 
     make_nodes            nodes and access points: namespaces and shells
     start_radios          radio interfaces, and the medium between them
     start_access_points   only with access points: their radios serve stations
+    air                   captures begin: an interface that shows all radios, if there is one
     associate             only with access points: stations look for one
+    begin                 everything is ready: when time 0 of the scenario is
     check                 again and again while the run goes on
     medium_figures        at the end: what the medium tells of itself
     stop_radios           when all processes of the run have ended
     stop_nodes            last: the namespaces
 
-The first four may raise `BackendError`, with one line that says what to do, and KeyboardInterrupt
+The first six may raise `BackendError`, with one line that says what to do, and KeyboardInterrupt
 from `interrupts.check()`; `start` ends there.  The last three are called however the run ends, and
 so must cope with a start that did not come to its end.
 """
@@ -43,7 +45,7 @@ from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbon
 from emulation.backends.realtime.helpers import Helpers
 from emulation.backends.realtime.node_apps import NodeApps
 from emulation.backends.realtime.recorder import recorder_config
-from emulation.network.fidelity import CpuSampler, assess, socket_drops
+from emulation.network.fidelity import CpuSampler, assess, dropped_by_sockets
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import StateFolder, await_condition, read_json
 from emulation.realtime.control import answers, ask
@@ -51,7 +53,6 @@ from emulation.realtime.control import request as control_request
 from emulation.scenario.records import Ended
 from emulation.scenario.runfolder import RunFolder, unix_ns_of
 from emulation.scenario.scenario import NodeSpec, Scenario
-from nodeapp.wire import CLIENT_PORT, NODE_PORT
 
 LEAD: Final = 0.5
 """Seconds between the last preparation and time 0 of the scenario."""
@@ -114,7 +115,7 @@ class RealTimeRun(ABC):
     def start_radios(self) -> None:
         """Make the radio interfaces work: a medium between them, addresses, neighbour entries.
 
-        Called when all nodes are there.  Afterwards something answers at `medium_control`.
+        Called when all nodes are there.
         """
 
     def start_access_points(self) -> None:  # noqa: B027  # a hook that most backends leave
@@ -123,16 +124,32 @@ class RealTimeRun(ABC):
         Called after `start_radios`, with access points only.  By default there is nothing to do.
         """
 
+    def air(self) -> str | None:
+        """Return the interface of this namespace that shows all frames of all radios, if any.
+
+        Called when radios work.  Its frames have radiotap headers, and are captured beside those
+        of the nodes.  By default there is none.
+        """
+        return None
+
     def associate(self) -> None:  # noqa: B027  # a hook that most backends leave
         """Let the stations look for an access point; return when they have had time to find one.
 
         Called when captures run, with access points only.  By default there is nothing to do.
         """
 
+    def begin(self, epoch: float) -> None:
+        """Tell the medium when time 0 of the scenario is: `epoch`, on the monotonic clock.
+
+        Called when everything is ready, a little before.  By default `medium_control` is told,
+        which must answer.
+        """
+        control_request(self.medium_control, {"op": "start", "epoch": epoch})
+
     def check(self) -> None:  # noqa: B027  # a hook that most backends leave
         """Raise `BackendError` if what the backend itself has started has failed.
 
-        Called several times a second while the run goes on; `helpers` are looked at anyway.
+        Called about once a second or more often; `helpers` are looked at anyway.
         """
 
     def medium_figures(self) -> dict[str, Any]:
@@ -184,13 +201,6 @@ class RealTimeRun(ABC):
             for spec in specs
         ]
 
-    def air(self) -> str | None:
-        """Return the interface of this namespace that shows all frames of all radios, if any.
-
-        They have radiotap headers, and are captured beside those of the nodes.
-        """
-        return None
-
     # -- start ---------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -218,7 +228,7 @@ class RealTimeRun(ABC):
         self._start_driver()
         self.epoch = time.monotonic() + LEAD
         self._write_record("running")
-        control_request(self.medium_control, {"op": "start", "epoch": self.epoch})
+        self.begin(self.epoch)
         control_request(self.gpsd_control, {"op": "start", "epoch": self.epoch})
         unfinished = self._driver_start.with_suffix(".tmp")
         unfinished.write_text(repr(self.epoch), encoding="utf-8")
@@ -317,7 +327,7 @@ class RealTimeRun(ABC):
             self.helpers.close()
 
     def _stop_processes(self) -> None:
-        drops = self._socket_drops()
+        drops = dropped_by_sockets(self.net.members if self.net is not None else ())
         medium = self.medium_figures()
         if "driver" in self.helpers and self.ended == "completed":
             # The driver ends with the scenario, the command line perhaps a little before it.
@@ -351,15 +361,6 @@ class RealTimeRun(ABC):
                 cpu=self._cpu,
             )
             self.folder.write_fidelity(fidelity)
-
-    def _socket_drops(self) -> int:
-        """Return how many datagrams full sockets of the node apps dropped."""
-        members = self.net.members if self.net is not None else ()
-        return sum(
-            socket_drops(member.pid, (NODE_PORT, CLIENT_PORT))
-            for member in members
-            if member.shell.poll() is None
-        )
 
     def _write_record(self, ended: Ended) -> None:
         self.folder.write_record(
