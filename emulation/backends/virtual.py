@@ -71,7 +71,8 @@ class VirtualBackend:
         problem: Callable[[str], None],
     ) -> None:
         """Run the scenario and write its captures; the arguments are those of `simulate`."""
-        simulate(scenario, folder, PcapRecorder(scenario, folder), elapsed, problem)
+        recorder = PcapRecorder(scenario, folder)
+        simulate(scenario, folder, recorder, elapsed, problem, backend=self.name)
 
 
 def simulate(
@@ -80,8 +81,9 @@ def simulate(
     recorder: Recorder,
     elapsed: Callable[[float], None] = lambda seconds: None,
     problem: Callable[[str], None] = lambda text: None,
+    backend: str = VirtualBackend.name,
 ) -> None:
-    """Run a scenario under the virtual clock and write run.json.
+    """Run a scenario under the virtual clock and write run.json, which names `backend`.
 
     `elapsed(seconds)` is called as the run goes on, and ends it with what it raises; what was
     recorded until then is written.  Raises OSError if that fails.
@@ -95,7 +97,7 @@ def simulate(
     except (ParameterError, ValueError) as error:
         raise BackendError(str(error)) from None
     folder.write_record(
-        backend=VirtualBackend.name,
+        backend=backend,
         epoch_ns=EPOCH_NS,
         ended="running",
         wall_seconds=0.0,
@@ -119,7 +121,7 @@ def simulate(
             raise
         finally:
             folder.write_record(
-                backend=VirtualBackend.name,
+                backend=backend,
                 epoch_ns=EPOCH_NS,
                 ended=ended,
                 wall_seconds=time.monotonic() - began,
