@@ -16,7 +16,7 @@ from emulation.virtual.host import VirtualHost
 from emulation.virtual.packets import CLIENT
 from emulation.virtual.recording import Recorder
 from emulation.workloads.base import Operation
-from nodeapp.clients import Address
+from nodeapp.client_port import Address
 from nodeapp.wire import Kind, decode, decode_body
 
 ADDRESS = ("127.0.0.1", CLIENT)

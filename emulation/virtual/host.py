@@ -15,7 +15,7 @@ from typing import Any, Final
 from emulation.network.gpsd import RATE
 from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.virtual.clock import Clock, VirtualTimer
-from nodeapp.clients import ClientTable
+from nodeapp.client_port import ClientTable
 from nodeapp.events import Event
 from nodeapp.host import Position
 from nodeapp.pubsub.base import Service

@@ -26,7 +26,7 @@ from emulation.virtual.mesh import MeshChannel
 from emulation.virtual.message import Carried, Message
 from emulation.virtual.packets import HEADERS, LARGEST_WHOLE, frame_lengths
 from emulation.virtual.recording import Recorder
-from nodeapp.clients import ClientTable
+from nodeapp.client_port import ClientTable
 from nodeapp.host import Host
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Service
