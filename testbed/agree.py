@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from testbed.options import SetOption, WorkloadOption
+
 if TYPE_CHECKING:
     from emulation.backends.base import Backend, Observer
     from spark_analysis.agreement.agreement import Agreement
@@ -47,12 +49,8 @@ def agree(
     seed: Annotated[
         int, typer.Option("--seed", help="decides placement, motion and workload of all runs")
     ] = 1,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="a parameter of topology or protocol; see list NAME"
-        ),
-    ] = None,
+    workload: WorkloadOption = None,
+    settings: SetOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="an empty or new folder for runs and report", file_okay=False),
@@ -79,7 +77,7 @@ def agree(
             "one run alone says nothing about chance",
             USAGE,
         )
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
     try:
         check(chosen)
         folder = make_folder(out, RUNS, scenario)

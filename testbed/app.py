@@ -20,6 +20,11 @@ from emulation.errors import ScenarioError
 from emulation.network import processes
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
+from emulation.workloads.registry import (
+    workload_names,
+    workload_parameters,
+    workload_summary,
+)
 from nodeapp.parameters import Parameter
 from nodeapp.pubsub.registry import PROTOCOLS
 from testbed import agree as cli_agree
@@ -44,6 +49,7 @@ from testbed.options import (
     SeedOption,
     SetOption,
     Topology,
+    WorkloadOption,
     console,
     fail,
     scenario_of,
@@ -84,6 +90,7 @@ def run(
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,
     seed: SeedOption = 1,
+    workload: WorkloadOption = None,
     settings: SetOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
@@ -99,7 +106,7 @@ def run(
 
     Example: run roaming_field broker-gpsr --nodes 30 --duration 120 --set speed=10
     """
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
     if not captures:
         if backend != "virtual":
             fail("--no-captures works with --backend virtual only", USAGE)
@@ -118,6 +125,7 @@ def cli(
     nodes: NodesOption = None,
     duration: DurationOption = 600.0,
     seed: SeedOption = 1,
+    workload: WorkloadOption = None,
     settings: SetOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
@@ -126,7 +134,7 @@ def cli(
 
     Example: cli roaming_field broker-gpsr --nodes 10, then: sta1 pubsub pub traffic speed=10
     """
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
 
     def interact(tap_run: Any) -> None:
         from testbed.console import Console as Prompt
@@ -151,14 +159,15 @@ def analyze(
 @app.command(name="list")
 def list_(
     name: Annotated[
-        str | None, typer.Argument(help="a topology or protocol: lists its parameters")
+        str | None, typer.Argument(help="a topology, workload or protocol: lists its parameters")
     ] = None,
 ) -> None:
-    """List topologies and protocols, or the parameters of one of them."""
+    """List topologies, workloads and protocols, or the parameters of one of them."""
     out = Console()
     if name is None:
         for title, rows in (
             ("Topologies", [(n, _summary(topology_class(n))) for n in topology_names()]),
+            ("Workloads", [(n, workload_summary(n)) for n in workload_names()]),
             ("Protocols", [(n, entry.summary) for n, entry in PROTOCOLS.items()]),
             ("Backends", [(n, entry.summary) for n, entry in backends().items()]),
         ):
@@ -173,9 +182,11 @@ def list_(
             parameters = protocol_parameters(name)
         elif name in topology_names():
             parameters = topology_parameters(name)
+        elif name in workload_names():
+            parameters = workload_parameters(name)
         else:
-            known = ", ".join([*topology_names(), *PROTOCOLS])
-            fail(f"no topology or protocol {name!r}; there are: {known}", USAGE)
+            known = ", ".join([*topology_names(), *PROTOCOLS, *workload_names()])
+            fail(f"no topology or protocol {name!r}, nor a workload; there are: {known}", USAGE)
     except ScenarioError as error:
         fail(str(error), USAGE)
     table = Table("parameter", "default", "range", "meaning", title=name, title_justify="left")

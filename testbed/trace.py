@@ -1,10 +1,12 @@
-"""`export-trace`: the command that writes a scenario's motion for other programs.
+"""`export-trace` and `export-workload`: what a scenario fixes, as files for other programs.
 
-`register` adds it to the command line.
+`register` adds them to the command line.
 """
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -16,18 +18,20 @@ from testbed.options import (
     SeedOption,
     SetOption,
     Topology,
+    WorkloadOption,
     console,
     fail,
     scenario_of,
 )
 
 REPLAYED = "flooding"
-"""A protocol that every topology can carry: the motion does not depend on it."""
+"""A protocol that every topology can carry: neither motion nor workload depends on it."""
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to a command line."""
+    """Add the commands to a command line."""
     app.command(name="export-trace")(export_trace)
+    app.command(name="export-workload")(export_workload)
 
 
 def export_trace(
@@ -61,3 +65,41 @@ def export_trace(
     except OSError as error:
         fail(f"cannot write {out}: {error.strerror}")
     console.print(f"motion of {len(tracks)} stations: {out}", highlight=False, soft_wrap=True)
+
+
+def export_workload(
+    topology: Topology,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="file to write, .jsonl by custom", dir_okay=False),
+    ] = None,
+    nodes: NodesOption = None,
+    duration: DurationOption = 60.0,
+    seed: SeedOption = 1,
+    workload: WorkloadOption = None,
+    settings: SetOption = None,
+) -> None:
+    """Write what the clients of a topology do as JSON lines; to standard output without --out.
+
+    Example: export-workload manhattan --duration 900 --out w.jsonl
+
+    A run with --workload file:w.jsonl does the same; `emulation/workloads/recorded.py` has the
+    format.
+    """
+    from emulation.workloads import recorded
+
+    scenario = scenario_of(topology, REPLAYED, nodes, duration, seed, settings, workload)
+    names = {node.id: node.name for node in scenario.nodes}
+    try:
+        with out.open("wb") if out else nullcontext(sys.stdout.buffer) as file:
+            file.writelines(
+                f"{line}\n".encode() for line in recorded.lines(scenario.workload, names)
+            )
+            file.flush()
+    except OSError as error:
+        fail(f"cannot write {out or 'standard output'}: {error.strerror}")
+    console.print(
+        f"{len(scenario.workload)} operations{f': {out}' if out else ''}",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,16 +1,16 @@
 import math
 import random
-import re
 from typing import Any
 
 import pytest
 
 from emulation.errors import ScenarioError
-from emulation.network.processes import PROJECT
 from emulation.radio.medium import Medium
-from emulation.radio.spec import Shadowing
+from emulation.radio.spec import RadioSpec, Shadowing
+from emulation.scenario.connectivity import connected, connected_share
 from emulation.scenario.scenario import ProtocolSpec, Scenario
-from emulation.scenario.topo import Topo, connected_share
+from emulation.scenario.topo import Topo
+from tests.pages import example
 from topologies.catalog import make_scenario, topology_names, topology_parameters
 
 
@@ -150,10 +150,9 @@ def test_the_seed_decides_everything() -> None:
 
 
 def test_connected_share_notices_a_partition() -> None:
-    topo = Topo(1, 10.0, {})
-    topo.radio = topo.radio.model_copy(update={"range": 50.0})
-    assert topo.connected([(0, 0), (40, 0), (80, 0)])
-    assert not topo.connected([(0, 0), (40, 0), (91, 0)])
+    radio = RadioSpec(range=50.0)
+    assert connected(radio, [(0, 0), (40, 0), (80, 0)])
+    assert not connected(radio, [(0, 0), (40, 0), (91, 0)])
 
 
 @pytest.mark.parametrize(
@@ -189,10 +188,8 @@ def test_every_topology_describes_its_parameters(name: str) -> None:
 
 
 def test_the_topology_in_the_page_is_one() -> None:
-    page = (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     module: dict[str, Any] = {}
-    exec(code, module)  # the reader's own file would say the same
+    exec(example("Topology"), module)  # the reader's own file would say the same
     line = module["Line"](1, 30.0, {"nodes": 4}).scenario(ProtocolSpec(name="flooding"))
     assert [node.name for node in line.nodes] == ["sta1", "sta2", "sta3", "sta4"]
     assert line.workload
