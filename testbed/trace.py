@@ -1,7 +1,4 @@
-"""`export-trace` and `export-workload`: what a scenario fixes, as files for other programs.
-
-`register` adds them to the command line.
-"""
+"""The commands `export-trace` and `export-workload`: what is fixed, for other programs."""
 
 from __future__ import annotations
 
@@ -12,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from emulation.mobility import ns2
+from emulation.workloads import recorded
 from testbed.options import (
     DurationOption,
     NodesOption,
@@ -26,12 +25,6 @@ from testbed.options import (
 
 REPLAYED = "flooding"
 """A protocol that every topology can carry: neither motion nor workload depends on it."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to a command line."""
-    app.command(name="export-trace")(export_trace)
-    app.command(name="export-workload")(export_workload)
 
 
 def export_trace(
@@ -50,8 +43,6 @@ def export_trace(
 
     ns-2, ns-3 and others read it; so does the topology ns2_trace (--set file=m.tcl).
     """
-    from emulation.mobility import ns2
-
     scenario = scenario_of(topology, REPLAYED, nodes, duration, seed, settings)
     x0, y0, x1, y1 = scenario.area
     about = (
@@ -86,8 +77,6 @@ def export_workload(
     A run with --workload file:w.jsonl does the same; `emulation/workloads/recorded.py` has the
     format.
     """
-    from emulation.workloads import recorded
-
     scenario = scenario_of(topology, REPLAYED, nodes, duration, seed, settings, workload)
     names = {node.id: node.name for node in scenario.nodes}
     try:
