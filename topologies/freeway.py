@@ -15,7 +15,7 @@ publisher each 10 s, 2 topics with 1 publisher and 9 subscribers each; a run tak
 - `lanes`: 2 each way.
 - `slowest`: half the speed, because "each node in the highway moves with high speed".  The
   framework's rules alone (0) let vehicles queue behind one that happens to crawl: the mean speed
-  over 900 s is then 6 m/s where 60 m/s are allowed; so it is 36 m/s.
+  over 900 s is then 6 m/s if 60 m/s are allowed; so it is 36 m/s.
 - `acceleration`: a tenth of the speed a second, so that motion looks alike at every speed.
 - `safety_distance`: 20 m.
 - `range`, `propagation`, `standard`: 250 m and two-ray ground are ns-2's defaults, which the paper

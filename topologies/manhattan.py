@@ -9,7 +9,7 @@ every publisher each 10 s, 6 topics with 2 publishers and 5 subscribers each; a 
   of 124 m 0.98; on squares of 1.5 km it is 0.26 with 5 blocks, 0.5 with 8.  60 nodes that turn at
   random on 1 km² came to 0.989 at 10 m/s and the same range in ns-3.
 - `slowest`: half the speed, as on the freeway.  The framework's rules alone (0) let the mean speed
-  fall to 3.3 m/s where 10 m/s are allowed, and the connected pairs to 0.96.
+  fall to 3.3 m/s if 10 m/s are allowed, and the connected pairs to 0.96.
 - `acceleration`: a tenth of the speed a second, so that motion looks alike at every speed.
 - `safety_distance`: 20 m.
 - `range`, `propagation`, `standard`: 250 m and two-ray ground are ns-2's defaults, which the paper

@@ -8,7 +8,7 @@ and on the vehicle ahead (`emulation.mobility.traffic` has the rules).
 Left open by the framework and chosen here:
 - The map.  `blocks` by `blocks` equal blocks; the outermost streets run along the area's edges,
   their middle a lane's width inside.
-- The edge.  A vehicle does not leave the map: where a way on is missing, the probabilities of the
+- The edge.  A vehicle does not leave the map: if a way on is missing, the probabilities of the
   others keep their ratio (at a corner one way is left).
 - Traffic keeps to the right.  A turn happens where the two lanes cross, at the vehicle's speed.
   Vehicles on crossing streets do not heed each other.
@@ -77,7 +77,7 @@ class Manhattan(LaneMobility):
 
 
 class _Way(NamedTuple):
-    """A street, by its place among those of its axis, and the direction, 1 or -1, along it."""
+    """A street, by its index among those of its axis, and the direction, 1 or -1, along it."""
 
     axis: int
     street: int
@@ -85,7 +85,7 @@ class _Way(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The lane's place among the lanes of its axis."""
+        """The lane's index among the lanes of its axis."""
         return 2 * self.street + (self.sign < 0)
 
     def aside(self) -> float:

@@ -66,7 +66,7 @@ class _Node:
 def trajectories(path: Path, nodes: int = 0) -> list[tuple[Waypoint, ...]]:
     """Return the waypoints of the first `nodes` nodes of a movement file; 0: of all.
 
-    Raises `ScenarioError` where the file cannot be read, a line is not one of the above, or a node
+    Raises `ScenarioError` if the file cannot be read, a line is not one of the above, or a node
     is missing.
     """
     try:
@@ -90,7 +90,7 @@ def parse(text: str, nodes: int = 0, name: str = "trace") -> list[tuple[Waypoint
         if node is None:
             raise ScenarioError(
                 f"{name} has no $node_({number}), {len(found)} nodes in all: they must be "
-                "numbered from 0 without a gap; lower nodes where there are fewer"
+                "numbered from 0 without a gap; lower nodes if there are fewer"
             )
         x, y = node.start
         if x is None or y is None:

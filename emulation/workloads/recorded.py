@@ -184,12 +184,12 @@ class _Reader:
         last: dict[tuple[str, int], int] = {}
         for index in sorted(self._unnumbered, key=lambda index: self._found[index][1].time):
             line, operation = self._found[index]
-            place = operation.action, operation.node
-            taken = self._taken.get(place, set())
-            free = last.get(place, 0) + 1
+            owner = operation.action, operation.node
+            taken = self._taken.get(owner, set())
+            free = last.get(owner, 0) + 1
             while free in taken:
                 free += 1
-            last[place] = free
+            last[owner] = free
             update = {_number_of(operation.action): free}
             self._found[index] = line, operation.model_copy(update=update)
 
