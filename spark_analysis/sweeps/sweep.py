@@ -177,11 +177,12 @@ def points(spec: SweepSpec) -> list[Point]:
         if key in spec.settings:
             raise SpecError(f"{key} is both varied and set: leave one of them out")
     found: dict[str, Point] = {}
+    workloads = spec.vary.get(WORKLOAD) or (str(spec.settings.get(WORKLOAD, "")),)
     try:
         known = {
             (protocol, workload): all_parameters(spec.topology, protocol, workload)
             for protocol in spec.protocols
-            for workload in _workloads(spec)
+            for workload in workloads
         }
         _check_keys(spec, known)
         for (protocol, workload), parameters in known.items():
@@ -198,19 +199,13 @@ def points(spec: SweepSpec) -> list[Point]:
     return sorted(found.values(), key=lambda point: point.seed)
 
 
-def _workloads(spec: SweepSpec) -> tuple[str, ...]:
-    """Return the names of the workloads that a spec asks for; empty: the topology's own."""
-    return spec.vary.get(WORKLOAD) or (str(spec.settings.get(WORKLOAD, "")),)
-
-
 def _check_keys(spec: SweepSpec, known: Mapping[tuple[str, str], Mapping[str, Parameter]]) -> None:
     names = set[str]().union(*known.values())
-    protocols = ", ".join(spec.protocols)
     for key in (*spec.vary, *spec.settings):
         if key not in names:
             raise SpecError(
-                f"no parameter {key!r} of {spec.topology} or {protocols}; there are: "
-                f"{', '.join(sorted(names))}"
+                f"no parameter {key!r} of {spec.topology} or {', '.join(spec.protocols)}; "
+                f"there are: {', '.join(sorted(names))}"
             )
 
 
