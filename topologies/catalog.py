@@ -78,17 +78,13 @@ def _own(topology: str) -> str:
     return workload.name if workload else ""
 
 
-def _parts(topology: str, protocol: str, workload: str) -> _Parts:
-    of_topology, of_protocol = topology_parameters(topology), protocol_parameters(protocol)
-    if workload in ("", _own(topology)):
-        return _Parts(of_topology, of_protocol, [], [])
-    chosen = topology_class(topology)
-    return _Parts(
-        chosen.build_parameters(),
-        of_protocol,
-        workload_parameters(workload),
-        chosen.workload_parameters(),
-    )
+def _parts(topology: str, protocol: str, other: str) -> _Parts:
+    """Return the parameters; `other` is the workload in the place of the topology's own, if any."""
+    made, of_protocol = topology_class(topology), protocol_parameters(protocol)
+    if not other:
+        return _Parts(topology_parameters(topology), of_protocol, [], [])
+    parameters = made.build_parameters(), of_protocol, workload_parameters(other)
+    return _Parts(*parameters, made.workload_parameters())
 
 
 def all_parameters(topology: str, protocol: str, workload: str = "") -> dict[str, Parameter]:
@@ -97,9 +93,10 @@ def all_parameters(topology: str, protocol: str, workload: str = "") -> dict[str
     `workload` is the name of the one that is chosen, the topology's own if empty.  Raises
     `ScenarioError` for unknown names.
     """
-    parts = _parts(topology, protocol, workload)
+    own = _own(topology)
+    parts = _parts(topology, protocol, workload if workload != own else "")
     chooses = Parameter(
-        WORKLOAD, str, _own(topology), choices=tuple(workload_names()), help="what the clients do"
+        WORKLOAD, str, own, choices=tuple(workload_names()), help="what the clients do"
     )
     every = (*parts.workload, *parts.protocol, *parts.topology, chooses)
     return {parameter.name: parameter for parameter in every}
@@ -117,15 +114,17 @@ def make_scenario(
     what the topology does not have, a road map for one.
     """
     settings = expanded(settings)
-    workload = str(settings.pop(WORKLOAD, ""))
-    parts = _parts(topology, protocol, workload)
-    _check_keys(settings, parts, topology, protocol, workload)
+    other = str(settings.pop(WORKLOAD, ""))
+    if other == _own(topology):
+        other = ""
+    parts = _parts(topology, protocol, other)
+    _check_keys(settings, parts, topology, protocol, other)
     try:
         topology_values = convert(parts.topology, _take(settings, parts.topology))
         protocol_values = convert(parts.protocol, _take(settings, parts.protocol))
     except ParameterError as error:
         raise ScenarioError(str(error)) from None
-    chosen = make_workload(workload, settings) if workload not in ("", _own(topology)) else None
+    chosen = make_workload(other, settings) if other else None
     topo = topology_class(topology)(seed, duration, topology_values)
     scenario = topo.scenario(ProtocolSpec(name=protocol, parameters=protocol_values), chosen)
     missing = obstacle(protocol, scenario.environment())
@@ -140,7 +139,7 @@ def _take(settings: dict[str, Any], parameters: Iterable[Parameter]) -> dict[str
 
 
 def _check_keys(
-    settings: Mapping[str, Any], parts: _Parts, topology: str, protocol: str, workload: str
+    settings: Mapping[str, Any], parts: _Parts, topology: str, protocol: str, other: str
 ) -> None:
     """Raise `ScenarioError` for a key that nothing has, or only a workload that is not chosen."""
     names = [{each.name for each in part} for part in parts[:3]]
@@ -149,12 +148,12 @@ def _check_keys(
         return
     there = "; ".join(
         f"{owner} has {', '.join(sorted(has)) or 'none'}"
-        for owner, has in zip((topology, protocol, workload), names, strict=True)
-        if owner or has
+        for owner, has in zip((topology, protocol, other), names, strict=True)
+        if owner
     )
     if unknown in {each.name for each in parts.unused}:
         raise ScenarioError(
-            f"{unknown!r} is a parameter of the workload {_own(topology)}, which {workload} "
+            f"{unknown!r} is a parameter of the workload {_own(topology)}, which {other} "
             f"replaces: leave it out; {there}"
         )
     raise ScenarioError(f"no parameter {unknown!r}; {there}")
