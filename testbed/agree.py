@@ -66,7 +66,7 @@ def agree(
     The exit code is 0 where delivery, frames on the air and delay agree, 1 where they do not.
     """
     from emulation.scenario.runfolder import RunFolder
-    from spark_analysis.agreement.agreement import LEAST_REPEATS, Outcome
+    from spark_analysis.agreement.agreement import LEAST_REPEATS, AgreementOutcome
     from spark_analysis.errors import AnalysisError
     from testbed.display import AnalysisDisplay
     from testbed.options import FAILED, INTERRUPTED, RUNS, USAGE, console, fail, scenario_of
@@ -103,7 +103,7 @@ def agree(
     for each in written:
         show(console, each.agreement)
         console.print(f"report: {each.page}", highlight=False, soft_wrap=True)
-    if any(each.agreement.outcome != Outcome.AGREE for each in written):
+    if any(each.agreement.outcome != AgreementOutcome.AGREE for each in written):
         raise typer.Exit(FAILED)
 
 

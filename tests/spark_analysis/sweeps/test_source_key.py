@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from nodeapp.pubsub.registry import PROTOCOLS
+from spark_analysis.captures.session import settings
 from spark_analysis.sweeps import source_key
 from spark_analysis.sweeps.source_key import (
     Module,
@@ -51,8 +52,7 @@ run_point(folder, "roaming_field", "flooding", 1, 12.0, settings)
 def files(_):
     return [getattr(module, "__file__", None) for module in list(sys.modules.values())]
 
-builder = SparkSession.builder.master("local[1]").config("spark.sql.shuffle.partitions", "1")
-with builder.config("spark.ui.enabled", "false").getOrCreate() as spark:
+with SparkSession.builder.config(map=json.loads(sys.argv[2])).getOrCreate() as spark:
     write_summaries(spark, [folder])
     of_worker = spark.sparkContext.parallelize([0], 1).flatMap(files).collect()
 print(json.dumps([*files(0), *of_worker]))
@@ -150,16 +150,23 @@ def test_only_the_catalog_and_the_registry_load_modules_by_name() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(300)  # a cold Spark
 def test_whatever_a_point_imports_is_in_the_closure(tmp_path: Path) -> None:
     (tmp_path / "point").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", POINT, str(tmp_path / "point")],
+        [
+            sys.executable,
+            "-c",
+            POINT,
+            tmp_path / "point",
+            json.dumps(settings("local[1]", tmp_path)),
+        ],
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "point" / "metrics" / "summary.parquet").exists()
