@@ -151,7 +151,8 @@ def outdated(spec: SweepSpec, folder: Path) -> tuple[str, ...]:
     Raises `SweepError` if the folder holds a spec that this one does not contain.
     """
     wanted = {point.key for point in points(spec)}
-    earlier = SweepFolder(folder).noted()
+    sweep = SweepFolder(folder)
+    earlier = sweep.noted()
     if earlier is None:
         return ()
     before, code = earlier
@@ -160,10 +161,13 @@ def outdated(spec: SweepSpec, folder: Path) -> tuple[str, ...]:
         "another folder with --out"
     )
     try:
-        if any(point.key not in wanted for point in points(before)):
-            raise other
+        asked = points(before)
     except SpecError:
         raise other from None
+    if any(point.key not in wanted for point in asked):
+        raise other
     if not any((folder / "points").glob(f"*/metrics/{SUMMARY}")):
         return ()
-    return tuple(protocol for protocol, now in _code(before).items() if code.get(protocol) != now)
+    left = {point.protocol for point in asked if not sweep.finished(point)}
+    now = _code(before)
+    return tuple(each for each in now if code.get(each) != now[each] and each in left)

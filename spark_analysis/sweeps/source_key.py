@@ -182,7 +182,7 @@ def _digest(node: ast.AST) -> str:
 
 def _names(module: Module, tree: ast.Module) -> dict[str, str]:
     """Return the full names of what a module imports or defines, by the names that it uses."""
-    names = {}
+    names: dict[str, str] = {}
     for node in ast.walk(tree):
         names |= _imported(module, node)
     for statement in tree.body:

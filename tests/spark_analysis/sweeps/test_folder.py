@@ -98,6 +98,18 @@ def test_only_protocols_whose_code_is_another_run_again(
         assert outdated(spec(), tmp_path / "s") == ("broker-gpsr",)
 
 
+def test_points_that_are_kept_do_not_run_again_with_their_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = SweepFolder(tmp_path / "s")
+    for point in points(spec()):
+        finish(sweep, point)
+    with monkeypatch.context() as patch, sweep.alone():
+        patch.setattr(folder_module, "code_key", lambda *_: "of code that was taken back")
+        sweep.note(spec())
+    assert not outdated(spec(), tmp_path / "s")
+
+
 def test_a_sweep_of_an_earlier_version_runs_again(tmp_path: Path) -> None:
     sweep = SweepFolder(tmp_path / "s")
     with sweep.alone():
