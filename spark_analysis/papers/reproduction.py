@@ -2,7 +2,7 @@
 
 The sweep of each scenario runs under the virtual clock, as published and then with each
 `Variation`: a choice that the paper leaves open, or made by the implementation, and that may decide
-a claim.  Points that a variation does not touch are run once (`spark_analysis.sweeps.sweep`).
+a claim.  Points that a variation does not touch are run once (`spark_analysis.sweeps.spec`).
 
 `--backend tap` runs a slice instead, in real time and with real processes: every scheme once, at
 one speed, on that backend and under the virtual clock, side by side.
@@ -38,7 +38,8 @@ from spark_analysis.report.curves import Quantity, curves
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import count, number, seconds, share
 from spark_analysis.sweeps.page import grouped
-from spark_analysis.sweeps.sweep import Outcome, Progress, SweepSpec, complete, run_sweep
+from spark_analysis.sweeps.spec import SweepSpec
+from spark_analysis.sweeps.sweep import Progress, SweepOutcome, complete, run_sweep
 
 PAGE: Final = "reproduction.html"
 FINDINGS: Final = "claims.json"
@@ -102,7 +103,7 @@ def reproduce(
     """Run everything that has not been run yet in `folder`, judge it and write the page.
 
     `progress(what, progress)` is called often and ends the work with what it raises; what is
-    finished is kept.  Raises `spark_analysis.sweeps.sweep.SweepError` and other `AnalysisError`,
+    finished is kept.  Raises `spark_analysis.sweeps.spec.SweepError` and other `AnalysisError`,
     OSError.
     """
     judged: list[Judged] = []
@@ -130,7 +131,7 @@ def reproduce(
     return result
 
 
-def _points(scenario: str, outcome: Outcome) -> pd.DataFrame:
+def _points(scenario: str, outcome: SweepOutcome) -> pd.DataFrame:
     return outcome.results.assign(scenario=scenario)
 
 

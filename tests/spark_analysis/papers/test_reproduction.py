@@ -37,7 +37,7 @@ from spark_analysis.papers.six_schemes import (
     VARIATIONS,
     Preset,
 )
-from spark_analysis.sweeps.sweep import points
+from spark_analysis.sweeps.spec import points
 from testbed.reproduce import register
 from tests.spark_analysis.papers.test_claims import as_published
 
