@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
-from emulation.backends.base import Backend, BackendError
+from emulation.backends.base import Backend, BackendError, LiveRun
 from emulation.backends.registry import backends
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
@@ -87,7 +87,7 @@ def cli(
     """
     scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
 
-    def interact(run: Any) -> None:
+    def interact(run: LiveRun) -> None:
         from testbed.console import Console as Prompt  # Mininet's, which only this command needs
 
         Prompt(run)
@@ -107,7 +107,7 @@ def _execute(
     backend: Backend,
     runs: Path,
     analyze: bool,
-    interact: Callable[[Any], None] | None = None,
+    interact: Callable[[LiveRun], None] | None = None,
 ) -> None:
     obstacles = backend.obstacles()
     if obstacles:

@@ -20,6 +20,10 @@ switch of the system's Open vSwitch in the root namespace; here it is an access 
 switch, and the bridges are the run's own (`emulation.network.switches`).  Also suppressed are its
 log in /tmp and its pauses of more than a second per station; its files in /tmp and in the working
 directory go into the run's state folder.
+
+Neither Mininet-WiFi (`mn_wifi`) nor Mininet, which `emulation.network.net` imports, need be there
+for this module to be imported: the backend says what is missing.  So both are imported in the
+functions that use them.
 """
 
 from __future__ import annotations
@@ -63,7 +67,7 @@ class MininetWifiError(Exception):
 class Network:
     """Mininet-WiFi's network `net` of the nodes `specs`; its files go into `folder`.
 
-    With access points it is a network for `emulation.backends.mesh.MeshBackbone`.
+    With access points it is a network for `emulation.backends.realtime.backbone.MeshBackbone`.
     """
 
     def __init__(

@@ -9,12 +9,14 @@ real time is then unknown, unless another check fails.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
 from emulation.scenario.records import Check, Fidelity
+from nodeapp.wire import CLIENT_PORT, NODE_PORT
 
 LATE_MEDIAN: Final = "frames delivered late, median"
 LATE_P99: Final = "frames delivered late, p99"
@@ -120,3 +122,26 @@ def assess(
 
 def _figure(reported: Mapping[str, Any] | None, name: str, digits: int = 6) -> float | None:
     return None if reported is None else round(reported.get(name, 0.0), digits)
+
+
+def dropped_by_sockets(members: Iterable[Any]) -> int:
+    """Return how many datagrams full sockets of the node apps dropped, so far.
+
+    `members` are the Mininet nodes; those whose shell has ended do not count.
+    """
+    return sum(
+        socket_drops(member.pid, (NODE_PORT, CLIENT_PORT))
+        for member in members
+        if member.shell.poll() is None
+    )
+
+
+def socket_drops(pid: int, ports: Iterable[int]) -> int:
+    """Return how many datagrams full receive buffers cost the UDP ports in a namespace."""
+    wanted = {f"{port:04X}" for port in ports}
+    drops = 0
+    for line in Path(f"/proc/{pid}/net/udp").read_text(encoding="ascii").splitlines()[1:]:
+        fields = line.split()
+        if fields[1].rpartition(":")[2] in wanted:
+            drops += int(fields[-1])
+    return drops

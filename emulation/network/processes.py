@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import psutil
 
@@ -109,6 +109,28 @@ def await_condition(condition: Callable[[], bool], seconds: float, interval: flo
             return False
         time.sleep(interval)
     return True
+
+
+def ended(code: int | None) -> str:
+    """Return how a process ended, from its exit code."""
+    if code is not None and code < 0:
+        return f"was killed by signal {-code}"
+    return f"ended with exit code {code}"
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log."""
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "no message"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what a status file says, empty if it is missing or not whole."""
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value
 
 
 def sweep(root: Path = STATE) -> list[str]:

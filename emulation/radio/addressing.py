@@ -42,7 +42,7 @@ class Addressing(Protocol):
         """Return which of the radios that received a frame pass it on to their stacks."""
 
 
-class AdHoc:
+class AdHocAddressing:
     """Stations with the Ethernet addresses `addresses`, in the order of their radios."""
 
     def __init__(self, addresses: Sequence[bytes]) -> None:
@@ -58,7 +58,7 @@ class AdHoc:
         return receivers
 
 
-class Infrastructure:
+class InfrastructureAddressing:
     """Radios of stations first, with the addresses `stations`, then those of the access points."""
 
     def __init__(self, stations: Sequence[bytes], associations: Associations) -> None:
@@ -97,7 +97,7 @@ class Infrastructure:
         return kept
 
 
-class Mesh:
+class MeshAddressing:
     """Mesh radios; `hosts` has the Ethernet address of the host behind each of them."""
 
     def __init__(self, hosts: Sequence[bytes]) -> None:

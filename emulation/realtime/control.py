@@ -213,3 +213,21 @@ def request(path: str | Path, message: Mapping[str, Any], timeout: float = 5.0) 
         raise ControlError(str(reply["error"]))
     assert isinstance(reply, dict)
     return reply
+
+
+def answers(control: Path) -> bool:
+    """Return whether the process at a control socket answers."""
+    try:
+        request(control, {"op": "ping"}, timeout=1.0)
+    except ControlError:
+        return False
+    return True
+
+
+def ask(control: Path, question: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of the process at a control socket, empty if it cannot give one."""
+    try:
+        answer: dict[str, Any] = request(control, question)
+    except ControlError:
+        return {}
+    return answer

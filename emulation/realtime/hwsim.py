@@ -18,7 +18,7 @@ together, as nobody knows whose frames those were.
 With access points there are two channels, which do not disturb each other: one of stations and
 access radios, whose interfaces wait for wpa_supplicant and hostapd, and one of mesh radios, which
 join an 802.11s mesh.  Which station is associated with which access point is seen on the air
-(`emulation.realtime.observer`).
+(`emulation.realtime.association_observer`).
 
 Frames on another frequency than their channel's reach nobody and are not acknowledged.  CONFIG.json
 is a `TapConfig`.  Further requests:
@@ -45,6 +45,7 @@ from emulation.radio.addressing import octets
 from emulation.radio.airtime import FCS, Rate
 from emulation.radio.medium import BROADCAST, NOBODY, Delivery, Medium, Status
 from emulation.radio.spec import RadioSpec
+from emulation.realtime.association_observer import AssociationObserver
 from emulation.realtime.hwsim_wire import (
     FRAME,
     Heard,
@@ -57,7 +58,6 @@ from emulation.realtime.hwsim_wire import (
 from emulation.realtime.ieee80211 import is_group, received_index, receiver_of, tries_of
 from emulation.realtime.netlink_wire import NLMSG_ERROR, NetlinkError, command_of, messages
 from emulation.realtime.nl80211_wire import Mode
-from emulation.realtime.observer import Observer
 from emulation.realtime.service import MediumService, serve
 from emulation.realtime.tap_config import Port, TapConfig
 from emulation.realtime.wifi import DATAGRAM, Radios
@@ -94,7 +94,7 @@ class _Air:
         self.frequency = round(spec.frequency_mhz)
         self.macs = [octets(radio.mac) for radio in radios]
         self.by_mac = {mac: number for number, mac in enumerate(self.macs)}
-        self.observer: Observer | None = None
+        self.observer: AssociationObserver | None = None
 
 
 def _of(port: Port) -> tuple[str, str]:
@@ -106,7 +106,7 @@ class HwsimMedium(MediumService[_Air]):
 
     def __init__(self, config: TapConfig) -> None:
         self._air_of: dict[bytes, _Air] = {}
-        self._observer: Observer | None = None
+        self._observer: AssociationObserver | None = None
         self._rates: dict[tuple[bytes, bytes], _Rates] = {}
         self._outbox: list[bytes] = []
         self._overruns = 0
@@ -130,7 +130,7 @@ class HwsimMedium(MediumService[_Air]):
             self._open(radios, "access", "medium", stations + access, config.radio)
             self._open(radios, "mesh", "mesh medium", mesh, config.mesh_radio)
             macs = self.channels[0].macs
-            self._observer = Observer(macs[: self.stations], macs[self.stations :])
+            self._observer = AssociationObserver(macs[: self.stations], macs[self.stations :])
             self.channels[0].observer = self._observer
         self._socket = radios.frames.socket
         self._socket.setblocking(False)

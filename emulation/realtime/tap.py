@@ -31,9 +31,9 @@ from typing import Any, Final
 
 from emulation.radio.addressing import (
     Addressing,
-    AdHoc,
-    Infrastructure,
-    Mesh,
+    AdHocAddressing,
+    InfrastructureAddressing,
+    MeshAddressing,
     access_levels,
     octets,
 )
@@ -117,12 +117,12 @@ class TapMedium(MediumService[_Channel]):
         devices += [(each.pid, each.access.interface, each.access.mac) for each in points]
         rng = self.rng("medium")
         if config.mesh_radio is None:
-            yield _Channel("", config.radio, devices, AdHoc(self._macs), config.mtu, rng)
+            yield _Channel("", config.radio, devices, AdHocAddressing(self._macs), config.mtu, rng)
             return
-        infrastructure = Infrastructure(self._macs, self._associations)
+        infrastructure = InfrastructureAddressing(self._macs, self._associations)
         yield _Channel("access", config.radio, devices, infrastructure, config.mtu, rng)
         mesh = [(each.pid, each.mesh.interface, each.mesh.mac) for each in points]
-        hosts = Mesh([octets(each.host_mac) for each in points])
+        hosts = MeshAddressing([octets(each.host_mac) for each in points])
         rng = self.rng("mesh medium")
         yield _Channel("mesh", config.mesh_radio, mesh, hosts, config.mtu, rng)
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from emulation.backends.base import Backend, BackendError, Observer
+from emulation.backends.base import Backend, BackendError, LiveRun, Observer
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
@@ -40,7 +40,7 @@ class GuestBackend:
         scenario: Scenario,
         folder: RunFolder,
         observer: Observer,
-        interact: Callable[[Any], None] | None = None,
+        interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
         """Run the scenario, which is in `folder` already, in the guest.
 

@@ -39,7 +39,7 @@ class Options:
     shares: tuple[Path, ...] = field(default=())
 
 
-class BootObserver(BuildObserver, Protocol):
+class MachineObserver(BuildObserver, Protocol):
     """Who is told how a machine boots."""
 
     def hide(self) -> None:
@@ -54,7 +54,7 @@ def testbed(*words: str) -> list[str]:
 def run_in_vm(
     command: Sequence[str],
     *,
-    observer: BootObserver,
+    observer: MachineObserver,
     share_rw: Path | None = None,
     share_target: Path | None = None,
     options: Options | None = None,

@@ -104,6 +104,7 @@ def load(module: str, *parameters: str) -> None:
 
 def frames(capture: Path) -> Counter[int]:
     """Return how many frames of each kind a capture has."""
+    # Scapy takes seconds to load on an emulated processor, and most of the steps do without.
     from scapy.utils import RawPcapReader
 
     kinds: Counter[int] = Counter()

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from emulation.backends.base import BackendError
-from emulation.backends.watching import last_line
-from emulation.network.processes import await_condition, end
+from emulation.network.processes import await_condition, end, last_line
 from emulation.network.wifi import control
 from emulation.network.wifi.infrastructure import InfrastructureNetwork, Interface, obstacles
 from emulation.radio.spec import RadioSpec
