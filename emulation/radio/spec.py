@@ -43,7 +43,7 @@ class TwoRayGround(_Frozen):
 
 
 class UnitDisk(_Frozen):
-    """Every frame arrives up to `RadioSpec.range` (250 m by default), none beyond."""
+    """Every frame arrives up to `RadioSpec.range` (250 m where it is not given), none beyond."""
 
     model: Literal["unit-disk"] = "unit-disk"
     collisions: bool = Field(default=True, description="false: frames that overlap all arrive")
@@ -64,8 +64,8 @@ class RadioSpec(_Frozen):
     standard: Literal["b", "g", "n"] = "g"
     mode: Literal["adhoc", "mesh"] = Field(
         default="adhoc",
-        description="of stations without access points, if 802.11 is the kernel's (hwsim): "
-        "an IBSS, or peer links of 802.11s, also over one hop: the nodes do the routing",
+        description="of stations without access points, where 802.11 is the kernel's (hwsim): "
+        "an IBSS, or peer links of 802.11s, over one hop as well: the nodes do the routing",
     )
     frequency_mhz: float = Field(default=2412.0, ge=400, le=7125)
     range: float | None = Field(default=None, gt=0, le=100_000, description="metres")
