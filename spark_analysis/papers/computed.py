@@ -70,7 +70,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class ComputedPoint:
-    """One call of the function; `parameters` include what is set, `seed` is None if it draws not."""
+    """One call of the function; `seed` is None if the function draws nothing."""
 
     function: Function
     parameters: Mapping[str, Any]

@@ -72,7 +72,7 @@ def needed(text: str, name: str) -> Needed:
 class _Bare(ast.NodeTransformer):
     """Removes docstrings and other constants that stand alone."""
 
-    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:  # noqa: N802
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         return None if isinstance(node.value, ast.Constant) else node
 
 

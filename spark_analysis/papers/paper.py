@@ -214,7 +214,9 @@ class Paper:
 
     def ways(self, preset: Preset | None = None) -> tuple[Variation, ...]:
         """Return the ways to run it, the base first: all, or those of a preset."""
-        chosen = (each for each in self.variations if preset is None or each.key in preset.variations)
+        chosen = (
+            each for each in self.variations if preset is None or each.key in preset.variations
+        )
         return (self.base, *chosen)
 
     def preset(self, name: str) -> Preset | None:
@@ -230,8 +232,7 @@ class Paper:
         return {
             study.name: study.source(preset.scope(study.name, variation, self.base))
             for study in self.studies
-            if study.name in preset.values
-            and study.name in (variation.studies or preset.values)
+            if study.name in preset.values and study.name in (variation.studies or preset.values)
         }
 
 

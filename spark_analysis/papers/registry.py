@@ -66,6 +66,4 @@ def _costs(name: str, cores: int | None) -> Sequence[str]:
     except ModuleNotFoundError:
         return ()
     cores = cores or len(os.sched_getaffinity(0))
-    return [
-        f"{preset.name}: {preset_cost(paper, preset).text(cores)}" for preset in paper.presets
-    ]
+    return [f"{preset.name}: {preset_cost(paper, preset).text(cores)}" for preset in paper.presets]

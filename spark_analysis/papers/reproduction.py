@@ -1,7 +1,8 @@
 """A published evaluation, repeated: its studies, its claims judged, and the page.
 
 The studies of a `Paper` run as its base has it and then with each `Variation`.  Points that a
-variation does not touch are run once (`spark_analysis.sweeps.sweep`, `spark_analysis.papers.computed`).
+variation does not touch are run once (see `spark_analysis.sweeps.sweep` and
+`spark_analysis.papers.computed`).
 
     <folder>/<study>/points/...   reproduction.html  claims.json  results.parquet
 """
@@ -9,7 +10,7 @@ variation does not touch are run once (`spark_analysis.sweeps.sweep`, `spark_ana
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ import pandas as pd
 from spark_analysis.captures.session import spark_session
 from spark_analysis.papers.claims import judge
 from spark_analysis.papers.computed import Computed, needs_spark, run_computed
-from spark_analysis.papers.page import PAGE, write_page
+from spark_analysis.papers.page import PAGE, write_overview, write_page
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Study
 from spark_analysis.papers.results import Judged, Reproduction, findings_of
 from spark_analysis.sweeps.sweep import Progress, SweepSpec, complete, run_sweep
@@ -106,3 +107,15 @@ def write_results(result: Reproduction, folder: Path) -> Path:
     text = json.dumps(findings_of(result), indent=1, default=str)
     (folder / FINDINGS).write_text(text + "\n", encoding="utf-8")
     return write_page(result, folder / PAGE)
+
+
+def write_all(results: Sequence[tuple[Reproduction, str]], path: Path) -> Path:
+    """Write the page with the claims of several papers, and the same for programs beside it.
+
+    `results` have the address of each paper's own page, relative to `path`.  Raises OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = {result.paper.key: findings_of(result) for result, _ in results}
+    text = json.dumps(found, indent=1, default=str)
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    return write_overview(results, path)

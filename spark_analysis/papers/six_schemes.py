@@ -64,7 +64,7 @@ PAPER_NAMES: Final = MappingProxyType(
 VERY_LOW: Final = 0.5
 """Delivery ratio below which delivery is taken to be very low: more is lost than arrives."""
 COST: Final = per_second(0.05, start=0.5)
-"""Mean of the schemes, measured on runs of 40 and of 160 s in both scenarios with their analysis."""
+"""Mean of the schemes, measured on runs of 40 and 160 s in both scenarios, with their analysis."""
 
 
 SPEED: Final = Axis("speed", "speed", "m/s")
