@@ -53,7 +53,7 @@ class Claim:
 
     `judge` takes points: a row a run or computed row, with the columns `study` and `seed`, those of
     the axes, and what was measured.  It gets those of one study at a time or, if the claim is
-    `joint`, those of all its studies at once.
+    `joint`, those of all its studies at once.  Columns that only other studies have are empty.
     """
 
     key: str
@@ -86,7 +86,10 @@ class Finding:
 
 
 def judge(claims: Sequence[Claim], points: pd.DataFrame) -> list[Finding]:
-    """Return a finding for each claim, and each of its studies that has points."""
+    """Return a finding for each claim, and each of its studies that has points.
+
+    A joint claim is judged if all its studies have points: a preset may leave some out.
+    """
     findings = []
     for study, rows in points.groupby("study", sort=True):
         findings += [
@@ -96,7 +99,7 @@ def judge(claims: Sequence[Claim], points: pd.DataFrame) -> list[Finding]:
         ]
     for claim in claims:
         rows = points[points["study"].isin(claim.studies)] if claim.studies else points
-        if claim.joint and len(rows):
+        if claim.joint and set(claim.studies) <= set(points["study"]):
             findings.append(Finding(claim, "", tuple(claim.judge(rows))))
     return findings
 

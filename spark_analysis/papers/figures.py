@@ -19,12 +19,12 @@ _CLUSTER: Final = "_cluster"
 
 
 def drawings(paper: Paper, judged: Judged) -> list[tuple[str, Drawing]]:
-    """Return the figures of which there are points, each with a name of its own."""
+    """Return the figures of the studies that were run, each with a name of its own."""
     drawn: dict[str, Drawing] = {}
     for figure in paper.figures:
-        rows = _rows(paper, figure, judged.points)
-        if not len(rows):
+        if not len(judged.points) or not judged.points[STUDY].isin(figure.studies).any():
             continue
+        rows = _rows(paper, figure, judged.points)
         studies = ", ".join(paper.study(name).title for name in figure.studies)
         where = f"{studies}, {judged.variation.name}"
         title = f"{where[:1].upper()}{where[1:]}: {figure.quantity.title.lower()}"
@@ -40,18 +40,18 @@ def drawings(paper: Paper, judged: Judged) -> list[tuple[str, Drawing]]:
 
 def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
     """Return the rows to draw, with a column that tells their random draws apart."""
-    if not len(points) or figure.quantity.column not in points:
+    if figure.quantity.column not in points:
         return pd.DataFrame()
     parts = []
     for name in figure.studies:
         rows = points[points[STUDY] == name]
         draws = [column for column in paper.study(name).draws if column in rows]
-        known = rows[draws].notna().all(axis="columns") if draws else False
-        # What is not drawn by chance is one value a row: there is nothing to average.
-        keys = rows[draws].astype(str).agg("/".join, axis="columns") if draws else ""
-        alone = rows.index.to_series().map("row {}".format)
-        cluster = pd.Series(keys, rows.index).where(known, alone)
-        parts.append(rows.assign(**{_CLUSTER: name + "/" + cluster}))
+        cluster = [
+            # What no chance has a part in is a value of its own.
+            f"{name}/{index}" if pd.isna(key).any() else f"{name}: {key.tolist()}"
+            for index, key in zip(rows.index, rows[draws].to_numpy(dtype=object), strict=True)
+        ]
+        parts.append(rows.assign(**{_CLUSTER: cluster}))
     chosen = pd.concat(parts)
     if figure.only is not None:
         chosen = figure.only(chosen)
@@ -61,6 +61,8 @@ def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
 def panels(figure: Figure, rows: pd.DataFrame) -> Mapping[str, Mapping[str, Curve]]:
     """Return the curves of a figure by panel and by name."""
     made: dict[str, Mapping[str, Curve]] = {}
+    if not len(rows):
+        return made
     columns = [axis.column for axis in figure.panels]
     combinations = [()] if not columns else _combinations(rows, columns)
     everywhere = _values(rows, figure.x.column)

@@ -1,4 +1,4 @@
-"""A made-up paper in one file: flooding by the number of nodes, and walks on a line of cells.
+"""A made-up paper in one file: floods by the number of nodes, and walks on a line of cells.
 
 It has what a paper may have: runs, a Monte Carlo, a closed form, axes of its own.
 """
@@ -54,10 +54,8 @@ def formula(cells: int) -> Iterator[dict[str, Any]]:
 
 def _field(scope: Scope) -> SweepSpec:
     vary = {"nodes": scope.texts("nodes")}
-    settings = {"side": "300", **scope.settings}
-    return SweepSpec(
-        "roaming_field", ("flooding",), vary, scope.seeds, scope.duration, settings
-    )
+    settings = {"side": "300", "subscribers": "3", **scope.settings}
+    return SweepSpec("roaming_field", ("flooding",), vary, scope.seeds, scope.duration, settings)
 
 
 def _walks(scope: Scope) -> Computed:
@@ -115,13 +113,13 @@ PAPER: Final = Paper(
             (SYSTEM,),
             panels=(LAZY,),
         ),
-        Figure(
-            ("formula",), Quantity("hops", "The same by laziness", "", "hops"), LAZY, (CELLS,)
-        ),
+        Figure(("formula",), Quantity("hops", "The same by laziness", "", "hops"), LAZY, (CELLS,)),
     ),
     claims=(
         Claim("delivers", "A flood delivers", "section 1", _delivers, ("field",)),
-        Claim("free", "Laziness makes walks longer", "section 2", _laziness_costs_nothing, ("walks",)),
+        Claim(
+            "free", "Laziness makes walks longer", "section 2", _laziness_costs_nothing, ("walks",)
+        ),
         Claim("grows", "Walks grow with the line", "equation 1", _grows, ("formula",)),
         Claim(
             "equation",
@@ -142,7 +140,7 @@ PAPER: Final = Paper(
                 "formula": {"cells": (4, 8)},
             },
             seeds=2,
-            duration=12.0,
+            duration=20.0,
         ),
         Preset("sums", "no runs", {"formula": {"cells": (4, 8)}}),
     ),
