@@ -17,10 +17,12 @@ from typer.testing import CliRunner
 from emulation.network.processes import PROJECT
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers import registry
-from spark_analysis.papers.computed import Computed
+from spark_analysis.papers.claims import judge
+from spark_analysis.papers.computed import Computed, run_computed
 from spark_analysis.papers.cost import PresetCost, about, preset_cost
-from spark_analysis.papers.figures import panels
+from spark_analysis.papers.figures import drawings, panels
 from spark_analysis.papers.paper import Axis, Figure, Preset, Variation, ends_and_middle
+from spark_analysis.papers.results import Judged
 from spark_analysis.report.curves import Quantity
 from spark_analysis.sweeps.sweep import SweepSpec
 from testbed.commands import COMMANDS
@@ -228,3 +230,50 @@ def test_papers_are_listed_without_pandas() -> None:
     )  # fmt: skip
     assert "'six-schemes', 'Topic-driven brokers" in done.stdout
     assert "runs" not in done.stdout
+
+
+def test_the_example_of_the_documentation_is_a_paper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")
+    _, _, section = text.partition("\n## Paper\n")
+    source = section.partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "flooding_cost.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    papers = MappingProxyType({"flooding-cost": "flooding_cost"})
+    monkeypatch.setattr(registry, "PAPERS", papers)
+    assert registry.papers_rows(cores=2) == [
+        (
+            "flooding-cost",
+            "Flooding by the number of nodes.",
+            "quick: 12 runs and 2 computed points, less than a minute on 2 cores\n"
+            "paper: 80 runs and 4 computed points, about 30 min on 2 cores",
+        )
+    ]
+    paper = registry.load_paper("flooding-cost")
+    (preset, _) = paper.presets
+    spec = paper.plan(preset, paper.base)["bound"]
+    assert isinstance(spec, Computed)
+    rows = run_computed(spec, tmp_path / "bound").rows.assign(study="bound")
+    field = pd.DataFrame(
+        [
+            {
+                "study": "field",
+                "protocol": protocol,
+                "nodes": nodes,
+                "seed": seed,
+                "event_frames_per_event": frames + seed / 10,
+            }
+            for protocol, frames in (("flooding", 20), ("broker-aodv", 8))
+            for nodes in (20, 40)
+            for seed in (1, 2, 3)
+        ]
+    )
+    points = pd.concat([field, rows])
+    findings = {f.claim.key: f for f in judge(paper.claims, points)}
+    assert {key: str(f.verdict) for key, f in findings.items()} == {
+        "cheaper": "holds",
+        "grows": "holds",
+    }
+    (_, drawing), *_ = drawings(paper, Judged(paper.base, points, tuple(findings.values())))
+    assert "Equation 1: 20 frames at 20, 40 frames at 40" in drawing.description
