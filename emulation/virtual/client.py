@@ -14,7 +14,7 @@ from emulation.network.driver import RENEWAL, request
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.packets import CLIENT
 from emulation.workloads.base import Operation
-from nodeapp.clients import Address
+from nodeapp.client_port import Address
 from nodeapp.wire import Kind, decode, decode_body
 
 if TYPE_CHECKING:

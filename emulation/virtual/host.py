@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from emulation.network.gpsd import RATE
 from emulation.scenario.scenario import NodeSpec
 from emulation.virtual.clock import VirtualTimer
-from nodeapp.clients import ClientTable
+from nodeapp.client_port import ClientTable
 from nodeapp.events import Event
 from nodeapp.host import Position
 from nodeapp.pubsub.base import Service

@@ -28,7 +28,7 @@ from emulation.virtual.mesh import MeshAir
 from emulation.virtual.packets import HEADERS, LARGEST_WHOLE, frame_lengths
 from emulation.virtual.recording import Packet, Recorder
 from nodeapp import wire
-from nodeapp.clients import ClientTable
+from nodeapp.client_port import ClientTable
 from nodeapp.host import Host
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Service

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from nodeapp.clients import LEASE
+from nodeapp.client_port import LEASE
 from nodeapp.events import Filter, Subscription
 from nodeapp.wire import Kind, WireError, decode_body
 from spark_analysis.schemas import SUBSCRIPTIONS
