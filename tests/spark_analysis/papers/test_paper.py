@@ -101,7 +101,7 @@ def test_variations_set_parameters_of_the_studies_they_are_about() -> None:
     assert paper.ways(preset) == (paper.base, far)
     (spec,) = paper.plan(preset, far).values()
     assert isinstance(spec, SweepSpec)
-    assert spec.settings == {"side": "900"}
+    assert spec.settings == {"side": "900", "subscribers": "3"}
     assert spec.duration == 5.0
     assert preset_cost(paper, preset).runs == 8
 
