@@ -29,12 +29,9 @@ import pandas as pd
 from spark_analysis.captures.session import spark_session
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.papers.function_code import code_of
-from spark_analysis.sweeps.sweep import (
-    RESULTS,
-    Progress,
-    SpecError,
-    SweepError,
-)
+from spark_analysis.sweeps.folder import RESULTS
+from spark_analysis.sweeps.spec import SpecError, SweepError
+from spark_analysis.sweeps.sweep import Progress
 from spark_analysis.sweeps.tasks import (
     FAILURE,
     await_workers,

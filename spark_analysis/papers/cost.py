@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spark_analysis.papers.computed import Computed, computed_points
 from spark_analysis.papers.paper import PROTOCOL, Paper, Preset
 from spark_analysis.report.quantities import count
-from spark_analysis.sweeps.sweep import points
+from spark_analysis.sweeps.spec import points
 
 
 @dataclass(frozen=True)

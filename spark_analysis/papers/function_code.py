@@ -1,33 +1,27 @@
 """A hash of the code that a function's results follow from.
 
 That is the function and what it refers to in its own module, not the whole module: a paper is one
-file, and a remark in it must not cost the points that another part of it has computed.  Of other
-modules that these parts import, all that they import counts.
+file, and a remark in it must not cost the points that another part of it has computed.  A statement
+of the module is needed if it binds the function's name, or a name that a needed statement uses.
 
-A statement of the module is needed if it binds the function's name, or a name that a needed
-statement uses.  What is hashed is the syntax: comments, layout and docstrings change no result.
+The needed statements are taken for a module of their own, whose code and imports are hashed as
+those of the modules that make the rows of runs (`spark_analysis.sweeps.source_key`).
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import hashlib
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from spark_analysis.sweeps.sweep import code_digest
+from spark_analysis.captures.session import ROOT
+from spark_analysis.sweeps.source_key import Module, Sources, closure, key_of, read_sources
 
-
-@dataclass(frozen=True)
-class Needed:
-    """What a function needs of its module: statements as syntax trees, and modules by name."""
-
-    statements: tuple[str, ...]
-    imports: frozenset[str]
+_PART: Final = "part"
+"""Name of the module that the needed statements make."""
 
 
 def code_of(function: Callable[..., Any]) -> str:
@@ -35,22 +29,22 @@ def code_of(function: Callable[..., Any]) -> str:
     path = inspect.getsourcefile(function)
     if path is None:
         raise OSError(f"there is no source of {function.__qualname__}")
-    part = needed(Path(path).read_text(encoding="utf-8"), function.__name__)
-    sha = hashlib.sha256(function.__name__.encode())
-    for statement in part.statements:
-        sha.update(statement.encode())
-    sha.update(_imported_code(part.imports).encode())
-    return sha.hexdigest()
+    return code_in(Path(path).read_text(encoding="utf-8"), function.__name__)
+
+
+def code_in(text: str, name: str) -> str:
+    """Return the hash of the definition of `name` in a module with this source."""
+    sources = {**_project(), _PART: Module(_PART, needed(text, name))}
+    return key_of(sources, closure(sources, (_PART,)), protocol="")
 
 
 @functools.cache
-def _imported_code(imports: frozenset[str]) -> str:
-    """Return a hash of the code of modules and of all that they import."""
-    return code_digest()
+def _project() -> Sources:
+    return read_sources(ROOT)
 
 
-def needed(text: str, name: str) -> Needed:
-    """Return what the definition of `name` needs of a module with this source."""
+def needed(text: str, name: str) -> str:
+    """Return the source of the statements that the definition of `name` needs, in their order."""
     statements = ast.parse(text).body
     binding: dict[str, list[int]] = {}
     for index, statement in enumerate(statements):
@@ -64,16 +58,7 @@ def needed(text: str, name: str) -> Needed:
                 found.add(index)
                 nodes = ast.walk(statements[index])
                 names += [node.id for node in nodes if isinstance(node, ast.Name)]
-    chosen = [statements[index] for index in sorted(found)]
-    imports = frozenset(name for each in chosen for node in ast.walk(each) for name in _asked(node))
-    return Needed(tuple(ast.dump(_Bare().visit(each)) for each in chosen), imports)
-
-
-class _Bare(ast.NodeTransformer):
-    """Removes docstrings and other constants that stand alone."""
-
-    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
-        return None if isinstance(node.value, ast.Constant) else node
+    return "\n".join(ast.unparse(statements[index]) for index in sorted(found)) + "\n"
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
@@ -88,11 +73,3 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
-
-
-def _asked(node: ast.AST) -> Iterator[str]:
-    """Yield the dotted names that an import statement asks for; some may be no modules."""
-    if isinstance(node, ast.Import):
-        yield from (each.name for each in node.names)
-    elif isinstance(node, ast.ImportFrom) and not node.level:
-        yield from (f"{node.module}.{each.name}" for each in node.names)

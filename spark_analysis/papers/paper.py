@@ -24,7 +24,7 @@ from spark_analysis.papers.claims import SEED, Claim
 from spark_analysis.papers.computed import Computed
 from spark_analysis.report.curves import Quantity
 from spark_analysis.report.scenario_text import plain
-from spark_analysis.sweeps.sweep import SweepSpec
+from spark_analysis.sweeps.spec import SweepSpec
 
 STUDY: Final = "study"
 """Column with the name of the study that a row of the points is of."""

@@ -1,7 +1,7 @@
 """A published evaluation, repeated: its studies, its claims judged, and the page.
 
 The studies of a `Paper` run as its base has it and then with each `Variation`.  Points that a
-variation does not touch are run once (see `spark_analysis.sweeps.sweep` and
+variation does not touch are run once (see `spark_analysis.sweeps.spec` and
 `spark_analysis.papers.computed`).
 
     <folder>/<study>/points/...   reproduction.html  claims.json  results.parquet
@@ -23,7 +23,8 @@ from spark_analysis.papers.computed import Computed, needs_spark, run_computed
 from spark_analysis.papers.page import PAGE, write_overview, write_page
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Study
 from spark_analysis.papers.results import Judged, Reproduction, findings_of
-from spark_analysis.sweeps.sweep import Progress, SweepSpec, complete, run_sweep
+from spark_analysis.sweeps.spec import SweepSpec
+from spark_analysis.sweeps.sweep import Progress, complete, run_sweep
 
 FINDINGS: Final = "claims.json"
 RESULTS: Final = "results.parquet"

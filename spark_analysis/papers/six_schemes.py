@@ -41,7 +41,7 @@ from spark_analysis.papers.paper import (
     per_second,
 )
 from spark_analysis.report.curves import Quantity
-from spark_analysis.sweeps.sweep import SweepSpec
+from spark_analysis.sweeps.spec import SweepSpec
 
 SCHEMES: Final = (
     "broker-aodv",

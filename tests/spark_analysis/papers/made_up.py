@@ -25,7 +25,7 @@ from spark_analysis.papers.paper import (
     per_second,
 )
 from spark_analysis.report.curves import Quantity
-from spark_analysis.sweeps.sweep import SweepSpec
+from spark_analysis.sweeps.spec import SweepSpec
 
 NODES: Final = Axis("nodes", "number of nodes")
 CELLS: Final = Axis("cells", "cells of the line")

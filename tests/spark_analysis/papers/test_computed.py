@@ -15,8 +15,9 @@ from spark_analysis.papers.computed import (
     needs_spark,
     run_computed,
 )
-from spark_analysis.papers.function_code import code_of, needed
-from spark_analysis.sweeps.sweep import Progress, SpecError
+from spark_analysis.papers.function_code import code_in, code_of, needed
+from spark_analysis.sweeps.spec import SpecError
+from spark_analysis.sweeps.sweep import Progress
 from tests.spark_analysis.papers.made_up import formula, walk
 
 
@@ -149,13 +150,28 @@ CLAIMS = ("it is good", NAME)
 )
 def test_only_the_code_that_a_function_needs_counts(old: str, new: str, same: bool) -> None:
     assert old in MODULE
-    changed = needed(MODULE.replace(old, new), "wanted")
-    assert (changed == needed(MODULE, "wanted")) is same
+    changed = code_in(MODULE.replace(old, new), "wanted")
+    assert (changed == code_in(MODULE, "wanted")) is same
 
 
-def test_imports_of_what_is_needed_are_followed() -> None:
-    found = needed(MODULE, "wanted").imports
-    assert found == {"math", "somewhere.other", "somewhere.unused", "elsewhere.more"}
+def test_what_is_needed_stands_in_its_order() -> None:
+    lines = needed(MODULE, "wanted").splitlines()
+    assert [line for line in lines if line and not line.startswith(" ")] == [
+        "import math",
+        "from somewhere import other, unused",
+        "SCALE = 2.0",
+        "def helper(x):",
+        "def wanted(seed):",
+    ]
+
+
+def test_modules_of_the_project_that_are_needed_count() -> None:
+    """Another module's code is in the hash: reading positions is not the same as reading roads."""
+    text = "from nodeapp import {}\n\ndef wanted(): return {}\n"
+    one, other = (code_in(text.format(each, each), "wanted") for each in ("geometry", "events"))
+    assert one != other
+    unneeded = "from nodeapp import geometry\n\ndef wanted(): return 1\n"
+    assert code_in(unneeded, "wanted") == code_in("def wanted(): return 1\n", "wanted")
 
 
 def test_functions_of_a_module_have_codes_of_their_own() -> None:

@@ -24,10 +24,11 @@ from spark_analysis.papers.figures import drawings, panels
 from spark_analysis.papers.paper import Axis, Figure, Preset, Variation, ends_and_middle
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.curves import Quantity
-from spark_analysis.sweeps.sweep import SweepSpec
+from spark_analysis.sweeps.spec import SweepSpec
 from testbed.commands import COMMANDS
 from testbed.options import USAGE
 from tests.spark_analysis.papers.made_up import PAPER
+from tests.test_extending import example
 
 REGISTERED = {"made-up": "tests.spark_analysis.papers.made_up"}
 
@@ -235,10 +236,7 @@ def test_papers_are_listed_without_pandas() -> None:
 def test_the_example_of_the_documentation_is_a_paper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")
-    _, _, section = text.partition("\n## Paper\n")
-    source = section.partition("```python\n")[2].partition("```")[0]
-    (tmp_path / "flooding_cost.py").write_text(source, encoding="utf-8")
+    (tmp_path / "flooding_cost.py").write_text(example("Paper"), encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     papers = MappingProxyType({"flooding-cost": "flooding_cost"})
     monkeypatch.setattr(registry, "PAPERS", papers)

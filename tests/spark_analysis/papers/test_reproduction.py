@@ -28,7 +28,7 @@ from spark_analysis.papers.six_schemes import (
     VARIATIONS,
 )
 from spark_analysis.papers.slice import slice_table, write_slice
-from spark_analysis.sweeps.sweep import SweepSpec, points
+from spark_analysis.sweeps.spec import SweepSpec, points
 from testbed.reproduce import reproduce as command
 from tests.spark_analysis.papers.test_claims import as_published
 

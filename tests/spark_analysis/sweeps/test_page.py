@@ -18,7 +18,7 @@ from spark_analysis.report import svg
 from spark_analysis.report.curves import Curve, Quantity, multiples
 from spark_analysis.report.figures import Drawing
 from spark_analysis.sweeps.page import arranged, grouped, number_table, write_page, write_pictures
-from spark_analysis.sweeps.sweep import Outcome
+from spark_analysis.sweeps.sweep import SweepOutcome
 from tests.spark_analysis.sweeps.helpers import spec, synthetic
 
 
@@ -163,7 +163,7 @@ def test_intervals_wider_than_everything_leave_the_means_to_be_seen() -> None:
 def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     wanted = spec(vary={"speed": ("1", "10")}, seeds=3)
     odd = {"flooding seed=8": "<i>odd</i>"}
-    done = Outcome(wanted, tmp_path, synthetic(), {"flooding seed=9": "<b>broke</b>"}, odd)
+    done = SweepOutcome(wanted, tmp_path, synthetic(), {"flooding seed=9": "<b>broke</b>"}, odd)
     page = write_page(done).read_text(encoding="utf-8")
     assert "1 point failed" in page
     assert "&lt;b&gt;broke" in page
@@ -180,7 +180,7 @@ def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_a_page_of_nothing_but_failures(tmp_path: Path) -> None:
-    done = Outcome(spec(), tmp_path, pd.DataFrame(), {"flooding seed=1": "broke"})
+    done = SweepOutcome(spec(), tmp_path, pd.DataFrame(), {"flooding seed=1": "broke"})
     assert "<svg" not in write_page(done).read_text(encoding="utf-8")
 
 

@@ -19,7 +19,9 @@ from pyspark.find_spark_home import _find_spark_home
 from typer.testing import CliRunner
 
 from spark_analysis.sweeps import sweep as sweep_module
-from spark_analysis.sweeps.sweep import Outcome, Progress, Sweep, SweepSpec
+from spark_analysis.sweeps.folder import SweepFolder
+from spark_analysis.sweeps.spec import SweepSpec
+from spark_analysis.sweeps.sweep import Progress, SweepOutcome
 from testbed.app import app as command_line
 from tests.spark_analysis.sweeps.helpers import ROOT, spec, synthetic
 
@@ -52,17 +54,17 @@ def test_bad_input_ends_in_one_line(
     assert "Traceback" not in result.output
 
 
-def test_what_came_of_a_sweep_is_said(
+def test_the_end_of_a_sweep_is_printed(
     app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures: dict[str, str] = {}
     problems = {f"flooding seed={seed}": "odd" for seed in range(7)}
 
-    def pretend(spec: SweepSpec, folder: Path, *, progress: Any, **_: Any) -> Outcome:
-        with Sweep(folder).alone():
-            Sweep(folder).note(spec)
+    def pretend(spec: SweepSpec, folder: Path, *, progress: Any, **_: Any) -> SweepOutcome:
+        with SweepFolder(folder).alone():
+            SweepFolder(folder).note(spec)
         progress(Progress("running", 1, 0, 2))
-        return Outcome(spec, folder, synthetic(), failures, problems)
+        return SweepOutcome(spec, folder, synthetic(), failures, problems)
 
     monkeypatch.setattr(sweep_module, "run_sweep", pretend)
     words = ["sweep", "roaming_field", "flooding", "--vary", "speed=1,10"]
@@ -79,8 +81,8 @@ def test_what_came_of_a_sweep_is_said(
     assert "1 point failed; the same command runs it again" in done.output
 
 
-def test_another_question_in_the_folder_is_one_line(app: typer.Typer, tmp_path: Path) -> None:
-    sweep = Sweep(tmp_path)
+def test_another_spec_in_the_folder_is_one_line(app: typer.Typer, tmp_path: Path) -> None:
+    sweep = SweepFolder(tmp_path)
     with sweep.alone():
         sweep.note(spec())
     words = ["sweep", "roaming_field", "flooding", "--out", str(tmp_path)]
