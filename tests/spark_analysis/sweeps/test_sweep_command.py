@@ -18,7 +18,6 @@ import typer
 from pyspark.find_spark_home import _find_spark_home
 from typer.testing import CliRunner
 
-from spark_analysis.sweeps import sweep as sweep_module
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.spec import SweepSpec
 from spark_analysis.sweeps.sweep import Progress, SweepOutcome
@@ -66,7 +65,7 @@ def test_the_end_of_a_sweep_is_printed(
         progress(Progress("running", 1, 0, 2))
         return SweepOutcome(spec, folder, synthetic(), failures, problems)
 
-    monkeypatch.setattr(sweep_module, "run_sweep", pretend)
+    monkeypatch.setattr("testbed.sweep.run_sweep", pretend)
     words = ["sweep", "roaming_field", "flooding", "--vary", "speed=1,10"]
     words += ["--out", str(tmp_path / "s")]
     done = CliRunner().invoke(app, words)
