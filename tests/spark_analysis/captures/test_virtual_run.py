@@ -44,7 +44,7 @@ def test_metrics_are_those_of_captures(
     analysis = analyse(spark, folders)
     assert not any(analysis.problems.values())
     parts = [analysis.of(run) for run in analysis.runs]
-    for simulated, one, other in ((scenario, *parts[:2]), (mesh, *parts[2:])):
+    for simulated, (one, other) in ((scenario, parts[:2]), (mesh, parts[2:])):
         for name in TABLES:
             left, right = (
                 getattr(part, name).drop(columns="run").reset_index(drop=True)

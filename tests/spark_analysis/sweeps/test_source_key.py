@@ -134,6 +134,8 @@ def test_one_topology_and_one_protocol_are_in_the_closure() -> None:
     for topology in topology_names():
         found = {name for name in modules_of(topology, PROTOCOL) if name.startswith("topologies.")}
         assert found == {"topologies.catalog", f"topologies.{topology}"}
+    recorded = set(row_modules(SOURCES, TOPOLOGY, PROTOCOL, "recorded"))
+    assert recorded - set(CLOSURE) == {"emulation.workloads.recorded"}
     own = {protocol.module for protocol in PROTOCOLS.values()}
     for name, protocol in PROTOCOLS.items():
         assert modules_of(TOPOLOGY, name) & own == {protocol.module}
@@ -141,7 +143,7 @@ def test_one_topology_and_one_protocol_are_in_the_closure() -> None:
     assert "nodeapp.routing.aodv" not in modules_of(TOPOLOGY, "broker-gpsr")
 
 
-def test_only_the_registries_load_modules_by_name() -> None:
+def test_only_the_catalog_and_the_registries_load_modules_by_name() -> None:
     loading = set()
     for topology in topology_names():
         for protocol in PROTOCOLS:
@@ -149,17 +151,11 @@ def test_only_the_registries_load_modules_by_name() -> None:
                 text = SOURCES[name].text
                 if any(word in text for word in ("importlib.import_module", "__import__", "runpy")):
                     loading.add(name)
-    registries = {"nodeapp.pubsub.registry", "emulation.workloads.registry", "topologies.catalog"}
-    assert loading == registries
-
-
-def test_a_workload_is_in_the_closure_if_it_is_chosen() -> None:
-    own, other = (f"emulation.workloads.{name}" for name in ("topic", "recorded"))
-    assert own in row_modules(SOURCES, TOPOLOGY, PROTOCOL)
-    assert other not in row_modules(SOURCES, TOPOLOGY, PROTOCOL)
-    assert other in row_modules(SOURCES, TOPOLOGY, PROTOCOL, "recorded")
-    assert code_key(TOPOLOGY, PROTOCOL, "topic") == code_key(TOPOLOGY, PROTOCOL)
-    assert code_key(TOPOLOGY, PROTOCOL, "recorded") != code_key(TOPOLOGY, PROTOCOL)
+    assert loading == {
+        "emulation.workloads.registry",
+        "nodeapp.pubsub.registry",
+        "topologies.catalog",
+    }
 
 
 def executed(
