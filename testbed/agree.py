@@ -16,11 +16,21 @@ from emulation.backends.registry import backends
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm.backend import SUFFIX, GuestBackend
 from spark_analysis.agreement import text
-from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, Outcome
+from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, AgreementOutcome
 from spark_analysis.agreement.page import agree_and_report
 from spark_analysis.errors import AnalysisError
 from testbed.display import AnalysisDisplay, RunDisplay
-from testbed.options import FAILED, INTERRUPTED, RUNS, USAGE, console, fail, scenario_of
+from testbed.options import (
+    FAILED,
+    INTERRUPTED,
+    RUNS,
+    USAGE,
+    SetOption,
+    WorkloadOption,
+    console,
+    fail,
+    scenario_of,
+)
 from testbed.repeats import MOST, AgreeError, Turn, Watch, check, make_folder, names, run_repeats
 
 DURATION = 60.0
@@ -49,12 +59,8 @@ def agree(
     seed: Annotated[
         int, typer.Option("--seed", help="decides placement, motion and workload of all runs")
     ] = 1,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="a parameter of topology or protocol; see list NAME"
-        ),
-    ] = None,
+    workload: WorkloadOption = None,
+    settings: SetOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="an empty or new folder for runs and report", file_okay=False),
@@ -74,7 +80,7 @@ def agree(
             "one run alone says nothing about chance",
             USAGE,
         )
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
     try:
         check(chosen)
         folder = make_folder(out, RUNS, scenario)
@@ -96,7 +102,7 @@ def agree(
     for each in written:
         show(console, each.agreement)
         console.print(f"report: {each.page}", highlight=False, soft_wrap=True)
-    if any(each.agreement.outcome != Outcome.AGREE for each in written):
+    if any(each.agreement.outcome != AgreementOutcome.AGREE for each in written):
         raise typer.Exit(FAILED)
 
 

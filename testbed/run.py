@@ -27,6 +27,7 @@ from testbed.options import (
     SeedOption,
     SetOption,
     Topology,
+    WorkloadOption,
     console,
     fail,
     scenario_of,
@@ -43,6 +44,7 @@ def run(
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,
     seed: SeedOption = 1,
+    workload: WorkloadOption = None,
     settings: SetOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
@@ -58,7 +60,7 @@ def run(
 
     Example: run roaming_field broker-gpsr --nodes 30 --duration 120 --set speed=10
     """
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
     if not captures:
         if backend != "virtual":
             fail("--no-captures works with --backend virtual only", USAGE)
@@ -77,6 +79,7 @@ def cli(
     nodes: NodesOption = None,
     duration: DurationOption = 600.0,
     seed: SeedOption = 1,
+    workload: WorkloadOption = None,
     settings: SetOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
@@ -85,7 +88,7 @@ def cli(
 
     Example: cli roaming_field broker-gpsr --nodes 10, then: sta1 pubsub pub traffic speed=10
     """
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
 
     def interact(run: LiveRun) -> None:
         from testbed.console import Console as Prompt  # Mininet's, which only this command needs

@@ -24,7 +24,7 @@ from emulation.vm.machine import Machine, Sink
 from emulation.vm.qemu import Hardware, Share
 from emulation.vm.terminal import interact
 
-PACKAGES: Final = ("emulation", "nodeapp", "capture", "spark_analysis", "topologies")
+PACKAGES: Final = ("testbed", "emulation", "nodeapp", "capture", "spark_analysis", "topologies")
 PASSED_ON: Final = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
 
 
@@ -39,7 +39,7 @@ class Options:
     shares: tuple[Path, ...] = field(default=())
 
 
-class MachineObserver(BuildObserver, Protocol):
+class BootObserver(BuildObserver, Protocol):
     """Who is told how a machine boots."""
 
     def hide(self) -> None:
@@ -54,7 +54,7 @@ def testbed(*words: str) -> list[str]:
 def run_in_vm(
     command: Sequence[str],
     *,
-    observer: MachineObserver,
+    observer: BootObserver,
     share_rw: Path | None = None,
     share_target: Path | None = None,
     options: Options | None = None,

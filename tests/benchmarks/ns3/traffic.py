@@ -47,7 +47,7 @@ def network(
     model = RandomWaypoint(area, speed, speed, discard=3 * side / speed if speed else 0.0)
     nodes = []
     for number in range(1, count + 1):
-        points = model.trajectory(model.place(rng), duration, rng)
+        points = model.trajectory(model.position(rng), duration, rng)
         nodes.append(NodeSpec(id=number, name=f"sta{number}", waypoints=points))
     return Scenario(
         topology="benchmark",
