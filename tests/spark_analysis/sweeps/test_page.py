@@ -94,13 +94,26 @@ WORDS = ["twoRayGround", "friis", "logDistance", "logNormalShadowing", "unitDisk
 DELAY = Quantity("delay_p50", "Median delay", "Of each run.", "ms", 1000.0)
 
 
-@pytest.mark.parametrize("lines", [1, 2, 6, 9])
-@pytest.mark.parametrize("panels", [1, 2, 3, 5])
-@pytest.mark.parametrize(
-    "values",
-    [[5.0], [0.0, 1.0, 2.0, 5.0, 100.0], [0.1, 1.0, 2.0, 3.0, 100.0], [True, False], WORDS,
-     list(range(20)), [""]],
-)  # fmt: skip
+VALUES: list[list[Any]] = [
+    [5.0],
+    [0.0, 1.0, 2.0, 5.0, 100.0],
+    [0.1, 1.0, 2.0, 3.0, 100.0],
+    [True, False],
+    WORDS,
+    list(range(20)),
+    [""],
+]
+CROWDED = [(values, panels, 9) for values in VALUES for panels in (1, 2, 3, 5)]
+"""As many lines as there may be, whatever the values and however many the panels."""
+SPARSE = [
+    (values, panels, (1, 2, 6)[(number + panels) % 3])
+    for number, values in enumerate(VALUES)
+    for panels in (1, 2, 3, 5)
+]
+"""Every pair of values and panels, and fewer lines: each number of them with either."""
+
+
+@pytest.mark.parametrize(("values", "panels", "lines"), CROWDED + SPARSE)
 def test_no_text_covers_another(values: list[Any], panels: int, lines: int) -> None:
     def curve(height: float) -> Curve:
         return [(value, mean_interval([height, height + 0.002])) for value in values]

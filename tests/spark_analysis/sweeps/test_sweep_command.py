@@ -137,6 +137,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(tmp_path / "work"),
         "SPARK_DAEMON_MEMORY": "256m",
+        "JDK_JAVA_OPTIONS": os.environ["JDK_JAVA_OPTIONS"],
     }
     deploy = "org.apache.spark.deploy"
     worker = ["--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "1g", master]
