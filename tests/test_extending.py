@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from emulation.network.processes import PROJECT
 from nodeapp import pubsub
 from nodeapp.pubsub import registry
 from testbed.app import app
-
-
-def example(section: str) -> str:
-    """Return the Python of a section of the page, its first block."""
-    page = (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")
-    text = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert code is not None, section
-    return code[1]
+from tests.pages import example
 
 
 def test_a_protocol_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,10 @@
 """A hash of the source code that makes a point's row: other code may give another row.
 
 Theory of operation.  The modules are not listed: they are those that `spark_analysis.sweeps.rows`
-imports, directly or through others, in functions too.  Imports stop at two walls, behind which
-modules are loaded by name: the topologies and the protocols.  Of these, the point's own module is
-followed, so that another topology or protocol may change.  Nothing is imported for this; the source
-is parsed, and `if TYPE_CHECKING` is passed over as it is when the code runs.
+imports, directly or through others, in functions too.  Imports stop at three walls, behind
+which modules are loaded by name: the topologies, the protocols and the workloads.  Of each, the
+point's own module is followed, so that another topology, protocol or workload may change.  The
+source is parsed and not imported for this; `if TYPE_CHECKING` is passed over, as when it runs.
 
 What is hashed is the code: the syntax tree without positions and comments, without strings that
 stand alone (docstrings), and without the texts that are for readers only (`_DESCRIBED`).  Of the
@@ -29,6 +29,7 @@ from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Final
 
+from emulation.workloads.registry import workload_class
 from nodeapp.pubsub.registry import PROTOCOLS
 from spark_analysis.captures.session import ROOT
 from spark_analysis.sweeps import rows
@@ -73,13 +74,14 @@ class Code:
 
 
 @functools.cache
-def code_key(topology: str, protocol: str) -> str:
-    """Return the hash of the code that makes rows of a topology and a protocol.
+def code_key(topology: str, protocol: str, workload: str = "") -> str:
+    """Return the hash of the code that makes rows of a topology, a protocol and a workload.
 
-    It stays the same for the life of the process, as the code does that has been imported.  Raises
-    `ScenarioError` for an unknown topology, KeyError for an unknown protocol.
+    `workload` is the name of the one that is chosen, the topology's own if empty.  The hash stays
+    the same for the life of the process, as the code does that has been imported.  Raises
+    `ScenarioError` for an unknown topology or workload, KeyError for an unknown protocol.
     """
-    return key_of(_project(), row_modules(_project(), topology, protocol), protocol)
+    return key_of(_project(), row_modules(_project(), topology, protocol, workload), protocol)
 
 
 @functools.cache
@@ -99,9 +101,13 @@ def read_sources(root: Path) -> Sources:
     return found
 
 
-def row_modules(sources: Sources, topology: str, protocol: str) -> tuple[str, ...]:
+def row_modules(
+    sources: Sources, topology: str, protocol: str, workload: str = ""
+) -> tuple[str, ...]:
     """Return the modules that make a row, sorted.  Raises as `code_key` does."""
-    by_name = (topology_class(topology).__module__, PROTOCOLS[protocol].module)
+    by_name = [topology_class(topology).__module__, PROTOCOLS[protocol].module]
+    if workload:
+        by_name.append(workload_class(workload).__module__)
     return closure(sources, (rows.__name__, *by_name))
 
 
@@ -182,7 +188,7 @@ def _digest(node: ast.AST) -> str:
 
 def _names(module: Module, tree: ast.Module) -> dict[str, str]:
     """Return the full names of what a module imports or defines, by the names that it uses."""
-    names = {}
+    names: dict[str, str] = {}
     for node in ast.walk(tree):
         names |= _imported(module, node)
     for statement in tree.body:

@@ -11,18 +11,19 @@ import hashlib
 import itertools
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from emulation.errors import ScenarioError
 from emulation.scenario.scenario import Scenario
+from emulation.workloads.registry import WORKLOAD
 from nodeapp.parameters import Parameter, ParameterError, convert
 from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.source_key import code_key
 from spark_analysis.sweeps.tasks import Task
-from topologies.catalog import make_scenario, protocol_parameters, topology_parameters
+from topologies.catalog import all_parameters, make_scenario
 
 
 class SweepError(AnalysisError):
@@ -57,7 +58,10 @@ class SweepSpec:
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a spec; `values` are the varied parameters that it has, as they are typed."""
+    """One run of a spec; `values` are the varied parameters that it has, as they are typed.
+
+    `key` names its folder; `code` is the hash of the code that makes its row.
+    """
 
     topology: str
     protocol: str
@@ -66,6 +70,7 @@ class Point:
     settings: Mapping[str, Any]
     values: Mapping[str, Any]
     key: str
+    code: str
 
     def scenario(self) -> Scenario:
         """Return the scenario.  Raises `ScenarioError`."""
@@ -103,19 +108,21 @@ def points(spec: SweepSpec) -> list[Point]:
         if key in spec.settings:
             raise SpecError(f"{key} is both varied and set: leave one of them out")
     found: dict[str, Point] = {}
+    workloads = spec.vary.get(WORKLOAD) or (str(spec.settings.get(WORKLOAD, "")),)
     try:
-        of_topology = _by_name(topology_parameters(spec.topology))
-        # What a protocol and the topology both have is the topology's, as in `make_scenario`.
         known = {
-            protocol: _by_name(protocol_parameters(protocol)) | of_topology
+            (protocol, workload): all_parameters(spec.topology, protocol, workload)
             for protocol in spec.protocols
+            for workload in workloads
         }
         _check_keys(spec, known)
-        for protocol, parameters in known.items():
+        for (protocol, workload), parameters in known.items():
             varied = {key: values for key, values in spec.vary.items() if key in parameters}
             common = {key: value for key, value in spec.settings.items() if key in parameters}
             for values in itertools.product(*varied.values()):
                 chosen = dict(zip(varied, values, strict=True))
+                if chosen.get(WORKLOAD, workload) != workload:
+                    continue
                 for point in _repeats(spec, protocol, parameters, common, chosen):
                     found.setdefault(point.key, point)  # 5 and 5.0 are one value
     except (ScenarioError, ParameterError) as error:
@@ -123,17 +130,13 @@ def points(spec: SweepSpec) -> list[Point]:
     return sorted(found.values(), key=lambda point: point.seed)
 
 
-def _by_name(parameters: Sequence[Parameter]) -> dict[str, Parameter]:
-    return {parameter.name: parameter for parameter in parameters}
-
-
-def _check_keys(spec: SweepSpec, known: Mapping[str, Mapping[str, Parameter]]) -> None:
+def _check_keys(spec: SweepSpec, known: Mapping[tuple[str, str], Mapping[str, Parameter]]) -> None:
     names = set[str]().union(*known.values())
     for key in (*spec.vary, *spec.settings):
         if key not in names:
             raise SpecError(
-                f"no parameter {key!r} of {spec.topology} or {', '.join(known)}; there are: "
-                f"{', '.join(sorted(names))}"
+                f"no parameter {key!r} of {spec.topology} or {', '.join(spec.protocols)}; "
+                f"there are: {', '.join(sorted(names))}"
             )
 
 
@@ -153,9 +156,10 @@ def _repeats(
         if parameters[key].type is str and not parameters[key].choices and path.is_file():
             settings[key] = str(path.resolve())  # workers have a current folder of their own
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()
+    code = code_key(spec.topology, protocol, str(values[WORKLOAD]))
     for seed in range(1, spec.seeds + 1):
         identity = {
-            "code": code_key(spec.topology, protocol),
+            "code": code,
             "topology": spec.topology,
             "protocol": protocol,
             "parameters": {**values, **files},
@@ -165,4 +169,4 @@ def _repeats(
         text = json.dumps(identity, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()[:16]
         of_point = {name: values[name] for name in chosen}
-        yield Point(spec.topology, protocol, seed, spec.duration, settings, of_point, key)
+        yield Point(spec.topology, protocol, seed, spec.duration, settings, of_point, key, code)

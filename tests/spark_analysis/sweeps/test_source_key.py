@@ -12,12 +12,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import pytest
 
 from nodeapp.pubsub.registry import PROTOCOLS
-from spark_analysis.captures.session import settings
+from spark_analysis.captures.session import settings as spark_settings
 from spark_analysis.sweeps import source_key
 from spark_analysis.sweeps.source_key import (
     Module,
@@ -42,20 +43,22 @@ CLOSURE: Final = row_modules(SOURCES, TOPOLOGY, PROTOCOL)
 POINT: Final = """
 import json, sys
 from pathlib import Path
-from pyspark.sql import SparkSession
-from spark_analysis.sweeps.rows import run_point, write_summaries
 
-folder = Path(sys.argv[1])
-settings = {"nodes": "7", "interval": "1"}
-run_point(folder, "roaming_field", "flooding", 1, 12.0, settings)
+from spark_analysis.sweeps.rows import run_point, write_summaries
 
 def files(_):
     return [getattr(module, "__file__", None) for module in list(sys.modules.values())]
 
-with SparkSession.builder.config(map=json.loads(sys.argv[2])).getOrCreate() as spark:
-    write_summaries(spark, [folder])
-    of_worker = spark.sparkContext.parallelize([0], 1).flatMap(files).collect()
-print(json.dumps([*files(0), *of_worker]))
+folder, topology, protocol, settings, options = Path(sys.argv[1]), *sys.argv[2:]
+run_point(folder, topology, protocol, 1, 12.0, json.loads(settings))
+found = files(0)
+if options != "{}":
+    from pyspark.sql import SparkSession
+
+    with SparkSession.builder.config(map=json.loads(options)).getOrCreate() as spark:
+        write_summaries(spark, [folder])
+        found = files(0) + spark.sparkContext.parallelize([0], 1).flatMap(files).collect()
+print(json.dumps(found))
 """
 
 
@@ -131,6 +134,8 @@ def test_one_topology_and_one_protocol_are_in_the_closure() -> None:
     for topology in topology_names():
         found = {name for name in modules_of(topology, PROTOCOL) if name.startswith("topologies.")}
         assert found == {"topologies.catalog", f"topologies.{topology}"}
+    recorded = set(row_modules(SOURCES, TOPOLOGY, PROTOCOL, "recorded"))
+    assert recorded - set(CLOSURE) == {"emulation.workloads.recorded"}
     own = {protocol.module for protocol in PROTOCOLS.values()}
     for name, protocol in PROTOCOLS.items():
         assert modules_of(TOPOLOGY, name) & own == {protocol.module}
@@ -138,7 +143,7 @@ def test_one_topology_and_one_protocol_are_in_the_closure() -> None:
     assert "nodeapp.routing.aodv" not in modules_of(TOPOLOGY, "broker-gpsr")
 
 
-def test_only_the_catalog_and_the_registry_load_modules_by_name() -> None:
+def test_only_the_catalog_and_the_registries_load_modules_by_name() -> None:
     loading = set()
     for topology in topology_names():
         for protocol in PROTOCOLS:
@@ -146,42 +151,72 @@ def test_only_the_catalog_and_the_registry_load_modules_by_name() -> None:
                 text = SOURCES[name].text
                 if any(word in text for word in ("importlib.import_module", "__import__", "runpy")):
                     loading.add(name)
-    assert loading == {"nodeapp.pubsub.registry", "topologies.catalog"}
+    assert loading == {
+        "emulation.workloads.registry",
+        "nodeapp.pubsub.registry",
+        "topologies.catalog",
+    }
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(300)  # a cold Spark
-def test_whatever_a_point_imports_is_in_the_closure(tmp_path: Path) -> None:
-    (tmp_path / "point").mkdir()
+def executed(
+    folder: Path,
+    topology: str,
+    protocol: str,
+    settings: Mapping[str, str],
+    options: Mapping[str, str] = MappingProxyType({}),
+) -> set[str]:
+    """Return the project's modules that a process has imported after a point; `options`: Spark's.
+
+    Without options, the point is run but not summarised.
+    """
+    folder.mkdir()
+    words = [topology, protocol, json.dumps(dict(settings)), json.dumps(dict(options))]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            POINT,
-            tmp_path / "point",
-            json.dumps(settings("local[1]", tmp_path)),
-        ],
+        [sys.executable, "-c", POINT, folder, *words],
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
-        cwd=tmp_path,
+        cwd=folder.parent,
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "point" / "metrics" / "summary.parquet").exists()
     files = {Path(file) for file in json.loads(done.stdout.splitlines()[-1]) if file}
-    of_modules = {
-        ROOT.joinpath(*name.split("."), "__init__.py")
-        if module.is_package
-        else ROOT.joinpath(*name.split(".")).with_suffix(".py"): name
-        for name, module in SOURCES.items()
-    }
-    executed = {name for file, name in of_modules.items() if file in files}
-    assert executed <= set(CLOSURE)
-    assert {Task.__module__, "spark_analysis.sweeps.sweep"}.isdisjoint(executed)
+    found = set()
+    for name, module in SOURCES.items():
+        path = ROOT.joinpath(*name.split("."))
+        if (path / "__init__.py" if module.is_package else path.with_suffix(".py")) in files:
+            found.add(name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("topology", "protocol", "settings"),
+    [
+        ("roaming_field", "flooding", {"nodes": "7"}),
+        ("roaming_field", "rendezvous-gpsr-cell", {"nodes": "7"}),
+        ("manhattan", "broker-gpsr-map", {}),
+        ("freeway", "rendezvous-aodv", {}),
+        ("mesh_grid", "flooding", {}),
+    ],
+)
+def test_whatever_a_run_imports_is_in_the_closure(
+    topology: str, protocol: str, settings: dict[str, str], tmp_path: Path
+) -> None:
+    found = executed(tmp_path / "point", topology, protocol, settings)
+    assert found <= set(row_modules(SOURCES, topology, protocol))
+    assert {PROTOCOLS[protocol].module, f"topologies.{topology}"} <= found
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)  # Spark starts and compiles its queries for this alone
+def test_whatever_a_point_imports_is_in_the_closure(tmp_path: Path) -> None:
+    options = spark_settings("local[1]", tmp_path)
+    found = executed(tmp_path / "point", TOPOLOGY, PROTOCOL, {"nodes": "7"}, options)
+    assert (tmp_path / "point" / "metrics" / "summary.parquet").exists()
+    assert found <= set(CLOSURE)
+    assert {Task.__module__, "spark_analysis.sweeps.sweep"}.isdisjoint(found)
     # Imports in functions may not be reached by a point; there is hardly one.
-    assert len(executed) >= 0.9 * len(CLOSURE)
+    assert len(found) >= 0.9 * len(CLOSURE)
 
 
 # What changes the key.
