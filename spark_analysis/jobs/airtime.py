@@ -16,10 +16,12 @@ is tried again is shown once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from capture.radiotap import ACK, BEACON, CONTROL, DATA, MANAGEMENT
 from emulation.radio.airtime import (
@@ -31,10 +33,34 @@ from emulation.radio.airtime import (
     PREAMBLE,
     SIGNAL_EXTENSION,
 )
-from spark_analysis.schemas import AIRTIME
+from emulation.scenario.runfolder import Run
+from spark_analysis.table import Table
+from spark_analysis.schemas import DOUBLE, LONG, RUN, STRING, column
 
 RADIOS: Final = "run string, node string, node_id long, address long"
 """Whose each radio is; addresses are 48-bit numbers."""
+
+AIRTIME: Final = Table(
+    name="airtime",
+    description="802.11 frames, bytes and airtime by sender and class, where the air was captured",
+    schema=StructType(
+        [
+            RUN,
+            column("node", STRING, "node or access point that sent; null where it is neither"),
+            column("node_id", LONG, "node id; of an access point, its broker's"),
+            column("frame_class", STRING, "data, beacon, management, acknowledgement or control"),
+            column("frames", LONG, "802.11 frames in the capture of the air"),
+            column("group_frames", LONG, "of these, frames to a group address, never acknowledged"),
+            column("retries", LONG, "of these, frames with the Retry bit"),
+            column("bytes", LONG, "bytes of these on the air, headers and check sequence included"),
+            column("airtime", DOUBLE, "s on the air, preambles included; frames of known rate"),
+            column("untimed_frames", LONG, "of these, frames without a known rate"),
+        ]
+    ),
+    order=("node_id", "frame_class"),
+    make=lambda inputs: airtime(inputs.air, inputs.rows(radio_rows(inputs.runs), RADIOS)),
+)
+"""802.11 frames that one radio owner sent, of one class."""
 
 SHORT_PREAMBLE: Final = 96
 """Microseconds of the short preamble and header of DSSS (802.11-2016, 16.2.2.3)."""
@@ -137,5 +163,21 @@ def airtime(air: DataFrame, radios: DataFrame) -> DataFrame:
             sf.coalesce(sf.sum("duration"), sf.lit(0.0)).alias("airtime"),
             sf.count_if(sf.col("duration").isNull()).alias("untimed_frames"),
         )
-        .to(AIRTIME)
+        .to(AIRTIME.schema)
     )
+
+
+def radio_rows(runs: Sequence[Run]) -> list[tuple[str, str, int, int]]:
+    """Return the rows of `RADIOS`: whose each address on the air is."""
+    rows = []
+    for run in runs:
+        for node in run.scenario.stations:
+            rows.append((run.name, node.name, node.id, _number(node.mac)))
+        for point in run.scenario.access_points:
+            for address in (point.bssid, point.mesh_mac):
+                rows.append((run.name, point.name, point.broker, _number(address)))
+    return rows
+
+
+def _number(mac: str) -> int:
+    return int(mac.replace(":", ""), 16)

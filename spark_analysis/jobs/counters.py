@@ -14,21 +14,50 @@ only; a run ends its traffic first, so that nothing is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from emulation.network.controller.flows import ACCESS_PORT, BROKER_PORT, MESH_PORT, OUTPUTS, Path
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
+from emulation.scenario.runfolder import Run
 from nodeapp.wire import TrafficClass
-from spark_analysis.schemas import COUNTERS
+from spark_analysis.jobs.nodes import NODES
+from spark_analysis.table import Table
+from spark_analysis.schemas import LONG, RUN, STRING, column
 
 COUNTED: Final = (
     "run string, access_point string, path string, traffic_class string, "
     "counted_frames long, counted_bytes long"
 )
 """Flow counters as exported."""
+
+COUNTERS: Final = Table(
+    name="counters",
+    description="flow counters of access points beside their captures",
+    schema=StructType(
+        [
+            RUN,
+            column("access_point", STRING, "name of the access point"),
+            column("port", STRING, "wlan0 (stations), mesh0 (mesh) or eth0 (broker)"),
+            column("direction", STRING, "in or out, as the bridge sees it"),
+            column("traffic_class", STRING, "class of messages by the DS field"),
+            column("counted_frames", LONG, "by the bridge's flow counters"),
+            column("counted_bytes", LONG, "by the bridge's flow counters, from the Ethernet header"),
+            column("captured_frames", LONG, "in the capture of the port, or of the broker's wire"),
+            column("captured_bytes", LONG, "bytes of these, from the Ethernet header"),
+        ]
+    ),
+    order=("access_point", "port", "direction", "traffic_class"),
+    make=lambda inputs: counters(
+        inputs.frames, inputs.of(NODES), inputs.rows(counted_rows(inputs.runs), COUNTED)
+    ),
+)
+"""What passed one port of an access point in one direction, counted twice."""
+
 _KINDS: Final = {ACCESS_PORT: ACCESS, MESH_PORT: MESH, BROKER_PORT: WIRED}
 _KEY: Final = ["run", "access_point", "port", "direction", "traffic_class"]
 
@@ -87,4 +116,15 @@ def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFra
     table = told.join(captured, _KEY, "full").fillna(
         0, ["counted_frames", "counted_bytes", "captured_frames", "captured_bytes"]
     )
-    return table.to(COUNTERS)
+    return table.to(COUNTERS.schema)
+
+
+def counted_rows(runs: Sequence[Run]) -> list[tuple[str, str, str, str, int, int]]:
+    """Return the rows of `COUNTED`: the flow counters that the runs exported."""
+    return [
+        (run.name, point.name, each.path, each.traffic_class, each.frames, each.bytes)
+        for run in runs
+        if run.flows is not None
+        for point in run.flows.access_points
+        for each in point.counters
+    ]

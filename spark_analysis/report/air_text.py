@@ -6,11 +6,13 @@ import math
 
 import pandas as pd
 
-from spark_analysis.report.content import Cell, RunTables, Table
 from spark_analysis.report.quantities import count, number, printable, quantity, seconds, share
+from spark_analysis.report.run_tables import RunTables
+from spark_analysis.report.section import Section
+from spark_analysis.report.text_table import Cell, TextTable
 
 
-def airtime_tables(tables: RunTables) -> list[Table]:
+def airtime_tables(tables: RunTables) -> list[TextTable]:
     """Return airtime by class of frame and by sender; nothing without a capture of the air."""
     frame = tables.table("airtime")
     if frame.empty:
@@ -48,7 +50,7 @@ def airtime_tables(tables: RunTables) -> list[Table]:
     ]
 
 
-def _table(title: str, note: str, label: str, frame: pd.DataFrame, by: str, total: float) -> Table:
+def _table(title: str, note: str, label: str, frame: pd.DataFrame, by: str, total: float) -> TextTable:
     columns = ["frames", "group_frames", "retries", "bytes", "airtime"]
     sums = frame.groupby(by)[columns].sum().sort_values("airtime", ascending=False, kind="stable")
     rows: list[list[Cell]] = [
@@ -56,7 +58,7 @@ def _table(title: str, note: str, label: str, frame: pd.DataFrame, by: str, tota
     ]
     if len(rows) > 1:
         rows.append(_row("all", sums.sum(), total))
-    return Table(
+    return TextTable(
         title,
         note,
         (label, "frames", "to groups", "retries", "bytes", "airtime", "of airtime"),
@@ -72,3 +74,6 @@ def _row(name: str, line: pd.Series, total: float) -> list[Cell]:
         # The sum of sums may differ in the last digit.
         share(min(round(line.airtime / total, 9), 1.0) if total else math.nan),
     ]  # fmt: skip
+
+
+AIRTIME = Section(tables=airtime_tables)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
-from spark_analysis.report.content import Cell, RunTables, Table
 from spark_analysis.report.quantities import count, printable, quantity
+from spark_analysis.report.run_tables import RunTables
+from spark_analysis.report.section import Section
+from spark_analysis.report.text_table import Cell, TextTable
 
 _PORTS: Final = {ACCESS: "stations", MESH: "mesh", WIRED: "broker"}
 
 
-def counter_tables(tables: RunTables) -> list[Table]:
+def counter_tables(tables: RunTables) -> list[TextTable]:
     """Return the one table of a run with access points; none without them."""
     if not tables.scenario.access_points:
         return []
@@ -44,7 +46,7 @@ def counter_tables(tables: RunTables) -> list[Table]:
                 ]
             )  # fmt: skip
     return [
-        Table(
+        TextTable(
             "The network's own counters",
             "Flow counters of the access points' bridges beside the captures of the same ports, "
             f"all access points together. {verdict}",
@@ -55,3 +57,6 @@ def counter_tables(tables: RunTables) -> list[Table]:
             empty="No frame passed an access point.",
         )
     ]  # fmt: skip
+
+
+COUNTERS = Section(tables=counter_tables)

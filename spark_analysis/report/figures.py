@@ -346,3 +346,8 @@ def load_per_node(names: Sequence[str], load: Array) -> Drawing:
         f"{quantity(values[0], 'B/s')}, least {labels[-1]} with {quantity(values[-1], 'B/s')}."
     )
     return Drawing(figure, title, caption, description, tooltips)
+
+
+def floats(column: pd.Series) -> Array:
+    """Return the numbers of a column, nulls as NaN."""
+    return np.asarray(column.to_numpy(dtype=float, na_value=np.nan), dtype=float)

@@ -1,0 +1,13 @@
+"""The metrics that bring a column of their own.  A new one is a file beside this and a line below.
+
+What is listed here is part of what makes a row of a sweep; what `spark_analysis.metrics.known`
+says of the other metrics is not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spark_analysis.metrics.metric import MeasuredMetric
+
+MEASURED: Final[tuple[MeasuredMetric, ...]] = ()
