@@ -1,29 +1,31 @@
-"""`agree`: the command that compares backends.  `register` adds it to the command line."""
+"""The command `agree`: one scenario on several backends, compared."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from emulation.backends.base import Backend, Observer
-    from spark_analysis.agreement.agreement import Agreement
-    from testbed.repeats import Turn, Watch
+from emulation.backends.base import Backend, Observer
+from emulation.backends.registry import backends
+from emulation.scenario.runfolder import RunFolder
+from emulation.vm.backend import SUFFIX, GuestBackend
+from spark_analysis.agreement import text
+from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, Outcome
+from spark_analysis.agreement.page import agree_and_report
+from spark_analysis.errors import AnalysisError
+from testbed.display import AnalysisDisplay, RunDisplay
+from testbed.options import FAILED, INTERRUPTED, RUNS, USAGE, console, fail, scenario_of
+from testbed.repeats import MOST, AgreeError, Turn, Watch, check, make_folder, names, run_repeats
 
 DURATION = 60.0
 REPEATS = 5
 MOST_REPEATS = 100
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to a command line."""
-    app.command()(agree)
 
 
 def agree(
@@ -63,15 +65,8 @@ def agree(
     Example: agree roaming_field broker-gpsr --backends tap,virtual --repeats 5
     Example: agree roaming_field flooding --backends tap,hwsim@vm,virtual --repeats 2 --nodes 8
 
-    The exit code is 0 where delivery, frames on the air and delay agree, 1 where they do not.
+    The exit code is 0 if delivery, frames on the air and delay agree, else 1.
     """
-    from emulation.scenario.runfolder import RunFolder
-    from spark_analysis.agreement.agreement import LEAST_REPEATS, Outcome
-    from spark_analysis.errors import AnalysisError
-    from testbed.display import AnalysisDisplay
-    from testbed.options import FAILED, INTERRUPTED, RUNS, USAGE, console, fail, scenario_of
-    from testbed.repeats import AgreeError, check, make_folder, names, run_repeats
-
     chosen = _backends(backends)
     if not LEAST_REPEATS <= repeats <= MOST_REPEATS:
         fail(
@@ -88,8 +83,6 @@ def agree(
     try:
         folders = run_repeats(scenario, chosen, repeats, folder, _watch(console, duration))
         with AnalysisDisplay(console) as display:
-            from spark_analysis.agreement.page import agree_and_report
-
             written = agree_and_report(folders, names(chosen), folder, display.progress)
     except KeyboardInterrupt:
         console.print(f"interrupted: stopped everything; runs up to here are in {folder}")
@@ -108,11 +101,6 @@ def agree(
 
 
 def _backends(text: str) -> list[Backend]:
-    from emulation.backends.registry import backends
-    from emulation.vm.backend import SUFFIX, GuestBackend
-    from testbed.options import USAGE, fail
-    from testbed.repeats import MOST
-
     known = backends()
     wanted = [name.strip() for name in text.split(",")]
     for name in wanted:
@@ -128,8 +116,6 @@ def _backends(text: str) -> list[Backend]:
 
 
 def _watch(console: Console, duration: float) -> Watch:
-    from testbed.display import RunDisplay
-
     @contextmanager
     def watch(turn: Turn) -> Iterator[Observer]:
         console.print(
@@ -144,8 +130,6 @@ def _watch(console: Console, duration: float) -> Watch:
 
 def show(console: Console, agreement: Agreement) -> None:
     """Print the comparison as a table, and the verdict."""
-    from spark_analysis.agreement import text
-
     table = Table(*text.head(agreement), title_justify="left", box=None, pad_edge=False)
     for column in table.columns[1:-1]:
         column.justify = "right"

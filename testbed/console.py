@@ -141,7 +141,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
 
 
 def _about(op: str, line: str) -> dict[str, Any]:
-    """Return a request about one station, or about all where `line` is empty."""
+    """Return a request about one station, or about all if `line` is empty."""
     return {"op": op} | ({"name": line.strip()} if line.strip() else {})
 
 

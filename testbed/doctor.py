@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
 from emulation.backends.registry import backends
 from emulation.network import switches
+from testbed.options import FAILED
 
 NEEDED: Final = frozenset({"tap", "virtual"})
 """Backends that the main job and its tests need."""
@@ -45,7 +50,7 @@ WAYS = (
     ),
     Way(
         "vm run ... --backend hwsim",
-        "the same on a kernel that brings it; late by some ms where the processor is emulated",
+        "the same on a kernel that brings it; late by some ms if the processor is emulated",
         "virtual machine",
     ),
     Way(
@@ -54,6 +59,30 @@ WAYS = (
         "backend tap",
     ),
 )
+
+
+def doctor() -> None:
+    """Say what this machine can run and, for what it cannot, why and what to do.
+
+    The exit code is 1 if something is missing that the main job needs.
+    """
+
+    def mark(finding: Finding) -> str:
+        if not finding.obstacles:
+            return "[green]yes[/green]"
+        return "[red]no[/red]" if finding.needed else "[yellow]no[/yellow]"
+
+    why = Column("why not, and what to do", overflow="fold")  # addresses stay whole
+    table = Table("", "what", "for", why)
+    findings = {finding.subject: finding for finding in examine()}
+    for subject, finding in findings.items():
+        table.add_row(mark(finding), subject, finding.purpose, "\n".join(finding.obstacles))
+    ways = Table("", "a radio", "is", title="Three ways to Wi-Fi (docs/wifi.md)")
+    for way in WAYS:
+        ways.add_row(mark(findings[way.subject]), way.command, way.gives)
+    Console().print(table, ways)
+    if any(finding.obstacles and finding.needed for finding in findings.values()):
+        raise typer.Exit(FAILED)
 
 
 def examine() -> list[Finding]:

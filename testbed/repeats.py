@@ -43,7 +43,7 @@ Watch = Callable[[Turn], AbstractContextManager[Observer]]
 
 
 def names(backends: Sequence[Backend]) -> tuple[str, ...]:
-    """Return what to call the backends, also where two are one."""
+    """Return what to call the backends, also if two are one."""
     found: list[str] = []
     for backend in backends:
         name = backend.name
@@ -70,7 +70,7 @@ def make_folder(out: Path | None, runs: Path, scenario: Scenario) -> Path:
 
 
 def check(backends: Sequence[Backend]) -> None:
-    """Raise `AgreeError` where this machine cannot run one of the backends."""
+    """Raise `AgreeError` if this machine cannot run one of the backends."""
     for backend in backends:
         obstacles = backend.obstacles()
         if obstacles:
@@ -86,7 +86,7 @@ def run_repeats(
 ) -> list[tuple[Path, ...]]:
     """Run every repeat on all backends; return the run folders, a tuple a repeat.
 
-    Raises `AgreeError` where a run fails, and OSError; KeyboardInterrupt once the run that it
+    Raises `AgreeError` if a run fails, and OSError; KeyboardInterrupt once the run that it
     interrupts is stopped.
     """
     sides = len(backends)
@@ -95,8 +95,8 @@ def run_repeats(
         seed = (scenario.seed + repeat) % 2**63
         again = scenario.model_copy(update={"seed": seed})
         folders = []
-        for place, (backend, name) in enumerate(zip(backends, names(backends), strict=True)):
-            turn = Turn(sides * repeat + place + 1, sides * repeats, repeat + 1, name)
+        for index, (backend, name) in enumerate(zip(backends, names(backends), strict=True)):
+            turn = Turn(sides * repeat + index + 1, sides * repeats, repeat + 1, name)
             folder = _folder(out / f"repeat{repeat + 1}-{name.replace(' ', '-')}", again)
             with watch(turn) as observer:
                 try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Self
 
 import typer
 from rich.progress import (
@@ -19,6 +19,10 @@ from rich.progress import (
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
+from spark_analysis.errors import AnalysisError
+from spark_analysis.sweeps.page import write_page, write_pictures
+from spark_analysis.sweeps.sweep import Progress as Done
+from spark_analysis.sweeps.sweep import SpecError, SweepSpec, outdated, run_sweep
 from testbed.options import (
     FAILED,
     INTERRUPTED,
@@ -33,14 +37,11 @@ from testbed.options import (
     settings_of,
 )
 
-if TYPE_CHECKING:
-    from spark_analysis.sweeps.sweep import Progress as Done
-
 SWEEPS = processes.PROJECT / "sweeps"
 SHOWN = 5
 """Runs whose problems are printed."""
 QUIET = 5.0
-"""Seconds between lines of progress where there is no terminal."""
+"""Seconds between lines of progress when there is no terminal."""
 
 
 class SweepDisplay:
@@ -117,10 +118,6 @@ def sweep(
 
     Example: sweep roaming_field flooding broker-gpsr --vary speed=1,5,10 --seeds 3
     """
-    from spark_analysis.errors import AnalysisError
-    from spark_analysis.sweeps.page import write_page, write_pictures
-    from spark_analysis.sweeps.sweep import SpecError, SweepSpec, outdated, run_sweep
-
     spec = SweepSpec(
         topology,
         tuple(dict.fromkeys(protocols)),
@@ -181,8 +178,3 @@ def _varied(words: list[str]) -> dict[str, tuple[str, ...]]:
 
 def _name(topology: str, protocols: tuple[str, ...], varied: list[str]) -> str:
     return "-".join([topology, "+".join(protocols), *varied])[:120]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(sweep)

@@ -1,7 +1,4 @@
-"""`export-trace`: the command that writes a scenario's motion for other programs.
-
-`register` adds it to the command line.
-"""
+"""The command `export-trace`: a scenario's motion, written for other programs."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from emulation.mobility import ns2
 from testbed.options import (
     DurationOption,
     NodesOption,
@@ -23,11 +21,6 @@ from testbed.options import (
 
 REPLAYED = "flooding"
 """A protocol that every topology can carry: the motion does not depend on it."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to a command line."""
-    app.command(name="export-trace")(export_trace)
 
 
 def export_trace(
@@ -46,8 +39,6 @@ def export_trace(
 
     ns-2, ns-3 and others read it; so does the topology ns2_trace (--set file=m.tcl).
     """
-    from emulation.mobility import ns2
-
     scenario = scenario_of(topology, REPLAYED, nodes, duration, seed, settings)
     x0, y0, x1, y1 = scenario.area
     about = (

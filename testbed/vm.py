@@ -1,10 +1,13 @@
-"""The commands `vm build`, `vm boot`, `vm run`, `vm cli` and `vm test`."""
+"""Run commands in a virtual machine, whose kernel has what the host's may lack.
+
+The commands `vm build`, `vm boot`, `vm run`, `vm cli` and `vm test`.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, cast
@@ -21,6 +24,7 @@ from emulation.vm.inputs import inputs_of
 from emulation.vm.probe import Choice
 from emulation.vm.run import Options, run_in_vm, testbed
 from emulation.vm.staging import Staging, staging
+from testbed.commands import COMMANDS
 from testbed.options import (
     INTERRUPTED,
     PROGRAM,
@@ -33,7 +37,7 @@ from testbed.options import (
 )
 
 app = typer.Typer(
-    help="Run commands in a virtual machine, whose kernel has what the host's may lack.",
+    help=(__doc__ or "").partition("\n\n")[0],
     rich_markup_mode=None,
     no_args_is_help=True,
 )
@@ -44,7 +48,7 @@ ON_THE_HOST = frozenset({"analyze", "sweep", "reproduce", "agree", "test", "vm"}
 """Commands that need what the guest has not: Spark, the tools of the tests, QEMU."""
 
 AccelOption = Annotated[
-    str, typer.Option("--accel", help="auto: KVM where it really boots a guest, else tcg")
+    str, typer.Option("--accel", help="auto: KVM if it really boots a guest, else tcg")
 ]
 MemoryOption = Annotated[int, typer.Option("--memory", min=512, help="MiB of the machine")]
 CpusOption = Annotated[int, typer.Option("--cpus", min=1, max=64, help="processors of it")]
@@ -56,9 +60,6 @@ ShareOption = Annotated[
     list[Path] | None,
     typer.Option("--share", metavar="DIR", help="a folder that the guest may read, at its path"),
 ]
-
-Analyse = Callable[[list[Path], str], None]
-"""Analyses run folders with a Spark master."""
 
 
 @app.command()
@@ -111,53 +112,53 @@ def boot(
     raise typer.Exit(code)
 
 
-def _register_runs(analyse: Analyse, names: Callable[[], set[str]]) -> None:
-    @app.command(context_settings=PASS_ON)
-    def run(
-        context: typer.Context,
-        accel: AccelOption = "auto",
-        memory: MemoryOption = qemu.MEMORY,
-        cpus: CpusOption = qemu.PROCESSORS,
-        time_limit: LimitOption = None,
-        share: ShareOption = None,
-        runs: RunsOption = RUNS,
-        analyze: AnalyseOption = True,
-    ) -> None:
-        """Run a scenario in the virtual machine and analyse it here; or any other command there.
+@app.command(context_settings=PASS_ON)
+def run(
+    context: typer.Context,
+    accel: AccelOption = "auto",
+    memory: MemoryOption = qemu.MEMORY,
+    cpus: CpusOption = qemu.PROCESSORS,
+    time_limit: LimitOption = None,
+    share: ShareOption = None,
+    runs: RunsOption = RUNS,
+    analyze: AnalyseOption = True,
+) -> None:
+    """Run a scenario in the virtual machine and analyse it here; or any other command there.
 
-        Example: vm run roaming_field broker-gpsr --backend tap --nodes 10
-        Example: vm run -- doctor
-        """
-        words = list(context.args)
-        if not words:
-            fail(f"what to run? {PROGRAM} vm run TOPOLOGY PROTOCOL, or a command", USAGE)
-        if words[0] not in names():
-            words.insert(0, "run")
-        if words[0] in ON_THE_HOST or "--no-captures" in words:
-            what = words[0] if words[0] in ON_THE_HOST else "--no-captures"
-            fail(f"{what} is nothing for the virtual machine: use it without `vm run`", USAGE)
-        options = _options(accel, memory, cpus, time_limit, share)
-        _scenario(words, runs, options, analyze, analyse, terminal=_at_terminal())
+    Example: vm run roaming_field broker-gpsr --backend tap --nodes 10
+    Example: vm run -- doctor
+    """
+    words = list(context.args)
+    if not words:
+        fail(f"what to run? {PROGRAM} vm run TOPOLOGY PROTOCOL, or a command", USAGE)
+    if words[0] not in COMMANDS:
+        words.insert(0, "run")
+    if words[0] in ON_THE_HOST or "--no-captures" in words:
+        what = words[0] if words[0] in ON_THE_HOST else "--no-captures"
+        fail(f"{what} is nothing for the virtual machine: use it without `vm run`", USAGE)
+    options = _options(accel, memory, cpus, time_limit, share)
+    _scenario(words, runs, options, analyze, terminal=_at_terminal())
 
-    @app.command(context_settings=PASS_ON)
-    def cli(
-        context: typer.Context,
-        accel: AccelOption = "auto",
-        memory: MemoryOption = qemu.MEMORY,
-        cpus: CpusOption = qemu.PROCESSORS,
-        time_limit: LimitOption = None,
-        share: ShareOption = None,
-        runs: RunsOption = RUNS,
-        analyze: AnalyseOption = True,
-    ) -> None:
-        """Open the Mininet CLI of a scenario in the virtual machine; Ctrl-] ends it.
 
-        Example: vm cli roaming_field broker-gpsr --nodes 10
-        """
-        options = _options(accel, memory, cpus, time_limit, share)
-        terminal = _at_terminal(needed=True)
-        words = ["cli", *context.args]
-        _scenario(words, runs, options, analyze, analyse, terminal=terminal)
+@app.command(context_settings=PASS_ON)
+def cli(
+    context: typer.Context,
+    accel: AccelOption = "auto",
+    memory: MemoryOption = qemu.MEMORY,
+    cpus: CpusOption = qemu.PROCESSORS,
+    time_limit: LimitOption = None,
+    share: ShareOption = None,
+    runs: RunsOption = RUNS,
+    analyze: AnalyseOption = True,
+) -> None:
+    """Open the Mininet CLI of a scenario in the virtual machine; Ctrl-] ends it.
+
+    Example: vm cli roaming_field broker-gpsr --nodes 10
+    """
+    options = _options(accel, memory, cpus, time_limit, share)
+    terminal = _at_terminal(needed=True)
+    words = ["cli", *context.args]
+    _scenario(words, runs, options, analyze, terminal=terminal)
 
 
 @app.command(name="test")
@@ -171,12 +172,6 @@ def smoke(
     options = _options(accel, memory, cpus, time_limit, None)
     code, _ = _in_guest(["python3", "-m", "emulation.vm.smoke"], None, options, terminal=False)
     raise typer.Exit(code)
-
-
-def register(main: typer.Typer, analyse: Analyse, names: Callable[[], set[str]]) -> None:
-    """Add the commands; `names` returns what the command line knows, for `vm run`."""
-    _register_runs(analyse, names)
-    main.add_typer(app, name="vm")
 
 
 class Stages:
@@ -218,7 +213,6 @@ def _scenario(
     runs: Path,
     options: Options,
     analyze: bool,
-    analyse: Analyse,
     terminal: bool,
 ) -> None:
     if words[0] in {"run", "cli"}:
@@ -228,7 +222,9 @@ def _scenario(
         RunFolder(folder).give_to_caller()
     if code == 0 and analyze and words[0] in {"run", "cli"}:
         try:
-            analyse(folders, "local[*]")
+            from testbed.analyze import analyse_folders  # Spark, which takes a second to load
+
+            analyse_folders(folders)
         finally:
             for folder in folders:
                 RunFolder(folder).give_to_caller()

@@ -1,4 +1,4 @@
-"""Where the kernel has mac80211_hwsim, tests of it run; elsewhere the virtual machine runs them."""
+"""If the kernel has mac80211_hwsim, tests of it run; else the virtual machine runs them."""
 
 from __future__ import annotations
 

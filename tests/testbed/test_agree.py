@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from emulation.backends.base import Backend, BackendError, Observer
 from emulation.backends.virtual import VirtualBackend
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
-from testbed import agree as cli_agree
+from testbed.app import app
 from testbed.repeats import AgreeError, Turn, check, make_folder, names, run_repeats
 from topologies.catalog import make_scenario
 
@@ -157,9 +156,6 @@ def test_runs_go_into_a_folder_of_their_own(scenario: Scenario, tmp_path: Path) 
 
 def invoke(*words: object) -> tuple[int, str]:
     """Return exit code and output of the command."""
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.callback()(lambda: None)
-    cli_agree.register(app)
     result = CliRunner().invoke(app, ["agree", *map(str, words)], env={"COLUMNS": "200"})
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
@@ -198,7 +194,7 @@ def test_an_interrupt_keeps_the_runs_so_far(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fakes = {"a": Fake("a", []), "b": Fake("b", [], KeyboardInterrupt())}
-    monkeypatch.setattr("emulation.backends.registry.backends", lambda: fakes)
+    monkeypatch.setattr("testbed.agree.backends", lambda: fakes)
     code, output = invoke("roaming_field", "flooding", "--backends", "a,b", "--out", tmp_path)
     assert code == 130
     assert "interrupted: stopped everything" in output
@@ -208,9 +204,7 @@ def test_an_interrupt_keeps_the_runs_so_far(
 
 def compared(monkeypatch: pytest.MonkeyPatch, out: Path, *backends: Backend) -> tuple[int, str]:
     """Run the command for real, on two of the backends that need no root."""
-    monkeypatch.setattr(
-        "emulation.backends.registry.backends", lambda: {b.name: b for b in backends}
-    )
+    monkeypatch.setattr("testbed.agree.backends", lambda: {b.name: b for b in backends})
     chosen = ",".join((backends[0].name, backends[-1].name))
     line = (
         "roaming_field flooding --repeats 2 --nodes 8 --duration 21 --seed 3"

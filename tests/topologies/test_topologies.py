@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from emulation.errors import ScenarioError
 from emulation.mobility import ns2
 from emulation.scenario.scenario import ProtocolSpec, Scenario
 from emulation.scenario.topo import Topo, connected_pairs, connected_share
-from testbed import trace as cli_trace
+from testbed.app import app
 from topologies.catalog import make_scenario, topology_names, topology_parameters
 
 VEHICLES = ["freeway", "manhattan"]
@@ -156,9 +155,6 @@ def test_pairs_of_a_network_in_parts() -> None:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    app = typer.Typer()
-    app.callback()(lambda: None)  # else a single command has no name
-    cli_trace.register(app)
     result = CliRunner().invoke(app, arguments)
     return result.exit_code, result.output
 

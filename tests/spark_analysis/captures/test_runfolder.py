@@ -7,6 +7,7 @@ import pytest
 from emulation.errors import RunFolderError
 from emulation.scenario.runfolder import read_run
 from spark_analysis.captures.runs import read_runs
+from spark_analysis.errors import AnalysisError
 from tests.spark_analysis.runs import EPOCH, RunBuilder
 
 
@@ -67,7 +68,7 @@ def test_runs_need_different_names_and_are_read_once(tmp_path: Path) -> None:
     first = RunBuilder(tmp_path / "a" / "x").write()
     second = RunBuilder(tmp_path / "b" / "x").write()
     assert len(read_runs([first, first])) == 1
-    with pytest.raises(RunFolderError, match="rename one of them"):
+    with pytest.raises(AnalysisError, match="rename one of them"):
         read_runs([first, second])
-    with pytest.raises(RunFolderError, match="no run folder given"):
+    with pytest.raises(AnalysisError, match="no run folder given"):
         read_runs([])

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from spark_analysis.sweeps import sweep as sweep_module
 from spark_analysis.sweeps.sweep import Outcome, Progress, Sweep, SweepSpec
-from testbed.sweep import register
+from testbed.app import app as command_line
 from tests.spark_analysis.sweeps.helpers import ROOT, spec, synthetic
 
 # The command.
@@ -28,10 +28,7 @@ from tests.spark_analysis.sweeps.helpers import ROOT, spec, synthetic
 
 @pytest.fixture
 def app() -> typer.Typer:
-    app = typer.Typer()
-    register(app)
-    app.command()(lambda: None)  # so that `sweep` is a word of the command line
-    return app
+    return command_line
 
 
 @pytest.mark.parametrize(

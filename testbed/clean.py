@@ -1,0 +1,30 @@
+"""The command `clean`: what killed runs have left."""
+
+from __future__ import annotations
+
+import os
+
+from emulation.network import processes
+from emulation.vm import build, staging
+from emulation.vm.errors import VmError
+from testbed.options import PROGRAM, RUNS, console, fail
+
+
+def clean() -> None:
+    """Remove what killed runs and builds left: processes, namespaces, devices, images."""
+    if os.geteuid() != 0:
+        fail(f"needs root: sudo {PROGRAM} clean")
+    for line in processes.sweep():
+        console.print(line, highlight=False)
+    try:
+        for line in build.clean():
+            console.print(line, highlight=False, soft_wrap=True)
+    except VmError as error:
+        fail(str(error))
+    for folder in staging.recover(RUNS):
+        console.print(f"kept the run of a killed machine: {folder}", highlight=False)
+    running = processes.running()
+    if running:
+        pids = ", ".join(str(pid) for pid in running)
+        console.print(f"left alone: runs under way (process {pids})", highlight=False)
+    console.print("clean")

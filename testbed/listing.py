@@ -1,0 +1,70 @@
+"""The command `list`: what there is, and the parameters of one of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from emulation.backends.registry import backends
+from emulation.errors import ScenarioError
+from nodeapp.parameters import Parameter
+from nodeapp.pubsub.registry import PROTOCOLS
+from testbed.options import USAGE, fail
+from topologies.catalog import (
+    protocol_parameters,
+    topology_class,
+    topology_names,
+    topology_parameters,
+)
+
+
+def list_(
+    name: Annotated[
+        str | None, typer.Argument(help="a topology or protocol: lists its parameters")
+    ] = None,
+) -> None:
+    """List topologies and protocols, or the parameters of one of them."""
+    out = Console()
+    if name is None:
+        for title, rows in (
+            ("Topologies", [(n, _summary(topology_class(n))) for n in topology_names()]),
+            ("Protocols", [(n, entry.summary) for n, entry in PROTOCOLS.items()]),
+            ("Backends", [(n, entry.summary) for n, entry in backends().items()]),
+        ):
+            table = Table(title=title, title_justify="left", box=None, show_header=False)
+            for row in rows:
+                table.add_row(*row)
+            out.print(table)
+        out.print("Parameters of one: list NAME")
+        return
+    try:
+        if name in PROTOCOLS:
+            parameters = protocol_parameters(name)
+        elif name in topology_names():
+            parameters = topology_parameters(name)
+        else:
+            known = ", ".join([*topology_names(), *PROTOCOLS])
+            fail(f"no topology or protocol {name!r}; there are: {known}", USAGE)
+    except ScenarioError as error:
+        fail(str(error), USAGE)
+    table = Table("parameter", "default", "range", "meaning", title=name, title_justify="left")
+    for parameter in parameters:
+        table.add_row(parameter.name, str(parameter.default), _range(parameter), parameter.help)
+    out.print(table)
+
+
+def _summary(topology: type) -> str:
+    return (topology.__doc__ or "").splitlines()[0]
+
+
+def _range(parameter: Parameter) -> str:
+    if parameter.choices:
+        return ", ".join(str(choice) for choice in parameter.choices)
+    if parameter.low is None and parameter.high is None:
+        return ""
+    low = "" if parameter.low is None else f"{parameter.low:g}"
+    high = "" if parameter.high is None else f"{parameter.high:g}"
+    return f"{low} … {high}"
