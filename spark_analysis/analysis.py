@@ -25,11 +25,11 @@ from spark_analysis.captures.source import Survey, survey
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.jobs.nodes import captured_interfaces
 from spark_analysis.jobs.overhead import UNDECODED
-from spark_analysis.registry import JOBS
 from spark_analysis.jobs.runs import SETTLE
-from spark_analysis.table import Inputs
 from spark_analysis.reading import frames_folder, rows_of, survey_of
+from spark_analysis.registry import JOBS
 from spark_analysis.result import Analysis
+from spark_analysis.table import Inputs
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and the share of the whole that is done already."""

@@ -17,8 +17,8 @@ from spark_analysis.captures.runs import read_runs
 from spark_analysis.errors import plain_errors
 from spark_analysis.jobs.runs import SETTLE
 from spark_analysis.metrics.summary import SUMMARY
-from spark_analysis.table import Inputs
 from spark_analysis.reading import frames_folder, rows_of, survey_of
+from spark_analysis.table import Inputs
 
 
 def summaries(

@@ -55,7 +55,7 @@ from spark_analysis.jobs.stages import matched as matched_steps
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_analysis.analysis import Analysis
+    from spark_analysis.result import Analysis
 
 DELIVERY_BOUND: Final = 0.02
 """Greatest difference of the delivery ratios."""
@@ -376,9 +376,10 @@ def _limits(slower: Side, excess: Mapping[Stage, float], waits: bool) -> dict[St
 
 def measure(run: Run, analysis: Analysis, stages: pd.DataFrame, air: pd.DataFrame) -> Measures:
     """Return a run's measures from its tables: those of the analysis, `STAGES` and `ON_AIR`."""
-    summary = analysis.summary[analysis.summary["run"] == run.name].iloc[0]
+    summary = analysis.of(run).table("summary").iloc[0]
     of_run = stages[stages["run"] == run.name]
-    delays = analysis.delay[(analysis.delay["run"] == run.name) & ~analysis.delay["local"].eq(True)]
+    delays = analysis.of(run).table("delay")
+    delays = delays[~delays["local"].eq(True)]
     sent = air[air["run"] == run.name].sort_values("kind_name")
     delivered = float(summary["delay_count"])
     checks = {} if run.fidelity is None else {check.name: check for check in run.fidelity.checks}
@@ -451,12 +452,12 @@ def _tables(
     The runs of a repeat are after each other.
     """
     from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
+    from spark_analysis.jobs.nodes import NODES
     from spark_analysis.jobs.overhead import radio_packets
-    from spark_analysis.schemas import NODES
 
     frames = read_frames(spark, [run.metrics / FRAMES_FOLDER for run in analysis.runs])
-    nodes = spark.createDataFrame(analysis.nodes[NODES.fieldNames()], NODES)
-    runs = spark.createDataFrame(analysis.summary[["run", "epoch_ns", "duration"]])
+    nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
+    runs = spark.createDataFrame(analysis.table("summary")[["run", "epoch_ns", "duration"]])
     found = steps(frames, nodes).cache()
     try:
         tables = {

@@ -34,8 +34,8 @@ from emulation.radio.airtime import (
     SIGNAL_EXTENSION,
 )
 from emulation.scenario.runfolder import Run
-from spark_analysis.table import Table
 from spark_analysis.schemas import DOUBLE, LONG, RUN, STRING, column
+from spark_analysis.table import Table
 
 RADIOS: Final = "run string, node string, node_id long, address long"
 """Whose each radio is; addresses are 48-bit numbers."""

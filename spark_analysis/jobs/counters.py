@@ -26,8 +26,8 @@ from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
 from nodeapp.wire import TrafficClass
 from spark_analysis.jobs.nodes import NODES
-from spark_analysis.table import Table
 from spark_analysis.schemas import LONG, RUN, STRING, column
+from spark_analysis.table import Table
 
 COUNTED: Final = (
     "run string, access_point string, path string, traffic_class string, "
@@ -46,7 +46,9 @@ COUNTERS: Final = Table(
             column("direction", STRING, "in or out, as the bridge sees it"),
             column("traffic_class", STRING, "class of messages by the DS field"),
             column("counted_frames", LONG, "by the bridge's flow counters"),
-            column("counted_bytes", LONG, "by the bridge's flow counters, from the Ethernet header"),
+            column(
+                "counted_bytes", LONG, "by the bridge's flow counters, from the Ethernet header"
+            ),
             column("captured_frames", LONG, "in the capture of the port, or of the broker's wire"),
             column("captured_bytes", LONG, "bytes of these, from the Ethernet header"),
         ]

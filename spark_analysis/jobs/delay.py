@@ -13,7 +13,6 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from spark_analysis.jobs.delivery import DELIVERY
-from spark_analysis.table import Table
 from spark_analysis.schemas import (
     CLIENT,
     DOUBLE,
@@ -26,6 +25,7 @@ from spark_analysis.schemas import (
     SHORT,
     column,
 )
+from spark_analysis.table import Table
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 """Names and values of the quantiles reported (exact, interpolated between neighbours)."""

@@ -30,7 +30,6 @@ from spark_analysis.jobs.columns import EVENT, PAIR, count_if, seconds
 from spark_analysis.jobs.publications import PUBLICATIONS
 from spark_analysis.jobs.runs import RUNS, bucket_width
 from spark_analysis.jobs.subscriptions import SUBSCRIPTIONS
-from spark_analysis.table import Table
 from spark_analysis.schemas import (
     BOOLEAN,
     CLIENT,
@@ -46,6 +45,7 @@ from spark_analysis.schemas import (
     STRING,
     column,
 )
+from spark_analysis.table import Table
 
 DELIVERY: Final = Table(
     name="delivery",
@@ -101,9 +101,7 @@ EVENTS: Final = Table(
         ]
     ),
     order=("time", "publisher", "sequence"),
-    make=lambda inputs: events(
-        inputs.of(PUBLICATIONS), inputs.of(DELIVERY), inputs.of(RUNS)
-    ),
+    make=lambda inputs: events(inputs.of(PUBLICATIONS), inputs.of(DELIVERY), inputs.of(RUNS)),
     cached=True,
 )
 """One published event."""

@@ -12,8 +12,8 @@ from nodeapp.wire import Kind
 from spark_analysis.jobs.columns import seconds
 from spark_analysis.jobs.overhead import PACKETS
 from spark_analysis.jobs.runs import RUNS
-from spark_analysis.table import Table
 from spark_analysis.schemas import DOUBLE, LONG, RUN, column
+from spark_analysis.table import Table
 
 LINKS: Final = Table(
     name="links",

@@ -10,10 +10,10 @@ from pyspark.sql.types import StructType
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import Run
 from spark_analysis.captures.source import Survey
-from spark_analysis.table import Table
 from spark_analysis.schemas import BOOLEAN, LONG, RUN, STRING, column
+from spark_analysis.table import Table
 
-NODES: Final = Table(
+NODES: Final[Table] = Table(
     name="nodes",
     description="nodes and which captures of theirs can be read",
     schema=StructType(

@@ -26,8 +26,8 @@ from nodeapp.wire import HEADER_LENGTH, NODE_PORT, Kind
 from spark_analysis.jobs.columns import count_if, sum_if
 from spark_analysis.jobs.nodes import NODES
 from spark_analysis.jobs.runs import RUNS
-from spark_analysis.table import Query, Table
 from spark_analysis.schemas import INT, LONG, RUN, SHORT, STRING, column
+from spark_analysis.table import Query, Table
 
 EVENT_KINDS: Final = (Kind.EVENT,)
 """Kinds that carry an event."""
@@ -76,7 +76,9 @@ LOAD: Final = Table(
             column("sent_frames", LONG, "frames sent by radio in that second"),
             column("sent_bytes", LONG, "bytes sent in that second, from the Ethernet header"),
             column("received_frames", LONG, "frames received by radio in that second"),
-            column("received_bytes", LONG, "bytes received in that second, from the Ethernet header"),
+            column(
+                "received_bytes", LONG, "bytes received in that second, from the Ethernet header"
+            ),
         ]
     ),
     order=("node_id", "second"),

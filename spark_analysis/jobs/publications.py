@@ -16,8 +16,8 @@ from nodeapp.events import Event
 from nodeapp.wire import Kind, WireError
 from spark_analysis.jobs.clients import REQUESTS
 from spark_analysis.jobs.columns import EVENT
-from spark_analysis.table import Query
 from spark_analysis.schemas import BINARY, INT, LONG, PUBLISHER, RUN, SEQUENCE, STRING, column
+from spark_analysis.table import Query
 
 PUBLISHED: Final = StructType(
     [
@@ -34,9 +34,7 @@ PUBLISHED: Final = StructType(
 )
 """One event as its publisher's node took it."""
 
-PUBLICATIONS: Final = Query(
-    make=lambda inputs: publications(inputs.of(REQUESTS)), cached=True
-)
+PUBLICATIONS: Final = Query(make=lambda inputs: publications(inputs.of(REQUESTS)), cached=True)
 """`PUBLISHED` of all runs."""
 
 

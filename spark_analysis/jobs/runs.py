@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 
 from emulation.scenario.runfolder import Run
 from spark_analysis.jobs.publications import PUBLICATIONS
-from spark_analysis.table import Inputs, Query
 from spark_analysis.schemas import BOOLEAN, DOUBLE, INT, LONG, RUN, STRING, column
+from spark_analysis.table import Inputs, Query
 
 SETTLE: Final = 2.0
 """Seconds before the end of the captures after which an event is not settled, by default."""

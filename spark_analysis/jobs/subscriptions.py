@@ -20,8 +20,8 @@ from nodeapp.clients import LEASE
 from nodeapp.events import Filter, Subscription
 from nodeapp.wire import Kind, WireError, decode_body
 from spark_analysis.jobs.clients import REQUESTS
-from spark_analysis.table import Table
 from spark_analysis.schemas import BINARY, CLIENT, INT, LONG, RUN, STRING, column
+from spark_analysis.table import Table
 
 LEASE_NS: Final = int(LEASE * 1e9)
 
@@ -35,10 +35,14 @@ SUBSCRIPTIONS: Final = Table(
             CLIENT,
             column("subscription", LONG, "the client's number for the subscription"),
             column("filter", STRING, "the filter as text"),
-            column("topic", STRING, "value of the predicate `topic = ...`; null where there is none"),
+            column(
+                "topic", STRING, "value of the predicate `topic = ...`; null where there is none"
+            ),
             column("body", BINARY, "body of the SUBSCRIBE: filter and the subscriber's attributes"),
             column("from_ns", LONG, "Unix time of the first SUBSCRIBE, ns"),
-            column("until_ns", LONG, "Unix time of the UNSUBSCRIBE or end of the lease, ns; exclusive"),
+            column(
+                "until_ns", LONG, "Unix time of the UNSUBSCRIBE or end of the lease, ns; exclusive"
+            ),
             column("renewals", INT, "SUBSCRIBE messages after the first"),
         ]
     ),

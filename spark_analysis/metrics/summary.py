@@ -14,9 +14,9 @@ from spark_analysis.jobs.delivery import DELIVERY, EVENTS
 from spark_analysis.jobs.overhead import OVERHEAD
 from spark_analysis.jobs.runs import FACTS, RUNS
 from spark_analysis.jobs.subscriptions import SUBSCRIPTIONS
-from spark_analysis.table import Inputs, Table
 from spark_analysis.metrics.measured import MEASURED
 from spark_analysis.schemas import BOOLEAN, DOUBLE, INT, LONG, RUN, STRING, column
+from spark_analysis.table import Inputs, Table
 
 _COLUMNS: Final = (
     RUN,
@@ -135,7 +135,9 @@ def summary(
 
 def _is_measure(name: str) -> bool:
     """Whether nothing to measure makes it null instead of 0."""
-    return name in {field.name for field in FACTS} or name.startswith(("delay_m", "delay_p", "hops"))
+    return name in {field.name for field in FACTS} or name.startswith(
+        ("delay_m", "delay_p", "hops")
+    )
 
 
 def _of_events(events: DataFrame) -> DataFrame:

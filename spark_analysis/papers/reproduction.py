@@ -33,10 +33,10 @@ from spark_analysis.papers.six_schemes import (
     Variation,
 )
 from spark_analysis.report import page as report
-from spark_analysis.report.content import Table
 from spark_analysis.report.curves import Quantity, curves
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import count, number, seconds, share
+from spark_analysis.report.text_table import TextTable
 from spark_analysis.sweeps.page import grouped
 from spark_analysis.sweeps.sweep import Outcome, Progress, SweepSpec, complete, run_sweep
 
@@ -205,7 +205,7 @@ def _marks(result: Reproduction) -> Callable[[Claim, str, str], str]:
     return lambda claim, scenario, variation: found.get((claim.key, scenario, variation), "–")
 
 
-def verdict_table(result: Reproduction) -> Table:
+def verdict_table(result: Reproduction) -> TextTable:
     """Return what came of every claim, in every scenario, with every variation."""
     scenarios = sorted(result.preset.speeds)
     head = ["claim", *(f"{s}, {each.variation.name}" for each in result.judged for s in scenarios)]
@@ -216,10 +216,10 @@ def verdict_table(result: Reproduction) -> Table:
         f"{LEGEND} Comparisons at equal speed and seed, 95 % confidence. A claim holds if all its "
         "parts do, and does not if any does not; it is not decided where an interval contains 0."
     )
-    return Table("Claims", note, head, rows, words=len(head))
+    return TextTable("Claims", note, head, rows, words=len(head))
 
 
-def marks_table(result: Reproduction) -> Table:
+def marks_table(result: Reproduction) -> TextTable:
     """Return the same in marks, narrow enough for a terminal: a column a scenario."""
     scenarios = sorted(result.preset.speeds)
     mark = _marks(result)
@@ -233,7 +233,7 @@ def marks_table(result: Reproduction) -> Table:
     ]
     ways = ", ".join(each.variation.name for each in result.judged)
     note = f"{LEGEND} From left to right: {ways}."
-    return Table("Claims", note, ["claim", *scenarios], rows, words=1 + len(scenarios))
+    return TextTable("Claims", note, ["claim", *scenarios], rows, words=1 + len(scenarios))
 
 
 def _duration(preset: Preset) -> str:
@@ -284,7 +284,7 @@ def write_page(result: Reproduction, path: Path) -> Path:
 # The slice in real time.
 
 
-def slice_table(rows: pd.DataFrame, backends: Sequence[str]) -> Table:
+def slice_table(rows: pd.DataFrame, backends: Sequence[str]) -> TextTable:
     """Return what every scheme did on each backend; `rows` are summaries with a `scenario`."""
     head = ["scenario", "scheme"]
     for title in ("delivery", "mean delay", "load, B/s"):
@@ -305,7 +305,7 @@ def slice_table(rows: pd.DataFrame, backends: Sequence[str]) -> Table:
                     line.append(text(float(found.iloc[0])) if len(found) else "–")
             body.append(line)
     note = "One run each of the same scenario: placement, motion and workload are the same."
-    return Table("Real time beside virtual time", note, head, body, words=2)
+    return TextTable("Real time beside virtual time", note, head, body, words=2)
 
 
 def write_slice(

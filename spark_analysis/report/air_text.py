@@ -50,7 +50,9 @@ def airtime_tables(tables: RunTables) -> list[TextTable]:
     ]
 
 
-def _table(title: str, note: str, label: str, frame: pd.DataFrame, by: str, total: float) -> TextTable:
+def _table(
+    title: str, note: str, label: str, frame: pd.DataFrame, by: str, total: float
+) -> TextTable:
     columns = ["frames", "group_frames", "retries", "bytes", "airtime"]
     sums = frame.groupby(by)[columns].sum().sort_values("airtime", ascending=False, kind="stable")
     rows: list[list[Cell]] = [

@@ -81,7 +81,12 @@ def comparison_page(runs: Sequence[RunTables], metrics: Iterable[Metric]) -> Pag
             (name, replace(drawing, caption=f"{drawing.caption} ✕: did not keep real time."))
             for name, drawing in drawings
         ]
-    return Page(tuple(metric.heading or "" for metric in compared), rows, _differences(names, parameters), tuple(drawings))
+    return Page(
+        tuple(metric.heading or "" for metric in compared),
+        rows,
+        _differences(names, parameters),
+        tuple(drawings),
+    )
 
 
 def _columns(runs: Sequence[RunTables], *names: str) -> list[Array]:

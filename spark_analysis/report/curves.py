@@ -10,7 +10,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,6 +21,9 @@ from spark_analysis.report import svg
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, formatted
 from spark_analysis.report.quantities import number, printable
 from spark_analysis.report.scenario_text import plain
+
+if TYPE_CHECKING:
+    from spark_analysis.metrics.metric import Metric  # metrics are made with this room's words
 
 MARKERS: Final = ("o", "s", "D", "^", "v", "P")
 LINES: Final[tuple[Any, ...]] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
@@ -49,7 +52,14 @@ class Quantity:
     unit: str
     scale: float = 1.0
     top: float | None = None
-    """Upper end of the axis, where values have one."""
+    """Upper end of the axis, if values have one."""
+
+    @classmethod
+    def of(cls, metric: Metric) -> Self:
+        """Return how figures write a metric."""
+        return cls(
+            metric.column, metric.title, metric.caption, metric.unit, metric.scale, metric.top
+        )
 
     def text(self, value: float | None) -> str:
         """Return a value with its unit."""

@@ -19,10 +19,10 @@ def topic_table(tables: RunTables) -> TextTable:
     rows: list[list[Cell]] = []
     if not events.empty:
         events = events.assign(topic=events["topic"].fillna("(none)"), published=1)
-        sums = sums(events, "topic", ("published", *columns))
-        rows = [_topic_row(printable(str(topic)), row) for topic, row in sums.iterrows()]
+        totals = sums(events, "topic", ("published", *columns))
+        rows = [_topic_row(printable(str(topic)), row) for topic, row in totals.iterrows()]
         if len(rows) > 1:
-            rows.append(_topic_row("all", sums.sum()))
+            rows.append(_topic_row("all", totals.sum()))
     return TextTable(
         "Delivery per topic",
         "Events published early enough before the end to be counted; loopback captures.",

@@ -11,7 +11,15 @@ import pandas as pd
 
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from spark_analysis.report.figures import Drawing, floats, load_per_node, overhead_by_kind
-from spark_analysis.report.quantities import NOTHING, count, number, printable, quantity, seconds, share
+from spark_analysis.report.quantities import (
+    NOTHING,
+    count,
+    number,
+    printable,
+    quantity,
+    seconds,
+    share,
+)
 from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, FileLink, TextTable, ratio, sums, zero

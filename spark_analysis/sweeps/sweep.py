@@ -38,10 +38,10 @@ from pyspark.sql import SparkSession
 from emulation.errors import ScenarioError
 from emulation.scenario.scenario import Scenario
 from nodeapp.parameters import Parameter, ParameterError, convert
-from spark_analysis.analysis import summaries
 from spark_analysis.captures.materialise import FRAMES_FOLDER
 from spark_analysis.captures.session import ROOT, spark_session
 from spark_analysis.errors import AnalysisError, plain_errors
+from spark_analysis.summaries import summaries
 from spark_analysis.sweeps.tasks import (
     FAILURE,
     Task,
@@ -67,7 +67,8 @@ PARTITIONS: Final = 16
 """Partitions that are made of a wave's frames, at most."""
 _CODE: Final = (
     *("nodeapp", "emulation", "capture", "topologies"),
-    *("spark_analysis/jobs", "spark_analysis/queries.py", "spark_analysis/schemas.py"),
+    *("spark_analysis/jobs", "spark_analysis/metrics", "spark_analysis/schemas.py"),
+    *("spark_analysis/table.py", "spark_analysis/reading.py", "spark_analysis/summaries.py"),
 )
 """What a point's summary follows from; how it is shown may change."""
 _TYPES: Final = {int: "Int64", float: "float64", bool: "boolean", str: "object"}
