@@ -1,44 +1,34 @@
-"""The jobs whose tables an analysis has, each with what the report of a run shows of it.
+"""The jobs whose tables an analysis has.
 
-A new job is a file in `spark_analysis.jobs` and a line below.  Reports list tables, and have their
-text tables and figures, in this order.  The metrics are listed in `spark_analysis.metrics.known`.
+A new job is a file in `spark_analysis.jobs` that has a `JOB`: it is found, and nothing else
+changes.  Listed here are those that make the summary, which are part of what makes a row of a sweep
+(`spark_analysis.summaries`): their files say nothing of how their tables are shown, so that a row
+outlives a change of that.
+
+Reports list tables, and have their text tables and figures, in the order of `JOBS`.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import importlib
+import pkgutil
+from typing import Final
 
-from spark_analysis.jobs import (
-    airtime,
-    counters,
-    delay,
-    delivery,
-    links,
-    nodes,
-    overhead,
-    subscriptions,
-)
+from spark_analysis import jobs
+from spark_analysis.job import Job
+from spark_analysis.jobs import delay, delivery, nodes, overhead, subscriptions
 from spark_analysis.metrics import summary
-from spark_analysis.report import (
-    air_text,
-    counter_text,
-    delay_text,
-    delivery_text,
-    map_text,
-    traffic_text,
-)
-from spark_analysis.report.section import Section
-from spark_analysis.table import Table
+from spark_analysis.report import delay_text, delivery_text, traffic_text
 
 
-class Job(NamedTuple):
-    """A table, and what is shown of it."""
+def found() -> tuple[Job, ...]:
+    """Return what the modules of `spark_analysis.jobs` call `JOB`, by the modules' names."""
+    names = sorted(module.name for module in pkgutil.iter_modules(jobs.__path__))
+    modules = [importlib.import_module(f"{jobs.__name__}.{name}") for name in names]
+    return tuple(module.JOB for module in modules if hasattr(module, "JOB"))
 
-    table: Table
-    section: Section = Section()
 
-
-JOBS: Final = (
+JOBS: Final[tuple[Job, ...]] = (
     Job(summary.SUMMARY),
     Job(nodes.NODES),
     Job(subscriptions.SUBSCRIPTIONS),
@@ -49,7 +39,5 @@ JOBS: Final = (
     Job(delay.DELAY_BY_HOPS, delay_text.BY_HOPS),
     Job(overhead.OVERHEAD, traffic_text.KINDS),
     Job(overhead.LOAD, traffic_text.LOADS),
-    Job(links.LINKS, map_text.MAP),
-    Job(airtime.AIRTIME, air_text.AIRTIME),
-    Job(counters.COUNTERS, counter_text.COUNTERS),
+    *found(),
 )

@@ -25,7 +25,12 @@ from emulation.network.controller.flows import ACCESS_PORT, BROKER_PORT, MESH_PO
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
 from nodeapp.wire import TrafficClass
+from spark_analysis.job import Job
 from spark_analysis.jobs.nodes import NODES
+from spark_analysis.report.quantities import count, printable, quantity
+from spark_analysis.report.run_tables import RunTables
+from spark_analysis.report.section import Section
+from spark_analysis.report.text_table import Cell, TextTable
 from spark_analysis.schemas import LONG, RUN, STRING, column
 from spark_analysis.table import Table
 
@@ -61,6 +66,7 @@ COUNTERS: Final = Table(
 """What passed one port of an access point in one direction, counted twice."""
 
 _KINDS: Final = {ACCESS_PORT: ACCESS, MESH_PORT: MESH, BROKER_PORT: WIRED}
+_PORTS: Final = {ACCESS: "stations", MESH: "mesh", WIRED: "broker"}
 _KEY: Final = ["run", "access_point", "port", "direction", "traffic_class"]
 
 
@@ -130,3 +136,52 @@ def counted_rows(runs: Sequence[Run]) -> list[tuple[str, str, str, str, int, int
         for point in run.flows.access_points
         for each in point.counters
     ]
+
+
+def counter_tables(tables: RunTables) -> list[TextTable]:
+    """Return the table of the report; none without access points."""
+    if not tables.scenario.access_points:
+        return []
+    columns = ("counted_frames", "captured_frames", "counted_bytes", "captured_bytes")
+    frame = tables.table("counters")
+    off = int((frame["counted_frames"] - frame["captured_frames"]).abs().sum())
+    octets = int((frame["counted_bytes"] - frame["captured_bytes"]).abs().sum())
+    if tables.run.flows is None:
+        verdict = "There are no counters: the controller exported none."
+    elif off or octets:
+        verdict = f"They DIFFER, port by port, by {count(off)} frames and {quantity(octets, 'B')}."
+    else:
+        verdict = (
+            f"They agree at every port, in all {count(frame['counted_frames'].sum())} passages."
+        )
+    if tables.run.flows is not None and not tables.run.flows.complete:
+        verdict += " The last counters are missing: the run did not end in order."
+    rows: list[list[Cell]] = []
+    for (port, direction), group in frame.groupby(["port", "direction"]):
+        for kind, line in group.groupby("traffic_class")[list(columns)].sum().iterrows():
+            where = f"{_PORTS.get(str(port), port)}, {direction}"
+            frames, octets_ = line["counted_frames"], line["counted_bytes"]
+            same = (frames, octets_) == (line["captured_frames"], line["captured_bytes"])
+            rows.append(
+                [
+                    where, printable(str(kind)).lower().replace("_", " "),
+                    "equal" if same else "DIFFERENT", count(frames),
+                    count(line["captured_frames"]), quantity(octets_, "B"),
+                    quantity(line["captured_bytes"], "B"),
+                ]
+            )  # fmt: skip
+    return [
+        TextTable(
+            "The network's own counters",
+            "Flow counters of the access points' bridges beside the captures of the same ports, "
+            f"all access points together. {verdict}",
+            ("port and direction", "class", "verdict", "counted frames", "captured frames",
+             "counted bytes", "captured bytes"),
+            rows,
+            words=3,
+            empty="No frame passed an access point.",
+        )
+    ]  # fmt: skip
+
+
+JOB: Final = Job(COUNTERS, Section(tables=counter_tables))

@@ -9,9 +9,11 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from nodeapp.wire import Kind
+from spark_analysis.job import Job
 from spark_analysis.jobs.columns import seconds
 from spark_analysis.jobs.overhead import PACKETS
 from spark_analysis.jobs.runs import RUNS
+from spark_analysis.report.map_text import MAP
 from spark_analysis.schemas import DOUBLE, LONG, RUN, column
 from spark_analysis.table import Table
 
@@ -52,3 +54,6 @@ def links(packets: DataFrame, runs: DataFrame) -> DataFrame:
         .withColumn("last", seconds("last_ns"))
     )
     return table.to(LINKS.schema)
+
+
+JOB: Final = Job(LINKS, MAP)

@@ -1,6 +1,8 @@
-"""The metrics that bring a column of their own.  A new one is a file beside this and a line below.
+"""The metrics that bring a column of their own.
 
-What is listed here is part of what makes a row of a sweep; what `spark_analysis.metrics.known`
+A new one is a file beside this and a line below, which imports it.
+
+What is imported here is part of what makes a row of a sweep; what `spark_analysis.metrics.known`
 says of the other metrics is not.
 """
 
@@ -10,4 +12,6 @@ from typing import Final
 
 from spark_analysis.metrics.metric import MeasuredMetric
 
-MEASURED: Final[tuple[MeasuredMetric, ...]] = ()
+MEASURED: Final = tuple(
+    imported for imported in list(globals().values()) if isinstance(imported, MeasuredMetric)
+)
