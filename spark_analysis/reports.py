@@ -23,10 +23,9 @@ from spark_analysis.report import fidelity_text, scenario_text
 from spark_analysis.report.comparison import comparison_page
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.page import environment, placed, write_html
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.tiles import tiles
 from spark_analysis.report.traffic_text import node_table
-from spark_analysis.result import Analysis
+from spark_analysis.result import Analysis, RunTables
 
 COMPARISON: Final = "comparison.html"
 REPORT: Final = "report.html"

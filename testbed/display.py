@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 if TYPE_CHECKING:
     from emulation.scenario.runfolder import Run
-    from spark_analysis.metrics.metric import Metric
+    from spark_analysis.metric import Metric
     from spark_analysis.result import Analysis
 
 

@@ -38,9 +38,9 @@ from emulation.radio.airtime import (
 from emulation.scenario.runfolder import Run
 from spark_analysis.job import Job
 from spark_analysis.report.quantities import count, number, printable, quantity, seconds, share
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable
+from spark_analysis.result import RunTables
 from spark_analysis.schemas import DOUBLE, LONG, RUN, STRING, column
 from spark_analysis.table import Table
 

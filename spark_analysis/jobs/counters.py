@@ -28,9 +28,9 @@ from nodeapp.wire import TrafficClass
 from spark_analysis.job import Job
 from spark_analysis.jobs.nodes import NODES
 from spark_analysis.report.quantities import count, printable, quantity
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable
+from spark_analysis.result import RunTables
 from spark_analysis.schemas import LONG, RUN, STRING, column
 from spark_analysis.table import Table
 

@@ -10,12 +10,12 @@ import math
 from functools import partial
 from typing import Final
 
+from spark_analysis.metric import Metric
 from spark_analysis.metrics.measured import MEASURED
-from spark_analysis.metrics.metric import Metric
 from spark_analysis.report.quantities import count, number, quantity, seconds, share
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.text_table import zero
 from spark_analysis.report.traffic_text import roles
+from spark_analysis.result import RunTables
 
 
 def _delivered(tables: RunTables) -> str:

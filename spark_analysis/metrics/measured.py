@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_analysis.metrics.metric import MeasuredMetric
+from spark_analysis.metric import MeasuredMetric
 
 MEASURED: Final = tuple(
     imported for imported in list(globals().values()) if isinstance(imported, MeasuredMetric)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_analysis.metrics.metric import Metric
+from spark_analysis.metric import Metric
 from spark_analysis.report import svg
 from spark_analysis.report.fidelity_text import FidelityVerdict, verdict
 from spark_analysis.report.figures import (
@@ -26,10 +26,10 @@ from spark_analysis.report.figures import (
     positive,
 )
 from spark_analysis.report.quantities import count, number, printable, seconds, share
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import TextTable
 from spark_analysis.report.traffic_text import by_kind
+from spark_analysis.result import RunTables
 
 LINES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 

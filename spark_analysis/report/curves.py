@@ -10,20 +10,18 @@ import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
 from spark_analysis.confidence import Interval
+from spark_analysis.metric import Metric
 from spark_analysis.report import svg
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, formatted
 from spark_analysis.report.quantities import number, printable
 from spark_analysis.report.scenario_text import plain
-
-if TYPE_CHECKING:
-    from spark_analysis.metrics.metric import Metric  # metrics are made with this room's words
 
 MARKERS: Final = ("o", "s", "D", "^", "v", "P")
 LINES: Final[tuple[Any, ...]] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))

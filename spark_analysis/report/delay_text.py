@@ -6,9 +6,9 @@ import numpy as np
 
 from spark_analysis.report.figures import Drawing, delay_cdf, floats
 from spark_analysis.report.quantities import count, number, seconds
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable, zero
+from spark_analysis.result import RunTables
 
 
 def hops_table(tables: RunTables) -> TextTable:

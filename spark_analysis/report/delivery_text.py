@@ -6,9 +6,9 @@ import pandas as pd
 
 from spark_analysis.report.figures import Drawing, delivery_over_time, floats
 from spark_analysis.report.quantities import count, printable, share
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable, ratio, sums
+from spark_analysis.result import RunTables
 
 
 def topic_table(tables: RunTables) -> TextTable:

@@ -9,9 +9,9 @@ import numpy as np
 from spark_analysis.report import node_map
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import quantity
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.section import Section
 from spark_analysis.report.traffic_text import per_node, roles
+from spark_analysis.result import RunTables
 
 START_WINDOW: Final = 5.0
 """Seconds into a run in which a link of moving nodes was heard to be on the map of their starts."""

@@ -11,8 +11,8 @@ import numpy as np
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.scenario import Scenario
 from spark_analysis.report.quantities import NOTHING, count, moment, number, printable, seconds
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.text_table import TextTable
+from spark_analysis.result import RunTables
 
 
 def facts(tables: RunTables) -> list[tuple[str, str]]:

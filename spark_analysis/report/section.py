@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spark_analysis.report.figures import Drawing
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.text_table import TextTable
+from spark_analysis.result import RunTables
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spark_analysis.metrics.metric import Metric
-from spark_analysis.report.run_tables import RunTables
+from spark_analysis.metric import Metric
+from spark_analysis.result import RunTables
 
 
 @dataclass(frozen=True)

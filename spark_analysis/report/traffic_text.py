@@ -20,9 +20,9 @@ from spark_analysis.report.quantities import (
     seconds,
     share,
 )
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, FileLink, TextTable, ratio, sums, zero
+from spark_analysis.result import RunTables
 
 
 def by_kind(tables: RunTables) -> pd.DataFrame:

@@ -17,8 +17,8 @@ from spark_analysis.analysis import analyse
 from spark_analysis.captures.air import air_captures, read_air
 from spark_analysis.captures.source import find_captures, survey
 from spark_analysis.jobs.airtime import RADIOS, airtime, airtime_tables, rate_rows, timed
-from spark_analysis.report.run_tables import RunTables
 from spark_analysis.reports import write_report
+from spark_analysis.result import RunTables
 from spark_analysis.schemas import AIR_FRAMES
 from tests.capture.packets import ethernet, file_header, pcap, record, udp_ipv4
 from tests.capture.test_radiotap import acknowledgement, from_monitor

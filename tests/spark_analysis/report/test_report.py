@@ -24,7 +24,7 @@ from spark_analysis.registry import JOBS
 from spark_analysis.report import map_text, scenario_text
 from spark_analysis.report.fidelity_text import verdict
 from spark_analysis.report.quantities import moment
-from spark_analysis.report.run_tables import RunTables
+from spark_analysis.result import RunTables
 from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.synthetic import (
     BAD,

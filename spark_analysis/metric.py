@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # a page needs no Spark, and a row nothing of how it is shown
-    from spark_analysis.report.run_tables import RunTables
+    from spark_analysis.result import RunTables
     from spark_analysis.table import Measure
 
 
