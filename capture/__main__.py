@@ -6,11 +6,11 @@ The configuration is
                      "loopback": false}, ...],
      "status": "/abs/recorder.json", "buffer_bytes": 4194304}
 
-"linktype" says what a packet begins with where that is not Ethernet (1).  A loopback interface is
-captured for the client port only.  The status file appears when every
-interface is being captured.  SIGTERM, SIGINT and the end of the parent process write everything
-that was received and end the recorder; so does nothing else.  A mistake at the start is one line
-on standard error and exit code 1.
+"linktype" says what a packet begins with, if not Ethernet (1).  A loopback interface is captured
+for the client port only.  The status file appears when every interface is being captured.
+SIGTERM, SIGINT and the end of the parent process end the recorder, which first writes everything
+that was received; nothing else ends it.  A mistake at the start is one line on standard error and
+exit code 1.
 """
 
 from __future__ import annotations

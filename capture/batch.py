@@ -83,7 +83,7 @@ class Batch:
     def fill(self, descriptor: int) -> int:
         """Read what waits at the socket and return how many packets that are, at most `SLOTS`.
 
-        Raises OSError, ENETDOWN where the interface was taken down.
+        Raises OSError: ENETDOWN if the interface was taken down.
         """
         count: int = self._recvmmsg(descriptor, self._first, SLOTS, socket.MSG_DONTWAIT, None)
         if count < 0:

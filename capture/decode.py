@@ -6,9 +6,9 @@ header, Ethernet, IPv4 without options, UDP, frame header), gathers these in blo
 the processor's cache, and checks and converts whole columns.  Records whose IPv4 header carries
 options are gathered again, shifted by the length of the options.
 
-A record is a frame of the testbed exactly where `nodeapp.wire.decode` would accept the UDP
-payload that a socket on one of the testbed's ports would receive: fragments and records cut by
-the snap length are not.  Bodies are not touched; their place in the buffer is returned.
+A record is a frame of the testbed exactly if `nodeapp.wire.decode` would accept the UDP payload
+that a socket on one of the testbed's ports would receive: fragments and records cut by the snap
+length are not.  Bodies are not touched; their offset in the buffer is returned.
 
 Sources: draft-ietf-opsawg-pcap (file format), RFC 791 (IPv4), RFC 768 (UDP), `nodeapp.wire`.
 """
@@ -130,7 +130,7 @@ def _layout(byte_order: str) -> np.dtype[np.void]:
         {
             "names": list(fields),
             "formats": [form for form, _ in fields.values()],
-            "offsets": [place for _, place in fields.values()],
+            "offsets": [offset for _, offset in fields.values()],
             "itemsize": _WIDTH,
         }
     )
@@ -162,11 +162,10 @@ def decode_records(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.i
 
     `buffer` must hold these records whole, as `record_offsets` makes sure.  time_ns is Unix time
     in nanoseconds; length is that on the wire and captured that in the file, in bytes; addresses
-    are IPv4 addresses as integers and dscp the code point of the DS field (RFC 2474), 0 where
-    `is_ip` is false; ports are UDP or TCP ports, -1 where
-    there are none (no IPv4, another protocol, a later fragment, cut short).  The columns from kind
-    to sequence are the frame header's and 0 where `is_frame` is false; the body is
-    `buffer[body_offset:body_offset + body_length]`.
+    are IPv4 addresses as integers and dscp the code point of the DS field (RFC 2474), 0 if `is_ip`
+    is false; ports are UDP or TCP ports, -1 if there are none (no IPv4, another protocol, a later
+    fragment, cut short).  The columns from kind to sequence are the frame header's, 0 if `is_frame`
+    is false; the body is `buffer[body_offset:body_offset + body_length]`.
     """
     data = as_bytes(buffer)
     layout = _layout(header.byte_order)
@@ -215,7 +214,7 @@ def _decode_block(
         np.multiply(rows[name], is_ip, out=out[name], dtype=np.int64)
     np.multiply(rows["ds_field"] >> 2, is_ip, out=out["dscp"], dtype=np.int16)
 
-    # What follows the IPv4 header; where that has options, shifted by their length.
+    # What follows the IPv4 header, shifted by the length of its options if it has any.
     options = np.flatnonzero(is_ip & (ip_length != _IP_LENGTH))
     if len(options):
         rows[options] = _gather(data, offsets[options] + ip_length[options] - _IP_LENGTH, layout)

@@ -3,7 +3,7 @@
 `PacketFile` collects what scapy's writer hands it and appends it in one go, between records.  On
 a full disk a record that did not fit is cut off again and counted; writing goes on when there is
 space.  A process killed in the middle of the system call can still leave part of a record, as the
-kernel gives up a write half way on SIGKILL.  So `guard` forks a process that waits for the end
+kernel abandons a write half way on SIGKILL.  So `guard` forks a process that waits for the end
 of this one and then cuts every file back to the size last known to be whole.  That size is in
 memory which both share.
 """
@@ -38,8 +38,8 @@ class PacketFile:
     """The file object under one `scapy.utils.RawPcapWriter`.
 
     `size` is how many bytes are on the disk; it is kept in slot `slot` of `sizes`.  `lost` counts
-    records that could not be written and `error` says why, the last time.  Raises OSError where
-    the file cannot be created.
+    records that could not be written and `error` has the last reason.  Raises OSError if the file
+    cannot be created.
     """
 
     def __init__(self, path: Path, sizes: memoryview, slot: int) -> None:
@@ -114,7 +114,7 @@ class PacketFile:
         return whole, lost
 
     def _trim(self) -> None:
-        # Where even this fails the file stays as it is until the next flush tries again.
+        # If even this fails, the file stays as it is until the next flush tries again.
         with suppress(OSError):
             os.ftruncate(self._fd, self.size)
             self._ragged = False
@@ -147,7 +147,7 @@ def guard(paths: Sequence[Path], sizes: memoryview) -> Guard:
     try:
         os.setsid()  # a signal to the recorder's process group is not for the guard
         os.close(lifeline)
-        os.read(listen, 1)  # returns when the other end is closed, by whatever death
+        os.read(listen, 1)  # returns when the other end is closed, however this process died
         for path, size in zip(paths, sizes, strict=False):
             with suppress(OSError):
                 if size == 0:

@@ -5,8 +5,8 @@
 
 `PubSub` is bound to both UDP ports.  Its fields have the names of `nodeapp.wire`, but for the
 routing extension: `route` is a method of every scapy packet, so that field is `routing`.  Lengths
-are computed, the routing extension is a packet of its own where it is geographic, and the body
-may be given as the value that its CBOR encodes and is shown decoded.  What `nodeapp.wire.decode`
+are computed, the routing extension is a packet of its own if it is geographic, and the body may
+be given as the value that its CBOR encodes and is shown decoded.  What `nodeapp.wire.decode`
 refuses is dissected as `Raw`.
 """
 
@@ -65,7 +65,7 @@ class PerimeterRoute(Packet):
 
 
 def _route(data: bytes) -> Packet:
-    """Return the packet for a routing extension; `Raw` where it is not a geographic one."""
+    """Return the packet for a routing extension; `Raw` if it is not a geographic one."""
     try:
         geo = wire.decode_geo_route(data)
     except wire.WireError:
@@ -81,7 +81,7 @@ class CborField(StrLenField):
         return x if isinstance(x, bytes) else wire.encode_body(x)
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
-        """Return the value, or the bytes where they are not CBOR."""
+        """Return the value, or the bytes if they are not CBOR."""
         try:
             return repr(wire.decode_body(x)) if x else ""
         except wire.WireError:
@@ -114,7 +114,7 @@ class PubSub(Packet):
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *_args: Any, **_fields: Any) -> type[Packet]:
-        """Choose the class for a datagram: this one, or `Raw` where a node would refuse it."""
+        """Choose the class for a datagram: this one, or `Raw` if a node would refuse it."""
         if _pkt is None:
             return cls
         try:

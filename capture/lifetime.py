@@ -11,7 +11,7 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 def prctl(option: int, value: int) -> None:
-    """Set an attribute of this process (prctl(2)); raises OSError where the kernel refuses."""
+    """Set an attribute of this process (prctl(2)); raises OSError if the kernel refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         code = ctypes.get_errno()
@@ -21,7 +21,7 @@ def prctl(option: int, value: int) -> None:
 def die_with_parent(number: int = signal.SIGKILL, parent: int | None = None) -> None:
     """Have the kernel send this process `number` when the thread that started it ends.
 
-    Raises ProcessLookupError where `parent`, the process id expected, has ended already.
+    Raises ProcessLookupError if `parent`, the process id expected, has ended already.
     """
     prctl(PR_SET_PDEATHSIG, number)
     if parent is not None and os.getppid() != parent:

@@ -46,7 +46,7 @@ def new_network_namespace() -> Iterator[None]:
 def network_namespace(pid: int) -> Iterator[None]:
     """Put the calling thread into the network namespace of process `pid` for the block.
 
-    Raises OSError where the process is gone or the caller is not root.
+    Raises OSError if the process is gone or the caller is not root.
     """
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -1,19 +1,19 @@
 """NumPy decoder of captures of the air: radiotap and 802.11 headers, many records at once.
 
 Theory of operation.  A record is a radiotap header (little-endian: version, length, a word that
-says which fields are present, more such words where bit 31 is set, then the fields, each aligned to
+says which fields are present, more such words while bit 31 is set, then the fields, each aligned to
 its size) and the 802.11 frame.  Of the fields only the first four are of use here, and what
-precedes them is known from the presence words, so their places are worked out for whole columns.
+precedes them is known from the presence words, so their offsets are computed for whole columns.
 The frame begins with frame control and duration, then the receiver's address, and, in all but
 acknowledgements and CTS, the transmitter's.
 
-A record is a frame where all that is there, undamaged, as the radio heard or sent it.
+A record is a frame if all that is there, undamaged, as the radio heard or sent it.
 
 `hwsim0`, the monitor of mac80211_hwsim, shows a frame when its station hands it to the medium, with
 the rate of its first try, and once however often it is tried; and it shows the acknowledgement
 that the station is told of, without a rate.
 
-Sources: radiotap.org (fields), IEEE 802.11-2016, 9.2 and 9.3 (frames).
+Sources: radiotap.org (fields); docs/papers.md#ieee-80211, 9.2 and 9.3 (frames).
 """
 
 from __future__ import annotations
@@ -66,46 +66,46 @@ _LONGEST: Final = 11_454 + FCS
 
 
 class _Bytes:
-    """Bytes at places counted from each record's first; 0 beyond the end of the file."""
+    """Bytes at offsets from each record's start; 0 beyond the end of the file."""
 
     def __init__(self, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
         self._data = data if len(data) else np.zeros(1, np.uint8)
         self._starts = starts
 
-    def little(self, place: npt.NDArray[np.int64] | int, count: int) -> npt.NDArray[np.int64]:
+    def little(self, offset: npt.NDArray[np.int64] | int, count: int) -> npt.NDArray[np.int64]:
         """Return `count` bytes as little-endian numbers."""
         result = np.zeros(len(self._starts), np.int64)
-        for number in range(count):
-            result |= self._at(place, number) << (8 * number)
+        for index in range(count):
+            result |= self._at(offset + index) << (8 * index)
         return result
 
-    def big(self, place: npt.NDArray[np.int64] | int, count: int) -> npt.NDArray[np.int64]:
+    def big(self, offset: npt.NDArray[np.int64] | int, count: int) -> npt.NDArray[np.int64]:
         """Return `count` bytes as big-endian numbers."""
         result = np.zeros(len(self._starts), np.int64)
-        for number in range(count):
-            result = (result << 8) | self._at(place, number)
+        for index in range(count):
+            result = (result << 8) | self._at(offset + index)
         return result
 
-    def _at(self, place: npt.NDArray[np.int64] | int, number: int) -> npt.NDArray[np.int64]:
-        index = self._starts + place + number
+    def _at(self, offset: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
+        index = self._starts + offset
         inside = index < len(self._data)
         found = self._data[np.where(inside, index, 0)].astype(np.int64)
         found[~inside] = 0
         return found
 
 
-def _aligned(place: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    return (place + size - 1) & -size
+def _aligned(offset: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    return (offset + size - 1) & -size
 
 
 def decode_air(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.int64]) -> Columns:
     """Return one array per column of `COLUMNS` for the records that start at `offsets`.
 
-    time_ns is Unix time in nanoseconds.  Where `is_frame` is false all else is 0.  length is that
-    of the frame on the air in bytes, frame check sequence included; rate_kbps is -1 where no
-    legacy rate is given (HT, or an acknowledgement at `hwsim0`), frequency_mhz -1 without channel.
-    receiver and transmitter are addresses as 48-bit numbers, the transmitter -1 where the frame
-    does not have it.
+    time_ns is Unix time in nanoseconds.  If `is_frame` is false all else is 0.  length is that of
+    the frame on the air in bytes, frame check sequence included; rate_kbps is -1 if no legacy rate
+    is given (HT, or an acknowledgement at `hwsim0`), frequency_mhz -1 without channel.  receiver
+    and transmitter are addresses as 48-bit numbers, the transmitter -1 if the frame does not have
+    it.
     """
     data = as_bytes(buffer)
     pcap = _Bytes(data, offsets)
@@ -117,24 +117,24 @@ def decode_air(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.int64
 
     head = packet.little(2, 2)
     present = packet.little(4, 4)
-    place = np.full(len(offsets), 8, np.int64)
+    offset = np.full(len(offsets), 8, np.int64)
     more = (present >> _EXTENDED) & 1 == 1
     for _ in range(_MAX_WORDS - 1):
-        more &= place + 4 <= head
+        more &= offset + 4 <= head
         if not more.any():
             break
-        following = packet.little(place, 4)
-        place += 4 * more
+        following = packet.little(offset, 4)
+        offset += 4 * more
         more &= (following >> _EXTENDED) & 1 == 1
     has = [(present >> bit) & 1 == 1 for bit in range(_CHANNEL + 1)]
-    place = np.where(has[_TSFT], _aligned(place, 8) + 8, place)
-    flags = np.where(has[_FLAGS], packet.little(place, 1), 0)
-    place += has[_FLAGS]
-    rate = np.where(has[_RATE], packet.little(place, 1), 0)
-    place += has[_RATE]
-    place = np.where(has[_CHANNEL], _aligned(place, 2), place)
-    frequency = np.where(has[_CHANNEL], packet.little(place, 2), 0)
-    place += 4 * has[_CHANNEL]
+    offset = np.where(has[_TSFT], _aligned(offset, 8) + 8, offset)
+    flags = np.where(has[_FLAGS], packet.little(offset, 1), 0)
+    offset += has[_FLAGS]
+    rate = np.where(has[_RATE], packet.little(offset, 1), 0)
+    offset += has[_RATE]
+    offset = np.where(has[_CHANNEL], _aligned(offset, 2), offset)
+    frequency = np.where(has[_CHANNEL], packet.little(offset, 2), 0)
+    offset += 4 * has[_CHANNEL]
 
     control = packet.little(head, 1)
     kind, subtype = (control >> 2) & 3, control >> 4
@@ -144,7 +144,7 @@ def decode_air(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.int64
         (captured >= 8)
         & (packet.little(0, 1) == 0)
         & ~more
-        & (place <= head)
+        & (offset <= head)
         & (captured >= head + np.where(nameless, 10, 16))
         & (captured <= length)
         & (octets <= _LONGEST)

@@ -9,7 +9,7 @@ Files are flushed every `FLUSH` seconds or `FLUSH_BYTES`, between records (`capt
 
 An interface that is removed ends its own capture only.  A full disk loses records, which are
 counted, and never stops the loop.  Each second, and at the end, a status file says what was
-captured and what was lost, and where.
+captured and lost at each interface.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from capture.scan import ETHERNET
 from capture.sockets import is_gone, kernel_drops, open_socket
 
 TICK: Final = 0.02
-"""Seconds between rounds where no socket has more than a batch waiting."""
+"""Seconds between rounds when no socket has more than a batch waiting."""
 FLUSH: Final = 0.25
 """Seconds that a record waits in memory at most."""
 FLUSH_BYTES: Final = 256 * 1024
@@ -215,6 +215,6 @@ class Recorder:
             }
         )
         new = self._status.with_name(self._status.name + ".new")
-        with suppress(OSError):  # a disk that is full stays the captures' affair
+        with suppress(OSError):  # a full disk is counted by the captures
             new.write_text(text, encoding="utf-8")
             new.replace(self._status)

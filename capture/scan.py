@@ -3,11 +3,11 @@
 Theory of operation.  A pcap file is a chain: each record header says how long the record is, and
 nothing marks a start.  One cursor that follows the chain in Python is slow; several hundred that
 step together in NumPy are not, but each needs a true start.  `record_offsets` guesses: at evenly
-spaced places it takes the first bytes that look like some record headers in a row.  Each cursor
-then runs up to the next one's guess.  Where it lands on it exactly the guess is proven, by
-induction from the first cursor, which starts at a known record; where it misses, the stretch
-after it is followed again from where the true chain arrived.  So a guess that was wrong, say
-inside a capture carried as payload, costs time and never changes the result.
+spaced offsets it takes the first bytes that look like some record headers in a row.  Each cursor
+then runs up to the next one's guess.  If it lands on it exactly the guess is proven, by induction
+from the first cursor, which starts at a known record; if it misses, the stretch after it is
+followed again from where the true chain arrived.  So a wrong guess, say inside a capture carried
+as payload, costs time and never changes the result.
 
 Source: draft-ietf-opsawg-pcap.
 """
@@ -81,7 +81,7 @@ def as_bytes(buffer: Buffer) -> npt.NDArray[np.uint8]:
 
 
 def read_header(buffer: Buffer, wanted: int = ETHERNET) -> PcapHeader:
-    """Return the file header.  Raises `PcapError` where `buffer` does not begin with one.
+    """Return the file header.  Raises `PcapError` if `buffer` does not begin with one.
 
     Refused too is a capture of another link type than `wanted`, which the decoder for that one
     could only misread.
@@ -174,7 +174,7 @@ class _Chain:
         return records, offset, None
 
     def plausible(self, offset: int) -> bool:
-        """Whether `_RUN` records in a row seem to start at `offset`."""
+        """Return whether `_RUN` records in a row seem to start at `offset`."""
         for _ in range(_RUN):
             if offset > self.size - RECORD_HEADER:
                 return False
@@ -195,17 +195,17 @@ def _cursors(size: int) -> int:
 
 
 def _guesses(chain: _Chain, start: int, end: int) -> Offsets:
-    """Return, in order, places after `start` that look like starts of records."""
+    """Return, in order, offsets after `start` that look like starts of records."""
     count = _cursors(end - start)
     if count < _WORTHWHILE:
         return np.empty(0, np.int64)
     first = np.uint32((int(chain.words[start]) - _NEAR) % 2**32)  # the comparison wraps as well
     found = []
-    for place in np.linspace(start, end, count, endpoint=False, dtype=np.int64)[1:].tolist():
-        near = chain.words[place : place + _PROBE] - first < np.uint32(2 * _NEAR)
+    for offset in np.linspace(start, end, count, endpoint=False, dtype=np.int64)[1:].tolist():
+        near = chain.words[offset : offset + _PROBE] - first < np.uint32(2 * _NEAR)
         for candidate in np.flatnonzero(near).tolist():
-            if chain.plausible(place + candidate):
-                found.append(place + candidate)
+            if chain.plausible(offset + candidate):
+                found.append(offset + candidate)
                 break
     return np.array(found, np.int64)
 
@@ -244,10 +244,10 @@ def _lockstep(chain: _Chain, starts: Offsets, limits: Offsets) -> tuple[Offsets,
     stops[running] = at
     for cursors, block in blocks:
         counts[cursors] += len(block)
-    # A cursor's offsets go side by side, from `place` on.
-    place = np.cumsum(counts) - counts
+    # A cursor's offsets go side by side, from `index` on.
+    index = np.cumsum(counts) - counts
     found = np.empty(counts.sum(), np.int64)
     for cursors, block in blocks:
-        found[place[cursors][:, np.newaxis] + np.arange(len(block))] = block.T
-        place[cursors] += len(block)
+        found[index[cursors][:, np.newaxis] + np.arange(len(block))] = block.T
+        index[cursors] += len(block)
     return found, counts, stops

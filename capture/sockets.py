@@ -55,7 +55,7 @@ def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> 
     """Return a non-blocking socket on `interface` in the network namespace of process `pid`.
 
     May be called from several threads at once, as each open waits for the kernel.  Raises OSError
-    where the process or the interface does not exist, or the caller is not root.
+    if the process or the interface does not exist, or the caller is not root.
     """
     # Packets are written as they come: without this, scapy warns that it cannot dissect the air.
     if ARPHRD_RADIOTAP not in conf.l2types:
@@ -75,7 +75,7 @@ def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> 
             },
         )
         # Protocol 0 receives nothing yet: scapy would empty the socket first, which on a busy
-        # interface takes for ever, and no packet slips past the filter or a small buffer.
+        # interface never ends, and no packet slips past the filter or a small buffer.
         listener = L2ListenSocket(iface=card, type=0, promisc=False)
     raw = listener.ins
     raw.setblocking(False)
@@ -94,7 +94,7 @@ def kernel_drops(raw: socket.socket) -> int:
 
 
 def is_gone(raw: socket.socket, error: OSError) -> bool:
-    """Whether the socket's interface was removed, rather than taken down for a while."""
+    """Return whether the socket's interface was removed, rather than taken down for a while."""
     return error.errno != errno.ENETDOWN or not raw.getsockname()[0]
 
 

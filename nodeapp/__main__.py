@@ -108,15 +108,15 @@ def _parser() -> argparse.ArgumentParser:
         help='road map, the same at every node: {"waypoints": [[x, y], ...]} in metres, JSON',
     )
     add("--seed", type=int, default=0, help="of the node's random numbers (default 0)")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--gpsd", type=_endpoint, metavar="HOST:PORT", help="gpsd server that tells the position"
+    position = parser.add_mutually_exclusive_group()
+    position.add_argument(
+        "--gpsd", type=_endpoint, metavar="HOST:PORT", help="gpsd server that reports the position"
     )
-    where.add_argument(
+    position.add_argument(
         "--position",
         type=_numbers(2, "x,y in metres"),
         metavar="X,Y",
-        help="a fixed position (--position=-5,3 where x is negative)",
+        help="a fixed position (--position=-5,3 if x is negative)",
     )
     add(
         "--origin",
@@ -130,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the node that the command line asks for; return the exit code."""
+    """Run the node that the command line describes; return the exit code."""
     parser = _parser()
     asked = parser.parse_args(arguments)
     x0, y0, x1, y1 = asked.area

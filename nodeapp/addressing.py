@@ -10,7 +10,7 @@ NETWORK: Final = ipaddress.IPv4Network("10.0.0.0/8")
 
 
 def address_of(node_id: int, network: ipaddress.IPv4Network = NETWORK) -> str:
-    """Return the dotted IPv4 address of a node.  Raises ValueError where it does not fit."""
+    """Return the dotted IPv4 address of a node.  Raises ValueError if it does not fit."""
     if not 0 < node_id < network.num_addresses - 1:
         raise ValueError(f"node id {node_id} has no address in {network}")
     return str(network.network_address + node_id)

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from nodeapp import wire
-from nodeapp.clients import RENEWAL
+from nodeapp.client_port import RENEWAL
 from nodeapp.events import (
     Event,
     Filter,
@@ -55,7 +55,7 @@ class Notification(NamedTuple):
 class Client:
     """A connection to the node on this machine (or in this network namespace).
 
-    Every method that talks to the node raises `ClientError` where it refuses or does not answer.
+    Every method that talks to the node raises `ClientError` if it refuses or does not answer.
     """
 
     def __init__(self, port: int = CLIENT_PORT, timeout: float = TIMEOUT) -> None:
@@ -86,7 +86,7 @@ class Client:
         return bool(self._subscriptions)
 
     def status(self) -> dict[str, Any]:
-        """Return what the node tells of itself, by name."""
+        """Return what the node reports of itself, by name."""
         reply = self._request(Frame(Kind.STATUS, self._token(), 0, hops=0))
         try:
             status = wire.decode_body(reply.body)
@@ -139,7 +139,7 @@ class Client:
         self._request(Frame(Kind.UNSUBSCRIBE, self._token(), 0, sequence=number, hops=0))
 
     def end_subscriptions(self, wanted: Filter) -> None:
-        """End all subscriptions at this node, of whichever client, that have exactly a filter."""
+        """End all subscriptions at this node, of any client, that have exactly this filter."""
         body = wire.encode_body(wanted.encode())
         self._request(Frame(Kind.UNSUBSCRIBE, self._token(), 0, hops=0, body=body))
 

@@ -2,7 +2,7 @@
 
 A conjunction f covers g if and only if no event matches g and not f.  Attributes are independent
 of one another, so the events that match g are a product of one set of values per attribute that g
-names; an attribute it does not name may be absent.  Hence
+names; an attribute it does not name may be absent.  Therefore
 
   * if one of these sets is empty, nothing matches g and everything covers it;
   * else f fails to cover g if and only if for some predicate p of f either g does not name p's
@@ -22,9 +22,9 @@ excluded values, and if k are excluded, one of any k + 1 consecutive candidates 
 Texts, ordered by code point.  w > v is w >= v + NUL and w <= v is w < v + NUL, so comparisons
 meet in one interval [low, high).  A prefix is such an interval as well, [p, p with its last
 character raised by one), and its negation is two.  An interval is the union of
-  * "heads" x, all of whose continuations x... belong to it: low itself where high does not extend
-    it; low up to some place and then any greater character (one below high's, where the two part);
-    high up to some place beyond what it shares with low and then any lesser character; and
+  * "heads" x, all of whose continuations x... belong to it: low itself if high does not extend it;
+    low up to some index and then any greater character (one below high's, where the two part);
+    high up to some index beyond what it shares with low and then any lesser character; and
   * single texts: the beginnings of high that are not below low.
 Let # be a character that occurs in no predicate at hand (the values of two filters are far
 shorter than the 1,112,064 characters there are).  If any continuation of a head x solves the
@@ -110,7 +110,7 @@ def solution(predicates: Sequence[Predicate], refuted: Predicate | None = None) 
 def _constraints(
     predicates: Sequence[Predicate], refuted: Predicate | None
 ) -> Iterator[tuple[str, Value]]:
-    """Yield (operator, value) of all, the refuted one negated where that is an operator too."""
+    """Yield (operator, value) of all, the refuted one negated if that is an operator too."""
     for predicate in predicates:
         if predicate.value is not None:
             yield predicate.operator, predicate.value
@@ -204,7 +204,7 @@ def _lesser(one: str | None, other: str | None) -> str | None:
 
 
 def _after(prefix: str) -> str | None:
-    """Return the least text above all that begin with `prefix`; None where there is none."""
+    """Return the least text above all that begin with `prefix`; None if there is none."""
     stem = prefix.rstrip(_LAST)
     return stem[:-1] + next(_characters(stem[-1], after=True)) if stem else None
 
@@ -238,8 +238,8 @@ def _heads(low: str, high: str | None) -> Iterator[str]:
     """Yield texts all of whose continuations are in [low, high): see the module's docstring."""
     if high is None:
         yield low
-        for place, character in enumerate(low):
-            yield from (low[:place] + other for other in _two_after(character))
+        for index, character in enumerate(low):
+            yield from (low[:index] + other for other in _two_after(character))
         return
     if low >= high:
         return
@@ -251,11 +251,11 @@ def _heads(low: str, high: str | None) -> Iterator[str]:
             lambda other: other < high[shared], _characters(low[shared], after=True)
         )
         yield from (low[:shared] + other for other in itertools.islice(between, 2))
-        for place in range(shared + 1, len(low)):
-            yield from (low[:place] + other for other in _two_after(low[place]))
+        for index in range(shared + 1, len(low)):
+            yield from (low[:index] + other for other in _two_after(low[index]))
         rest = shared + 1
-    for place in range(rest, len(high)):
-        yield from (high[:place] + other for other in _two_before(high[place]))
+    for index in range(rest, len(high)):
+        yield from (high[:index] + other for other in _two_before(high[index]))
 
 
 def _singles(low: str, high: str | None) -> Iterator[str]:

@@ -91,7 +91,7 @@ def _join(words: Iterable[str]) -> str:
 class Filter:
     """A conjunction of predicates; without any it matches every event.
 
-    Filters of the same predicates are equal, whatever their order.  Raises `EventError` for more
+    Filters of the same predicates are equal, in any order.  Raises `EventError` for more
     than `MAX_PREDICATES`.
     """
 
@@ -105,7 +105,7 @@ class Filter:
             raise EventError(f"a filter of more than {MAX_PREDICATES} conditions")
 
     def matches(self, attributes: Attributes) -> bool:
-        """Whether all predicates hold for these attributes."""
+        """Return whether all predicates hold for these attributes."""
         for predicate in self.predicates:
             value = attributes.get(predicate.attribute)
             if value is None or not predicate.holds(value):
@@ -113,11 +113,11 @@ class Filter:
         return True
 
     def covers(self, other: Filter) -> bool:
-        """Whether every event that matches `other` matches this filter."""
+        """Return whether every event that matches `other` matches this filter."""
         return self._set <= other._set or self.counterexample(other) is None
 
     def counterexample(self, other: Filter) -> dict[str, Value] | None:
-        """Return attributes that match `other` and not this filter; None where it covers."""
+        """Return attributes that match `other` and not this filter; None if it covers `other`."""
         return counterexample(self.predicates, other.predicates)
 
     @property
@@ -134,7 +134,7 @@ class Filter:
 
     @classmethod
     def decode(cls, encoded: object) -> Self:
-        """Return the filter that was encoded so.  Raises `wire.WireError`."""
+        """Return the filter that `encode` returned so.  Raises `wire.WireError`."""
         if not isinstance(encoded, Sequence) or isinstance(encoded, str | bytes):
             raise wire.WireError("a filter must be an array of predicates")
         predicates = []
@@ -188,12 +188,12 @@ class Event:
 
     @property
     def topic(self) -> str | None:
-        """The event's topic, where it has one."""
+        """The event's topic, if it has one."""
         value = self.attributes.get(TOPIC)
         return value if isinstance(value, str) else None
 
     def encode(self) -> bytes:
-        """Return the body: the very bytes it was decoded from, where it was."""
+        """Return the body: the very bytes it was decoded from, if it was decoded."""
         body = self._body
         if body is None:
             policy = None if self.policy is None else self.policy.encode()
@@ -223,7 +223,7 @@ class Event:
     def padded(self, size: int) -> Event:
         """Return the event with zero bytes as payload, so that its body is `size` bytes long.
 
-        The event without payload where that is no shorter.  Raises `EventError` for more than a
+        The event without payload if that is no shorter.  Raises `EventError` for more than a
         datagram holds.
         """
         if size > wire.MAX_BODY:
@@ -266,7 +266,7 @@ class Subscription:
         object.__setattr__(self, "_body", body)
 
     def accepts(self, event: Event) -> bool:
-        """Whether the event matches the filter and its policy admits the subscriber."""
+        """Return whether the event matches the filter and its policy admits the subscriber."""
         return self.filter.matches(event.attributes) and (
             event.policy is None or event.policy.matches(self.attributes)
         )

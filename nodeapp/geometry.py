@@ -1,9 +1,11 @@
 """Plane geometry of geographic routing: Gabriel graph, right-hand rule, crossings.
 
-Points are (x, y) in metres.  Degenerate positions (two nodes at one place, three on a line, four
+Points are (x, y) in metres.  Degenerate positions (two nodes at one point, three on a line, four
 on a circle) would need a special rule in each of these; instead, nodes add `nudge` of their id to
 the position they announce, so that such cases do not arise: the idea is the symbolic perturbation
-of Edelsbrunner and Muecke, "Simulation of Simplicity" (ACM TOG 9(1), 1990), with real numbers.
+of Edelsbrunner and Mücke, with real numbers.
+
+Sources: docs/papers.md#gpsr, docs/papers.md#gabriel-graph, docs/papers.md#simulation-of-simplicity.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _TURN: Final = 2.0 * math.pi
 
 
 def nudge(node: int) -> Point:
-    """Return the offset of a node, metres: below a millimetre, the same wherever it is computed.
+    """Return the nudge of a node, metres: below a millimetre, the same wherever it is computed.
 
     The two coordinates are those of the additive recurrence of the plastic number (Roberts 2018),
     which spreads successive ids evenly.
@@ -42,9 +44,9 @@ def bearing(a: Point, b: Point) -> float:
 def gabriel_neighbours(own: Point, neighbours: Mapping[int, Point]) -> dict[int, Point]:
     """Return the neighbours to which the Gabriel graph has an edge from `own`.
 
-    There is one where no other node lies in the disc whose diameter is the edge, its circle
-    included (Gabriel and Sokal 1969).  Where links are those of a unit disk, both ends come to the
-    same result from their own neighbours; the graph is planar and as connected as the network.
+    There is one if no other node lies in the disc whose diameter is the edge, its circle included
+    (Gabriel and Sokal).  If links are those of a unit disk, both ends come to the same result
+    from their own neighbours; the graph is planar and as connected as the network.
     """
     ox, oy = own
     edges = {}
@@ -64,12 +66,12 @@ def next_counterclockwise(
     """Return the neighbour next counter-clockwise about `own` from the bearing `reference`.
 
     The one at the reference itself comes last: a dead end is left the way it was entered.  So does
-    the node `last`, which has moved off the reference since that was taken.  None where there are
-    no neighbours.  (The right-hand rule of GPSR, section 2.2.)
+    the node `last`, which has moved off the reference since that was taken.  None if there are no
+    neighbours.  (The right-hand rule of GPSR, section 2.2.)
     """
     best, best_turn = None, math.inf
-    for node, place in neighbours.items():
-        turn = _TURN if node == last else (bearing(own, place) - reference) % _TURN or _TURN
+    for node, position in neighbours.items():
+        turn = _TURN if node == last else (bearing(own, position) - reference) % _TURN or _TURN
         if turn < best_turn:
             best, best_turn = node, turn
     return best
@@ -94,10 +96,10 @@ def crossing(a: Point, b: Point, start: Point, end: Point) -> Point | None:
     return (x, y) if 0.0 <= along <= dx * dx + dy * dy else None
 
 
-def nearest(place: Point, candidates: Mapping[int, Point]) -> tuple[int | None, float]:
-    """Return the candidate nearest to `place` and its squared distance; (None, inf) for none."""
+def nearest(point: Point, candidates: Mapping[int, Point]) -> tuple[int | None, float]:
+    """Return the candidate nearest to `point` and its squared distance; (None, inf) for none."""
     best, best_distance = None, math.inf
-    px, py = place
+    px, py = point
     for node, (x, y) in candidates.items():
         distance = (x - px) * (x - px) + (y - py) * (y - py)
         if distance < best_distance:

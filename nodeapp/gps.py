@@ -3,14 +3,14 @@
 gpsd speaks lines of JSON objects over TCP port 2947 (man 5 gpsd_json).  A client sends `?WATCH`
 and receives a TPV report ("time, position, velocity") whenever there is a new fix: `lat` and
 `lon` in degrees (WGS 84), `speed` in m/s, `track` in degrees clockwise from true north, `mode` 2
-or 3 where there is a fix.  The same forms are written by the testbed's position server, so both
+or 3 if there is a fix.  The same forms are written by the testbed's position server, so both
 directions are here.
 
 The local plane is the equirectangular projection about an origin: x metres east, y metres north.
 It is exact to invert (well below a millimetre over 100 km).  The default origin is latitude 0,
-longitude 0, where the projection is also nearly true to scale: within 100 km east-west distances
-are off by 1 in 8,000 at most; it serves emulated positions, which exist on the plane only.  On
-real machines use an origin near the network.
+longitude 0, near which the projection is also nearly true to scale: within 100 km east-west
+distances are off by 1 in 8,000 at most; it serves emulated positions, which exist on the plane
+only.  On real machines use an origin near the network.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class Plane:
             )
 
     def from_earth(self, latitude: float, longitude: float) -> tuple[float, float]:
-        """Return (x, y) in metres of a place in degrees."""
+        """Return (x, y) in metres of a position in degrees."""
         east = math.radians(math.remainder(longitude - self.longitude, 360.0))
         north = math.radians(latitude - self.latitude)
         return EARTH_RADIUS * math.cos(math.radians(self.latitude)) * east, EARTH_RADIUS * north
 
     def to_earth(self, x: float, y: float) -> tuple[float, float]:
-        """Return (latitude, longitude) in degrees of a place in metres."""
+        """Return (latitude, longitude) in degrees of a position in metres."""
         east = x / (EARTH_RADIUS * math.cos(math.radians(self.latitude)))
         longitude = math.remainder(self.longitude + math.degrees(east), 360.0)
         return self.latitude + math.degrees(y / EARTH_RADIUS), longitude
@@ -80,7 +80,7 @@ def encode_watch() -> bytes:
 
 
 def encode_report(position: Position, plane: Plane, time: float | None = None) -> bytes:
-    """Return a TPV report of a position, at `time` seconds since 1970 where given."""
+    """Return a TPV report of a position, at `time` seconds since 1970 if given."""
     latitude, longitude = plane.to_earth(position.x, position.y)
     report: dict[str, Any] = {"class": "TPV", "device": "/dev/gps0", "mode": 2}
     if time is not None:
@@ -100,7 +100,7 @@ def _line(report: dict[str, Any]) -> bytes:
 def decode_report(line: bytes, plane: Plane) -> Position | None:
     """Return the position in a line from gpsd.
 
-    None where the line is no TPV report, is one without a fix, or is not what gpsd writes.
+    None if the line is no TPV report, is one without a fix, or is not what gpsd writes.
     """
     try:
         report = json.loads(line)
@@ -120,7 +120,7 @@ def decode_report(line: bytes, plane: Plane) -> Position | None:
 
 
 async def follow(host: str, port: int, plane: Plane, report: Callable[[Position], None]) -> None:
-    """Call `report` with every fix of the gpsd at `host` and `port`; connect again, for ever."""
+    """Call `report` with every fix of the gpsd at `host` and `port`; reconnect until cancelled."""
     troubled = False
     while True:
         try:

@@ -15,7 +15,7 @@ from nodeapp.events import Event
 
 
 class Position(NamedTuple):
-    """A place on the local plane, metres, with velocity, metres a second."""
+    """A point on the local plane, metres, with velocity, metres a second."""
 
     x: float
     y: float
@@ -27,7 +27,7 @@ class Timer(Protocol):
     """A pending call."""
 
     def cancel(self) -> None:
-        """Forget the call; no effect where it was made already."""
+        """Forget the call; no effect if it was made already."""
 
 
 class Host(Protocol):
@@ -42,18 +42,18 @@ class Host(Protocol):
         """Source of randomness, seeded per node."""
 
     def now(self) -> float:
-        """Seconds on a monotonic clock."""
+        """Return the seconds of a monotonic clock."""
 
     def position(self) -> Position:
-        """Where this node is."""
+        """Return where this node is."""
 
     def send(self, to: int, datagram: bytes) -> None:
         """Send to one neighbour, or to all with `nodeapp.wire.BROADCAST`: one radio hop."""
 
     def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
-        """Have `failed(to, datagram)` called where a neighbour did not acknowledge a datagram.
+        """Have `failed(to, datagram)` called when a neighbour did not acknowledge a datagram.
 
-        Return False where the link layer does not tell; then it is never called.
+        Return False if the link layer does not report it; then it is never called.
         """
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:

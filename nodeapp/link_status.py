@@ -1,8 +1,8 @@
-"""What a Wi-Fi interface tells of the datagrams it sent: whether they were acknowledged.
+"""What a Wi-Fi interface reports of the datagrams it sent: whether they were acknowledged.
 
 With SO_WIFI_STATUS set (Linux, `include/uapi/asm-generic/socket.h`; mac80211 alone answers), the
 kernel puts each unicast that the radio is done with on the socket's error queue: the Ethernet frame
-as it was sent, and beside it a number that is 1 where the frame was acknowledged (SCM_WIFI_STATUS).
+as it was sent, and beside it a number that is 1 if the frame was acknowledged (SCM_WIFI_STATUS).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ANCILLARY: Final = 512
 
 
 def is_radio(interface: str) -> bool:
-    """Say whether an interface is a Wi-Fi radio."""
+    """Return whether an interface is a Wi-Fi radio."""
     return Path("/sys/class/net", interface, "phy80211").exists()
 
 
 def watch(interface: str, radio: socket.socket) -> bool:
-    """Ask for the status of what a socket sends; False where the interface is no Wi-Fi radio."""
+    """Ask for the status of what a socket sends; False if the interface is no Wi-Fi radio."""
     if not is_radio(interface):
         return False
     try:
@@ -44,8 +44,8 @@ def watch(interface: str, radio: socket.socket) -> bool:
 def unacknowledged(radio: socket.socket) -> tuple[str, bytes] | None:
     """Return the IPv4 address and the datagram of a unicast that was not acknowledged.
 
-    Takes one entry off the error queue: None where that tells of something else.  Raises
-    BlockingIOError where the queue is empty.
+    Takes one entry off the error queue; None if that reports something else.  Raises
+    BlockingIOError if the queue is empty.
     """
     frame, ancillary, _, _ = radio.recvmsg(_LONGEST, _ANCILLARY, MSG_ERRQUEUE)
     for level, kind, value in ancillary:
@@ -55,9 +55,9 @@ def unacknowledged(radio: socket.socket) -> tuple[str, bytes] | None:
 
 
 def datagram_of(frame: bytes) -> tuple[str, bytes] | None:
-    """Return the destination and the UDP datagram of an Ethernet frame; None where it has no whole.
+    """Return the destination and the UDP datagram of an Ethernet frame.
 
-    Of a fragmented datagram, no frame has the whole.
+    None if it has no whole one: of a fragmented datagram, no frame has.
     """
     ip = frame[ETHERNET_LENGTH:]
     if frame[12:ETHERNET_LENGTH] != _IPV4 or len(ip) < 20 or ip[9] != _UDP:

@@ -2,8 +2,8 @@
 
 `Node` gives a service what `nodeapp.host` promises: the radio socket sends and receives datagrams
 of neighbours, the loop calls back, gpsd or a fixed position says where the node is, the client
-port serves applications.  Whatever arrives, on either socket, is at worst counted.  A defect in a
-protocol is logged with the frame that brought it to light, and the node goes on.
+port serves applications.  Anything that arrives, on either socket, is at worst counted.  A defect
+in a protocol is logged with the frame that revealed it, and the node goes on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from nodeapp import gps, link_status
 from nodeapp.addressing import address_of, node_of
-from nodeapp.clients import Address, ClientTable
+from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event
 from nodeapp.geometry import Point
 from nodeapp.host import Position, Timer
@@ -35,9 +35,9 @@ from nodeapp.pubsub.base import Environment
 from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, TrafficClass, traffic_class
 
 LIMITED_BROADCAST: Final = "255.255.255.255"
-"""All neighbours whatever the interface's netmask (RFC 919); the socket is bound to a device."""
+"""All neighbours, with any netmask of the interface (RFC 919); the socket is bound to a device."""
 RECEIVE_BUFFER: Final = 4 << 20
-"""Bytes asked for on the radio socket: bursts wait there while the processor is elsewhere."""
+"""Bytes asked for on each socket: bursts wait there while the processor is busy."""
 BATCH: Final = 64
 """Datagrams read before the loop's timers and the other socket have their turn."""
 EXTRAPOLATION: Final = 2.0
@@ -217,7 +217,7 @@ class Node:
             self.counters[f"send failed: {errno.errorcode.get(error.errno or 0, 'unknown')}"] += 1
 
     def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
-        """Be told by the driver, where the interface is a Wi-Fi radio."""
+        """Have the driver report failed unicasts; return whether it does: only Wi-Fi radios do."""
         if not link_status.watch(self._options.interface, self._radio):
             return False
         self._link_failed = failed
@@ -234,7 +234,7 @@ class Node:
     # Life.
 
     def start(self) -> None:
-        """Serve both sockets; start the service, at the first fix where it needs one."""
+        """Serve both sockets; start the service, at the first fix if it needs a position."""
         self._loop.set_exception_handler(self._failed)
         self._loop.add_reader(self._client_port, self._read_clients)
         self._loop.add_reader(self._radio, self._read_radio)
@@ -282,7 +282,7 @@ class Node:
                 self._guarded(self.service.datagram_received, datagram, sender)
 
     def _read_status(self, failed: Callable[[int, bytes], None]) -> None:
-        """Read what became of datagrams; the socket is readable for that as well."""
+        """Read the status of datagrams sent; the socket is readable for that as well."""
         for _ in range(BATCH):
             try:
                 sent = link_status.unacknowledged(self._radio)
@@ -354,7 +354,7 @@ class Node:
 async def run(options: NodeOptions) -> None:
     """Run a node until SIGTERM or SIGINT.
 
-    Raises `NodeError` where it cannot start, `nodeapp.parameters.ParameterError` for parameters
+    Raises `NodeError` if it cannot start, `nodeapp.parameters.ParameterError` for parameters
     that its protocol does not have.
     """
     check(options)

@@ -29,7 +29,7 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """What an annotation says of a parameter: help with its unit, and what is allowed."""
+    """What an annotation says about a parameter: help with its unit, and what is allowed."""
 
     help: str = ""
     low: float | None = None
@@ -52,7 +52,7 @@ class Parameter:
     def convert(self, value: object) -> Scalar:
         """Return `value`, which may be text, as this parameter's type.
 
-        Raises `ParameterError` where it is of another type or not in the range.
+        Raises `ParameterError` if it is of another type or not in the range.
         """
         result = self._typed(value)
         if isinstance(result, float) and not math.isfinite(result):
@@ -93,8 +93,8 @@ class Parameter:
 def parameters_of(declaration: Callable[..., object]) -> list[Parameter]:
     """Return the parameters of a dataclass or a function, in their order.
 
-    Arguments without a `Param` annotation (`self`, and whatever is not the user's to set) are left
-    out.  Raises TypeError for a declaration that has a wrong type or no default.
+    Arguments without a `Param` annotation (`self`, and what a user cannot set) are left out.
+    Raises TypeError for a declaration that has a wrong type or no default.
     """
     of_class = isinstance(declaration, type)
     hints = typing.get_type_hints(declaration, include_extras=True)

@@ -7,7 +7,7 @@ sequences of Unicode scalar values (no surrogates, so that each has its UTF-8 fo
 ordered by code point.
 
 A predicate holds for an attribute that is present, has the type of the predicate's value, and
-stands in the relation to it that the operator names.  So `speed != 5` does not hold where `speed`
+stands in the relation to it that the operator names.  So `speed != 5` does not hold if `speed`
 is absent or a text: it says that speed is a number other than 5.  `exists` alone is of no type.
 """
 
@@ -65,7 +65,7 @@ class EventError(ValueError):
 
 
 def check_name(name: object) -> None:
-    """Raise `EventError` where `name` cannot be the name of an attribute."""
+    """Raise `EventError` if `name` cannot be the name of an attribute."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         raise EventError(
             f"{name!r} is not an attribute name: 1 to {MAX_NAME} characters without spaces, "
@@ -129,7 +129,7 @@ class Predicate:
         object.__setattr__(self, "_test", OPERATORS[self.operator])
 
     def holds(self, value: Value) -> bool:
-        """Whether the predicate holds for an attribute that has this value."""
+        """Return whether the predicate holds for an attribute that has this value."""
         kind = self.type
         return (kind is ANY or kind is TYPES[value.__class__]) and self._test(value, self.value)
 
@@ -147,7 +147,7 @@ class Predicate:
         """Return the predicate that a user wrote.
 
         Forms: `speed>10`, `street prefix Main`, `speed exists`, or a bare word, which is a topic.
-        A value is a number or a boolean where it looks like one, else a text; in double quotes it
+        A value is a number or a boolean if it looks like one, else a text; in double quotes it
         is always a text.  Raises `EventError` for anything else.
         """
         if match := _SYMBOLIC.fullmatch(word) or _WORDED.fullmatch(word):
@@ -165,7 +165,7 @@ class Predicate:
 
 
 def parse_value(text: str, *, always_text: bool = False) -> Value:
-    """Return the value that a user wrote; `always_text` where only a text makes sense.
+    """Return the value that a user wrote; `always_text` if only a text makes sense.
 
     Raises `EventError` for a text that opens a double quote and does not close it.
     """
@@ -200,7 +200,7 @@ def format_value(value: Value, *, always_text: bool = False) -> str:
 
 
 def parse_value_or_none(text: str, *, always_text: bool) -> Value | None:
-    """Return what `parse_value` does, or None where it would refuse."""
+    """Return what `parse_value` does, or None if it would refuse."""
     try:
         return parse_value(text, always_text=always_text)
     except EventError:

@@ -27,7 +27,7 @@ decoder needs neither CBOR nor the protocols.  A forwarder rewrites header and r
 and relays the body untouched.
 
 ttl is the number of hops still allowed after this one; hops is the number of radio transmissions
-made so far, this one included: 1 where the originator sends, 0 only on loopback.  Publisher and
+made so far, this one included: 1 when the originator sends, 0 only on loopback.  Publisher and
 sequence number together are the event id; both are 0 in frames that carry no event.
 
 Length, version and kind are checked on receipt; a frame that fails is refused with `WireError`,
@@ -49,10 +49,9 @@ CLIENT_PORT: Final = 5551
 BROADCAST: Final = 0xFFFFFFFF
 """Node id of all one-hop neighbours."""
 ANY_NODE: Final = 0
-"""Final destination of a frame that is for whichever node serves its location."""
+"""Final destination of a frame that is for the node that serves its location."""
 HEADER: Final = struct.Struct(">BBBBBBHIIII")
 HEADER_LENGTH: Final = HEADER.size
-MAX_TTL: Final = 255
 MAX_BODY: Final = 60_000
 """Bytes; with the header and IP and UDP headers below the 65,535 of an IPv4 datagram."""
 
@@ -103,7 +102,7 @@ _CLASSES: Final = dict.fromkeys(KINDS, TrafficClass.PUBSUB_CONTROL) | {
 
 
 def traffic_class(datagram: bytes) -> TrafficClass:
-    """Return the class of an encoded frame, from its kind; `EVENTS` where it has none we know."""
+    """Return the class of an encoded frame, from its kind; `EVENTS` if it has none we know."""
     kind = datagram[1] if len(datagram) > 1 else 0
     return _CLASSES.get(kind, TrafficClass.EVENTS)
 
@@ -133,7 +132,7 @@ class Frame(NamedTuple):
     body: bytes = b""
 
     def encode(self) -> bytes:
-        """Return the datagram.  Raises `WireError` where a field does not fit its width."""
+        """Return the datagram.  Raises `WireError` if a field does not fit its width."""
         try:
             header = HEADER.pack(
                 VERSION,
@@ -157,7 +156,7 @@ class Frame(NamedTuple):
     def forwarded(self, route: bytes | None = None) -> Frame:
         """Return the frame as the next hop's transmission: one hop more, one hop of life less.
 
-        Raises `WireError` where no hop is left (`ttl` 0 or `hops` 255).
+        Raises `WireError` if no hop is left (`ttl` 0 or `hops` 255).
         """
         if self.ttl <= 0 or self.hops >= 255:
             raise WireError("time to live is used up")
@@ -167,7 +166,7 @@ class Frame(NamedTuple):
 
 
 def decode(datagram: bytes) -> Frame:
-    """Return the frame in `datagram`.  Raises `WireError` where it is malformed or unknown."""
+    """Return the frame in `datagram`.  Raises `WireError` if it is malformed or unknown."""
     if len(datagram) < HEADER_LENGTH:
         raise WireError("shorter than the header")
     (
@@ -205,12 +204,13 @@ def decode(datagram: bytes) -> Frame:
 
 
 class GeoRoute(NamedTuple):
-    """Routing extension of geographic forwarding: GPSR's packet header (Karp and Kung, table 1).
+    """Routing extension of geographic forwarding: GPSR's packet header (table 1).
 
     Coordinates are metres on the local plane.  In greedy mode only the destination location is
-    carried; in perimeter mode also where the packet entered that mode (`entered`, Lp), the point
-    where it entered the current face (`face`, Lf) and the first edge of the face (`edge`, e0).
-    `entry`, which the paper does not have, is the node that stood at Lp: nodes move.
+    carried; in perimeter mode also the points at which the packet entered that mode (`entered`, Lp)
+    and the current face (`face`, Lf), and the first edge of the face (`edge`, e0).
+    `entry`, which GPSR does not have, is the node that stood at Lp: nodes move.
+    Source: docs/papers.md#gpsr.
     """
 
     x: float
@@ -259,7 +259,7 @@ def encode_body(value: Any) -> bytes:
 def decode_body(body: bytes) -> Any:
     """Return the one CBOR item that `body` is, as plain values.
 
-    Raises `WireError`, whatever the bytes.  Refused are also tags (a tagged value may cost far
+    Raises `WireError` and nothing else.  Refused are also tags (a tagged value may cost far
     more to build than its bytes), nesting beyond `MAX_DEPTH`, repeated and non-text map keys, and
     bytes after the item.
     """

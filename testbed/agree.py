@@ -20,7 +20,17 @@ from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, Outcome
 from spark_analysis.agreement.page import agree_and_report
 from spark_analysis.errors import AnalysisError
 from testbed.display import AnalysisDisplay, RunDisplay
-from testbed.options import FAILED, INTERRUPTED, RUNS, USAGE, console, fail, scenario_of
+from testbed.options import (
+    FAILED,
+    INTERRUPTED,
+    RUNS,
+    USAGE,
+    SetOption,
+    WorkloadOption,
+    console,
+    fail,
+    scenario_of,
+)
 from testbed.repeats import MOST, AgreeError, Turn, Watch, check, make_folder, names, run_repeats
 
 DURATION = 60.0
@@ -49,12 +59,8 @@ def agree(
     seed: Annotated[
         int, typer.Option("--seed", help="decides placement, motion and workload of all runs")
     ] = 1,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="a parameter of topology or protocol; see list NAME"
-        ),
-    ] = None,
+    workload: WorkloadOption = None,
+    settings: SetOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="an empty or new folder for runs and report", file_okay=False),
@@ -74,7 +80,7 @@ def agree(
             "one run alone says nothing about chance",
             USAGE,
         )
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
     try:
         check(chosen)
         folder = make_folder(out, RUNS, scenario)

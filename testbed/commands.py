@@ -47,6 +47,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "agree": Command("agree", "agree"),
     "reproduce": Command("reproduce", "reproduce"),
     "export-trace": Command("trace", "export_trace"),
+    "export-workload": Command("trace", "export_workload"),
     "vm": Command("vm", "app"),
 }
 """In the order of the help page."""

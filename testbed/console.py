@@ -8,6 +8,7 @@ from typing import Any
 
 from mininet.cli import CLI
 
+from emulation.backends.base import LiveRun
 from emulation.realtime.control import ControlError, request
 
 
@@ -23,8 +24,8 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         "Access points are Mininet nodes too: aps; ap1 ovs-ofctl -O OpenFlow13 dump-flows ap1"
     )
 
-    def __init__(self, run: Any, **options: Any) -> None:
-        """Start the prompt for a `TapRun`; returns when the user leaves it."""
+    def __init__(self, run: LiveRun, **options: Any) -> None:
+        """Start the prompt for a run; returns when the user leaves it."""
         self.testbed = run
         super().__init__(run.net, **options)
 

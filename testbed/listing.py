@@ -10,6 +10,7 @@ from rich.table import Table
 
 from emulation.backends.registry import backends
 from emulation.errors import ScenarioError
+from emulation.workloads.registry import workload_names, workload_parameters, workload_summary
 from nodeapp.parameters import Parameter
 from nodeapp.pubsub.registry import PROTOCOLS
 from testbed.options import USAGE, fail
@@ -23,14 +24,15 @@ from topologies.catalog import (
 
 def list_(
     name: Annotated[
-        str | None, typer.Argument(help="a topology or protocol: lists its parameters")
+        str | None, typer.Argument(help="a topology, workload or protocol: lists its parameters")
     ] = None,
 ) -> None:
-    """List topologies and protocols, or the parameters of one of them."""
+    """List topologies, workloads and protocols, or the parameters of one of them."""
     out = Console()
     if name is None:
         for title, rows in (
             ("Topologies", [(n, _summary(topology_class(n))) for n in topology_names()]),
+            ("Workloads", [(n, workload_summary(n)) for n in workload_names()]),
             ("Protocols", [(n, entry.summary) for n, entry in PROTOCOLS.items()]),
             ("Backends", [(n, entry.summary) for n, entry in backends().items()]),
         ):
@@ -45,9 +47,11 @@ def list_(
             parameters = protocol_parameters(name)
         elif name in topology_names():
             parameters = topology_parameters(name)
+        elif name in workload_names():
+            parameters = workload_parameters(name)
         else:
-            known = ", ".join([*topology_names(), *PROTOCOLS])
-            fail(f"no topology or protocol {name!r}; there are: {known}", USAGE)
+            known = ", ".join([*topology_names(), *PROTOCOLS, *workload_names()])
+            fail(f"no topology or protocol {name!r}, nor a workload; there are: {known}", USAGE)
     except ScenarioError as error:
         fail(str(error), USAGE)
     table = Table("parameter", "default", "range", "meaning", title=name, title_justify="left")

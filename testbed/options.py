@@ -11,6 +11,7 @@ from rich.console import Console
 from emulation.errors import ScenarioError
 from emulation.network import processes
 from emulation.scenario.scenario import Scenario
+from emulation.workloads.registry import WORKLOAD, expanded
 from topologies.catalog import make_scenario
 
 PROGRAM = "run_testbed.sh"
@@ -32,7 +33,17 @@ SeedOption = Annotated[
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="a parameter of topology or protocol; see list NAME"
+        "--set",
+        metavar="KEY=VALUE",
+        help="a parameter of topology, protocol or workload; see list NAME",
+    ),
+]
+WorkloadOption = Annotated[
+    str | None,
+    typer.Option(
+        "--workload",
+        metavar="NAME",
+        help="what the clients do, instead of the topology's own: see list, or file:PATH",
     ),
 ]
 RunsOption = Annotated[
@@ -52,7 +63,9 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
     raise typer.Exit(code)
 
 
-def settings_of(settings: list[str] | None, nodes: int | None, duration: float) -> dict[str, Any]:
+def settings_of(
+    settings: list[str] | None, nodes: int | None, duration: float, workload: str | None = None
+) -> dict[str, Any]:
     """Return the parameters that options ask for, by name; checks the duration too."""
     values: dict[str, Any] = {}
     for setting in settings or []:
@@ -62,6 +75,12 @@ def settings_of(settings: list[str] | None, nodes: int | None, duration: float) 
         values[key.replace("-", "_")] = value
     if nodes is not None:
         values["nodes"] = nodes
+    if workload is not None:
+        values[WORKLOAD] = workload
+    try:
+        values = expanded(values)
+    except ScenarioError as error:
+        fail(str(error), USAGE)
     if not 0 < duration <= 7 * 86_400:
         fail("--duration must be above 0 and at most 604800 (a week), in seconds", USAGE)
     return values
@@ -74,9 +93,10 @@ def scenario_of(
     duration: float,
     seed: int,
     settings: list[str] | None,
+    workload: str | None = None,
 ) -> Scenario:
     """Return the scenario that a command asks for."""
-    values = settings_of(settings, nodes, duration)
+    values = settings_of(settings, nodes, duration, workload)
     if not 0 <= seed < 2**63:
         fail("--seed must be between 0 and 2**63 - 1", USAGE)
     try:

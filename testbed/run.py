@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
-from emulation.backends.base import Backend, BackendError
+from emulation.backends.base import Backend, BackendError, LiveRun
 from emulation.backends.registry import backends
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
@@ -27,6 +27,7 @@ from testbed.options import (
     SeedOption,
     SetOption,
     Topology,
+    WorkloadOption,
     console,
     fail,
     scenario_of,
@@ -43,6 +44,7 @@ def run(
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,
     seed: SeedOption = 1,
+    workload: WorkloadOption = None,
     settings: SetOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
@@ -58,7 +60,7 @@ def run(
 
     Example: run roaming_field broker-gpsr --nodes 30 --duration 120 --set speed=10
     """
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
     if not captures:
         if backend != "virtual":
             fail("--no-captures works with --backend virtual only", USAGE)
@@ -77,6 +79,7 @@ def cli(
     nodes: NodesOption = None,
     duration: DurationOption = 600.0,
     seed: SeedOption = 1,
+    workload: WorkloadOption = None,
     settings: SetOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
@@ -85,9 +88,9 @@ def cli(
 
     Example: cli roaming_field broker-gpsr --nodes 10, then: sta1 pubsub pub traffic speed=10
     """
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
 
-    def interact(run: Any) -> None:
+    def interact(run: LiveRun) -> None:
         from testbed.console import Console as Prompt  # Mininet's, which only this command needs
 
         Prompt(run)
@@ -107,7 +110,7 @@ def _execute(
     backend: Backend,
     runs: Path,
     analyze: bool,
-    interact: Callable[[Any], None] | None = None,
+    interact: Callable[[LiveRun], None] | None = None,
 ) -> None:
     obstacles = backend.obstacles()
     if obstacles:

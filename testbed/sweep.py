@@ -32,6 +32,7 @@ from testbed.options import (
     NodesOption,
     SetOption,
     Topology,
+    WorkloadOption,
     console,
     fail,
     settings_of,
@@ -103,6 +104,7 @@ def sweep(
     seeds: Annotated[int, typer.Option("--seeds", help="runs of every point: seeds 1 to N")] = 3,
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,
+    workload: WorkloadOption = None,
     settings: SetOption = None,
     master: MasterOption = "local[*]",
     out: Annotated[
@@ -124,7 +126,7 @@ def sweep(
         _varied(vary or []),
         seeds,
         duration,
-        settings_of(settings, nodes, duration),
+        settings_of(settings, nodes, duration, workload),
     )
     folder = out or SWEEPS / _name(spec.topology, spec.protocols, list(spec.vary))
     try:

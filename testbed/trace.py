@@ -1,26 +1,30 @@
-"""The command `export-trace`: a scenario's motion, written for other programs."""
+"""The commands `export-trace` and `export-workload`: what is fixed, for other programs."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from emulation.mobility import ns2
+from emulation.workloads import recorded
 from testbed.options import (
     DurationOption,
     NodesOption,
     SeedOption,
     SetOption,
     Topology,
+    WorkloadOption,
     console,
     fail,
     scenario_of,
 )
 
 REPLAYED = "flooding"
-"""A protocol that every topology can carry: the motion does not depend on it."""
+"""A protocol that every topology can carry: neither motion nor workload depends on it."""
 
 
 def export_trace(
@@ -52,3 +56,39 @@ def export_trace(
     except OSError as error:
         fail(f"cannot write {out}: {error.strerror}")
     console.print(f"motion of {len(tracks)} stations: {out}", highlight=False, soft_wrap=True)
+
+
+def export_workload(
+    topology: Topology,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="file to write, .jsonl by custom", dir_okay=False),
+    ] = None,
+    nodes: NodesOption = None,
+    duration: DurationOption = 60.0,
+    seed: SeedOption = 1,
+    workload: WorkloadOption = None,
+    settings: SetOption = None,
+) -> None:
+    """Write what the clients of a topology do as JSON lines; to standard output without --out.
+
+    Example: export-workload manhattan --duration 900 --out w.jsonl
+
+    A run with --workload file:w.jsonl does the same; `emulation/workloads/recorded.py` has the
+    format.
+    """
+    scenario = scenario_of(topology, REPLAYED, nodes, duration, seed, settings, workload)
+    names = {node.id: node.name for node in scenario.nodes}
+    try:
+        with out.open("wb") if out else nullcontext(sys.stdout.buffer) as file:
+            file.writelines(
+                f"{line}\n".encode() for line in recorded.lines(scenario.workload, names)
+            )
+            file.flush()
+    except OSError as error:
+        fail(f"cannot write {out or 'standard output'}: {error.strerror}")
+    console.print(
+        f"{len(scenario.workload)} operations{f': {out}' if out else ''}",
+        highlight=False,
+        soft_wrap=True,
+    )

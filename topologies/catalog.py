@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 import topologies
 from emulation.errors import ScenarioError
 from emulation.scenario.scenario import ProtocolSpec, Scenario
 from emulation.scenario.topo import Topo
+from emulation.workloads.registry import (
+    WORKLOAD,
+    expanded,
+    make_workload,
+    workload_names,
+    workload_parameters,
+)
 from nodeapp.parameters import Parameter, ParameterError, convert, parameters_of
 from nodeapp.pubsub.registry import PROTOCOLS, obstacle
 
@@ -41,8 +49,9 @@ def topology_class(name: str) -> type[Topo]:
 
 
 def topology_parameters(name: str) -> list[Parameter]:
-    """Return what `--set` takes for a topology: the keyword arguments of its `build`."""
-    return parameters_of(topology_class(name).build)
+    """Return what `--set` takes for a topology: for the network and for its own workload."""
+    topology = topology_class(name)
+    return [*topology.build_parameters(), *topology.workload_parameters()]
 
 
 def protocol_parameters(name: str) -> list[Parameter]:
@@ -52,37 +61,99 @@ def protocol_parameters(name: str) -> list[Parameter]:
     return parameters_of(PROTOCOLS[name].parameters)
 
 
+class _Parts(NamedTuple):
+    """Which parameters `--set` takes; a name in several belongs to the first that has it."""
+
+    topology: list[Parameter]
+    protocol: list[Parameter]
+    workload: list[Parameter]
+    """Of a workload that is not the topology's own."""
+    unused: list[Parameter]
+    """Of the topology's own workload if another one is chosen."""
+
+
+def _own(topology: str) -> str:
+    """Return the name of a topology's own workload; empty if it has none."""
+    workload = topology_class(topology).workload
+    return workload.name if workload else ""
+
+
+def _parts(topology: str, protocol: str, other: str) -> _Parts:
+    """Return the parameters; `other` is the workload in the place of the topology's own, if any."""
+    made, of_protocol = topology_class(topology), protocol_parameters(protocol)
+    if not other:
+        return _Parts(topology_parameters(topology), of_protocol, [], [])
+    parameters = made.build_parameters(), of_protocol, workload_parameters(other)
+    return _Parts(*parameters, made.workload_parameters())
+
+
+def all_parameters(topology: str, protocol: str, workload: str = "") -> dict[str, Parameter]:
+    """Return all that `settings` of `make_scenario` may have, by name.
+
+    `workload` is the name of the one that is chosen, the topology's own if empty.  Raises
+    `ScenarioError` for unknown names.
+    """
+    own = _own(topology)
+    parts = _parts(topology, protocol, workload if workload != own else "")
+    chooses = Parameter(
+        WORKLOAD, str, own, choices=tuple(workload_names()), help="what the clients do"
+    )
+    every = (*parts.workload, *parts.protocol, *parts.topology, chooses)
+    return {parameter.name: parameter for parameter in every}
+
+
 def make_scenario(
-    topology: str, protocol: str, *, seed: int, duration: float, settings: dict[str, Any]
+    topology: str, protocol: str, *, seed: int, duration: float, settings: Mapping[str, Any]
 ) -> Scenario:
     """Return the scenario that `run TOPOLOGY PROTOCOL --set key=value ...` asks for.
 
-    A key belongs to the topology or to the protocol, whichever has a parameter of that name (the
-    topology first).  Raises `ScenarioError` for names, keys or values that do not exist, and where
-    the protocol needs what the topology does not have, a road map for one.
+    A key belongs to the topology, the protocol or the workload, whichever has a parameter of that
+    name (in this order).  The key `workload` chooses another workload than the topology's own, by
+    its name or as `file:PATH`; the parameters of the topology's own workload are unknown then.
+    Raises `ScenarioError` for names, keys or values that do not exist, and if the protocol needs
+    what the topology does not have, a road map for one.
     """
-    of_topology = topology_parameters(topology)
-    of_protocol = protocol_parameters(protocol)
-    topology_keys = {parameter.name for parameter in of_topology}
-    protocol_keys = {parameter.name for parameter in of_protocol}
-    unknown = [key for key in settings if key not in topology_keys | protocol_keys]
-    if unknown:
-        raise ScenarioError(
-            f"no parameter {unknown[0]!r}; {topology} has {', '.join(sorted(topology_keys))}; "
-            f"{protocol} has {', '.join(sorted(protocol_keys)) or 'none'}"
-        )
+    settings = expanded(settings)
+    other = str(settings.pop(WORKLOAD, ""))
+    if other == _own(topology):
+        other = ""
+    parts = _parts(topology, protocol, other)
+    _check_keys(settings, parts, topology, protocol, other)
     try:
-        topology_values = convert(
-            of_topology, {key: value for key, value in settings.items() if key in topology_keys}
-        )
-        protocol_values = convert(
-            of_protocol, {key: value for key, value in settings.items() if key not in topology_keys}
-        )
+        topology_values = convert(parts.topology, _take(settings, parts.topology))
+        protocol_values = convert(parts.protocol, _take(settings, parts.protocol))
     except ParameterError as error:
         raise ScenarioError(str(error)) from None
+    chosen = make_workload(other, settings) if other else None
     topo = topology_class(topology)(seed, duration, topology_values)
-    scenario = topo.scenario(ProtocolSpec(name=protocol, parameters=protocol_values))
+    scenario = topo.scenario(ProtocolSpec(name=protocol, parameters=protocol_values), chosen)
     missing = obstacle(protocol, scenario.environment())
     if missing:
         raise ScenarioError(missing)
     return scenario
+
+
+def _take(settings: dict[str, Any], parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """Return the settings of parameters; they are taken out of `settings`."""
+    return {each.name: settings.pop(each.name) for each in parameters if each.name in settings}
+
+
+def _check_keys(
+    settings: Mapping[str, Any], parts: _Parts, topology: str, protocol: str, other: str
+) -> None:
+    """Raise `ScenarioError` for a key that nothing has, or only a workload that is not chosen."""
+    names = [{each.name for each in part} for part in parts[:3]]
+    unknown = next((key for key in settings if not any(key in each for each in names)), None)
+    if unknown is None:
+        return
+    there = "; ".join(
+        f"{owner} has {', '.join(sorted(has)) or 'none'}"
+        for owner, has in zip((topology, protocol, other), names, strict=True)
+        if owner
+    )
+    if unknown in {each.name for each in parts.unused}:
+        raise ScenarioError(
+            f"{unknown!r} is a parameter of the workload {_own(topology)}, which {other} "
+            f"replaces: leave it out; {there}"
+        )
+    raise ScenarioError(f"no parameter {unknown!r}; {there}")

@@ -15,7 +15,7 @@ publisher each 10 s, 2 topics with 1 publisher and 9 subscribers each; a run tak
 - `lanes`: 2 each way.
 - `slowest`: half the speed, because "each node in the highway moves with high speed".  The
   framework's rules alone (0) let vehicles queue behind one that happens to crawl: the mean speed
-  over 900 s is then 6 m/s where 60 m/s are allowed; so it is 36 m/s.
+  over 900 s is then 6 m/s if 60 m/s are allowed; so it is 36 m/s.
 - `acceleration`: a tenth of the speed a second, so that motion looks alike at every speed.
 - `safety_distance`: 20 m.
 - `range`, `propagation`, `standard`: 250 m and two-ray ground are ns-2's defaults, which the paper
@@ -31,18 +31,12 @@ from typing import Annotated
 from emulation.scenario.topo import WAYPOINT_SPACING, Topo
 from emulation.scenario.topology_parameters import (
     Acceleration,
-    Interval,
     Mode,
     PathLoss,
-    Publishers,
     RadioRange,
     SafetyDistance,
-    Selectivity,
-    Size,
     Slowest,
     Standard,
-    Subscribers,
-    Topics,
     TopSpeed,
     Vehicles,
     WaypointSpacing,
@@ -53,6 +47,10 @@ from nodeapp.parameters import Param
 
 class Freeway(Topo):
     """Vehicles on two-way freeways that cross a square, bound to their lanes; has a road map."""
+
+    workload = TopicWorkload(
+        topics=2, publishers=1, subscribers=9, interval=10.0, size=512, drawn_names=True
+    )
 
     def build(  # type: ignore[override]  # the parameters are the point
         self,
@@ -72,17 +70,8 @@ class Freeway(Topo):
         propagation: PathLoss = "twoRayGround",
         standard: Standard = "b",
         mode: Mode = "adhoc",
-        topics: Topics = 2,
-        publishers: Publishers = 1,
-        subscribers: Subscribers = 9,
-        interval: Interval = 10.0,
-        size: Size = 512,
-        selectivity: Selectivity = 1.0,
     ) -> None:
-        self.radio = self.radio.model_copy(
-            update={"standard": standard, "mode": mode, "range": range}
-        )
-        self.setPropagationModel(propagation)
+        self.setRadio(range, propagation, standard, mode)
         self.setMobilityModel(
             "Freeway",
             max_x=side,
@@ -97,8 +86,3 @@ class Freeway(Topo):
         )
         self.waypoint_spacing = waypoint_spacing
         self.addStations(nodes)
-        if topics:
-            self.topic_workload = TopicWorkload(
-                *(topics, publishers, subscribers, interval, size, selectivity),
-                drawn_names=True,
-            )

@@ -9,7 +9,7 @@ every publisher each 10 s, 6 topics with 2 publishers and 5 subscribers each; a 
   of 124 m 0.98; on squares of 1.5 km it is 0.26 with 5 blocks, 0.5 with 8.  60 nodes that turn at
   random on 1 km² came to 0.989 at 10 m/s and the same range in ns-3.
 - `slowest`: half the speed, as on the freeway.  The framework's rules alone (0) let the mean speed
-  fall to 3.3 m/s where 10 m/s are allowed, and the connected pairs to 0.96.
+  fall to 3.3 m/s if 10 m/s are allowed, and the connected pairs to 0.96.
 - `acceleration`: a tenth of the speed a second, so that motion looks alike at every speed.
 - `safety_distance`: 20 m.
 - `range`, `propagation`, `standard`: 250 m and two-ray ground are ns-2's defaults, which the paper
@@ -26,18 +26,12 @@ from typing import Annotated
 from emulation.scenario.topo import WAYPOINT_SPACING, Topo
 from emulation.scenario.topology_parameters import (
     Acceleration,
-    Interval,
     Mode,
     PathLoss,
-    Publishers,
     RadioRange,
     SafetyDistance,
-    Selectivity,
-    Size,
     Slowest,
     Standard,
-    Subscribers,
-    Topics,
     TopSpeed,
     Vehicles,
     WaypointSpacing,
@@ -48,6 +42,10 @@ from nodeapp.parameters import Param
 
 class Manhattan(Topo):
     """Vehicles in a grid of city streets that turn at random at intersections; has a road map."""
+
+    workload = TopicWorkload(
+        topics=6, publishers=2, subscribers=5, interval=10.0, size=1024, drawn_names=True
+    )
 
     def build(  # type: ignore[override]  # the parameters are the point
         self,
@@ -63,17 +61,8 @@ class Manhattan(Topo):
         propagation: PathLoss = "twoRayGround",
         standard: Standard = "b",
         mode: Mode = "adhoc",
-        topics: Topics = 6,
-        publishers: Publishers = 2,
-        subscribers: Subscribers = 5,
-        interval: Interval = 10.0,
-        size: Size = 1024,
-        selectivity: Selectivity = 1.0,
     ) -> None:
-        self.radio = self.radio.model_copy(
-            update={"standard": standard, "mode": mode, "range": range}
-        )
-        self.setPropagationModel(propagation)
+        self.setRadio(range, propagation, standard, mode)
         self.setMobilityModel(
             "Manhattan",
             max_x=side,
@@ -86,8 +75,3 @@ class Manhattan(Topo):
         )
         self.waypoint_spacing = waypoint_spacing
         self.addStations(nodes)
-        if topics:
-            self.topic_workload = TopicWorkload(
-                *(topics, publishers, subscribers, interval, size, selectivity),
-                drawn_names=True,
-            )

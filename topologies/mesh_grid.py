@@ -17,25 +17,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from emulation.mobility.base import Place
+from emulation.mobility.trajectory import Position2D
 from emulation.scenario.access_point import AssociationSpec
 from emulation.scenario.topo import Topo
-from emulation.scenario.topology_parameters import (
-    Interval,
-    PathLoss,
-    Publishers,
-    Selectivity,
-    Size,
-    Standard,
-    Subscribers,
-    Topics,
-)
+from emulation.scenario.topology_parameters import PathLoss, Standard
 from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 
 
 class MeshGrid(Topo):
     """A grid of mesh access points, each with a broker, and stations that roam among them."""
+
+    workload = TopicWorkload(topics=2, subscribers=3)
 
     def build(  # type: ignore[override]  # the parameters are the point
         self,
@@ -54,31 +47,20 @@ class MeshGrid(Topo):
             float, Param("dB by which another access point must be stronger", low=0, high=60)
         ] = 5.0,
         scan: Annotated[float, Param("s between a station's scans", low=0.05, high=60)] = 1.0,
-        topics: Topics = 2,
-        publishers: Publishers = 1,
-        subscribers: Subscribers = 3,
-        interval: Interval = 2.0,
-        size: Size = 512,
-        selectivity: Selectivity = 1.0,
     ) -> None:
-        self.radio = self.radio.model_copy(update={"standard": standard, "range": range})
-        self.setPropagationModel(propagation)
+        self.setRadio(range, propagation, standard)
         self.mesh_radio = self.radio.model_copy(update={"range": mesh_range})
         self.association = AssociationSpec(hysteresis_db=hysteresis, scan_interval=scan)
         width = side * cell
         self.setMobilityModel(max_x=width, max_y=width, min_v=speed, max_v=speed, pause=pause)
-        for number, place in enumerate(_middles(side, cell), start=1):
-            self.addAccessPoint(f"ap{number}", ssid="mesh", position=place)
+        for number, position in enumerate(_middles(side, cell), start=1):
+            self.addAccessPoint(f"ap{number}", ssid="mesh", position=position)
             self.addHost(f"br{number}")
             self.addLink(f"br{number}", f"ap{number}")
         self.addStations(nodes)
-        if topics:
-            self.topic_workload = TopicWorkload(
-                topics, publishers, subscribers, interval, size, selectivity
-            )
 
 
-def _middles(side: int, cell: float) -> Iterator[Place]:
+def _middles(side: int, cell: float) -> Iterator[Position2D]:
     """Yield the middles of the cells, row by row."""
     for row in range(side):
         for column in range(side):

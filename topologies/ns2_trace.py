@@ -13,24 +13,15 @@ from emulation.errors import ScenarioError
 from emulation.mobility import ns2
 from emulation.mobility.replay import Replay
 from emulation.scenario.topo import Topo
-from emulation.scenario.topology_parameters import (
-    Interval,
-    Mode,
-    PathLoss,
-    Publishers,
-    RadioRange,
-    Selectivity,
-    Size,
-    Standard,
-    Subscribers,
-    Topics,
-)
+from emulation.scenario.topology_parameters import Mode, PathLoss, RadioRange, Standard
 from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 
 
 class Ns2Trace(Topo):
     """Stations that move as a file of ns-2 `setdest` lines says: --set file=FILE."""
+
+    workload = TopicWorkload()
 
     def build(  # type: ignore[override]  # the parameters are the point
         self,
@@ -40,23 +31,10 @@ class Ns2Trace(Topo):
         propagation: PathLoss = "twoRayGround",
         standard: Standard = "g",
         mode: Mode = "adhoc",
-        topics: Topics = 4,
-        publishers: Publishers = 1,
-        subscribers: Subscribers = 5,
-        interval: Interval = 2.0,
-        size: Size = 512,
-        selectivity: Selectivity = 1.0,
     ) -> None:
         if not file:
             raise ScenarioError("ns2_trace needs a movement file: --set file=FILE")
-        self.radio = self.radio.model_copy(
-            update={"standard": standard, "mode": mode, "range": range}
-        )
-        self.setPropagationModel(propagation)
+        self.setRadio(range, propagation, standard, mode)
         self.mobility = Replay(ns2.trajectories(Path(file), nodes))
         self.area = self.mobility.area
         self.addStations(len(self.mobility))
-        if topics:
-            self.topic_workload = TopicWorkload(
-                topics, publishers, subscribers, interval, size, selectivity
-            )

@@ -11,18 +11,7 @@ import math
 from typing import Annotated
 
 from emulation.scenario.topo import Topo
-from emulation.scenario.topology_parameters import (
-    Interval,
-    Mode,
-    PathLoss,
-    Publishers,
-    RadioRange,
-    Selectivity,
-    Size,
-    Standard,
-    Subscribers,
-    Topics,
-)
+from emulation.scenario.topology_parameters import Mode, PathLoss, RadioRange, Standard
 from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 
@@ -32,6 +21,8 @@ PUBLISHED_SIDE = 2000.0
 
 class RoamingField(Topo):
     """Dispatchers that roam a square field at random, dense enough to stay connected."""
+
+    workload = TopicWorkload()
 
     def build(  # type: ignore[override]  # the parameters are the point
         self,
@@ -47,23 +38,10 @@ class RoamingField(Topo):
         propagation: PathLoss = "twoRayGround",
         standard: Standard = "g",
         mode: Mode = "adhoc",
-        topics: Topics = 4,
-        publishers: Publishers = 1,
-        subscribers: Subscribers = 5,
-        interval: Interval = 2.0,
-        size: Size = 512,
-        selectivity: Selectivity = 1.0,
     ) -> None:
         side = side or PUBLISHED_SIDE * math.sqrt(nodes / PUBLISHED_NODES)
-        self.radio = self.radio.model_copy(
-            update={"standard": standard, "mode": mode, "range": range}
-        )
-        self.setPropagationModel(propagation)
+        self.setRadio(range, propagation, standard, mode)
         self.setMobilityModel(max_x=side, max_y=side, min_v=speed, max_v=speed, pause=pause)
         assert self.mobility is not None
-        for number, place in enumerate(self.draw_connected(nodes, self.mobility), start=1):
-            self.addStation(f"sta{number}", position=place)
-        if topics:
-            self.topic_workload = TopicWorkload(
-                topics, publishers, subscribers, interval, size, selectivity
-            )
+        for number, position in enumerate(self.draw_connected(nodes, self.mobility), start=1):
+            self.addStation(f"sta{number}", position=position)

@@ -22,6 +22,21 @@ local KINDS = {
   [65] = "SUBSCRIBE", [66] = "UNSUBSCRIBE", [67] = "PUBLISH",
   [68] = "NOTIFY", [69] = "STATUS", [70] = "ACK",
 }
+local KIND = {}  -- the other way round
+for kind, name in pairs(KINDS) do
+  KIND[name] = kind
+end
+-- Offset and width, in bytes, of the header's fields.
+local HEADER = {
+  version = { 0, 1 }, kind = { 1, 1 }, flags = { 2, 1 }, ttl = { 3, 1 },
+  hops = { 4, 1 }, route_length = { 5, 1 }, body_length = { 6, 2 },
+  originator = { 8, 4 }, destination = { 12, 4 }, publisher = { 16, 4 }, sequence = { 20, 4 },
+}
+local FIELDS = {}  -- their names, in order
+for name in pairs(HEADER) do
+  FIELDS[#FIELDS + 1] = name
+end
+table.sort(FIELDS, function(one, other) return HEADER[one][1] < HEADER[other][1] end)
 local MODES = { [GREEDY] = "greedy", [PERIMETER] = "perimeter" }
 local DESTINATIONS = { [BROADCAST] = "broadcast", [0] = "any" }
 
@@ -76,12 +91,19 @@ local cbor = Dissector.get("cbor")
 
 -- The numbers in the bodies of AODV's messages, by kind (nodeapp.routing.aodv_wire).
 local AODV = {
-  [1] = { f.originator_sequence, f.lifetime },
-  [4] = { f.request_flags, f.request, f.target_sequence, f.originator_sequence },
-  [5] = { f.target, f.target_sequence, f.hop_count, f.lifetime },
-  [6] = { f.target, f.target_sequence },
+  [KIND.HELLO] = { f.originator_sequence, f.lifetime },
+  [KIND.ROUTE_REQUEST] =
+    { f.request_flags, f.request, f.target_sequence, f.originator_sequence },
+  [KIND.ROUTE_REPLY] = { f.target, f.target_sequence, f.hop_count, f.lifetime },
+  [KIND.ROUTE_ERROR] = { f.target, f.target_sequence },
 }
 local WORD = 5  -- a CBOR head and four bytes
+
+-- Return the bytes of a header field.
+local function header(tvb, name)
+  local offset, width = table.unpack(HEADER[name])
+  return tvb(offset, width)
+end
 
 -- Add consecutive fields of `width` bytes from offset `at` on; return the offset after them.
 local function add_fields(tree, tvb, at, width, fields)
@@ -110,15 +132,15 @@ end
 -- An array of four-byte numbers; in a ROUTE_ERROR, with a longer head, pairs of them.
 local function dissect_aodv(kind, body, tree)
   local fields = AODV[kind]
-  local at = kind == 6 and 3 or 1
+  local at = kind == KIND.ROUTE_ERROR and 3 or 1
   local words = (body:len() - at) / WORD
-  if words < 1 or words % #fields ~= 0 or (kind ~= 6 and words ~= #fields) then
+  if words < 1 or words % #fields ~= 0 or (kind ~= KIND.ROUTE_ERROR and words ~= #fields) then
     return
   end
   for word = 0, words - 1 do
     local range = body(at + word * WORD + 1, 4)
     local item = tree:add(fields[word % #fields + 1], range)
-    if kind == 4 and word == 0 then
+    if kind == KIND.ROUTE_REQUEST and word == 0 then
       item:add(f.gratuitous, range)
       item:add(f.destination_only, range)
       item:add(f.unknown, range)
@@ -131,17 +153,17 @@ local function refusal(tvb)
   if tvb:len() < HEADER_LENGTH then
     return "shorter than the header"
   end
-  local version, kind = tvb(0, 1):uint(), tvb(1, 1):uint()
+  local version, kind = header(tvb, "version"):uint(), header(tvb, "kind"):uint()
   if version ~= VERSION then
     return string.format("version %d is not %d", version, VERSION)
   end
   if not KINDS[kind] then
     return string.format("unknown kind %d", kind)
   end
-  local body_length = tvb(6, 2):uint()
-  local length = HEADER_LENGTH + tvb(5, 1):uint() + body_length
+  local body_length = header(tvb, "body_length"):uint()
+  local length = HEADER_LENGTH + header(tvb, "route_length"):uint() + body_length
   if tvb:len() ~= length then
-    return string.format("%d bytes where the header says %d", tvb:len(), length)
+    return string.format("%d bytes, but the header says %d", tvb:len(), length)
   end
   if body_length > MAX_BODY then
     return string.format("body of %d bytes; at most %d are allowed", body_length, MAX_BODY)
@@ -161,42 +183,42 @@ function pubsub.dissector(tvb, pinfo, root)
     return tvb:len()
   end
 
-  tree:add(f.version, tvb(0, 1))
-  tree:add(f.kind, tvb(1, 1))
-  local flags = tree:add(f.flags, tvb(2, 1))
-  flags:add(f.replica, tvb(2, 1))
-  flags:add(f.one_way, tvb(2, 1))
-  add_fields(tree, tvb, 3, 1, { f.ttl, f.hops, f.route_length })
-  tree:add(f.body_length, tvb(6, 2))
-  add_fields(tree, tvb, 8, 4, { f.originator, f.destination, f.publisher, f.sequence })
-  local publisher, sequence = tvb(16, 4):uint(), tvb(20, 4):uint()
-  local event = string.format("%d/%d", publisher, sequence)
-  if publisher ~= 0 or sequence ~= 0 then
-    tree:add(f.event, tvb(16, 8), event):set_generated()
+  local number = {}
+  for _, name in ipairs(FIELDS) do
+    local range = header(tvb, name)
+    number[name] = range:uint()
+    local item = tree:add(f[name], range)
+    if name == "flags" then
+      item:add(f.replica, range)
+      item:add(f.one_way, range)
+    end
+  end
+  local event = string.format("%d/%d", number.publisher, number.sequence)
+  local has_event = number.publisher ~= 0 or number.sequence ~= 0
+  if has_event then
+    tree:add(f.event, tvb(HEADER.publisher[1], 8), event):set_generated()
   end
   if why then
     return tvb:len()
   end
 
-  local kind, destination = KINDS[tvb(1, 1):uint()], tvb(12, 4):uint()
-  local summary = kind
-  if publisher ~= 0 or sequence ~= 0 then
+  local summary = KINDS[number.kind]
+  if has_event then
     summary = summary .. " " .. event
   end
-  summary = string.format("%s from %d to %s hop %d ttl %d", summary, tvb(8, 4):uint(),
-    DESTINATIONS[destination] or tostring(destination), tvb(4, 1):uint(), tvb(3, 1):uint())
+  summary = string.format("%s from %d to %s hop %d ttl %d", summary, number.originator,
+    DESTINATIONS[number.destination] or tostring(number.destination), number.hops, number.ttl)
   pinfo.cols.info = summary
   tree:append_text(", " .. summary)
 
-  local route_length, body_length = tvb(5, 1):uint(), tvb(6, 2):uint()
-  if route_length > 0 then
-    dissect_route(tvb(HEADER_LENGTH, route_length):tvb(), tree)
+  if number.route_length > 0 then
+    dissect_route(tvb(HEADER_LENGTH, number.route_length):tvb(), tree)
   end
-  if body_length > 0 then
-    local body = tvb(HEADER_LENGTH + route_length, body_length)
+  if number.body_length > 0 then
+    local body = tvb(HEADER_LENGTH + number.route_length, number.body_length)
     local branch = tree:add(f.body, body)
-    if AODV[tvb(1, 1):uint()] then
-      dissect_aodv(tvb(1, 1):uint(), body:tvb(), branch)
+    if AODV[number.kind] then
+      dissect_aodv(number.kind, body:tvb(), branch)
     end
     cbor:call(body:tvb(), pinfo, branch)
   end

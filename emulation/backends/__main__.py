@@ -5,7 +5,7 @@
 FOLDER has been begun (`RunFolder.begin`).  Each line on the standard output is an object with one
 key: `stage`, `elapsed` (seconds) or `problem` as of an `Observer`, or `error`, the reason why the
 run failed.  Exit code 0, 1 after `error`, 130 when interrupted.  For whoever runs the backend
-where it cannot call it: `emulation.vm.backend`.
+in another machine: `emulation.vm.backend`.
 """
 
 from __future__ import annotations

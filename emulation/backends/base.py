@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from emulation.scenario.runfolder import RunFolder
@@ -17,13 +18,28 @@ class Observer(Protocol):
     """Who watches a run: the command line's progress display, or a test."""
 
     def stage(self, text: str) -> None:
-        """Say what is being done now."""
+        """Show what is being done now."""
 
     def elapsed(self, seconds: float) -> None:
-        """Say how much of the scenario has run."""
+        """Show how much of the scenario has run."""
 
     def problem(self, text: str) -> None:
-        """Say what went wrong while the run goes on."""
+        """Show what went wrong while the run goes on."""
+
+
+class LiveRun(Protocol):
+    """A run under way, as the prompt (`testbed.console`) uses it."""
+
+    scenario: Scenario
+    net: Any
+    """The Mininet network: nodes by name, and all that run a node app in `members`."""
+    medium_control: Path
+    """Socket of the medium (`emulation.realtime.service` has its requests)."""
+    gpsd_control: Path
+    """Socket of the position servers (`emulation.network.gpsd`)."""
+
+    def now(self) -> float:
+        """Return the scenario's time, seconds."""
 
 
 class Backend(Protocol):
@@ -40,9 +56,9 @@ class Backend(Protocol):
         scenario: Scenario,
         folder: RunFolder,
         observer: Observer,
-        interact: Callable[[Any], None] | None = None,
+        interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
-        """Run the scenario into the folder; `interact` gets the network while it runs.
+        """Run the scenario into the folder; `interact` gets the run while it is under way.
 
         Raises `BackendError`; an interrupted run (KeyboardInterrupt) leaves a readable folder.
         """

@@ -1,16 +1,32 @@
-"""The backends by name."""
+"""The backends by name.  A new one is a file beside this and a line below.
+
+A module is loaded when the backends are asked for, not with this one: some import what takes a
+while to load.
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import Final
+
 from emulation.backends.base import Backend
+
+BACKENDS: Final = (
+    "emulation.backends.tap:TapBackend",
+    "emulation.backends.hwsim:HwsimBackend",
+    "emulation.backends.mininet_wifi:MininetWifiBackend",
+    "emulation.backends.virtual:VirtualBackend",
+)
+"""Each as "module:class", the default first."""
 
 
 def backends() -> dict[str, Backend]:
     """Return the backends by name, the default first."""
-    from emulation.backends.hwsim import HwsimBackend
-    from emulation.backends.mininet_wifi import MininetWifiBackend
-    from emulation.backends.tap import TapBackend
-    from emulation.backends.virtual import VirtualBackend
-
-    known = (TapBackend(), HwsimBackend(), MininetWifiBackend(), VirtualBackend())
+    known = [_made(location) for location in BACKENDS]
     return {backend.name: backend for backend in known}
+
+
+def _made(location: str) -> Backend:
+    module, _, name = location.partition(":")
+    backend: Backend = getattr(importlib.import_module(module), name)()
+    return backend

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from emulation.backends.base import BackendError, Observer
+from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.records import Ended
 from emulation.scenario.runfolder import RunFolder
@@ -42,11 +42,11 @@ class VirtualBackend:
         scenario: Scenario,
         folder: RunFolder,
         observer: Observer,
-        interact: Callable[[Any], None] | None = None,
+        interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
         """Run the scenario into the folder; there is no prompt to `interact` at.
 
-        Raises `BackendError`, and OSError where the captures cannot be written.  KeyboardInterrupt
+        Raises `BackendError`, and OSError if the captures cannot be written.  KeyboardInterrupt
         ends the run early and is raised again once everything is written.
         """
         if interact is not None:
@@ -71,7 +71,8 @@ class VirtualBackend:
         problem: Callable[[str], None],
     ) -> None:
         """Run the scenario and write its captures; the arguments are those of `simulate`."""
-        simulate(scenario, folder, PcapRecorder(scenario, folder), elapsed, problem)
+        recorder = PcapRecorder(scenario, folder)
+        simulate(scenario, folder, recorder, elapsed, problem, backend=self.name)
 
 
 def simulate(
@@ -80,11 +81,12 @@ def simulate(
     recorder: Recorder,
     elapsed: Callable[[float], None] = lambda seconds: None,
     problem: Callable[[str], None] = lambda text: None,
+    backend: str = VirtualBackend.name,
 ) -> None:
-    """Run a scenario under the virtual clock and write run.json.
+    """Run a scenario under the virtual clock and write run.json, which names `backend`.
 
     `elapsed(seconds)` is called as the run goes on, and ends it with what it raises; what was
-    recorded until then is written.  Raises OSError where that fails.
+    recorded until then is written.  Raises OSError if that fails.
     """
     began = time.monotonic()
     problems: list[str] = []
@@ -95,7 +97,7 @@ def simulate(
     except (ParameterError, ValueError) as error:
         raise BackendError(str(error)) from None
     folder.write_record(
-        backend=VirtualBackend.name,
+        backend=backend,
         epoch_ns=EPOCH_NS,
         ended="running",
         wall_seconds=0.0,
@@ -119,15 +121,16 @@ def simulate(
             raise
         finally:
             folder.write_record(
-                backend=VirtualBackend.name,
+                backend=backend,
                 epoch_ns=EPOCH_NS,
                 ended=ended,
                 wall_seconds=time.monotonic() - began,
                 problems=problems + simulation.problems,
                 started=time.time() - (time.monotonic() - began),
             )
-            if simulation.mesh is not None:
-                folder.write_flows(simulation.mesh.exported())
+            flows = simulation.channel.exported()
+            if flows is not None:
+                folder.write_flows(flows)
 
 
 class _Defects:

@@ -1,1 +1,1 @@
-"""Mininet-WiFi and wmediumd in the testbed's service: what they are told, and who tells them."""
+"""The adapter to Mininet-WiFi and wmediumd: their settings, their network, their positions."""

@@ -1,4 +1,4 @@
-"""A network of Mininet-WiFi: its calls, in the order that it wants them.
+"""A network of Mininet-WiFi: its calls, in the order it requires.
 
     stations (namespaces, shells)      addStation
     access points (one namespace)      addAccessPoint
@@ -9,17 +9,21 @@
 
 Theory of operation.  Mininet-WiFi makes radios with `hwsim_mgmt` and starts wmediumd in the network
 namespace of the calling thread.  Here that is a namespace made for the run: mac80211_hwsim lets one
-medium register in each, and removes the radios made there when it ends, so that runs of other
-backends are not met, and nothing is left when this process is killed.  wmediumd itself has one
-socket for all (`SOCKET`): there can be one such run at a time.
+medium register in each, and removes the radios made there when it ends, so that the run does not
+interfere with other backends and leaves nothing behind when this process is killed.  wmediumd
+itself has one socket on the machine (`SOCKET`), so there can be only one such run at a time.
 
-Mininet-WiFi's own `stop` is not called: it ends every hostapd and wmediumd of the machine by name
+Mininet-WiFi's own `stop` is not called: it ends every hostapd and wmediumd on the machine by name
 and unloads mac80211_hwsim.  The run's mark in the environment (`emulation.network.processes`) finds
-wmediumd, hostapd, wpa_supplicant and the shells instead.  An access point of theirs is a switch as
-well, of the system's Open vSwitch, in the root namespace; here it is their access point without a
-switch, and the bridges are the run's own (`emulation.network.switches`).  Kept from it as well: its
-log in /tmp, its files in /tmp and in the working directory, which go into the run's state folder,
-and its pauses of more than a second a station.
+wmediumd, hostapd, wpa_supplicant and the shells instead.  An access point of Mininet-WiFi is also a
+switch of the system's Open vSwitch in the root namespace; here it is an access point without a
+switch, and the bridges are the run's own (`emulation.network.switches`).  Also suppressed are its
+log in /tmp and its pauses of more than a second per station; its files in /tmp and in the working
+directory go into the run's state folder.
+
+Neither Mininet-WiFi (`mn_wifi`) nor Mininet, which `emulation.network.net` imports, need be there
+for this module to be imported: the backend says what is missing.  So both are imported in the
+functions that use them.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ from emulation.scenario.access_point import ACCESS, MESH, WIRED, AccessPointSpec
 from emulation.scenario.scenario import NodeSpec
 
 HOSTAPD: Final = Path("/var/run/hostapd")
-"""Where hostapd has its sockets: Mininet-WiFi lets it have no other."""
+"""Folder of hostapd's sockets: Mininet-WiFi allows no other."""
 SOCKET: Final = Path("/var/run/wmediumd.sock")
 RADIOS: Final = Path("/sys/kernel/debug/ieee80211")
 RADIOS_LIMIT: Final = 15.0
@@ -61,9 +65,9 @@ class MininetWifiError(Exception):
 
 
 class Network:
-    """Mininet-WiFi's network `net` of these stations; `place` is where its files go.
+    """Mininet-WiFi's network `net` of the nodes `specs`; its files go into `folder`.
 
-    With access points it is a network for `emulation.backends.mesh.MeshBackbone`.
+    With access points it is a network for `emulation.backends.realtime.backbone.MeshBackbone`.
     """
 
     def __init__(
@@ -71,13 +75,13 @@ class Network:
         specs: Sequence[NodeSpec],
         settings: Settings,
         environment: Mapping[str, str],
-        place: Path,
+        folder: Path,
         logs: Path,
     ) -> None:
         self.specs = specs
         self._settings = settings
         self._environment = environment
-        self._place = place
+        self._folder = folder
         self._logs = logs
         self._home: int | None = None
         self.net: Any = None
@@ -116,30 +120,30 @@ class Network:
         station.environment = self._environment
         with network_namespace(station.pid):
             disable_ipv6()
-        self._enter_place(station)
+        self._enter_folder(station)
         return station
 
     def _supplicant_parameters(self, spec: NodeSpec) -> dict[str, Any]:
-        """Return what a station is told of the wpa_supplicant that it will have."""
+        """Return the parameters of a station that concern its wpa_supplicant."""
         mesh = self._settings.mesh
         if mesh is None:
             return {}
-        # The folder is its own: wpa_supplicant removes it at its end where it is empty.
-        folder = self._supplicant_socket(spec).parent
-        folder.mkdir(mode=0o700)
+        # A folder of its own: when wpa_supplicant ends, it removes the folder if it is empty.
+        sockets = self._supplicant_socket(spec).parent
+        sockets.mkdir(mode=0o700)
         log = shlex.quote(str((self._logs / "wpa_supplicant.log").resolve()))
         return {
             "config": mesh.supplicant,
-            "wpasup_globals": f"ctrl_interface={folder}\nap_scan=1\np2p_disabled=1",
+            "wpasup_globals": f"ctrl_interface={sockets}\nap_scan=1\np2p_disabled=1",
             "wpasup_flags": f">> {log} 2>&1",
         }
 
     def _supplicant_socket(self, spec: NodeSpec) -> Path:
-        return self._place / f"wpa-{spec.name}" / spec.interface
+        return self._folder / f"wpa-{spec.name}" / spec.interface
 
-    def _enter_place(self, node: Any) -> None:
-        """Let Mininet-WiFi's files of a node, which it writes where its shell is, go elsewhere."""
-        node.cmd(f"cd {shlex.quote(str(self._place))}")
+    def _enter_folder(self, node: Any) -> None:
+        """Enter the run's folder with a node's shell: its files go into the working directory."""
+        node.cmd(f"cd {shlex.quote(str(self._folder))}")
 
     # What `MeshBackbone` makes.
 
@@ -150,7 +154,7 @@ class Network:
         return points
 
     def __getitem__(self, name: str) -> Any:
-        """Return a node."""
+        """Return the node with this name."""
         return self.net[name]
 
     def addAccessPoint(  # noqa: N802  # Mininet's name
@@ -176,16 +180,16 @@ class Network:
                 txpower=[self._settings.tx_power_dbm, mesh.tx_power_dbm],
                 antennaGain=0,
                 config=mesh.hostapd,
-                # From station to station is the business of the bridges.
+                # Frames from station to station are the business of the bridges.
                 client_isolation=True,
                 hostapd_flags=f">> {log} 2>&1",
             )
         point.spec = spec
-        # Else it would be called <name>-wlan1; the other one gets its name with the mesh.
+        # It would be called <name>-wlan1 otherwise; the other radio is named with the mesh.
         point.params["wlan"][0] = spec.port(ACCESS)
         with network_namespace(point.pid):
             disable_ipv6()
-        self._enter_place(point)
+        self._enter_folder(point)
         return point
 
     def addLink(self, host: Any, point: Any) -> None:  # noqa: N802
@@ -212,7 +216,7 @@ class Network:
             except (Exception, SystemExit) as error:
                 failed.append(f"{type(error).__name__}: {error}")
 
-        # A thread enters the namespaces and never comes back: they are the thread's alone.
+        # A thread enters the namespaces and never leaves them: they are its own.
         with self._surroundings():
             worker = threading.Thread(target=work, daemon=True)
             worker.start()
@@ -241,7 +245,7 @@ class Network:
         with self._surroundings():
             link = self.net.addLink(point, cls=mesh, intf=name, **self._mesh.link)
             self._name_mesh(point, link, name, port)
-        # The hostapd that they had there was killed.
+        # The hostapd that Mininet-WiFi had there was killed.
         (HOSTAPD / name).unlink(missing_ok=True)
         self._check_joined(point, port)
 
@@ -252,9 +256,9 @@ class Network:
             raise MininetWifiError(f"{interface} has not joined the network: {reason}")
 
     def _name_mesh(self, node: Any, link: Any, radio: str, name: str) -> None:
-        """Give the mesh interface the name that the scenario has, and let it forward nothing.
+        """Give the mesh interface its name in the scenario, and have it forward nothing.
 
-        Mininet-WiFi adds it beside that of the radio, as <node>-mp<number>.
+        Mininet-WiFi adds it beside the radio's own interface, as <node>-mp<number>.
         """
         from mn_wifi.wmediumdConnector import DynamicIntfRef
 
@@ -268,7 +272,7 @@ class Network:
         node.cmd(f"iw dev {name} set mesh_param mesh_fwding 0")
 
     def bring_up_wires(self) -> None:
-        """Set up the hosts of brokers and the wired ports of the access points."""
+        """Bring up the hosts of brokers and the wired ports of the access points."""
         from emulation.network.net import bring_up, configure_links
 
         for member in self.net.members:
@@ -280,7 +284,7 @@ class Network:
             bring_up(["lo", *(point.spec.port(WIRED) for point in self.aps)])
 
     def sends_beacons(self, point: Any) -> bool:
-        """Say whether the hostapd of an access point does its work."""
+        """Return whether the hostapd of an access point sends beacons."""
         return control.enabled(HOSTAPD / point.spec.port(ACCESS))
 
     def associate(self, station: Any) -> None:
@@ -291,7 +295,7 @@ class Network:
             interface.wpa_cmd()
 
     def associations(self) -> dict[str, str | None]:
-        """Return the access point of each station, by name; None where it has none now."""
+        """Return the access point of each station, by name; None if it has none now."""
         points = {point.spec.bssid: point.name for point in self.aps}
         found: dict[str, str | None] = {}
         for station in self.net.stations:
@@ -307,7 +311,7 @@ class Network:
         station.set_pos_wmediumd(station.position)
 
     def close(self) -> None:
-        """End the shells and let go of the radios; `emulation.network.processes` ends wmediumd."""
+        """End the shells and release the radios; `emulation.network.processes` ends wmediumd."""
         if self.net is not None:
             from mn_wifi.mobility import Mobility
             from mn_wifi.module import Mac80211Hwsim
@@ -318,7 +322,7 @@ class Network:
                     node.terminate()
             with suppress(Exception):
                 w_server.disconnect()
-            # What it keeps in classes would meet the next run of this process.
+            # What it keeps in class attributes would affect the next run of this process.
             Mac80211Hwsim.reset()
             wmediumd_mode.set_mode(0)
             Mobility.stations, Mobility.aps, Mobility.mobileNodes = [], [], []
@@ -328,13 +332,13 @@ class Network:
 
     @contextmanager
     def _surroundings(self) -> Iterator[None]:
-        """Let Mininet-WiFi's processes carry the run's mark, its files go to the run's folder.
+        """Have Mininet-WiFi's processes carry the run's mark and its files go to the run's folder.
 
-        It starts shells and wmediumd with this process's environment.
+        It starts shells and wmediumd in this process's environment.
         """
         before, folder, logs = dict(os.environ), tempfile.tempdir, logging.getLogger().handlers[:]
         os.environ.update(self._environment)
-        tempfile.tempdir = str(self._place)
+        tempfile.tempdir = str(self._folder)
         # With a handler, its basicConfig opens no log in /tmp.
         logging.getLogger().addHandler(logging.NullHandler())
         try:
@@ -349,8 +353,8 @@ class Network:
 def enter_private_namespaces() -> int:
     """Put the calling thread into new network and mount namespaces; return the first's descriptor.
 
-    /sys is mounted anew there, for it shows the radios of the namespace that it was mounted in,
-    and `iw` looks for them there.  Raises OSError.
+    /sys is mounted again there, as it shows the radios of the namespace in which it was mounted,
+    and `iw` looks for them in it.  Raises OSError.
     """
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -369,16 +373,16 @@ def enter_private_namespaces() -> int:
 def await_no_radios() -> None:
     """Wait until the kernel has removed the radios of an earlier run of this process.
 
-    It does so some time after their namespaces have gone.  Mininet-WiFi knows radios by this
-    process's id and would take those.  Raises `MininetWifiError` where they stay.
+    It does so some time after their namespaces have gone.  Mininet-WiFi recognises radios by this
+    process's id and would use those.  Raises `MininetWifiError` if they stay.
     """
     pattern = f"mn{os.getpid():05d}p*"
     if not await_condition(lambda: not any(RADIOS.glob(pattern)), RADIOS_LIMIT):
-        raise MininetWifiError("the radios of the run before are still there")
+        raise MininetWifiError("the radios of the previous run are still there")
 
 
 def _access_point_class() -> Any:
-    """Return the class of an access point of theirs that shares a namespace and has no switch."""
+    """Return a class of Mininet-WiFi access points that share a namespace and have no switch."""
     from mn_wifi.node import AP
 
     from emulation.network.net import SharedNamespace

@@ -1,8 +1,8 @@
 """Where stations are, for Mininet-WiFi: a thread that moves them on the scenario's trajectories.
 
 It answers the requests of a medium process (`emulation.realtime.service`) that make sense here:
-ping, start, move, release, position, associations, settle.  `place(name, x, y)` hands a position
-on; only stations that have moved are named, for every one costs wmediumd a computation of all
+ping, start, move, release, position, associations, settle.  `move(name, x, y)` passes a position
+on; it is called for stations that have moved only, as each call costs wmediumd a computation of all
 links.
 """
 
@@ -16,45 +16,45 @@ from pathlib import Path
 from typing import Any, Final
 
 from emulation.realtime.control import ControlError, ControlServer
-from emulation.realtime.places import Places
+from emulation.realtime.positions import RadioPositions
 from emulation.scenario.scenario import NodeSpec
 
 TICK: Final = 0.2
 """Seconds between updates."""
 IDLE: Final = 0.5
 
-Place = Callable[[str, float, float], None]
+Move = Callable[[str, float, float], None]
 
 
 class Positions:
-    """The positions of stations; `serve` is the thread's."""
+    """The positions of stations, and answers to requests about them."""
 
     def __init__(
         self,
         specs: Sequence[NodeSpec],
-        place: Place,
+        move: Move,
         associations: Callable[[], dict[str, str | None]] = dict,
     ) -> None:
         self._names = [spec.name for spec in specs]
-        self._places = Places([spec.waypoints for spec in specs], TICK)
-        self._place = place
+        self._positions = RadioPositions([spec.waypoints for spec in specs], TICK)
+        self._move = move
         self._associations = associations
         self._told: dict[str, tuple[float, float]] = {}
 
     @property
     def due(self) -> float:
         """When the next update falls due, on the monotonic clock."""
-        return self._places.due
+        return self._positions.due
 
     def update(self, now: float) -> None:
-        """Tell where the stations are that have moved."""
-        self._places.update(now)
+        """Pass on the positions of stations that have moved."""
+        self._positions.update(now)
         self._tell(now)
 
     def _tell(self, now: float) -> None:
-        for name, (x, y) in zip(self._names, self._places.at(now).tolist(), strict=True):
+        for name, (x, y) in zip(self._names, self._positions.at(now).tolist(), strict=True):
             if self._told.get(name) != (x, y):
-                self._place(name, x, y)
+                self._move(name, x, y)
                 self._told[name] = (x, y)
 
     def answer(self, request: Mapping[str, Any], now: float) -> dict[str, Any]:
@@ -63,17 +63,17 @@ class Positions:
             case "ping":
                 return {"stations": len(self._names)}
             case "start":
-                self._places.start(float(request["epoch"]), now)
+                self._positions.start(float(request["epoch"]), now)
             case "move":
                 x, y = request.get("x"), request.get("y")
                 if not isinstance(x, int | float) or not isinstance(y, int | float):
                     raise ControlError("move: x and y must be numbers")
-                self._places.move(self._named(request), x, y)
+                self._positions.move(self._named(request), x, y)
             case "release":
-                self._places.release(self._named(request))
+                self._positions.release(self._named(request))
             case "position":
                 chosen = self._names if request.get("name") is None else [request["name"]]
-                xy = self._places.at(now).tolist()
+                xy = self._positions.at(now).tolist()
                 return {
                     "positions": {name: xy[self._named({"name": name})] for name in chosen},
                 }
@@ -98,7 +98,7 @@ class Positions:
 
 
 class PositionThread:
-    """Serves `Positions` at a control socket; `error` says why it ended, where it has failed."""
+    """Serves `Positions` at a control socket; `error` says why it ended, if it has failed."""
 
     def __init__(self, positions: Positions, control: Path) -> None:
         self.error: str | None = None
@@ -115,7 +115,7 @@ class PositionThread:
             while not self._stopping.is_set():
                 wait = min(max(0.0, positions.due - time.monotonic()), IDLE)
                 if select.select([server.fileno()], (), (), wait)[0]:
-                    server.serve_ready(lambda asked: positions.answer(asked, time.monotonic()))
+                    server.serve_ready(lambda message: positions.answer(message, time.monotonic()))
                 now = time.monotonic()
                 if now >= positions.due:
                     positions.update(now)

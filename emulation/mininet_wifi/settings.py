@@ -6,14 +6,15 @@ Sans-I/O.  wmediumd, in its interference mode, computes the level of every link 
 
 It passes on no broadcast below -90 dBm (its CCA_THRESHOLD), and above that loses frames by a table
 of rate and level, in which the slowest rates are nearly free of errors from -90 dBm.  So the range
-of a scenario becomes the transmit power with which that level is reached there; antenna gains,
-system loss and the reference distance are contained in it, and are left at nothing.  The powers
-are therefore not those of the scenario, but its ranges are, to a decibel.
+of a scenario becomes the transmit power with which that level is reached at that distance; antenna
+gains, system loss and the reference distance are part of it, and are set to zero.  The powers are
+therefore not those of the scenario, but its ranges are, to a decibel.
 
-All its radios share the air, on whatever channel they are: a frame waits for those of the other
+All radios share the air in wmediumd, whatever their channels: a frame waits for those of the other
 channel, but is not heard there.  Access points and their mesh are therefore on two channels.
 
-What has no equal there is refused; what has one in name only is said in `Settings.departures`.
+A setting without an equivalent is refused; one with a rough equivalent only is listed in
+`Settings.departures`.
 
 Source: wmediumd of Mininet-WiFi (branch mininet-wifi): config.c (losses), wmediumd.c
 (deliver_frame), wmediumd.h (NOISE_LEVEL, CCA_THRESHOLD); mn_wifi/link.py, wmediumdConnector.py.
@@ -50,15 +51,15 @@ CROSSOVER: Final = 4 * math.pi / (SPEED_OF_LIGHT / 20e6 / 1000)
 FIRST_CHANNEL_MHZ: Final = 2412
 CHANNELS: Final = 11
 MODES: Final = {"b": "b", "g": "g", "n": "n2"}
-"""Their names of the standards at 2.4 GHz: n alone would be taken for 5 GHz."""
+"""Mininet-WiFi's names of the standards at 2.4 GHz; its "n" is at 5 GHz."""
 
 MESH_CHANNEL: Final = 6
 OTHER_MESH_CHANNEL: Final = 1
-"""Of the mesh radios, where the stations are on theirs; five channels apart do not overlap."""
+"""Second choice, if the stations' channel is too close: five channels apart do not overlap."""
 SSID: Final = re.compile(r"[A-Za-z0-9 ._-]+")
-"""What passes their shell commands unharmed."""
+"""SSIDs that Mininet-WiFi's shell commands pass on unchanged."""
 HOSTAPD: Final = ("supported_rates", "basic_rates", "preamble", "ieee80211n", "wmm_enabled")
-"""What hostapd is told besides what Mininet-WiFi tells it."""
+"""Settings of hostapd besides those that Mininet-WiFi makes."""
 
 
 class NoEqualError(ValueError):
@@ -67,22 +68,22 @@ class NoEqualError(ValueError):
 
 @dataclass(frozen=True)
 class MeshSettings:
-    """What Mininet-WiFi is told of access points, and of stations that look for them."""
+    """Settings of access points, and of stations that look for them."""
 
     ssid: str
     hostapd: str
     """Further settings of hostapd, separated by commas."""
     supplicant: str
-    """Settings of the network of wpa_supplicant, separated by commas."""
+    """Settings of wpa_supplicant's network, separated by commas."""
     tx_power_dbm: int
-    """Of the mesh radios."""
+    """Transmit power of the mesh radios."""
     link: dict[str, Any]
     """Arguments of `addLink` for the mesh, besides the class of the link."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What Mininet-WiFi is told of a radio."""
+    """Settings of a radio for Mininet-WiFi."""
 
     propagation: dict[str, Any]
     """Arguments of `setPropagationModel`."""
@@ -92,13 +93,13 @@ class Settings:
     mode: str
     channel: int
     departures: tuple[str, ...] = ()
-    """Where this is not what the scenario says, one line each."""
+    """How this differs from the scenario, one line each."""
     mesh: MeshSettings | None = None
-    """Where there are access points."""
+    """None without access points."""
 
 
 def settings_of(scenario: Scenario) -> Settings:
-    """Return what to tell Mininet-WiFi.  Raises `NoEqualError`."""
+    """Return the settings for a scenario.  Raises `NoEqualError`."""
     radio = scenario.radio
     channel = channel_of(radio)
     propagation, departures = model_of(radio, scenario.area)
@@ -126,7 +127,7 @@ def settings_of(scenario: Scenario) -> Settings:
 def mesh_settings_of(
     scenario: Scenario, propagation: dict[str, Any], channel: int
 ) -> MeshSettings | None:
-    """Return what to tell of access points; stations have `channel`.  Raises `NoEqualError`."""
+    """Return the settings of access points; stations use `channel`.  Raises `NoEqualError`."""
     radio, mesh_radio = scenario.radio, scenario.mesh_radio
     if mesh_radio is None:
         return None
@@ -175,7 +176,7 @@ def mesh_settings_of(
 
 
 def hostapd_lines(ssid: str, radio: RadioSpec) -> str:
-    """Return what hostapd is told besides what Mininet-WiFi tells it, separated by commas."""
+    """Return the settings of hostapd that Mininet-WiFi does not make, separated by commas."""
     lines = hostapd_settings("none", ssid, radio, Path()).splitlines()
     return ",".join(line for line in lines if line.partition("=")[0] in HOSTAPD)
 
@@ -226,14 +227,14 @@ def model_of(
             departures = []
             if exponent != model.exponent:
                 departures.append(
-                    f"wmediumd takes one decimal of the path loss exponent: {exponent:g} in place "
+                    f"wmediumd takes one decimal of the path loss exponent: {exponent:g} instead "
                     f"of {model.exponent:g}"
                 )
             if isinstance(model, LogDistance):
                 return {"model": "logDistance", "exp": exponent}, tuple(departures)
             departures.append(
-                "Mininet-WiFi draws shadowing for a sender, not for a link, and hands it to "
-                "wmediumd in no known version: links have the mean loss"
+                "Mininet-WiFi draws shadowing for a sender, not for a link, and no known version "
+                "passes it to wmediumd: links have the mean loss"
             )
             arguments = {
                 "model": "logNormalShadowing",
@@ -261,7 +262,7 @@ def reach_of(radio: RadioSpec) -> float:
 
 
 def loss_db(radio: RadioSpec, propagation: dict[str, Any], metres: float) -> float:
-    """Return the loss as wmediumd computes it, before it cuts it to an integer."""
+    """Return the loss as wmediumd computes it, before rounding down to an integer."""
     constant = 20 * math.log10(4 * math.pi * radio.frequency_mhz * 1e6 / SPEED_OF_LIGHT)
     if "exp" in propagation:
         return float(constant + 10 * propagation["exp"] * math.log10(metres))

@@ -6,9 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import Protocol
 
-from emulation.mobility.trajectory import Waypoint
-
-Place = tuple[float, float]
+from emulation.mobility.road_map import RoadMap
+from emulation.mobility.trajectory import Position2D, Waypoint
 
 
 class Mobility(Protocol):
@@ -22,12 +21,20 @@ class Mobility(Protocol):
         """Where the nodes move."""
         ...
 
-    def places(self, count: int, rng: random.Random) -> list[Place]:
-        """Return where `count` nodes begin when nobody says where."""
+    @property
+    def road_map(self) -> RoadMap | None:
+        """The streets to which the nodes are bound; None if they are not."""
+        ...
+
+    def positions(self, count: int, rng: random.Random) -> list[Position2D]:
+        """Return where `count` nodes begin if nobody places them."""
         ...
 
     def trajectories(
-        self, places: Sequence[Place], duration: float, rng: random.Random
+        self, positions: Sequence[Position2D], duration: float, rng: random.Random
     ) -> list[tuple[Waypoint, ...]]:
-        """Return the waypoints of every node, from time 0 to `duration` seconds or more."""
+        """Return the waypoints of the nodes that are placed at `positions`.
+
+        They reach from time 0 to `duration` seconds or more.
+        """
         ...

@@ -18,39 +18,49 @@ Left open by the framework and chosen here:
 from __future__ import annotations
 
 import dataclasses
-import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
-from emulation.mobility.base import Place
-from emulation.mobility.road_map import Point, RoadMap
 from emulation.mobility.traffic import (
     LANE_WIDTH,
     Junction,
     Lane,
+    LaneMobility,
     Rules,
-    Traffic,
     Turn,
-    random_places,
 )
-from emulation.mobility.trajectory import Waypoint
+from emulation.mobility.trajectory import Position2D
 
 
 @dataclass(frozen=True)
-class Freeway:
+class Freeway(LaneMobility):
     """Freeways in a rectangle (x0, y0, x1, y1), metres, with `lanes` in each direction.
 
-    With `one_way` there is one direction.  Raises ValueError where the roads do not fit beside
+    With `one_way` there is one direction.  Raises ValueError if the roads do not fit beside
     each other.
     """
 
-    area: tuple[float, float, float, float]
-    rules: Rules
+    name: ClassVar[str] = "Freeway"
     roads: int = 1
     lanes: int = 2
     one_way: bool = False
-    road_map: RoadMap = field(init=False)
-    _lanes: tuple[Lane, ...] = field(init=False, repr=False)
+
+    @classmethod
+    def in_area(
+        cls,
+        area: tuple[float, float, float, float],
+        min_v: float,
+        max_v: float,
+        *,
+        acceleration: float = 0.0,
+        safety_distance: float = 20.0,
+        roads: int = 2,
+        lanes: int = 2,
+        one_way: bool = False,
+    ) -> Self:
+        """Return the model for the keywords of `setMobilityModel`."""
+        rules = Rules.of(min_v, max_v, acceleration, safety_distance)
+        return cls(area, rules, roads, lanes, one_way)
 
     def __post_init__(self) -> None:
         x0, y0, x1, y1 = self.area
@@ -61,7 +71,7 @@ class Freeway:
                 f"{self.roads} roads with {self.lanes} lanes each way do not fit: "
                 "lower roads or lanes, or raise side"
             )
-        streets: list[tuple[Point, Point]] = []
+        streets: list[tuple[Position2D, Position2D]] = []
         for number in range(eastward):
             y = y0 + (y1 - y0) * (number + 0.5) / eastward
             streets.append(((x0, y), (x1, y)))
@@ -76,32 +86,17 @@ class Freeway:
                     lanes.append(_over(start, end, aside, len(lanes)))
                 else:
                     lanes += _loop(start, end, aside, len(lanes))
-        object.__setattr__(self, "road_map", RoadMap(tuple(streets)))
-        object.__setattr__(self, "_lanes", tuple(lanes))
-
-    def places(self, count: int, rng: random.Random) -> list[Place]:
-        """Return `count` places, uniformly distributed along the lanes."""
-        return random_places(self._lanes, count, rng)
-
-    def traffic(self, places: Sequence[Place], rng: random.Random) -> Traffic:
-        """Return vehicles that start on the lane nearest to their place."""
-        return Traffic(self._lanes, self.rules, places, rng)
-
-    def trajectories(
-        self, places: Sequence[Place], duration: float, rng: random.Random
-    ) -> list[tuple[Waypoint, ...]]:
-        """Return the way of every vehicle for `duration` seconds."""
-        return self.traffic(places, rng).trajectories(duration)
+        self._build(streets, lanes)
 
 
-def _over(start: Point, end: Point, aside: float, number: int) -> Lane:
+def _over(start: Position2D, end: Position2D, aside: float, number: int) -> Lane:
     """Return a lane `aside` metres to the right of a road's middle that ends where it begins."""
     lane = _loop(start, end, aside, number)[0]
     again = Turn(1.0, lane.length, number, 0.0)
     return dataclasses.replace(lane, junctions=(Junction(lane.length, 0.0, (again,)),))
 
 
-def _loop(start: Point, end: Point, aside: float, first: int) -> list[Lane]:
+def _loop(start: Position2D, end: Position2D, aside: float, first: int) -> list[Lane]:
     """Return a lane `aside` metres to the right of a road's middle, the way over, back, and over.
 
     `first` is the number that the first of the four lanes gets.

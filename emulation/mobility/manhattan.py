@@ -8,7 +8,7 @@ and on the vehicle ahead (`emulation.mobility.traffic` has the rules).
 Left open by the framework and chosen here:
 - The map.  `blocks` by `blocks` equal blocks; the outermost streets run along the area's edges,
   their middle a lane's width inside.
-- The edge.  A vehicle does not leave the map: where a way on is missing, the probabilities of the
+- The edge.  A vehicle does not leave the map: if a way on is missing, the probabilities of the
   others keep their ratio (at a corner one way is left).
 - Traffic keeps to the right.  A turn happens where the two lanes cross, at the vehicle's speed.
   Vehicles on crossing streets do not heed each other.
@@ -16,23 +16,19 @@ Left open by the framework and chosen here:
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple, Self
 
-from emulation.mobility.base import Place
-from emulation.mobility.road_map import Point, RoadMap
 from emulation.mobility.traffic import (
     LANE_WIDTH,
     Junction,
     Lane,
+    LaneMobility,
     Rules,
-    Traffic,
     Turn,
-    random_places,
 )
-from emulation.mobility.trajectory import Waypoint
+from emulation.mobility.trajectory import Position2D
 
 STRAIGHT: Final = 0.5
 LEFT: Final = 0.25
@@ -40,17 +36,29 @@ RIGHT: Final = 0.25
 
 
 @dataclass(frozen=True)
-class Manhattan:
+class Manhattan(LaneMobility):
     """Streets around `blocks` by `blocks` blocks in a rectangle (x0, y0, x1, y1), metres.
 
-    Raises ValueError where the streets do not fit beside each other.
+    Raises ValueError if the streets do not fit beside each other.
     """
 
-    area: tuple[float, float, float, float]
-    rules: Rules
+    name: ClassVar[str] = "Manhattan"
     blocks: int = 4
-    road_map: RoadMap = field(init=False)
-    _lanes: tuple[Lane, ...] = field(init=False, repr=False)
+
+    @classmethod
+    def in_area(
+        cls,
+        area: tuple[float, float, float, float],
+        min_v: float,
+        max_v: float,
+        *,
+        acceleration: float = 0.0,
+        safety_distance: float = 20.0,
+        blocks: int = 5,
+    ) -> Self:
+        """Return the model for the keywords of `setMobilityModel`."""
+        rules = Rules.of(min_v, max_v, acceleration, safety_distance)
+        return cls(area, rules, blocks)
 
     def __post_init__(self) -> None:
         x0, y0, x1, y1 = self.area
@@ -59,32 +67,17 @@ class Manhattan:
                 f"{self.blocks} blocks do not fit: use 1 or more, lower blocks or raise side"
             )
         xs, ys = self._middles(x0, x1), self._middles(y0, y1)
-        streets: list[tuple[Point, Point]] = [((xs[0], y), (xs[-1], y)) for y in ys]
+        streets: list[tuple[Position2D, Position2D]] = [((xs[0], y), (xs[-1], y)) for y in ys]
         streets += [((x, ys[0]), (x, ys[-1])) for x in xs]
-        object.__setattr__(self, "road_map", RoadMap(tuple(streets)))
-        object.__setattr__(self, "_lanes", _Grid(xs, ys).lanes())
+        self._build(streets, _Grid(xs, ys).lanes())
 
     def _middles(self, low: float, high: float) -> list[float]:
         low, high = low + LANE_WIDTH, high - LANE_WIDTH
         return [low + (high - low) * number / self.blocks for number in range(self.blocks + 1)]
 
-    def places(self, count: int, rng: random.Random) -> list[Place]:
-        """Return `count` places, uniformly distributed along the lanes."""
-        return random_places(self._lanes, count, rng)
-
-    def traffic(self, places: Sequence[Place], rng: random.Random) -> Traffic:
-        """Return vehicles that start on the lane nearest to their place."""
-        return Traffic(self._lanes, self.rules, places, rng)
-
-    def trajectories(
-        self, places: Sequence[Place], duration: float, rng: random.Random
-    ) -> list[tuple[Waypoint, ...]]:
-        """Return the way of every vehicle for `duration` seconds."""
-        return self.traffic(places, rng).trajectories(duration)
-
 
 class _Way(NamedTuple):
-    """A street, by its place among those of its axis, and the direction, 1 or -1, along it."""
+    """A street, by its index among those of its axis, and the direction, 1 or -1, along it."""
 
     axis: int
     street: int
@@ -92,7 +85,7 @@ class _Way(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The lane's place among the lanes of its axis."""
+        """The lane's index among the lanes of its axis."""
         return 2 * self.street + (self.sign < 0)
 
     def aside(self) -> float:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from emulation.errors import ScenarioError
-from emulation.mobility.trajectory import Trace, Waypoint
+from emulation.mobility.trajectory import Position2D, Trace, Waypoint
 
 SAME_TIME: Final = 1e-6
 """Seconds between arrival and the next command within which they are one moment."""
@@ -51,7 +51,7 @@ class _Command(NamedTuple):
     """What a node is told at a time: a destination, or a coordinate (`axis` 0 or 1)."""
 
     time: float
-    destination: tuple[float, float] = (0.0, 0.0)
+    destination: Position2D = (0.0, 0.0)
     speed: float = 0.0
     axis: int | None = None
     value: float = 0.0
@@ -66,7 +66,7 @@ class _Node:
 def trajectories(path: Path, nodes: int = 0) -> list[tuple[Waypoint, ...]]:
     """Return the waypoints of the first `nodes` nodes of a movement file; 0: of all.
 
-    Raises `ScenarioError` where the file cannot be read, a line is not one of the above, or a node
+    Raises `ScenarioError` if the file cannot be read, a line is not one of the above, or a node
     is missing.
     """
     try:
@@ -90,7 +90,7 @@ def parse(text: str, nodes: int = 0, name: str = "trace") -> list[tuple[Waypoint
         if node is None:
             raise ScenarioError(
                 f"{name} has no $node_({number}), {len(found)} nodes in all: they must be "
-                "numbered from 0 without a gap; lower nodes where there are fewer"
+                "numbered from 0 without a gap; lower nodes if there are fewer"
             )
         x, y = node.start
         if x is None or y is None:
@@ -143,8 +143,8 @@ def _values(match: re.Match[str]) -> dict[str, float]:
 
 def _add(node: _Node, axis: str | None, values: dict[str, float]) -> None:
     if axis is None:
-        place = values["x"], values["y"]
-        node.commands.append(_Command(values["time"], place, values["speed"]))
+        destination = values["x"], values["y"]
+        node.commands.append(_Command(values["time"], destination, values["speed"]))
     elif axis != "Z":
         index = "XY".index(axis)
         if "time" not in values:
@@ -153,7 +153,7 @@ def _add(node: _Node, axis: str | None, values: dict[str, float]) -> None:
             node.commands.append(_Command(values["time"], axis=index, value=values["value"]))
 
 
-def _track(start: tuple[float, float], commands: Sequence[_Command]) -> tuple[Waypoint, ...]:
+def _track(start: Position2D, commands: Sequence[_Command]) -> tuple[Waypoint, ...]:
     """Return the waypoints of a node that is told `commands`, in order of time: one at each."""
     points = [Waypoint(0.0, *start)]
     arrival = Waypoint(0.0, *start)
@@ -162,10 +162,10 @@ def _track(start: tuple[float, float], commands: Sequence[_Command]) -> tuple[Wa
         _go_on(points, arrival, command.time)
         time, x, y = points[-1]
         if command.axis is not None:
-            place = (command.value, y) if command.axis == 0 else (x, command.value)
+            position = (command.value, y) if command.axis == 0 else (x, command.value)
             if jumped == time:  # the other coordinate of the same jump
                 points.pop()
-            points.append(Waypoint(time, *place))
+            points.append(Waypoint(time, *position))
             jumped, arrival = time, points[-1]
             continue
         distance = math.dist((x, y), command.destination)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import ClassVar
 
-from emulation.mobility.trajectory import Waypoint
+from emulation.mobility.trajectory import Position2D, Waypoint
 
 
 class Replay:
     """Moves node i along the i-th trajectory; chance has no part in it."""
+
+    road_map: ClassVar[None] = None
 
     def __init__(self, tracks: Sequence[tuple[Waypoint, ...]]) -> None:
         self._tracks = list(tracks)
@@ -24,15 +27,15 @@ class Replay:
         y0, y1 = _span([point.y for track in self._tracks for point in track])
         return x0, y0, x1, y1
 
-    def places(self, count: int, rng: random.Random) -> list[tuple[float, float]]:
+    def positions(self, count: int, rng: random.Random) -> list[Position2D]:
         """Return where the first `count` nodes begin."""
         return [(track[0].x, track[0].y) for track in self._tracks[:count]]
 
     def trajectories(
-        self, places: Sequence[tuple[float, float]], duration: float, rng: random.Random
+        self, positions: Sequence[Position2D], duration: float, rng: random.Random
     ) -> list[tuple[Waypoint, ...]]:
-        """Return the trajectories of the first nodes, whatever their `places` and the duration."""
-        return self._tracks[: len(places)]
+        """Return the trajectories of the first nodes, whatever `positions` and the duration are."""
+        return self._tracks[: len(positions)]
 
 
 def _span(values: list[float]) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """Road maps: where vehicles can be, and the waypoints that a topic may hash to.
 
-Geographic publish/subscribe with a map hashes a topic to the place of a "waypoint track" that is
+Geographic publish/subscribe with a map hashes a topic to the position of a "waypoint track" that is
 nearest to a uniformly distributed coordinate, so that there are vehicles to serve it (seed paper
 of the schemes `*-gpsr-map`, section 3.6: "waypoint information (i.e. road maps)").  The paper does
 not say how far its waypoints are apart; here they are the intersections, the ends and the bends of
@@ -14,8 +14,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-Point = tuple[float, float]
-Segment = tuple[Point, Point]
+from emulation.mobility.trajectory import Position2D
+
+Segment = tuple[Position2D, Position2D]
 
 _MILLIMETRES = 3
 """Decimals to which waypoints are rounded: two that are as near are one."""
@@ -26,14 +27,14 @@ _NEARLY = 1e-9
 class RoadMap:
     """Streets as polylines, metres: the middle of each street."""
 
-    streets: tuple[tuple[Point, ...], ...]
+    streets: tuple[tuple[Position2D, ...], ...]
 
     def segments(self) -> Iterator[Segment]:
         """Return the straight pieces of all streets."""
         for street in self.streets:
             yield from itertools.pairwise(street)
 
-    def waypoints(self, spacing: float) -> tuple[Point, ...]:
+    def waypoints(self, spacing: float) -> tuple[Position2D, ...]:
         """Return intersections, ends, bends and points at most `spacing` metres apart, sorted.
 
         Raises ValueError for a spacing that is not above 0.
@@ -41,7 +42,7 @@ class RoadMap:
         if not spacing > 0:
             raise ValueError("the spacing of waypoints must be above 0 m")
         segments = list(self.segments())
-        found: set[Point] = set()
+        found: set[Position2D] = set()
         for segment in segments:
             breaks = {0.0, 1.0}
             breaks.update(share for other in segments for share in _crossing(segment, other))
@@ -52,9 +53,9 @@ class RoadMap:
         return tuple(sorted(found))
 
 
-def _along(segment: Segment, share: float) -> Point:
+def _along(segment: Segment, share: float) -> Position2D:
     (x0, y0), (x1, y1) = segment
-    # Adding 0.0 turns -0.0, which is another text though the same number, into 0.0.
+    # Adding 0.0 turns -0.0, the same number with another text, into 0.0.
     return (
         round(x0 + share * (x1 - x0), _MILLIMETRES) + 0.0,
         round(y0 + share * (y1 - y0), _MILLIMETRES) + 0.0,

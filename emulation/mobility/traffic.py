@@ -11,7 +11,7 @@ vehicle i, with vehicle j ahead of it on the same lane at distance D(t):
 Taken literally the second rule lets a fast vehicle jump past a slow one in one step from beyond the
 safety distance.  Here it is V_i <= V_j + max(0, D - safety distance) / step, which is the same
 within the safety distance and keeps D from shrinking below it.  So nobody overtakes on a lane, and
-speed rises by `a` a second at most; it falls faster than that only where this rule demands it.
+speed rises by `a` a second at most; it falls faster than that only if this rule demands it.
 
 A vehicle leaves its lane at a junction at any moment of a step.  It and the vehicles behind it on
 its new lane take the rule up there and then, for the rest of the step.  Vehicles of different
@@ -30,8 +30,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from emulation.mobility.base import Place
-from emulation.mobility.trajectory import Waypoint
+from emulation.mobility.road_map import RoadMap
+from emulation.mobility.trajectory import Position2D, Waypoint
 
 LANE_WIDTH: Final = 4.0
 """Metres; 3.5 to 3.75 on most roads."""
@@ -75,13 +75,13 @@ class Lane:
     length: float
     junctions: tuple[Junction, ...]
 
-    def place(self, offset: float) -> Place:
-        """Return the place `offset` metres from the lane's start."""
+    def position(self, offset: float) -> Position2D:
+        """Return the position `offset` metres from the lane's start."""
         return self.x + self.dx * offset, self.y + self.dy * offset
 
-    def nearest(self, place: Place) -> tuple[float, float]:
-        """Return how far the lane is from a place and the offset of its nearest point, metres."""
-        x, y = place[0] - self.x, place[1] - self.y
+    def nearest(self, position: Position2D) -> tuple[float, float]:
+        """Return how far the lane is from a position, and the offset of its nearest point."""
+        x, y = position[0] - self.x, position[1] - self.y
         offset = min(self.length, max(0.0, x * self.dx + y * self.dy))
         return math.hypot(x - self.dx * offset, y - self.dy * offset), offset
 
@@ -97,6 +97,14 @@ class Rules:
     max_speed: float
     acceleration: float
     safety_distance: float
+
+    @classmethod
+    def of(cls, min_v: float, max_v: float, acceleration: float, safety_distance: float) -> Rules:
+        """Return the rules for the keywords of `setMobilityModel`.
+
+        `acceleration` 0 stands for a tenth of the greatest speed in a second.
+        """
+        return cls(min_v, max_v, acceleration or max_v / 10, safety_distance)
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_speed <= self.max_speed:
@@ -123,10 +131,14 @@ class Vehicle:
 
 
 class Traffic:
-    """Vehicles that start at the points of lanes nearest to `places` and drive by the rules."""
+    """Vehicles that start at the points of lanes nearest to `positions` and drive by the rules."""
 
     def __init__(
-        self, lanes: Sequence[Lane], rules: Rules, places: Sequence[Place], rng: random.Random
+        self,
+        lanes: Sequence[Lane],
+        rules: Rules,
+        positions: Sequence[Position2D],
+        rng: random.Random,
     ) -> None:
         self.lanes = tuple(lanes)
         self.rules = rules
@@ -134,17 +146,17 @@ class Traffic:
         self.vehicles: list[Vehicle] = []
         self._rng = rng
         self._exits: list[tuple[float, int, int]] = []
-        self._versions = [0] * len(places)
+        self._versions = [0] * len(positions)
         self._until = 0.0
-        for number, place in enumerate(places):
+        for number, position in enumerate(positions):
             _, lane, offset = min(
                 (distance, index, offset)
                 for index, lane in enumerate(self.lanes)
-                for distance, offset in (lane.nearest(place),)
+                for distance, offset in (lane.nearest(position),)
             )
             speed = rng.uniform(rules.min_speed, rules.max_speed)
             vehicle = Vehicle(number, lane, offset, speed, self._choose(lane, offset))
-            vehicle.track.append(Waypoint(0.0, *self.lanes[lane].place(offset)))
+            vehicle.track.append(Waypoint(0.0, *self.lanes[lane].position(offset)))
             self.vehicles.append(vehicle)
         self.queues: list[list[Vehicle]] = [[] for _ in self.lanes]
         """The vehicles of every lane, the foremost first."""
@@ -198,7 +210,7 @@ class Traffic:
         self._plan(vehicle, time)
 
     def _plan(self, vehicle: Vehicle, time: float) -> None:
-        """Note when the vehicle leaves its lane, where that is within this step."""
+        """Note when the vehicle leaves its lane, if that is within this step."""
         self._versions[vehicle.number] += 1
         way = vehicle.exit.offset - vehicle.at(time)
         if vehicle.speed > 0 and way <= vehicle.speed * (self._until - time):
@@ -212,9 +224,9 @@ class Traffic:
         """Let a vehicle change to the lane it has chosen; those behind it there make way."""
         self.queues[vehicle.lane].remove(vehicle)
         turn = vehicle.exit
-        left = self.lanes[vehicle.lane].place(turn.offset)
-        if math.dist(left, self.lanes[turn.lane].place(turn.onto)) > _HERE:
-            # It jumps: it is at both places at that time.
+        left = self.lanes[vehicle.lane].position(turn.offset)
+        if math.dist(left, self.lanes[turn.lane].position(turn.onto)) > _HERE:
+            # It jumps: it has both positions at that time.
             vehicle.offset, vehicle.since = turn.offset, time
             self._record(vehicle, time)
             vehicle.track.append(Waypoint(time, *left))
@@ -222,10 +234,10 @@ class Traffic:
         self._record(vehicle, time)
         vehicle.exit = self._choose(turn.lane, turn.onto)
         queue = self.queues[turn.lane]
-        place = bisect.bisect_right(queue, -turn.onto, key=lambda each: -each.at(time))
-        queue.insert(place, vehicle)
-        self._drive(vehicle, vehicle.speed, queue[place - 1] if place else None, time)
-        for ahead, behind in itertools.pairwise(queue[place:]):
+        index = bisect.bisect_right(queue, -turn.onto, key=lambda each: -each.at(time))
+        queue.insert(index, vehicle)
+        self._drive(vehicle, vehicle.speed, queue[index - 1] if index else None, time)
+        for ahead, behind in itertools.pairwise(queue[index:]):
             if behind.speed <= self._allowed(behind, ahead, time):
                 break  # nothing changes for it, nor for those behind it
             self._drive(behind, behind.speed, ahead, time)
@@ -247,16 +259,44 @@ class Traffic:
 
     def _record(self, vehicle: Vehicle, time: float) -> None:
         """Note where a vehicle is at a time at which its velocity changes."""
-        place = self.lanes[vehicle.lane].place(vehicle.at(time))
+        position = self.lanes[vehicle.lane].position(vehicle.at(time))
         before = vehicle.track[-1].time
         if time > before + _AT_ONCE:
-            vehicle.track.append(Waypoint(time, *place))
+            vehicle.track.append(Waypoint(time, *position))
         else:
-            vehicle.track[-1] = Waypoint(before, *place)
+            vehicle.track[-1] = Waypoint(before, *position)
 
 
-def random_places(lanes: Sequence[Lane], count: int, rng: random.Random) -> list[Place]:
-    """Return `count` places, uniformly distributed along the lanes."""
-    lengths = [lane.length for lane in lanes]
-    chosen = rng.choices(lanes, lengths, k=count)
-    return [lane.place(rng.uniform(0.0, lane.length)) for lane in chosen]
+@dataclass(frozen=True)
+class LaneMobility:
+    """Base of the models whose vehicles are bound to lanes in a rectangle (x0, y0, x1, y1), metres.
+
+    A subclass makes the road map and the lanes, and gives them to `_build`.
+    """
+
+    area: tuple[float, float, float, float]
+    rules: Rules
+    road_map: RoadMap = field(init=False)
+    _lanes: tuple[Lane, ...] = field(init=False, repr=False)
+
+    def _build(
+        self, streets: Sequence[tuple[Position2D, Position2D]], lanes: Sequence[Lane]
+    ) -> None:
+        object.__setattr__(self, "road_map", RoadMap(tuple(streets)))
+        object.__setattr__(self, "_lanes", tuple(lanes))
+
+    def positions(self, count: int, rng: random.Random) -> list[Position2D]:
+        """Return `count` positions, uniformly distributed along the lanes."""
+        lengths = [lane.length for lane in self._lanes]
+        chosen = rng.choices(self._lanes, lengths, k=count)
+        return [lane.position(rng.uniform(0.0, lane.length)) for lane in chosen]
+
+    def traffic(self, positions: Sequence[Position2D], rng: random.Random) -> Traffic:
+        """Return vehicles that start on the lanes nearest to `positions`."""
+        return Traffic(self._lanes, self.rules, positions, rng)
+
+    def trajectories(
+        self, positions: Sequence[Position2D], duration: float, rng: random.Random
+    ) -> list[tuple[Waypoint, ...]]:
+        """Return the way of every vehicle for `duration` seconds."""
+        return self.traffic(positions, rng).trajectories(duration)

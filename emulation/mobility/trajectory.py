@@ -9,6 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+Position2D = tuple[float, float]
+"""x and y, metres."""
+
 
 class Waypoint(NamedTuple):
     """At `time` seconds into the run the node is at (x, y) metres."""
@@ -22,7 +25,7 @@ class Trace:
     """Piecewise-linear trajectories of N nodes, evaluated together.
 
     A node stands at its first waypoint before that waypoint's time and at its last one after it.
-    Where two waypoints have the same time it jumps.
+    If two waypoints have the same time it jumps.
 
     All waypoints lie behind each other in arrays, so that the time of `positions` hardly depends
     on how many nodes there are.  Each node's leg is remembered, because time mostly goes on a
@@ -37,10 +40,10 @@ class Trace:
         ).reshape(-1, 3)
         self._first = np.cumsum(counts) - counts
         self._last = self._first + counts - 1
-        self._times, self._places = points[:, 0].copy(), points[:, 1:].copy()
+        self._times, self._positions = points[:, 0].copy(), points[:, 1:].copy()
         # A leg goes from its waypoint to the next one; the leg after a node's last has no motion.
-        self._ways = np.zeros_like(self._places)
-        self._ways[:-1] = np.diff(self._places, axis=0)
+        self._ways = np.zeros_like(self._positions)
+        self._ways[:-1] = np.diff(self._positions, axis=0)
         self._ways[self._last] = 0.0
         self._spans = np.ones_like(self._times)
         self._spans[:-1] = np.diff(self._times)
@@ -59,15 +62,17 @@ class Trace:
     def positions(self, time: float) -> npt.NDArray[np.float64]:
         """Return an array (N, 2) of metres: where every node is `time` seconds into the run."""
         if not self.moving:
-            return self._places.copy()
+            return self._positions.copy()
         legs = self._legs
         gone = np.flatnonzero((time < self._from[legs]) | (time >= self._until[legs]))
         if len(gone):
             legs[gone] = self._find(gone, time)
         shares = np.maximum(time - self._times[legs], 0.0) / self._spans[legs]
         shares[legs == self._last] = 0.0
-        places: npt.NDArray[np.float64] = self._places[legs] + shares[:, None] * self._ways[legs]
-        return places
+        positions: npt.NDArray[np.float64] = (
+            self._positions[legs] + shares[:, None] * self._ways[legs]
+        )
+        return positions
 
     def _find(self, nodes: npt.NDArray[np.intp], time: float) -> npt.NDArray[np.intp]:
         """Return the legs that nodes are on: of each the last that begins by `time`, by halving."""
@@ -83,13 +88,13 @@ class Trace:
         begun = int(np.searchsorted(self._times[first : last + 1], time, side="right"))
         return int(first) + max(0, begun - 1)
 
-    def position(self, node: int, time: float) -> tuple[float, float]:
+    def position(self, node: int, time: float) -> Position2D:
         """Return where the node at index `node` is, metres, `time` seconds into the run."""
         leg = self._leg(node, time)
         share = 0.0
         if leg != self._last[node]:
             share = max(time - self._times[leg], 0.0) / self._spans[leg]
-        x, y = self._places[leg] + share * self._ways[leg]
+        x, y = self._positions[leg] + share * self._ways[leg]
         return float(x), float(y)
 
     def velocity(self, node: int, time: float) -> tuple[float, float]:

@@ -4,13 +4,14 @@ One process holds a client socket in each node's namespace, connected to the nod
 port on loopback, and performs the operations of the workload when they fall due.  Requests that
 are not acknowledged are repeated (the node app recognises them by event id and subscription
 number); subscriptions are renewed before their lease ends.  What the clients receive is read and
-forgotten: captures of the loopback interface are the record.
+discarded: captures of the loopback interface are the record.
 
     python -m emulation.network.driver CONFIG.json
 
 with {"scenario": path, "pids": {node name: pid}, "start": path, "status": path}.  The status file
-says {"ready": true} once the sockets are open; then the file `start` is awaited, whose text is the
-run's time 0 in seconds on CLOCK_MONOTONIC.  At the end the status tells what went wrong.
+says {"ready": true} once the sockets are open; the driver then waits for the file `start`, whose
+text is the run's time 0 in seconds on CLOCK_MONOTONIC.  At the end the status file says what went
+wrong.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def client_socket(pid: int) -> socket.socket:
 
 
 def event_body(operation: Operation) -> bytes:
-    """Return the body of the event that `operation` publishes, padded to its size where shorter."""
+    """Return the body of the event that `operation` publishes, padded to its size if shorter."""
     policy = Filter.decode(operation.policy) if operation.policy else None
     event = Event(operation.node, operation.sequence, operation.event, policy)
     return event.padded(operation.size).encode()
@@ -143,10 +144,10 @@ class Driver:
         if pending.attempt == 0:
             self.lateness.append(now - pending.due)
         if pending.attempt > 0 and pending.number not in self._waiting:
-            return  # acknowledged meanwhile
+            return  # acknowledged in the meantime
         if operation.action == "unsubscribe":
             self._ended.add(key)
-        # Refused: the node app died; the supervisor reports that, a restarted one is tried again.
+        # Refused: the node app died; the supervisor reports that, and a retry reaches a new one.
         with suppress(ConnectionRefusedError):
             client.send(request(operation, pending.number).encode())
         pending.attempt += 1

@@ -2,19 +2,21 @@
 
 An emulation that falls behind its clock or loses packets outside the radio model still prints
 numbers.  Each check below compares one figure of the processes that make the emulation with a
-limit; a run in which any fails says so in the terminal and at the top of its report.  Where the
-medium is another's and gives no figures (wmediumd), its checks have no value: whether the run kept
+limit; a run in which any fails says so in the terminal and at the top of its report.  If the medium
+is somebody else's and reports no figures (wmediumd), its checks have no value: whether the run kept
 real time is then unknown, unless another check fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
 from emulation.scenario.records import Check, Fidelity
+from nodeapp.wire import CLIENT_PORT, NODE_PORT
 
 LATE_MEDIAN: Final = "frames delivered late, median"
 LATE_P99: Final = "frames delivered late, p99"
@@ -25,7 +27,7 @@ FEWER = "use fewer nodes or a lower message rate, or a machine with more cores"
 
 
 def _check(name: str, value: float | None, limit: float | None, unit: str, advice: str) -> Check:
-    """Compare a figure with its limit; `limit` None is for information, `value` None is unknown."""
+    """Compare a figure with its limit: None if it is for information; `value` None is unknown."""
     ok = limit is None or value is None or value <= limit
     return Check(name=name, value=value, limit=limit, unit=unit, ok=ok, advice=advice)
 
@@ -38,7 +40,7 @@ class CpuSampler:
         psutil.cpu_percent()
 
     def sample(self) -> None:
-        """Take the share since the last call."""
+        """Record the share since the last call."""
         self.samples.append(psutil.cpu_percent())
 
     def saturated(self) -> float:
@@ -48,7 +50,7 @@ class CpuSampler:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which `share` of the sorted values lie; 0 where there are none."""
+    """Return the value below which `share` of the sorted values lie; 0 if there are none."""
     if not ordered:
         return 0.0
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
@@ -120,3 +122,26 @@ def assess(
 
 def _figure(reported: Mapping[str, Any] | None, name: str, digits: int = 6) -> float | None:
     return None if reported is None else round(reported.get(name, 0.0), digits)
+
+
+def dropped_by_sockets(members: Iterable[Any]) -> int:
+    """Return how many datagrams full sockets of the node apps dropped, so far.
+
+    `members` are the Mininet nodes; those whose shell has ended do not count.
+    """
+    return sum(
+        socket_drops(member.pid, (NODE_PORT, CLIENT_PORT))
+        for member in members
+        if member.shell.poll() is None
+    )
+
+
+def socket_drops(pid: int, ports: Iterable[int]) -> int:
+    """Return how many datagrams full receive buffers cost the UDP ports in a namespace."""
+    wanted = {f"{port:04X}" for port in ports}
+    drops = 0
+    for line in Path(f"/proc/{pid}/net/udp").read_text(encoding="ascii").splitlines()[1:]:
+        fields = line.split()
+        if fields[1].rpartition(":")[2] in wanted:
+            drops += int(fields[-1])
+    return drops

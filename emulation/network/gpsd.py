@@ -1,9 +1,9 @@
 """Position server: a gpsd for every namespace of a run, fed from the trajectories.
 
 The node app reads its position from a gpsd on the local machine (JSON, TPV reports), as on a
-vehicle.  One process here listens on port 2947 of every station's loopback interface and reports
-to each client that has sent ?WATCH where its station is, at `RATE` reports a second while stations
-move and one a second otherwise.  Protocol: gpsd_json(5).
+vehicle.  One process listens on port 2947 of every station's loopback interface and tells each
+client that has sent ?WATCH where its station is, `RATE` times a second while stations move and once
+a second otherwise.  Protocol: gpsd_json(5).
 
     python -m emulation.network.gpsd CONFIG.json
 
@@ -50,7 +50,7 @@ class PositionServer:
         self.stopped = asyncio.Event()
 
     def handle_control(self, message: dict[str, Any]) -> Mapping[str, Any]:
-        """Perform one control request.  Raises `ControlError` for one that is not understood."""
+        """Perform one control request.  Raises `ControlError` if it is not understood."""
         match message:
             case {"op": "ping"}:
                 pass
@@ -124,7 +124,7 @@ class PositionServer:
                 if writers:
                     line = self.report(index)
                     for writer in writers:
-                        # A client that does not read loses reports, not the server its memory.
+                        # A client that does not read loses reports; it costs no memory here.
                         if writer.transport.get_write_buffer_size() < 65_536:
                             writer.write(line)
 

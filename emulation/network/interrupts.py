@@ -1,8 +1,8 @@
-"""SIGINT, SIGTERM and SIGHUP, noticed at points where a run can stop and nowhere else.
+"""SIGINT, SIGTERM and SIGHUP, acted upon at points where a run can stop and nowhere else.
 
-Python raises KeyboardInterrupt between any two instructions: in the middle of starting a process,
-or of what a library keeps consistent.  A run that starts dozens of processes and must leave none
-behind asks instead, where it can stop.
+Python raises KeyboardInterrupt between any two instructions: while a process is being started, or
+while a library's data are inconsistent.  A run that starts dozens of processes and must leave none
+behind checks for signals instead, at points where it can stop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Context in which these signals only set `requested`; for the main thread."""
+    """Context in which these signals only set `requested`; for the main thread only."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -36,13 +36,13 @@ class Interrupts:
         self.requested = True
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt where one of the signals has come."""
+        """Raise KeyboardInterrupt if one of the signals has come."""
         if self.requested:
             raise KeyboardInterrupt
 
     @contextmanager
     def at_prompt(self) -> Iterator[None]:
-        """Let SIGINT reach what runs at a prompt for the block; the others end the block."""
+        """Let SIGINT reach a prompt during the block; the other signals end the block."""
         self.check()
         noting = {number: signal.signal(number, _leave) for number in SIGNALS}
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -63,10 +63,10 @@ def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
 
 @contextmanager
 def _insisting() -> Iterator[None]:
-    """Repeat a signal that is to end the block until it has ended.
+    """Repeat a signal that should end the block until the block has ended.
 
-    A signal that comes between the display of a prompt and the wait for a key sets a flag that
-    nobody looks at before the next key; one that comes during the wait ends it.
+    A signal that comes after a prompt is displayed but before the wait for a key sets a flag that
+    nobody looks at until the next key; one that comes during the wait ends it.
     """
     main = threading.main_thread().ident
     assert main is not None

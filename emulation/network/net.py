@@ -18,9 +18,8 @@ import os
 import socket
 import struct
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from mininet.link import Intf
@@ -287,14 +286,3 @@ def _send_batch(messages: bytes) -> None:
         with suppress(BlockingIOError):
             code = NLMSG_ERROR.unpack_from(netlink.recv(4096))[0]
             raise OSError(-code, f"neighbour entries refused: {os.strerror(-code)}")
-
-
-def socket_drops(pid: int, ports: Iterable[int]) -> int:
-    """Return how many datagrams full receive buffers cost the UDP ports in a namespace."""
-    wanted = {f"{port:04X}" for port in ports}
-    drops = 0
-    for line in Path(f"/proc/{pid}/net/udp").read_text(encoding="ascii").splitlines()[1:]:
-        fields = line.split()
-        if fields[1].rpartition(":")[2] in wanted:
-            drops += int(fields[-1])
-    return drops

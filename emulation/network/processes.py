@@ -1,7 +1,7 @@
 """The processes of a run: started with a mark, ended together, found again after a crash.
 
 Every process of a run carries the run's id in its environment (`RUN_VARIABLE`).  A run that was
-killed is known by its state folder, whose owner is gone; `sweep` then ends every process that
+killed is recognised by its state folder, whose owner is gone; `sweep` then ends every process that
 still carries its mark.  Namespaces, TAP devices and sockets vanish with the processes.
 """
 
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import psutil
 
@@ -32,15 +32,15 @@ class StateFolder:
     """Folder of one run under `STATE`: its control sockets and who owns it."""
 
     def __init__(self, root: Path = STATE) -> None:
-        """Make the folder.  Raises OSError where `root` cannot be written."""
+        """Make the folder.  Raises OSError if `root` cannot be written."""
         owner = psutil.Process()
         self.run_id = f"{owner.pid}-{int(owner.create_time() * 100)}"
         self.path = root / self.run_id
         identity = {"pid": owner.pid, "created": owner.create_time()}
-        unborn = root / f".{self.run_id}"  # a sweep beside us must not see it without its owner
-        unborn.mkdir(parents=True, mode=0o700)
-        (unborn / "owner.json").write_text(json.dumps(identity), encoding="utf-8")
-        unborn.rename(self.path)
+        unfinished = root / f".{self.run_id}"  # another sweep must not see it without its owner
+        unfinished.mkdir(parents=True, mode=0o700)
+        (unfinished / "owner.json").write_text(json.dumps(identity), encoding="utf-8")
+        unfinished.rename(self.path)
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the run's processes."""
@@ -55,11 +55,11 @@ class StateFolder:
             "PATH": os.pathsep.join((str(PROJECT / "nodeapp" / "bin"), os.environ["PATH"])),
             "PUBSUB_PYTHON": sys.executable,
             "PYTHONPATH": str(PROJECT),
-            "PYTHONFAULTHANDLER": "1",  # SIGABRT writes where each thread is into the log
+            "PYTHONFAULTHANDLER": "1",  # on SIGABRT, log where each thread is
         }
 
     def remove(self) -> None:
-        """End whatever still carries this run's mark and remove the folder."""
+        """End all processes that still carry this run's mark and remove the folder."""
         end_processes(_marked({self.run_id}))
         shutil.rmtree(self.path, ignore_errors=True)
 
@@ -67,7 +67,7 @@ class StateFolder:
 def start(
     arguments: Sequence[str], environment: dict[str, str], log: IO[bytes] | int
 ) -> subprocess.Popen[bytes]:
-    """Start `python -m arguments...` as a process of a run, apart from the terminal's signals."""
+    """Start `python -m arguments...` as a process of a run, out of reach of terminal signals."""
     return subprocess.Popen(
         [sys.executable, "-m", *arguments],
         env=environment,
@@ -79,19 +79,19 @@ def start(
 
 
 def doing(process: subprocess.Popen[bytes]) -> str:
-    """Say in a few words what a process of a run is at, where it does not answer."""
+    """Return in a few words what a process of a run that does not answer is doing."""
     try:
         seen = psutil.Process(process.pid)
         spent = sum(seen.cpu_times()[:2])
-        place = Path(f"/proc/{process.pid}/wchan").read_text(encoding="utf-8").strip("0")
-        inside = f" in {place}" if place else ""
+        channel = Path(f"/proc/{process.pid}/wchan").read_text(encoding="utf-8").strip("0")
+        inside = f" in {channel}" if channel else ""
         return f"{seen.status()}{inside} after {spent:.1f} s of processor time"
     except (psutil.NoSuchProcess, OSError):
         return "gone"
 
 
 def end(process: subprocess.Popen[bytes], grace: float = GRACE) -> int:
-    """Ask a process to end, wait, kill it where it does not; return its exit code."""
+    """Ask a process to end, wait, kill it if it does not; return its exit code."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -102,13 +102,35 @@ def end(process: subprocess.Popen[bytes], grace: float = GRACE) -> int:
 
 
 def await_condition(condition: Callable[[], bool], seconds: float, interval: float = 0.02) -> bool:
-    """Wait until `condition()` holds, at most `seconds`; say whether it does."""
+    """Wait until `condition()` holds, at most `seconds`; return whether it does."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             return False
         time.sleep(interval)
     return True
+
+
+def ended(code: int | None) -> str:
+    """Return how a process ended, from its exit code."""
+    if code is not None and code < 0:
+        return f"was killed by signal {-code}"
+    return f"ended with exit code {code}"
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log."""
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "no message"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what a status file says, empty if it is missing or not whole."""
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value
 
 
 def sweep(root: Path = STATE) -> list[str]:
@@ -150,7 +172,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _owned(folder: Path) -> bool:
-    """Say whether the process that made the state folder is still there."""
+    """Return whether the process that made the state folder is still alive."""
     try:
         identity = json.loads((folder / "owner.json").read_text(encoding="utf-8"))
         process = psutil.Process(identity["pid"])

@@ -34,9 +34,9 @@ CONTROLLER_PORT: Final = 6653
 RETRY_MS: Final = 1000
 """Milliseconds between a bridge's attempts to reach its controller, at most."""
 REVALIDATION_MS: Final = 100
-"""Milliseconds until a frame is in the counter of its flow, at most about."""
+"""Milliseconds until a frame is in the counter of its flow, roughly at most."""
 SET_UP_LIMIT: Final = 60
-"""Seconds that the bridges may take to be there."""
+"""Seconds that the bridges may take to appear."""
 
 Popen = Callable[[Sequence[str], Path], "subprocess.Popen[bytes]"]
 """Starts a program inside the access points' namespace, with its output in a log file."""
@@ -61,7 +61,7 @@ def obstacles() -> list[str]:
 
 
 def controller_config(scenario: Scenario, flows: Path, status: Path) -> dict[str, object]:
-    """Return what the controller is told; `flows` is where it exports the counters."""
+    """Return the controller's configuration; `flows` is the file for the counters."""
     macs = {node.id: node.mac for node in scenario.nodes}
     return {
         "port": CONTROLLER_PORT,
@@ -76,7 +76,7 @@ def controller_config(scenario: Scenario, flows: Path, status: Path) -> dict[str
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return variables by which the programs of Open vSwitch find what is in `folder`."""
+    """Return the variables by which the programs of Open vSwitch find their files in `folder`."""
     return {f"OVS_{name}": str(folder) for name in ("RUNDIR", "DBDIR", "LOGDIR", "SYSCONFDIR")}
 
 
@@ -125,7 +125,7 @@ class Switches:
         return (self._folder / "db.sock").exists()
 
     def start_switch(self) -> subprocess.Popen[bytes]:
-        """Start the switch, with the user-space datapath alone."""
+        """Start the switch, with the user-space datapath only."""
         self._vsctl(["--no-wait", "init"])
         socket, control = self._folder / "db.sock", self._folder / "vswitchd.ctl"
         return self._popen(
@@ -137,7 +137,7 @@ class Switches:
         )
 
     def make_bridges(self) -> None:
-        """Make all bridges with their ports, which must exist, and their controller.
+        """Make all bridges with their ports, which must exist, and connect them to the controller.
 
         Raises `SwitchError`.
         """

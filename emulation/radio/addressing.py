@@ -1,22 +1,23 @@
 """Whom a frame is for on a channel, and which of those that received it pass it on.
 
-The medium knows radios, numbered; what comes from a network stack has Ethernet addresses.  Three
-ways between the two, without input and output:
+The medium knows radios by index; a network stack knows Ethernet addresses.  There are three ways
+to map one to the other, all without I/O:
 
-*Ad hoc.*  Every radio is a station's; a group address is a broadcast, any other the radio that has
-it.
+*Ad hoc.*  Every radio belongs to a station; a group address is a broadcast, any other address is
+the radio that has it.
 
 *Infrastructure* (IEEE 802.11-2016, 4.5.3).  A station sends every frame to its access point,
-whatever its Ethernet destination (To DS), and has it acknowledged; it hears from its access point
-alone, by the BSSID.  An access point sends group addresses as a broadcast and others to the station
-of that address, if it belongs to it.  It never relays from station to station itself, as hostapd
-with ap_isolate=1: all goes through the bridge behind it.  All access points share the channel.
+whatever its Ethernet destination (To DS), which acknowledges it; it accepts frames from its own
+access point only, as told by the BSSID.  An access point broadcasts frames to group addresses and
+sends others to the station with that address, if it is associated with it.  It never relays from
+station to station itself, like hostapd with ap_isolate=1: everything goes through the bridge behind
+it.  All access points share the channel.
 
 *Mesh* (IEEE 802.11-2016, 14.11).  Frames go one hop.  A group address is a broadcast to the
-neighbours; any other is that of a host behind one of the mesh radios, which proxies for it.
+neighbours; any other address is that of a host behind one of the mesh radios, which proxies for it.
 
-Departure from the standard: frames have the size of three-address frames everywhere, without the
-mesh header of 6 bytes and further addresses.
+Departure from the standard: all frames have the size of three-address frames, without the 6-byte
+mesh header and the additional addresses.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from emulation.radio.medium import BROADCAST, NOBODY, Medium
 
 
 class Addressing(Protocol):
-    """One of the ways; `lost` counts the frames that had no way to go."""
+    """One of the three ways; `lost` counts by reason the frames that could not be sent on."""
 
     lost: Counter[str]
 
     def destination(self, source: int, address: bytes) -> int | None:
-        """Return where the radio `source` sends a frame to that address; None: nowhere."""
+        """Return the radio to which `source` sends a frame for `address`; None if to none."""
 
     def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
-        """Return which of the radios that received a frame hand it on to their stacks."""
+        """Return which of the radios that received a frame pass it on to their stacks."""
 
 
-class AdHoc:
+class AdHocAddressing:
     """Stations with the Ethernet addresses `addresses`, in the order of their radios."""
 
     def __init__(self, addresses: Sequence[bytes]) -> None:
@@ -49,7 +50,7 @@ class AdHoc:
         self._radios = _numbered(addresses)
 
     def destination(self, source: int, address: bytes) -> int | None:
-        """Return the radio with the address, all, or nobody: a frame for nobody is sent too."""
+        """Return the radio with the address, `BROADCAST` or `NOBODY`, which is sent as well."""
         return BROADCAST if address[0] & 1 else self._radios.get(address, NOBODY)
 
     def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
@@ -57,7 +58,7 @@ class AdHoc:
         return receivers
 
 
-class Infrastructure:
+class InfrastructureAddressing:
     """Radios of stations first, with the addresses `stations`, then those of the access points."""
 
     def __init__(self, stations: Sequence[bytes], associations: Associations) -> None:
@@ -83,20 +84,20 @@ class Infrastructure:
         return station
 
     def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
-        """Return those that belong together with the sender."""
+        """Return those that are associated with the sender, or it with them."""
         count, of = self._count, self._associations.of
         if source < count:
             kept = [each for each in receivers if of(source) == each - count]
         else:
             kept = [each for each in receivers if each < count and of(each) == source - count]
             if address[0] & 1:
-                return kept  # a broadcast: others hear it and let it be
+                return kept  # a broadcast: the others hear it and ignore it
         if len(kept) < len(receivers):
             self.lost["under way at a handover"] += len(receivers) - len(kept)
         return kept
 
 
-class Mesh:
+class MeshAddressing:
     """Mesh radios; `hosts` has the Ethernet address of the host behind each of them."""
 
     def __init__(self, hosts: Sequence[bytes]) -> None:

@@ -1,12 +1,12 @@
 """Frames on the air: who locks on to which, what disturbs what, and who receives.
 
 Theory of operation.  Interference is worked out pair by pair when a frame starts, between it and
-the frames on the air near by; a frame that met no other is decided from its link table alone.
+the frames on the air nearby; a frame that met no other is decided from its link table alone.
 
 *Lock.*  A station decodes one frame at a time: the first that it can lock on to.  A later frame
-takes it over where it is stronger by the capture threshold, and is noise to it otherwise; a frame
-that lost a receiver has lost it for good.  So `Transmission.lost` is complete once every pair has
-been looked at, and a station is locked on to a frame on the air exactly when it is among that
+captures the receiver if it is stronger by the capture threshold, and is noise to it otherwise; a
+frame that lost a receiver has lost it for good.  So `Transmission.lost` is complete once every pair
+has been looked at, and a station is locked on to a frame on the air exactly when it is among that
 frame's receivers and not in `lost`.  A station that transmits hears nothing (half duplex).
 
 *Noise.*  At a receiver that is locked on, the frame is cut where an interferer starts or ends;
@@ -26,16 +26,16 @@ import numpy.typing as npt
 
 from emulation.radio.airtime import Rate
 from emulation.radio.errors import SurvivalTable
-from emulation.radio.links import Row
+from emulation.radio.links import LinkRow
 from emulation.radio.propagation import Floats
 from emulation.radio.spec import RadioSpec, UnitDisk
 
 WORTH_ARRAYS: Final = 60
-"""Pairs of a receiver and an interferer from which NumPy takes less time than a loop."""
+"""Pairs of a receiver and an interferer from which NumPy is faster than a loop."""
 
 
 class Job:
-    """A frame that a host sends, and what has become of it."""
+    """A frame that a host sends, and how far it has got."""
 
     __slots__ = ("attempts", "delivered", "destination", "frame", "size", "tries")
 
@@ -46,7 +46,7 @@ class Job:
         self.size = size
         self.frame = frame
         self.tries = tries
-        """The rate of every try; empty: the medium chooses."""
+        """The rate of every try; empty if the medium chooses."""
         self.attempts = 0
         self.delivered = False
 
@@ -84,7 +84,7 @@ class Transmission:
 
     def __init__(
         self,
-        row: Row,
+        row: LinkRow,
         destination: int,
         start: float,
         payload: float,
@@ -102,20 +102,20 @@ class Transmission:
         """When its first data bit starts."""
         self.end = end
         self.reserved = reserved
-        """Until when stations that sense the frame stay silent: its end, or that of its ACK."""
+        """How long stations that sense the frame stay silent: to its end, or that of its ACK."""
         self.coding = coding
         self.job = job
-        """What the host asked for; of an ACK, the frame that it acknowledges."""
+        """The host's job; for an ACK, that of the frame it acknowledges."""
         self.acknowledges = acknowledges
         self.number = 0
         """How many frames, this one included, have been on the air so far."""
         self.overlaps: list[Transmission] = NO_FRAMES
-        """Frames near by that were on the air meanwhile."""
+        """Frames nearby that were on the air at the same time."""
         self.lost: set[int] = NO_STATIONS
         """Receivers that are not locked on to it."""
 
     def meet(self, other: Transmission) -> None:
-        """Note a frame near by that is on the air at the same time."""
+        """Note a frame nearby that is on the air at the same time."""
         if self.overlaps is NO_FRAMES:
             self.overlaps, self.lost = [], set()
         self.overlaps.append(other)
@@ -124,7 +124,7 @@ class Transmission:
 
 NO_FRAMES: Final[list[Transmission]] = []
 NO_STATIONS: Final[set[int]] = set()
-"""What frames that meet no other share; never changed."""
+"""Shared by all frames that meet no other; never changed."""
 
 
 class Air:
@@ -157,7 +157,7 @@ class Air:
         self.active[new.source] = new
 
     def _lock(self, new: Transmission, old: Transmission) -> None:
-        """Decide who of the receivers of both stays with the old frame or moves to the new."""
+        """Decide which common receivers stay with the old frame and which move to the new one."""
         if new.start < old.start:
             new, old = old, new
         new_snr, old_snr = new.row.snr_db, old.row.snr_db
@@ -179,7 +179,7 @@ class Air:
 
     @staticmethod
     def forget(frame: Transmission) -> None:
-        """Let go of what a frame met, once its receivers are decided: overlaps are cycles."""
+        """Drop what a frame met, once its receivers are decided: overlaps are reference cycles."""
         frame.overlaps = NO_FRAMES
 
     def busy(self, station: int) -> bool:
@@ -195,7 +195,7 @@ class Air:
     def survives(self, frame: Transmission, receiver: int, luck: float) -> bool:
         """Return whether a frame, at its end, arrives at one of its receivers.
 
-        `luck` is uniform in [0, 1): the frame arrives where its chance is greater.
+        `luck` is uniform in [0, 1): the frame arrives if its chance is greater.
         """
         if receiver in frame.lost:
             return False
@@ -203,15 +203,15 @@ class Air:
         interference = sum(powers)
         if not interference:
             return True
-        # Usually the worst case, as if all of them had lasted as long as the frame, decides
-        # already: a weak interferer, a strong signal.
+        # Usually the worst case, as if all of them had lasted as long as the frame, is enough to
+        # decide: a weak interferer, a strong signal.
         coding, signal, noise = frame.coding, frame.row.power[receiver], self._noise
         bits, table = coding.bits, coding.table
         ratio = signal / (noise + interference)
         if ratio >= coding.sure or luck < math.exp(bits * table.at_one(ratio)):
             return True
         start, end = frame.payload, frame.end
-        # Where the interference changes within the payload, and by how much.
+        # When the interference changes within the payload, and by how much.
         steps = [(end, 0.0)]
         for other, power in zip(frame.overlaps, powers, strict=True):
             steps.append((max(other.start, start), power))
@@ -235,7 +235,7 @@ class Air:
     ) -> tuple[list[int], list[int]]:
         """Return which of several receivers, each with its luck, get a frame, and which do not.
 
-        As `survives` for each of them; all at once where that pays.
+        Like `survives` for each of them, but all at once when that is faster.
         """
         lost = frame.lost
         received: list[int] = []
@@ -249,7 +249,7 @@ class Air:
             sure = worst >= frame.coding.sure
             received = stations[sure].tolist()
             open_ = np.flatnonzero(~sure)
-            left = [left[place] for place in open_.tolist()]
+            left = [left[index] for index in open_.tolist()]
             if len(left) * len(frame.overlaps) >= WORTH_ARRAYS:
                 luck = np.array([each for _, each in left])
                 survives = self._outlast(frame, signal[open_], powers[:, open_], luck)
@@ -274,7 +274,7 @@ class Air:
     def _outlast(
         self, frame: Transmission, signal: Floats, powers: Floats, luck: Floats
     ) -> npt.NDArray[np.bool_]:
-        """Return which receivers get a frame piece by piece; `powers` by overlap and receiver."""
+        """Return which receivers get a frame, piece by piece; `powers` by overlap and receiver."""
         start, end = frame.payload, frame.end
         begins = [max(other.start, start) for other in frame.overlaps]
         ends = [min(max(other.end, start), end) for other in frame.overlaps]

@@ -8,10 +8,10 @@ of control responses.  A frame of L bytes takes
     ERP-OFDM   16 us preamble + 4 us SIGNAL + 4 us per OFDM symbol (+ 6)   802.11-2016, 17, 18
     HT-mixed   36 us preamble and signals + 4 us per OFDM symbol (+ 6)     802.11-2016, 19.3
 
-where OFDM carries 16 service bits and 6 tail bits with the L bytes, and the 6 us are the signal
-extension of the 2.4 GHz band; above 4.9 GHz the extension is gone and SIFS is 16 us, which makes
-"g" the OFDM PHY of 802.11a.  "g" is a network of ERP stations alone, with short slots and no
-protection; "n" uses the long guard interval, best-effort EDCA (AIFSN 3) and no aggregation.
+OFDM carries 16 service bits and 6 tail bits with the L bytes, and the 6 us are the signal extension
+of the 2.4 GHz band; above 4.9 GHz there is no extension and SIFS is 16 us, which makes "g" the OFDM
+PHY of 802.11a.  "g" is a network of ERP stations alone, with short slots and no protection; "n"
+uses the long guard interval, best-effort EDCA (AIFSN 3) and no aggregation.
 
 Sizes are given as bytes of the Ethernet frame that the host hands to its driver.  On the air the
 14 bytes of its header give way to LLC/SNAP (8), the 802.11 header (24; 26 with QoS) and FCS (4).
@@ -30,7 +30,7 @@ FCS: Final = 4
 ACK_BYTES: Final = 14
 
 Modulation = Literal["DBPSK", "DQPSK", "CCK5.5", "CCK11", "BPSK", "QPSK", "16-QAM", "64-QAM"]
-Coding = Literal["", "1/2", "2/3", "3/4", "5/6"]
+CodeRate = Literal["", "1/2", "2/3", "3/4", "5/6"]
 Format = Literal["DSSS", "OFDM", "HT"]
 
 
@@ -40,7 +40,7 @@ class Rate:
 
     mbps: float
     modulation: Modulation
-    coding: Coding = ""
+    coding: CodeRate = ""
     format: Format = "OFDM"
     bits_per_symbol: int = 0
 
@@ -90,7 +90,7 @@ class Phy:
     slot: float
     sifs: float
     ifs: float
-    """What the medium must be idle for before access: DIFS, with QoS the AIFS of best effort."""
+    """How long the medium must be idle before access: DIFS, or with QoS the AIFS of best effort."""
     cca_time: float
     """How long a frame is on the air before others sense it."""
     cw_min: int

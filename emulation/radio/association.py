@@ -2,13 +2,13 @@
 
 Theory of operation.  Every scan compares, for each station, how strongly it receives the access
 points that it can decode.  A station without one takes the strongest.  A station with one changes
-where another is stronger by more than the hysteresis, so that it does not go back and forth
-between two of about the same strength, and at once where it cannot decode its own any more.
-Stations decide on their own, as drivers of 802.11 do; the standard leaves the rule open.
+if another is stronger by more than the hysteresis, so that it does not go back and forth between
+two of about the same strength, and at once if it can no longer decode its own.  Stations decide on
+their own, as 802.11 drivers do; the standard leaves the rule open.
 
 The change itself takes no time here: there are no authentication and association frames on the
 air.  After it, the new access point tells the network behind it with the frame that hostapd
-sends (`emulation.realtime.layer2_update`), from which bridges learn where the station is now.
+sends (`emulation.realtime.layer2_update`), from which bridges learn where the station now is.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
-class Change(NamedTuple):
-    """A station has left the access point `old` for `new`; None where there is none."""
+class AssociationChange(NamedTuple):
+    """A station has left the access point `old` for `new`; either is None if there is none."""
 
     station: int
     old: int | None
@@ -33,14 +33,14 @@ class Associations:
         self._current: list[int | None] = [None] * stations
 
     def of(self, station: int) -> int | None:
-        """Return a station's access point."""
+        """Return a station's access point; None if it has none."""
         return self._current[station]
 
-    def scan(self, heard: Sequence[Mapping[int, float]]) -> list[Change]:
+    def scan(self, heard: Sequence[Mapping[int, float]]) -> list[AssociationChange]:
         """Let all stations decide; return the changes.
 
-        `heard` has by station the received level, dB over any reference, of each access point that
-        it can decode.
+        `heard` holds, by station, the received level of each access point that it can decode, in
+        decibels over any reference.
         """
         changes = []
         for station, levels in enumerate(heard):
@@ -48,7 +48,7 @@ class Associations:
             new = self._choice(old, levels)
             if new != old:
                 self._current[station] = new
-                changes.append(Change(station, old, new))
+                changes.append(AssociationChange(station, old, new))
         return changes
 
     def _choice(self, current: int | None, levels: Mapping[int, float]) -> int | None:

@@ -2,7 +2,7 @@
 
 Received power falls through four levels with distance.  Down to `sensitivity_dbm` a 1,000-byte
 broadcast at the basic rate is lost less than once in ten; down to `sense_dbm` a station notices
-the frame and defers to it; down to `floor_dbm` it still counts as interference; what is weaker is
+the frame and defers to it; down to `floor_dbm` it still counts as interference; anything weaker is
 left out (at 10 dB below the noise, one such frame costs a receiver 0.4 dB).
 """
 
@@ -22,10 +22,10 @@ from emulation.radio.spec import RadioSpec, Shadowing, UnitDisk
 THERMAL_NOISE_DBM_HZ: Final = -173.975
 """k T at 290 K."""
 REFERENCE_BYTES: Final = 1000
-"""Ethernet frame by which range and rates are chosen."""
+"""Size of the Ethernet frame for which range and rates are chosen."""
 REFERENCE_ERROR: Final = 0.1
 DETECTION_MARGIN_DB: Final = 3.0
-"""How far below reliable reception a preamble is still detected, where nothing else is given."""
+"""How far below reliable reception a preamble is still detected, by default."""
 FLOOR_BELOW_NOISE_DB: Final = 10.0
 SHADOWING_DEVIATIONS: Final = 4.0
 """Links that shadowing lifts by more than this many sigma (1 in 30,000) are cut off."""
@@ -33,7 +33,7 @@ SHADOWING_DEVIATIONS: Final = 4.0
 
 @dataclass(frozen=True)
 class Budget:
-    """Powers in dBm, `reach` in metres: beyond it no station is above `floor_dbm`."""
+    """Powers in dBm; `reach` in metres, beyond which no station is above `floor_dbm`."""
 
     tx_dbm: float
     noise_dbm: float
@@ -58,7 +58,7 @@ def budget_for(radio: RadioSpec, phy: Phy, basic: SurvivalTable) -> Budget:
     if radio.range is not None:
         tx = sensitivity + float(path_loss_db(radio, radio.range)) - gain
     sense = radio.carrier_sense_dbm
-    # A station that can decode a frame detects it, whatever threshold was asked for.
+    # A station that can decode a frame detects it, whatever the configured threshold.
     sense = sensitivity - DETECTION_MARGIN_DB if sense is None else min(sense, sensitivity)
     floor = min(noise - FLOOR_BELOW_NOISE_DB, sense)
     slack = 0.0
@@ -73,5 +73,5 @@ def _distance_at(radio: RadioSpec, loss_db: float) -> float:
     """Return the largest distance in metres, up to 1,000 km, with a path loss of `loss_db`."""
     grid = np.geomspace(1e-2, 1e6, 20_001)
     below = np.flatnonzero(path_loss_db(radio, grid) <= loss_db)
-    # One grid step more (0.1 %), for what lies between two points.
+    # One more grid step (0.1 %), as the distance may lie between two points.
     return float(grid[min(below[-1] + 1, len(grid) - 1)]) if len(below) else 0.0

@@ -1,10 +1,10 @@
-"""What the medium counts, station by station."""
+"""What the medium counts, per station."""
 
 from __future__ import annotations
 
 
 class Counters:
-    """What has happened so far; lists have one number per station."""
+    """What has happened so far; each list has one number per station."""
 
     def __init__(self, count: int) -> None:
         self.queued = [0] * count

@@ -39,7 +39,7 @@ DSSS_BANDWIDTH: Final = 22e6
 CERTAIN: Final = 1e-9
 """Loss below which a frame is taken to arrive, and survival below which it is taken to be lost."""
 LEAST_LOG_SURVIVAL: Final = -50.0
-"""Logarithm where a bit has no chance; finite, so that zero bits of it still cost nothing."""
+"""Logarithm of survival without a chance; finite, so that zero bits still cost nothing."""
 
 # Free distance, step, and the weights c_d of the information errors on paths of distance d.
 _SPECTRA: Final[dict[str, tuple[int, int, int, tuple[int, ...]]]] = {
@@ -146,17 +146,17 @@ class SurvivalTable:
 
     def at_db(self, sinr_db: float) -> float:
         """Return the log-survival of a bit at one SINR in decibels."""
-        place = (sinr_db - self.LOW) * self.PER_DB if sinr_db > self.LOW else 0.0
-        index = int(place)
+        offset = (sinr_db - self.LOW) * self.PER_DB if sinr_db > self.LOW else 0.0
+        index = int(offset)
         if index >= len(self._list) - 1:
             return self._list[-1]
         below = self._list[index]
-        return below + (self._list[index + 1] - below) * (place - index)
+        return below + (self._list[index + 1] - below) * (offset - index)
 
     def sure_db(self, bits: int) -> float:
-        """Return the SINR in decibels from which frames of `bits` are taken to arrive surely.
+        """Return the SINR in decibels from which frames of `bits` are taken to arrive for sure.
 
-        There they are lost less often than `CERTAIN`.
+        From there on they are lost less often than `CERTAIN`.
         """
         return self.required_db(bits, CERTAIN) + 1 / self.PER_DB
 
@@ -171,9 +171,3 @@ class SurvivalTable:
 def survival_table(rate: Rate) -> SurvivalTable:
     """Return the table of a rate, computed once: tables are constant."""
     return SurvivalTable(rate)
-
-
-def frame_error_rate(rate: Rate, snr_db: npt.ArrayLike, mpdu_bytes: int) -> Floats:
-    """Return the share of frames of `mpdu_bytes` lost at constant SNR (decibels, any shape)."""
-    snr = 10 ** (np.asarray(snr_db, dtype=np.float64) / 10)
-    return -np.expm1(8 * mpdu_bytes * log_survival(rate, snr))

@@ -1,4 +1,4 @@
-"""A grid of cells over the stations: who may be within reach of a place.
+"""A grid of cells over the stations: which of them may be within reach of a position.
 
 Theory of operation.  Stations are sorted by the cell they are in, row of cells by row, so that the
 cells that a circle covers are one stretch of that order in each row.  Cells are half a reach wide:
@@ -21,7 +21,7 @@ class Grid:
         self._reach = reach
         self._corner = xy.min(axis=0)
         extent = float((xy.max(axis=0) - self._corner).max())
-        # Not many more cells than stations: a reach of nothing must not take all memory.
+        # Not many more cells than stations: a reach of zero must not take all memory.
         self._cell = max(reach / 2, extent / math.sqrt(len(xy)), 1e-3)
         column, row = np.floor((xy - self._corner) / self._cell).astype(np.int64).T
         self._columns = int(column.max()) + 1
@@ -32,7 +32,7 @@ class Grid:
         self._starts = np.searchsorted(cell[self._order], cells).tolist()
 
     def near(self, x: float, y: float) -> Indices:
-        """Return the stations within reach of (x, y), ascending, and some beyond."""
+        """Return the stations within reach of (x, y), and some beyond, in ascending order."""
         x0, y0 = self._corner.tolist()
         left, right = self._span(x - x0, self._columns)
         bottom, top = self._span(y - y0, self._rows)

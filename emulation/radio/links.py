@@ -1,15 +1,15 @@
 """Which stations hear which, how strongly, and at what rate: the link table of a radio.
 
-Theory of operation.  A `Row` holds the links of one station.  Rows are made when a station first
-transmits from its present position and are dropped when stations move or fail, so that a static
-network makes each row once and a mobile one only the rows it uses.  Up to `DENSE` stations the
-powers of all pairs are worked out together, once a move, and rows are cut from that matrix: NumPy
-costs microseconds a call, whatever the size.  Larger networks never hold a matrix of N x N; a row
-looks at the stations in the cells of a grid that its reach covers.  What a row is seldom asked for
-it works out when it is.  Powers and thresholds are the same in both directions, so a row says also
-who is heard by its station.
+Theory of operation.  A `LinkRow` holds the links of one station.  Rows are made when a station
+first transmits from its present position and are dropped when stations move or fail, so that a
+static network makes each row once and a mobile one only the rows it uses.  Up to `DENSE` stations
+the powers of all pairs are computed together, once per move, and rows are cut from that matrix:
+NumPy costs microseconds a call, whatever the size.  Larger networks never hold an N x N matrix; a
+row looks at the stations in the cells of a grid that its reach covers.  What is seldom needed of a
+row is computed on first use.  Powers and thresholds are the same in both directions, so a row also
+says whom its station hears.
 
-What a row has of a neighbour depends on the received power, see `emulation.radio.budget`:
+What a row holds of a neighbour depends on the received power (see `emulation.radio.budget`):
 `power` holds every station above the interference floor, `sense` those that notice a frame (the
 source itself too), and `snr_db` those that can lock on to one, which are the receivers.
 
@@ -33,9 +33,9 @@ from emulation.radio.propagation import Floats, Indices, link_loss_db
 from emulation.radio.spec import RadioSpec
 
 LOCK_BYTES: Final = 30
-"""PHY and MAC header: who can decode this much of a frame locks on to it..."""
+"""PHY and MAC header: a station that can decode this much of a frame locks on to it..."""
 LOCK_PROBABILITY: Final = 0.01
-"""...and is a receiver from this chance on."""
+"""...and is a receiver from this probability on."""
 CACHED_LINKS: Final = 4_000_000
 """Neighbours held in all rows together, some 500 MB, before rows are dropped."""
 HOPELESS: Final = math.log(CERTAIN)
@@ -47,7 +47,7 @@ POWER_DECIMALS: Final = 6
 
 
 class Link(NamedTuple):
-    """One link as a person wants to see it; `loss` is of 1,000-byte broadcasts."""
+    """One link as shown to a person; `loss` is that of 1,000-byte broadcasts."""
 
     neighbour: int
     distance: float
@@ -57,12 +57,12 @@ class Link(NamedTuple):
     loss: float
 
 
-class Row:
+class LinkRow:
     """The links of the station `source` from (x, y); read-only for everyone but `Links`.
 
     `near`, ascending, are the stations above the interference floor, with their distance in metres
     and their SNR in decibels; `survival` is the log-survival of a bit at the basic rate.  `power`
-    and the reaches are worked out when they are first asked for.
+    and the reaches are computed on first use.
     """
 
     __slots__ = (
@@ -118,7 +118,7 @@ class Row:
         self.survival = [each for each, snr in zip(survival, snr_db, strict=True) if snr >= lock]
         """Log-survival of a bit at the basic rate, in the order of `snr_db`."""
         self.certain: dict[int, tuple[tuple[int, ...], tuple[tuple[int, float], ...]]] = {}
-        """Bits of a broadcast: receivers it reaches surely, and others with their chance."""
+        """Bits of a broadcast: receivers that surely get it, and others with their chance."""
         self.rates: dict[int, int] = {}
         """Receiver: index of the rate of unicasts."""
 
@@ -126,7 +126,7 @@ class Row:
         return len(self._near)
 
     def __getattr__(self, name: str) -> Any:
-        """Work out what has not been asked for: Python calls this for a slot that is empty."""
+        """Compute an attribute on first use: Python calls this for a slot that is empty."""
         if name == "power":
             noise = self._links.noise_mw
             levels = [noise * 10 ** (snr / 10) for snr in self._snr]
@@ -143,7 +143,7 @@ class Row:
         return getattr(self, name)
 
     def power_at(self, stations: Indices) -> Floats:
-        """Return the received mW at several stations, 0 where it is below the floor."""
+        """Return the received power at several stations in mW, 0 if it is below the floor."""
         power = self.power
         if self._links.count > WHOLE_ROWS:
             return np.array([power.get(station, 0.0) for station in stations.tolist()])
@@ -154,7 +154,7 @@ class Row:
 
 
 class _Matrix(NamedTuple):
-    """The links of all stations, one list for all rows: row i is from `starts[i]` on."""
+    """The links of all stations, one list for all rows: row i begins at `starts[i]`."""
 
     starts: list[int]
     near: list[int]
@@ -181,7 +181,7 @@ class Links:
         self._cut: set[tuple[int, int]] = set()
         self._seed = seed
         self._xy = np.zeros((count, 2))
-        self._rows: list[Row | None] = [None] * count
+        self._rows: list[LinkRow | None] = [None] * count
         self._cached = 0
         self._matrix: _Matrix | None = None
         """Up to `DENSE` stations."""
@@ -214,7 +214,7 @@ class Links:
         self._forget()
 
     def heal(self, station: int, other: int | None = None) -> None:
-        """Undo `fail` with the same arguments; no effect where there is nothing to undo."""
+        """Undo `fail` with the same arguments; no effect if there is nothing to undo."""
         if other is None:
             self.down.discard(station)
         else:
@@ -227,7 +227,7 @@ class Links:
             self._rows = [None] * self.count
             self._cached = 0
 
-    def row(self, source: int) -> Row:
+    def row(self, source: int) -> LinkRow:
         """Return the links of a station; a station that is down has none."""
         row = self._rows[source]
         if row is None:
@@ -244,12 +244,12 @@ class Links:
         loss = link_loss_db(self.radio, distance, one, other, self._seed)
         return np.asarray(np.round(self.budget.tx_dbm - loss, POWER_DECIMALS), dtype=np.float64)
 
-    def _from_matrix(self, source: int) -> Row:
+    def _from_matrix(self, source: int) -> LinkRow:
         if self._matrix is None:
             self._matrix = self._all_pairs()
         starts, near, distance, snr, survival = self._matrix
         part = slice(starts[source], starts[source + 1])
-        return Row(self, source, near[part], distance[part], snr[part], survival[part])
+        return LinkRow(self, source, near[part], distance[part], snr[part], survival[part])
 
     def _all_pairs(self) -> _Matrix:
         xy = self._xy
@@ -269,11 +269,11 @@ class Links:
         survival = self.basic.at(snr).tolist()
         return _Matrix(starts, near.tolist(), distance[heard].tolist(), snr.tolist(), survival)
 
-    def _from_grid(self, source: int) -> Row:
+    def _from_grid(self, source: int) -> LinkRow:
         if self._grid is None:
             self._grid = Grid(self._xy, self.budget.reach)
         if source in self.down:
-            return Row(self, source, [], [], [], [])
+            return LinkRow(self, source, [], [], [], [])
         near = self._grid.near(*self.position(source))
         dx, dy = (self._xy[near] - self._xy[source]).T
         distance = np.sqrt(dx * dx + dy * dy)
@@ -284,7 +284,7 @@ class Links:
             heard &= np.fromiter((self.up(source, r) for r in near.tolist()), bool, len(near))
         snr = power[heard] - self.budget.noise_dbm
         columns = (near[heard], distance[heard], snr, self.basic.at(snr))
-        return Row(self, source, *(column.tolist() for column in columns))
+        return LinkRow(self, source, *(column.tolist() for column in columns))
 
     @property
     def failed(self) -> bool:
@@ -297,7 +297,7 @@ class Links:
         return other not in self.down and pair not in self._cut
 
     def broadcast_outcome(
-        self, row: Row, bits: int
+        self, row: LinkRow, bits: int
     ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...]]:
         """Return who surely gets an undisturbed broadcast of `bits`, and others' chances."""
         outcome = row.certain.get(bits)
@@ -314,9 +314,9 @@ class Links:
 
     @staticmethod
     def outcome_at(
-        row: Row, table: SurvivalTable, bits: int
+        row: LinkRow, table: SurvivalTable, bits: int
     ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...]]:
-        """Return the same of a broadcast at the rate of `table`, worked out each time.
+        """Return the same for a broadcast at the rate of `table`, computed each time.
 
         Receivers are those of the basic rate: a slower one does not reach farther.
         """
@@ -330,10 +330,10 @@ class Links:
         return tuple(sure), tuple(others)
 
     def signal_dbm(self, source: int, receiver: int) -> float:
-        """Return the power at which a station receives another; the least, where it does not."""
+        """Return the power in dBm at which `receiver` hears `source`; the least if it does not."""
         return self.row(source).snr_db.get(receiver, self.lock_db) + self.budget.noise_dbm
 
-    def unicast_rate(self, row: Row, receiver: int) -> int:
+    def unicast_rate(self, row: LinkRow, receiver: int) -> int:
         """Return the index of the rate to a station: the fastest that loses < 1 in 10, or basic.
 
         Ideal rate control: the sender knows the link's SNR, as in ns-3's IdealWifiManager.

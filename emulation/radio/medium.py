@@ -1,8 +1,8 @@
 """The radio channel shared by all stations: CSMA/CA of 802.11 over `emulation.radio.air`.
 
 Sans-I/O: the medium has no clock and no sockets.  Its owner says what is sent and what time it
-is, and is told which frames have arrived where.  Given the same calls and the same generator it
-does the same, to the bit.
+is, and is told which frames have arrived at which stations.  Given the same calls and the same
+generator it does the same, to the bit.
 
     medium.transmit(now, source, destination, size_bytes, frame)
     medium.next_event()             when something will happen on its own
@@ -12,7 +12,7 @@ does the same, to the bit.
 Theory of operation: the distributed coordination function (IEEE 802.11-2016, 10.3), as a
 discrete-event simulation whose events are only those of contenders and of frames on the air.
 
-*Access.*  A station with a frame transmits at once where it has sensed nothing for an interframe
+*Access.*  A station with a frame transmits at once if it has sensed nothing for an interframe
 space.  Otherwise it draws a number of slots and becomes a contender: after the medium has been
 idle for the interframe space, it counts slots, and transmits when none is left.  The count stands
 still while the medium is busy.  After each transmission it counts a fresh number even when it has
@@ -29,42 +29,38 @@ sensed yet: contenders that finish within that time of each other collide.
 that decode it do so by its duration field (NAV), the others by EIFS, which is about as long.
 
 *Acknowledgement.*  The receiver of a unicast answers after SIFS.  The ACK is a frame on the air
-like any other.  Where it does not arrive, the sender doubles its contention window and tries
+like any other.  If it does not arrive, the sender doubles its contention window and tries
 again, `retry_limit` times; the receiver passes a frame on once, however often it gets it.
 
 Departures from the standard: rates follow the SNR of the link without probing; no RTS, no
 fragmentation, no aggregation; the ACK timeout ends with the NAV, and EIFS follows every collision,
-also where no header was decoded, so that all stations around count their slots from the same
+even if no header was decoded, so that all stations around count their slots from the same
 instant (docs/medium.md says what that comes to).
 """
 
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
 
-from emulation.radio.air import Air, Coding, Job, Transmission
-from emulation.radio.airtime import ACK_BYTES, PREAMBLE, Rate
+from emulation.radio.air import Air, Job, Transmission
+from emulation.radio.airtime import Rate
 from emulation.radio.counters import Counters
-from emulation.radio.errors import survival_table
 from emulation.radio.links import Link, Links
+from emulation.radio.reception import Reception
+from emulation.radio.sensing import HISTORY, NS, CarrierSense
 from emulation.radio.spec import RadioSpec
-from emulation.radio.station import FOREVER, Station, Timing
+from emulation.radio.station import FOREVER, RadioStation
+from emulation.radio.timings import Timings
 
 BROADCAST: Final = -1
 """Destination: every station that receives the frame."""
 NOBODY: Final = -2
 """Destination of a unicast to an address that no station has: sent, and never acknowledged."""
-_NS: Final = 1e-9
-"""Rounding of sums of times: two instants closer than this are one."""
-HISTORY: Final = 0.02
-"""Seconds after which a post-backoff is over at the latest."""
-
 _ACCESS, _END, _NO_ACK = range(3)
 
 
@@ -95,8 +91,8 @@ class Medium:
     """The channel of `count` stations with the same `radio`, all at (0, 0) to begin with.
 
     `rng` decides everything that is random.  Times are seconds on any clock that does not go back.
-    `on_status` is told of each unicast that its sender is done with, while time passes or where
-    `fail` takes the sender down: it must not call the medium.  Where it returns True,
+    `on_status` is told of each unicast that its sender is done with, while time passes or when
+    `fail` takes the sender down: it must not call the medium.  If it returns True,
     `next_delivery` stops at that instant.
     """
 
@@ -116,22 +112,15 @@ class Medium:
         self._random = rng.random
         self._phy = self.table.phy
         self._basic = self._phy.rates.index(self._phy.basic_rate)
-        self._timings: dict[tuple[int, int], Timing] = {}
-        """By index of the rate and bytes of the frame."""
-        self._chosen_timings: dict[tuple[float, int], Timing] = {}
-        """By rate in Mb/s, of which no two are alike, and bytes on the air."""
-        self._acks: dict[Rate, Timing] = {}
-        """By rate of the frame that is acknowledged."""
+        self._timings = Timings(self.table)
         self._air = Air(radio, self.table.noise_mw)
-        self._stations = [Station(i, self._phy.cw_min) for i in range(count)]
+        reception = Reception(self.table, self._air, self.counters, self._random)
+        self._receivers, self._received = reception.receivers, reception.received
+        self._stations = [RadioStation(i, self._phy.cw_min) for i in range(count)]
         self._contenders: set[int] = set()
-        self._silencing: dict[int, Transmission] = {}
-        """Source: its last frame, as long as that may silence a station that has a frame now."""
-        self._ended: deque[Transmission] = deque()
-        """Of these, the frames that have ended."""
-        self._history: deque[Transmission] = deque()
-        """The frames of the last `HISTORY` seconds, by start."""
-        self._started = 0
+        self._sensing = sensing = CarrierSense(self.table, self._random)
+        self._silent_until, self._freeze = sensing.silent_until, sensing.freeze
+        self._draw_backoff, self._still_counting = sensing.draw_backoff, sensing.still_counting
         self._heap: list[tuple[float, int, int, Any]] = []
         self._order = 0
         self._out: list[Delivery] = []
@@ -156,7 +145,7 @@ class Medium:
 
         `destination` is a station, `BROADCAST` or `NOBODY`.  `frame` is handed on untouched.
 
-        `tries` has the rate of every try where the host's own rate control chose them, instead of
+        `tries` has the rate of every try if the host's own rate control chose them, instead of
         the best rate and the retry limit; a broadcast has one try.  `size_bytes` is then that of
         the 802.11 frame with its FCS, and `on_status` is told of broadcasts too.
         """
@@ -176,7 +165,7 @@ class Medium:
         return True
 
     def next_event(self) -> float:
-        """Return when `advance` has something to do next; infinity where nothing is under way."""
+        """Return when `advance` has something to do next; infinity if nothing is under way."""
         if self._out:
             return self._out[0].time
         return self._heap[0][0] if self._heap else FOREVER
@@ -190,9 +179,9 @@ class Medium:
         return result
 
     def next_delivery(self, until: float) -> Delivery | None:
-        """Let time pass until something arrives, and return it; None where `until` comes first.
+        """Let time pass until something arrives, and return it; None if `until` comes first.
 
-        None also where `on_status` stopped it.  What is due at that instant after it has not
+        None also if `on_status` stopped it.  What is due at that instant after it has not
         happened yet.
         """
         heap, out = self._heap, self._out
@@ -259,18 +248,8 @@ class Medium:
 
     # Channel access.
 
-    def _silent_until(self, index: int, before: float) -> float:
-        """Return until when frames that started before `before` silence a station."""
-        until = -FOREVER
-        if self._silencing:
-            sense = self.table.row(index).sense
-            for source, frame in self._silencing.items():
-                if source in sense and frame.start <= before and frame.reserved > until:
-                    until = frame.reserved
-        return until
-
-    def _request_access(self, station: Station, now: float) -> None:
-        """Transmit at once where the medium has been idle for long enough, or contend."""
+    def _request_access(self, station: RadioStation, now: float) -> None:
+        """Transmit at once if the medium has been idle for long enough, or contend."""
         index = station.index
         sensed = self._silent_until(index, now - self._phy.cca_time)
         if sensed + self._phy.ifs <= now and not self._air.busy(index):
@@ -278,26 +257,17 @@ class Medium:
         else:
             self._contend(station, now)
 
-    def _draw_backoff(self, station: Station, now: float) -> None:
-        """Draw a backoff and start counting it down."""
-        phy = self._phy
-        station.slots = int(self._random() * (station.window + 1))
-        idle_from = station.idle_from = self._silent_until(station.index, now)
-        idle_from += phy.ifs
-        station.count_from = idle_from if idle_from > now else now
-        station.access_at = station.count_from + station.slots * phy.slot
-
-    def _contend(self, station: Station, now: float) -> None:
+    def _contend(self, station: RadioStation, now: float) -> None:
         """Draw a backoff and contend when it has been counted down."""
         self._draw_backoff(station, now)
         self._contenders.add(station.index)
         self._push(station.access_at, _ACCESS, station)
 
-    def _access(self, station: Station, now: float) -> None:
+    def _access(self, station: RadioStation, now: float) -> None:
         """The countdown of a contender has ended, unless it was frozen meanwhile."""
         if station.index not in self._contenders:
             return
-        if station.access_at > now + _NS:
+        if station.access_at > now + NS:
             self._push(station.access_at, _ACCESS, station)
             return
         self._contenders.discard(station.index)
@@ -313,50 +283,22 @@ class Medium:
             if index in sense:
                 self._freeze(self._stations[index], frame)
 
-    def _freeze(self, station: Station, frame: Transmission) -> None:
-        """Stop a countdown until a frame that the station senses is over."""
-        phy = self._phy
-        if station.access_at < frame.start + phy.cca_time - _NS:
-            return  # it is over before the station can have sensed this frame
-        counted = int((frame.start + _NS - station.count_from) / phy.slot)
-        if counted > 0:
-            station.slots -= counted
-        if frame.reserved > station.idle_from:
-            station.idle_from = frame.reserved
-        station.count_from = station.idle_from + phy.ifs
-        station.access_at = station.count_from + station.slots * phy.slot
-
-    def _still_counting(self, station: Station, now: float) -> bool:
-        """Return whether a post-backoff goes on, after what froze it since it began."""
-        missed = []
-        for frame in reversed(self._history):
-            if frame.number <= station.since:
-                break
-            if station.index in frame.row.sense:
-                missed.append(frame)
-        for frame in reversed(missed):
-            self._freeze(station, frame)
-        station.post_backoff = -FOREVER
-        return station.access_at > now
-
     # Transmission.
 
-    def _start(self, station: Station, now: float) -> None:
+    def _start(self, station: RadioStation, now: float) -> None:
         """Put the first frame of a station's queue on the air."""
         job = station.job = station.queue[0]
         source, destination = station.index, job.destination
         row = self.table.row(source)
         if job.tries:
-            timing = self._chosen(job)
+            timing = self._timings.chosen(job)
         else:
             if destination == BROADCAST:
                 index = self._basic
             else:
                 index = self.table.unicast_rate(row, destination)
-            known = self._timings.get((index, job.size))
-            if known is None:
-                known = self._timings[index, job.size] = self._timing(index, job.size)
-            timing = known
+            known = self._timings.known.get((index, job.size))
+            timing = known or self._timings.of(index, job.size)
         duration, response, payload, coding = timing
         end = reserved = now + duration
         if destination != BROADCAST:
@@ -370,36 +312,10 @@ class Medium:
             Transmission(row, destination, now, now + payload, end, reserved, coding, job)
         )
 
-    def _timing(self, index: int, size: int) -> Timing:
-        """Return what a frame of `size` bytes takes at the rate with that index."""
-        phy, table = self._phy, self.table.tables[index]
-        rate, mpdu = table.rate, phy.mpdu_bytes(size)
-        response = phy.sifs + phy.ack_duration(rate)
-        coding = Coding(table, 8 * mpdu)
-        return Timing(phy.duration(rate, mpdu), response, PREAMBLE[rate.format], coding)
-
-    def _chosen(self, job: Job) -> Timing:
-        """Return what the next try of a frame takes whose rates the host chose."""
-        rate = job.tries[job.attempts]
-        timing = self._chosen_timings.get((rate.mbps, job.size))
-        if timing is None:
-            phy = self._phy
-            response = phy.sifs + phy.ack_duration(rate)
-            coding = Coding(survival_table(rate), 8 * job.size)
-            timing = Timing(phy.duration(rate, job.size), response, PREAMBLE[rate.format], coding)
-            self._chosen_timings[rate.mbps, job.size] = timing
-        return timing
-
     def _put_on_air(self, frame: Transmission) -> None:
         self.counters.airtime[frame.source] += frame.end - frame.start
-        self._started += 1
-        frame.number = self._started
-        history = self._history
-        history.append(frame)
-        while history[0].start < frame.start - HISTORY:
-            history.popleft()
+        self._sensing.add(frame)
         self._air.add(frame)
-        self._silencing[frame.source] = frame
         if self._contenders:
             self._silence(frame)
         self._push(frame.end, _END, frame)
@@ -407,19 +323,16 @@ class Medium:
     def _end(self, frame: Transmission, now: float) -> None:
         """A frame leaves the air."""
         self._air.remove(frame)
-        ended = self._ended
-        ended.append(frame)
-        while ended[0].reserved + self._phy.ifs < now:
-            old = ended.popleft()
-            if self._silencing[old.source] is old:
-                del self._silencing[old.source]
+        self._sensing.end(frame, now)
         station = self._stations[frame.source]
         if frame.acknowledges is not None:
             self._ack_ended(frame, frame.acknowledges, now)
         elif frame.job is not station.job:
             pass  # the station went down meanwhile
         elif frame.destination == BROADCAST:
-            self._deliver_broadcast(frame, now)
+            receivers = self._receivers(frame)
+            if receivers:
+                self._out.append(Delivery(now, frame.job.frame, frame.source, receivers))
             if frame.job.tries:
                 self._report(frame.source, frame.job, False, now)
             self._done(station, now)
@@ -434,58 +347,6 @@ class Medium:
         if frame.overlaps:
             self._air.forget(frame)
 
-    def _deliver_broadcast(self, frame: Transmission, now: float) -> None:
-        if frame.coding.table is self.table.basic:
-            certain, others = self.table.broadcast_outcome(frame.row, frame.coding.bits)
-        else:
-            coding = frame.coding
-            certain, others = self.table.outcome_at(frame.row, coding.table, coding.bits)
-        draw = self._random
-        counters = self.counters
-        lost: list[int] = []
-        receivers = list(certain)
-        if frame.overlaps:
-            heard = [(receiver, draw()) for receiver in certain]
-            for receiver, chance in others:
-                luck = draw()
-                if luck < chance:
-                    heard.append((receiver, luck))
-                else:
-                    lost.append(receiver)
-            receivers, collided = self._air.survivors(frame, heard)
-            for receiver in collided:
-                counters.collisions[receiver] += 1
-        else:
-            for receiver, chance in others:
-                (receivers if draw() < chance else lost).append(receiver)
-        if self.table.failed:
-            receivers = [r for r in receivers if self.table.up(frame.source, r)]
-        for receiver in lost:
-            counters.noise_losses[receiver] += 1
-        received = counters.received
-        for receiver in receivers:
-            received[receiver] += 1
-        if receivers:
-            self._out.append(Delivery(now, frame.job.frame, frame.source, receivers))
-
-    def _received(self, frame: Transmission, receiver: int) -> bool:
-        """Decide about the one receiver of a unicast or an ACK."""
-        if receiver not in frame.row.snr_db:
-            return False
-        if self.table.failed and not self.table.up(frame.source, receiver):
-            return False
-        alone = self._air.alone(frame, receiver)
-        if alone == 1.0 and not frame.overlaps:
-            return True
-        luck = self._random()
-        if luck >= alone:
-            self.counters.noise_losses[receiver] += 1
-            return False
-        if frame.overlaps and not self._air.survives(frame, receiver, luck):
-            self.counters.collisions[receiver] += 1
-            return False
-        return True
-
     # Acknowledgement.
 
     def _acknowledge(self, frame: Transmission, now: float) -> None:
@@ -497,11 +358,7 @@ class Medium:
         if self._air.busy(destination):
             self._push(frame.reserved, _NO_ACK, frame)
             return
-        rate = frame.coding.table.rate
-        timing = self._acks.get(rate)
-        if timing is None:
-            timing = self._acks[rate] = self._ack_timing(rate)
-        duration, sifs, preamble, coding = timing
+        duration, sifs, preamble, coding = self._timings.ack(frame.coding.table.rate)
         start = now + sifs
         end = start + duration
         self.counters.acks[destination] += 1
@@ -509,14 +366,6 @@ class Medium:
         self._put_on_air(
             Transmission(row, source, start, start + preamble, end, end, coding, frame.job, frame)
         )
-
-    def _ack_timing(self, rate: Rate) -> Timing:
-        """Return what the acknowledgement of a frame takes, after SIFS."""
-        phy = self._phy
-        control = phy.control_rate(rate)
-        coding = Coding(self.table.control_tables[control], 8 * ACK_BYTES)
-        duration = phy.duration(control, ACK_BYTES)
-        return Timing(duration, phy.sifs, PREAMBLE[control.format], coding)
 
     def _ack_ended(self, ack: Transmission, frame: Transmission, now: float) -> None:
         station = self._stations[frame.source]
@@ -549,7 +398,7 @@ class Medium:
             if self._on_status(status):
                 self._stopped = True
 
-    def _done(self, station: Station, now: float) -> None:
+    def _done(self, station: RadioStation, now: float) -> None:
         """The frame is out of the queue; contend for the next, or count the post-backoff."""
         station.queue.popleft()
         station.job = None
@@ -559,4 +408,4 @@ class Medium:
         else:
             self._draw_backoff(station, now)
             station.post_backoff = now
-            station.since = self._started
+            station.since = self._sensing.frames

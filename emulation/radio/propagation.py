@@ -1,9 +1,9 @@
-"""Path loss and received power, for all links at once.
+"""Path loss and shadowing, for many links at once.
 
-Theory of operation.  `path_loss_db` is the mean loss at a distance.  `received_dbm` adds what the
-link itself contributes, log-normal shadowing, to give the power each receiver gets from each
-transmitter.  A link's shadowing is a hash of the seed and the pair of stations, so that it is the
-same in both directions, the same whenever it is asked for, and needs no matrix in memory.
+Theory of operation.  `path_loss_db` is the mean loss at a distance.  `link_loss_db` adds what the
+link itself contributes, log-normal shadowing and antenna gains.  A link's shadowing is a hash of
+the seed and the pair of stations, so that it is the same in both directions, the same every time it
+is computed, and needs no matrix in memory.
 
 Sources: H. Friis, A note on a simple transmission formula (1946); T. Rappaport, Wireless
 Communications, 2nd ed., 4.6 (two-ray), 4.9 (log-distance, log-normal shadowing); the cross-over of
@@ -34,7 +34,7 @@ Indices = npt.NDArray[np.intp]
 
 SPEED_OF_LIGHT: Final = 299_792_458.0
 UNIT_DISK_RANGE: Final = 250.0
-"""Metres, where a unit disk is given no range."""
+"""Metres: radius of a unit disk without a range of its own."""
 UNIT_DISK_LOSS_DB: Final = 40.0
 """Loss inside a unit disk: any value far above the noise."""
 
@@ -110,20 +110,3 @@ def link_loss_db(
     if isinstance(radio.propagation, Shadowing):
         loss = loss + shadowing_db(seed, one, other, radio.propagation.sigma_db)
     return loss
-
-
-def received_dbm(
-    radio: RadioSpec, tx_power_dbm: float, xy: Floats, seed: int = 0, rows: Indices | None = None
-) -> Floats:
-    """Return received power in dBm from each transmitter (row) at each station (column).
-
-    `xy` is an array (N, 2) of metres; `rows` selects transmitters, all N by default.  A station
-    gets -inf from itself.
-    """
-    senders = np.arange(len(xy)) if rows is None else rows
-    delta = xy[senders][:, None, :] - xy[None, :, :]
-    distance = np.hypot(delta[..., 0], delta[..., 1])
-    loss = link_loss_db(radio, distance, senders[:, None], np.arange(len(xy))[None, :], seed)
-    power = tx_power_dbm - loss
-    power[np.arange(len(senders)), senders] = -np.inf
-    return power

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,23 +13,40 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Friis(_Frozen):
+class _Model(_Frozen):
+    """A propagation model, with what Mininet-WiFi's `setPropagationModel` calls it."""
+
+    mininet_wifi: ClassVar[str]
+    keywords: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Keywords of `setPropagationModel` that it takes, each with its field here."""
+
+
+class Friis(_Model):
     """Free space (Friis 1946)."""
+
+    mininet_wifi = "friis"
+    keywords = MappingProxyType({"sL": "system_loss_db"})
 
     model: Literal["friis"] = "friis"
     system_loss_db: float = Field(default=0.0, ge=0)
 
 
-class LogDistance(_Frozen):
+class LogDistance(_Model):
     """Path loss that grows with 10 n log10(d / d0) over free space at d0 (Rappaport, 4.9)."""
+
+    mininet_wifi = "logDistance"
+    keywords = MappingProxyType({"exp": "exponent"})
 
     model: Literal["log-distance"] = "log-distance"
     exponent: float = Field(default=3.0, ge=1, le=8)
     reference_distance: float = Field(default=1.0, gt=0, description="d0, metres")
 
 
-class Shadowing(_Frozen):
+class Shadowing(_Model):
     """Log-distance with a log-normal term per link, symmetric and fixed by the seed."""
+
+    mininet_wifi = "logNormalShadowing"
+    keywords = MappingProxyType({"exp": "exponent", "variance": "sigma_db"})
 
     model: Literal["shadowing"] = "shadowing"
     exponent: float = Field(default=3.0, ge=1, le=8)
@@ -35,15 +54,20 @@ class Shadowing(_Frozen):
     sigma_db: float = Field(default=4.0, ge=0, le=20)
 
 
-class TwoRayGround(_Frozen):
+class TwoRayGround(_Model):
     """Free space up to the cross-over distance, then h_t^2 h_r^2 / d^4 (as in ns-2)."""
+
+    mininet_wifi = "twoRayGround"
+    keywords = MappingProxyType({"antennaHeight": "antenna_height"})
 
     model: Literal["two-ray-ground"] = "two-ray-ground"
     antenna_height: float = Field(default=1.5, gt=0, description="metres, both ends")
 
 
-class UnitDisk(_Frozen):
-    """Every frame arrives up to `RadioSpec.range` (250 m where it is not given), none beyond."""
+class UnitDisk(_Model):
+    """Every frame arrives up to `RadioSpec.range` (250 m if it is not given), none beyond."""
+
+    mininet_wifi = "unitDisk"
 
     model: Literal["unit-disk"] = "unit-disk"
     collisions: bool = Field(default=True, description="false: frames that overlap all arrive")
@@ -53,18 +77,25 @@ Propagation = Annotated[
     Friis | LogDistance | Shadowing | TwoRayGround | UnitDisk, Field(discriminator="model")
 ]
 
+PROPAGATION_MODELS: Final[
+    Mapping[str, type[Friis | LogDistance | Shadowing | TwoRayGround | UnitDisk]]
+] = MappingProxyType(
+    {model.mininet_wifi: model for model in (TwoRayGround, Friis, LogDistance, Shadowing, UnitDisk)}
+)
+"""Every propagation model, by its name in Mininet-WiFi; the usual one first."""
+
 
 class RadioSpec(_Frozen):
     """One radio, the same in every station of a scenario.
 
-    With `range` the transmit power is set so that a broadcast of 1,000 bytes at the basic rate is
-    lost once in ten at that distance; without it `tx_power_dbm` holds.
+    With `range`, the transmit power is set so that a broadcast of 1,000 bytes at the basic rate is
+    lost once in ten times at that distance; without it, `tx_power_dbm` applies.
     """
 
     standard: Literal["b", "g", "n"] = "g"
     mode: Literal["adhoc", "mesh"] = Field(
         default="adhoc",
-        description="of stations without access points, where 802.11 is the kernel's (hwsim): "
+        description="of stations without access points, if 802.11 is the kernel's (hwsim): "
         "an IBSS, or peer links of 802.11s, over one hop as well: the nodes do the routing",
     )
     frequency_mhz: float = Field(default=2412.0, ge=400, le=7125)

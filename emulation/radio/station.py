@@ -1,27 +1,16 @@
-"""What the medium holds of each station: its queue, and where its channel access stands."""
+"""What the medium holds of each station: its queue, and how far its channel access has come."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, NamedTuple
+from typing import Final
 
-from emulation.radio.air import Coding, Job
+from emulation.radio.air import Job
 
 FOREVER: Final = float("inf")
 
 
-class Timing(NamedTuple):
-    """What a frame takes, in seconds."""
-
-    duration: float
-    response: float
-    """SIFS and the acknowledgement; of an acknowledgement, SIFS before it."""
-    payload: float
-    """From the start to the first data bit."""
-    coding: Coding
-
-
-class Station:
+class RadioStation:
     """State of one station's DCF."""
 
     __slots__ = (

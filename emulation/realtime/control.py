@@ -1,12 +1,12 @@
 """Requests to a running process of the testbed: JSON over a Unix SOCK_SEQPACKET socket.
 
 A request is one packet holding a JSON object with at least `op`, the name of the operation.  The
-reply is a JSON object too, cut into packets of at most `FRAGMENT` bytes, each after one byte that
-says whether more follow: a seqpacket is as long as a socket buffer at most, a table of all links
-of a large network is longer.  A refused request is answered {"error": "one line"}.  A connection
+reply is a JSON object too, cut into packets of at most `FRAGMENT` bytes, each preceded by one byte
+that says whether more follow: a packet must fit into a socket buffer, and the table of all links of
+a large network does not.  A refused request is answered with {"error": "one line"}.  A connection
 may carry any number of requests, one after the other.
 
-`ControlServer` performs no loop of its own: whoever owns the loop watches `fileno()` (an epoll
+`ControlServer` runs no loop of its own: whoever owns the loop watches `fileno()` (an epoll
 descriptor over the listening socket and its connections, which select, poll, epoll and asyncio
 accept alike) and calls `serve_ready`, which never blocks.  A client that does not read its reply
 costs memory bounded by that one reply.  `request` is the blocking client.
@@ -26,7 +26,7 @@ from typing import Any, Final, Self
 FRAGMENT: Final = 32_768
 """Bytes of JSON in one packet of a reply."""
 MAX_REQUEST: Final = 65_536
-"""Bytes of a request."""
+"""Bytes of a request at most."""
 MORE: Final = b"+"
 LAST: Final = b"."
 
@@ -45,7 +45,7 @@ class _Connection:
         self.pending: deque[bytes] = deque()
 
     def flush(self) -> None:
-        """Send what the client takes.  Raises OSError where it is gone."""
+        """Send what the client takes.  Raises OSError if it has gone."""
         while self.pending:
             try:
                 self.socket.send(self.pending[0])
@@ -55,9 +55,9 @@ class _Connection:
 
 
 class ControlServer:
-    """Serves requests at `path`; a context manager that removes the socket file on leaving.
+    """Serves requests at `path`; a context manager that removes the socket file on exit.
 
-    Raises `ControlError` where another process serves this path already or it cannot be bound.
+    Raises `ControlError` if another process already serves this path or it cannot be bound.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -95,7 +95,7 @@ class ControlServer:
             return True
 
     def fileno(self) -> int:
-        """Descriptor that is readable when `serve_ready` has something to do."""
+        """Return the descriptor that is readable when `serve_ready` has something to do."""
         return self._epoll.fileno()
 
     def serve_ready(self, handler: Handler) -> None:
@@ -113,7 +113,7 @@ class ControlServer:
                     connection.flush()
                 if events & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR):
                     self._read(connection, handler)
-            except OSError:  # the client has gone; it alone loses by it
+            except OSError:  # the client has gone: nobody else is affected
                 self._drop(connection)
                 continue
             if connection.socket.fileno() >= 0:
@@ -175,13 +175,13 @@ def _answer(packet: bytes, handler: Handler) -> Mapping[str, Any]:
     if len(packet) > MAX_REQUEST:
         return {"error": f"a request of more than {MAX_REQUEST} bytes"}
     try:
-        asked = json.loads(packet)
+        message = json.loads(packet)
     except ValueError:
         return {"error": "a request must be JSON"}
-    if not isinstance(asked, dict) or not isinstance(asked.get("op"), str):
+    if not isinstance(message, dict) or not isinstance(message.get("op"), str):
         return {"error": "a request must be a JSON object with an op"}
     try:
-        return handler(asked)
+        return handler(message)
     except ControlError as error:
         return {"error": str(error)}
 
@@ -189,7 +189,7 @@ def _answer(packet: bytes, handler: Handler) -> Mapping[str, Any]:
 def request(path: str | Path, message: Mapping[str, Any], timeout: float = 5.0) -> dict[str, Any]:
     """Send one request to the server at `path` and return its reply; blocks up to `timeout` s.
 
-    Raises `ControlError` where the server refuses, is not there or does not answer in time.
+    Raises `ControlError` if the server refuses, is not there or does not answer in time.
     """
     parts = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
@@ -213,3 +213,21 @@ def request(path: str | Path, message: Mapping[str, Any], timeout: float = 5.0) 
         raise ControlError(str(reply["error"]))
     assert isinstance(reply, dict)
     return reply
+
+
+def answers(control: Path) -> bool:
+    """Return whether the process at a control socket answers."""
+    try:
+        request(control, {"op": "ping"}, timeout=1.0)
+    except ControlError:
+        return False
+    return True
+
+
+def ask(control: Path, question: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of the process at a control socket, empty if it cannot give one."""
+    try:
+        answer: dict[str, Any] = request(control, question)
+    except ControlError:
+        return {}
+    return answer

@@ -1,6 +1,6 @@
 """TAP devices inside other processes' network namespaces (Linux, tun.c).
 
-A TAP is a network interface whose frames a process reads and writes.  It is opened inside the
+A TAP is a network interface whose frames a process reads and writes.  It is opened inside a
 namespace and belongs to it; it vanishes when the descriptor is closed, however the process ends.
 """
 
@@ -27,7 +27,7 @@ SIOCSIFTXQLEN: Final = 0x8943
 ARPHRD_ETHER: Final = 1
 IFNAMSIZ: Final = 16
 TX_DROPPED_COLUMN: Final = 11
-"""Of /proc/net/dev after the name: packets that the device refused to take from the stack."""
+"""Column of /proc/net/dev after the name: packets that the device did not take from the stack."""
 
 
 class DeviceError(Exception):
@@ -39,7 +39,7 @@ class Tap:
 
     Opens `interface` with Ethernet address `mac` in the network namespace of process `pid` and
     turns IPv6 off there: its autoconfiguration would fill the air before a run begins.  The device
-    is down until somebody sets it up.  Raises `DeviceError`.
+    is down until somebody brings it up.  Raises `DeviceError`.
     """
 
     def __init__(self, pid: int, interface: str, mac: str, mtu: int, queue: int) -> None:
@@ -52,7 +52,7 @@ class Tap:
                 self.fd = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
                 try:
                     self._configure(mac, mtu, queue)
-                    # Opened here, so it shows this namespace's devices for good.
+                    # Opened here, so it always shows this namespace's devices.
                     self._statistics = os.open("/proc/thread-self/net/dev", os.O_RDONLY)
                 except BaseException:
                     os.close(self.fd)
@@ -91,19 +91,19 @@ class Tap:
 def disable_ipv6() -> None:
     """Turn IPv6 off in the current namespace.  Raises OSError."""
     settings = Path("/proc/sys/net/ipv6/conf")
-    if settings.is_dir():  # missing in kernels without IPv6
+    if settings.is_dir():  # missing from kernels without IPv6
         for scope in ("all", "default"):
             (settings / scope / "disable_ipv6").write_text("1")
 
 
 def _reason(error: OSError, pid: int, interface: str) -> str:
-    where = f"{interface} of process {pid}"
+    device = f"{interface} of process {pid}"
     if error.errno == errno.ENOENT and error.filename == str(TUN):
         return f"{TUN} is missing: load the module (modprobe tun), or give the container the device"
     if error.errno in (errno.ENOENT, errno.ESRCH):
-        return f"{where}: there is no such process"
+        return f"{device}: there is no such process"
     if error.errno in (errno.EPERM, errno.EACCES):
-        return f"{where}: not permitted; run as root"
+        return f"{device}: not permitted; run as root"
     if error.errno == errno.EBUSY:
-        return f"{where}: an interface of this name exists there already"
-    return f"{where}: {error.strerror or error}"
+        return f"{device}: an interface of this name exists there already"
+    return f"{device}: {error.strerror or error}"

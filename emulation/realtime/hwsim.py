@@ -1,34 +1,34 @@
-"""The medium of mac80211_hwsim radios: a `Medium` in wmediumd's place.
+"""The medium of mac80211_hwsim radios: a `Medium` instead of wmediumd.
 
     python -m emulation.realtime.hwsim CONFIG.json
 
 Theory of operation.  The process makes a radio in every station's namespace and registers on the
 netlink family of mac80211_hwsim (`emulation.realtime.wifi`).  The kernel's 802.11 stack then gives
 it every frame that a radio sends, beacons and other management frames included, with the rates that
-its rate control wants tried.  The frame is transmitted on the medium with those rates; it goes to
-the radios that receive it with the signal level of the link, and its sender learns how often it was
+its rate control wants tried.  The frame is transmitted on the medium at those rates; it goes to the
+radios that receive it with the signal level of the link, and its sender learns how often it was
 sent at which rate and whether it was acknowledged.  Acknowledgements themselves are the medium's:
 mac80211 has no such frames.  Loop and requests are those of `emulation.realtime.service`.
 
-All that is due for the kernel at one moment goes in one datagram: a system call per receiver would
-cost more than the medium.  The kernel answers only what it refuses, a frame to a radio that is
-down, for example.  What its socket could not hold is counted as `tap_drops`, for nobody knows whose
-it was.
+Everything that is due for the kernel at one moment goes in one datagram: a system call per receiver
+would cost more than the medium.  The kernel answers only what it refuses, for example a frame to a
+radio that is down.  What its socket could not hold is counted as `tap_drops` for all radios
+together, as nobody knows whose frames those were.
 
 With access points there are two channels, which do not disturb each other: one of stations and
 access radios, whose interfaces wait for wpa_supplicant and hostapd, and one of mesh radios, which
-join a mesh of 802.11s.  Who is associated with whom is seen on the air
-(`emulation.realtime.observer`).
+join an 802.11s mesh.  Which station is associated with which access point is seen on the air
+(`emulation.realtime.association_observer`).
 
-Frames on another frequency than their channel's go nowhere and are not acknowledged.  CONFIG.json
-is a `TapConfig`.  Requests besides:
+Frames on another frequency than their channel's reach nobody and are not acknowledged.  CONFIG.json
+is a `TapConfig`.  Further requests:
 
     associations [{name}]       {"associations": {station: access point or null}}
     associate, settle           nothing: stations decide themselves
 
-Departures from reality: a receiver is told the rate of a frame's first try, also where a later one
+Departures from reality: a receiver is told the rate of a frame's first try, even if a later one
 arrived; unicasts without acknowledgement (a QoS policy that nothing here uses) are acknowledged;
-retries do not have the retry bit, as duplicates never reach the kernel.
+retries lack the retry bit, as duplicates never reach the kernel.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ from emulation.radio.addressing import octets
 from emulation.radio.airtime import FCS, Rate
 from emulation.radio.medium import BROADCAST, NOBODY, Delivery, Medium, Status
 from emulation.radio.spec import RadioSpec
+from emulation.realtime.association_observer import AssociationObserver
 from emulation.realtime.hwsim_wire import (
     FRAME,
     Heard,
+    RateStep,
     Sent,
-    Step,
     decode_frame,
     encode_status,
     steps_of,
@@ -57,19 +58,18 @@ from emulation.realtime.hwsim_wire import (
 from emulation.realtime.ieee80211 import is_group, received_index, receiver_of, tries_of
 from emulation.realtime.netlink_wire import NLMSG_ERROR, NetlinkError, command_of, messages
 from emulation.realtime.nl80211_wire import Mode
-from emulation.realtime.observer import Observer
 from emulation.realtime.service import MediumService, serve
 from emulation.realtime.tap_config import Port, TapConfig
 from emulation.realtime.wifi import DATAGRAM, Radios
 
 BATCH: Final = 16
-"""Frames read in a row, before what fell due meanwhile has its turn."""
+"""Frames read in a row, before anything that has fallen due gets its turn."""
 
 
 class _Rates(NamedTuple):
-    """What a series of rates means: as the kernel had it, try by try, and for receivers."""
+    """A series of rates: as the kernel gave it, try by try, and as receivers are told."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RateStep, ...]
     tries: tuple[Rate, ...]
     received: int
 
@@ -94,7 +94,7 @@ class _Air:
         self.frequency = round(spec.frequency_mhz)
         self.macs = [octets(radio.mac) for radio in radios]
         self.by_mac = {mac: number for number, mac in enumerate(self.macs)}
-        self.observer: Observer | None = None
+        self.observer: AssociationObserver | None = None
 
 
 def _of(port: Port) -> tuple[str, str]:
@@ -106,7 +106,7 @@ class HwsimMedium(MediumService[_Air]):
 
     def __init__(self, config: TapConfig) -> None:
         self._air_of: dict[bytes, _Air] = {}
-        self._observer: Observer | None = None
+        self._observer: AssociationObserver | None = None
         self._rates: dict[tuple[bytes, bytes], _Rates] = {}
         self._outbox: list[bytes] = []
         self._overruns = 0
@@ -116,7 +116,7 @@ class HwsimMedium(MediumService[_Air]):
         super().__init__(config)
 
     def open(self) -> None:
-        """Make the radios; all that they send waits in the socket for the loop."""
+        """Make the radios; what they send waits in the socket for the loop."""
         radios = self._radios = Radios()
         self._family = radios.family
         config, points = self.config, self.config.access_points
@@ -130,7 +130,7 @@ class HwsimMedium(MediumService[_Air]):
             self._open(radios, "access", "medium", stations + access, config.radio)
             self._open(radios, "mesh", "mesh medium", mesh, config.mesh_radio)
             macs = self.channels[0].macs
-            self._observer = Observer(macs[: self.stations], macs[self.stations :])
+            self._observer = AssociationObserver(macs[: self.stations], macs[self.stations :])
             self.channels[0].observer = self._observer
         self._socket = radios.frames.socket
         self._socket.setblocking(False)
@@ -155,7 +155,7 @@ class HwsimMedium(MediumService[_Air]):
     # From the kernel.
 
     def receive(self, fd: int, events: int) -> None:
-        """Take some of the frames that wait."""
+        """Read some of the frames that are waiting."""
         for _ in range(BATCH):
             try:
                 datagram = self._socket.recv(DATAGRAM)
@@ -175,7 +175,7 @@ class HwsimMedium(MediumService[_Air]):
         for message in messages(datagram):
             if message.type == self._family:
                 if command_of(datagram, message) != FRAME:
-                    continue  # newer kernels also tell of addresses that come and go
+                    continue  # newer kernels also report addresses that come and go
                 self._transmit(decode_frame(datagram, message))
             elif message.type == NLMSG_ERROR:
                 self._refused += 1
@@ -221,7 +221,7 @@ class HwsimMedium(MediumService[_Air]):
         ]
 
     def _sent(self, air: _Air, status: Status) -> bool:
-        """Tell a radio what became of its frame."""
+        """Report to a radio whether its frame was acknowledged."""
         signal = None
         if status.acknowledged:
             level = air.medium.table.signal_dbm(status.destination, status.source)
@@ -234,7 +234,7 @@ class HwsimMedium(MediumService[_Air]):
         self._outbox.append(encode_status(self._family, sent, steps, attempts, acknowledged_dbm))
 
     def catch_up(self, now: float) -> None:
-        """Let time pass, and tell the kernel all that came of it."""
+        """Let time pass, and send the kernel everything that is due for it."""
         super().catch_up(now)
         if self._outbox:
             outbox, self._outbox = self._outbox, []
@@ -244,7 +244,7 @@ class HwsimMedium(MediumService[_Air]):
                 self.write_drops += len(outbox)
 
     def own_answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        """Answer what is about associations."""
+        """Answer requests about associations."""
         observer = self._observer
         if observer is None or request["op"] not in ("associate", "settle", "associations"):
             return super().own_answer(request, now)
@@ -259,10 +259,10 @@ class HwsimMedium(MediumService[_Air]):
         return {"associations": found}
 
     def own_statistics(self) -> dict[str, Any]:
-        """Return `tap_drops` and `refused`.
+        """Return `handovers`, `tap_drops`, `refused` and `malformed`.
 
-        The first has how often frames were sent faster than the medium read them, the second
-        counts messages that the kernel did not want.
+        `tap_drops` counts how often frames were sent faster than the medium read them, `refused`
+        messages that the kernel did not want, `malformed` messages from it that made no sense.
         """
         return {
             "handovers": 0 if self._observer is None else self._observer.handovers,

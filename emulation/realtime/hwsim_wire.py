@@ -1,16 +1,17 @@
 """Messages of the generic netlink family MAC80211_HWSIM (Linux, mac80211_hwsim.h), as bytes.
 
-Sans-I/O.  Who registers on the family (REGISTER) is the medium of the radios that were made in its
-network namespace: mac80211_hwsim hands it every frame (FRAME, with the rates that mac80211 wants
-tried and how often) in place of delivering it.  It answers with a FRAME to each radio that hears
-it, with rate and signal, and with one TX_INFO_FRAME to the sender: how often it was sent at which
-rate, and whether it was acknowledged.  NEW_RADIO makes a radio, DEL_RADIO removes it.
+Sans-I/O.  A process that registers on the family (REGISTER) is the medium of the radios made in its
+network namespace: instead of delivering a frame, mac80211_hwsim hands it over (FRAME, with the
+rates that mac80211 wants tried and how often).  The medium answers with a FRAME to each radio that
+hears it, with rate and signal, and with one TX_INFO_FRAME to the sender: how often it was sent at
+which rate, and whether it was acknowledged.  NEW_RADIO makes a radio that goes with the
+socket.
 
-A radio is known on this family by its second address: of those made with a permanent address
-(PERM_ADDR), as here, it is that.  Others have the bit 0x40 of the first octet set besides.
+This family knows a radio by its second address.  If the radio was made with a permanent address
+(PERM_ADDR), as here, both are the same; otherwise the second has bit 0x40 of the first octet set.
 
-Every frame of every radio comes through here, so a message is taken apart with one pass over its
-attributes, and what several receivers are sent is put together once.
+Every frame of every radio comes through here, so a message is parsed in one pass over its
+attributes, and what several receivers get is encoded once.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from emulation.realtime.netlink_wire import (
 )
 
 FAMILY: Final = "MAC80211_HWSIM"
-REGISTER, FRAME, TX_INFO_FRAME, NEW_RADIO, DEL_RADIO = range(1, 6)
+REGISTER, FRAME, TX_INFO_FRAME, NEW_RADIO = range(1, 5)
 
 _RECEIVER: Final = 1
 _TRANSMITTER: Final = 2
@@ -51,9 +52,6 @@ _FREQUENCY: Final = 19
 _TX_INFO_FLAGS: Final = 21
 _PERMANENT_ADDRESS: Final = 22
 
-REQUEST_STATUS: Final = 1
-NO_ACK: Final = 2
-"""Flags of a frame: its sender wants to know what became of it; it expects no acknowledgement."""
 ACKNOWLEDGED: Final = 4
 """Flag of a TX_INFO_FRAME."""
 STEPS: Final = 4
@@ -61,7 +59,7 @@ STEPS: Final = 4
 LEAST_FRAME: Final = 10
 """Bytes of the shortest 802.11 header: frame control, duration, one address."""
 LONGEST_FRAME: Final = 2352
-"""IEEE80211_MAX_DATA_LEN with a header: nothing longer comes from mac80211."""
+"""IEEE80211_MAX_DATA_LEN with a header: mac80211 sends nothing longer."""
 
 _U32: Final = struct.Struct("=I")
 _U64: Final = struct.Struct("=Q")
@@ -75,10 +73,10 @@ _COOKIE_ATTRIBUTE: Final = struct.Struct("=HHQ")
 _U32_LENGTH: Final = 8
 
 
-class Step(NamedTuple):
+class RateStep(NamedTuple):
     """A rate that a frame is tried at: index, tries, and the flags of the rate control.
 
-    The index counts mac80211_hwsim's 12 rates (1 to 54 Mb/s), or MCS where `flags` has `MCS`.
+    The index counts mac80211_hwsim's 12 rates (1 to 54 Mb/s), or MCS if `flags` has `MCS`.
     """
 
     rate: int
@@ -89,8 +87,8 @@ class Step(NamedTuple):
 class Sent(NamedTuple):
     """A frame that a radio sends.
 
-    `steps` is the pair of raw attributes TX_INFO and TX_INFO_FLAGS, for `steps_of`: few pairs
-    come, again and again.
+    `steps` is the pair of raw attributes TX_INFO and TX_INFO_FLAGS, for `steps_of`: they are the
+    key of a cache, for few different pairs occur.
     """
 
     transmitter: bytes
@@ -105,21 +103,21 @@ def decode_frame(datagram: bytes, message: Message) -> Sent:
     """Return the frame in a message of the family.  Raises `NetlinkError`."""
     if command_of(datagram, message) != FRAME:
         raise NetlinkError(f"command {datagram[message.start]} is no frame")
-    places = attributes(datagram, message.start + 4, message.end)
+    spans = attributes(datagram, message.start + 4, message.end)
     try:
-        start, end = places[_TRANSMITTER]
+        start, end = spans[_TRANSMITTER]
         transmitter = datagram[start:end]
-        start, end = places[_FRAME]
+        start, end = spans[_FRAME]
         frame = datagram[start:end]
-        start, end = places[_TX_INFO]
+        start, end = spans[_TX_INFO]
         tries = datagram[start:end]
-        flags = _U32.unpack_from(datagram, _exactly(places[_FLAGS], 4))[0]
-        cookie = _U64.unpack_from(datagram, _exactly(places[_COOKIE], 8))[0]
-        frequency = _U32.unpack_from(datagram, _exactly(places[_FREQUENCY], 4))[0]
+        flags = _U32.unpack_from(datagram, _exactly(spans[_FLAGS], 4))[0]
+        cookie = _U64.unpack_from(datagram, _exactly(spans[_COOKIE], 8))[0]
+        frequency = _U32.unpack_from(datagram, _exactly(spans[_FREQUENCY], 4))[0]
     except KeyError as missing:
         raise NetlinkError(f"a frame without attribute {missing}") from None
-    place = places.get(_TX_INFO_FLAGS)
-    rate_flags = b"" if place is None else datagram[place[0] : place[1]]
+    span = spans.get(_TX_INFO_FLAGS)
+    rate_flags = b"" if span is None else datagram[span[0] : span[1]]
     if len(transmitter) != 6:
         raise NetlinkError(f"an address of {len(transmitter)} bytes")
     if not LEAST_FRAME <= len(frame) <= LONGEST_FRAME:
@@ -129,13 +127,13 @@ def decode_frame(datagram: bytes, message: Message) -> Sent:
     return Sent(transmitter, frame, flags, frequency, (tries, rate_flags), cookie)
 
 
-def _exactly(place: tuple[int, int], length: int) -> int:
-    if place[1] - place[0] != length:
-        raise NetlinkError(f"a number of {place[1] - place[0]} bytes, not {length}")
-    return place[0]
+def _exactly(span: tuple[int, int], length: int) -> int:
+    if span[1] - span[0] != length:
+        raise NetlinkError(f"a number of {span[1] - span[0]} bytes, not {length}")
+    return span[0]
 
 
-def steps_of(raw: tuple[bytes, bytes]) -> tuple[Step, ...]:
+def steps_of(raw: tuple[bytes, bytes]) -> tuple[RateStep, ...]:
     """Return the rates to try, in order; the first with a negative index ends them."""
     tries, flags = raw
     steps = []
@@ -143,34 +141,34 @@ def steps_of(raw: tuple[bytes, bytes]) -> tuple[Step, ...]:
         if index < 0:
             break
         flag = _STEP_FLAGS.unpack_from(flags, number * _STEP_FLAGS.size)[1] if flags else 0
-        steps.append(Step(index, count, flag))
+        steps.append(RateStep(index, count, flag))
     return tuple(steps)
 
 
-def encode_steps(steps: tuple[Step, ...]) -> tuple[bytes, bytes]:
+def encode_steps(steps: tuple[RateStep, ...]) -> tuple[bytes, bytes]:
     """Return the raw attributes of up to four rates; the inverse of `steps_of`."""
-    rows = [*steps, *[Step(-1, 0, 0)] * (STEPS - len(steps))]
+    rows = [*steps, *[RateStep(-1, 0, 0)] * (STEPS - len(steps))]
     return (
         b"".join(_STEP.pack(row.rate, row.tries) for row in rows),
         b"".join(_STEP_FLAGS.pack(row.rate, row.flags) for row in rows),
     )
 
 
-def spent(steps: tuple[Step, ...], attempts: int) -> bytes:
+def spent(steps: tuple[RateStep, ...], attempts: int) -> bytes:
     """Return the attribute TX_INFO of a frame that was sent `attempts` times along `steps`."""
-    rows: list[Step] = []
+    rows: list[RateStep] = []
     for step in steps:
         if attempts <= 0 and rows:
             break
-        rows.append(Step(step.rate, min(step.tries, attempts), 0))
+        rows.append(RateStep(step.rate, min(step.tries, attempts), 0))
         attempts -= step.tries
     return encode_steps(tuple(rows))[0]
 
 
 class Heard:
-    """The messages that deliver one frame: all but receiver, rate and signal is the same.
+    """The messages that deliver one frame: they differ in receiver, rate and signal only.
 
-    Raises `NetlinkError` where the frame is too long for an attribute.
+    Raises `NetlinkError` if the frame is too long for an attribute.
     """
 
     __slots__ = ("_family", "_length", "_tail")
@@ -189,9 +187,13 @@ class Heard:
 
 
 def encode_status(
-    family: int, sent: Sent, steps: tuple[Step, ...], attempts: int, acknowledged_dbm: int | None
+    family: int,
+    sent: Sent,
+    steps: tuple[RateStep, ...],
+    attempts: int,
+    acknowledged_dbm: int | None,
 ) -> bytes:
-    """Return the report to a frame's sender; the signal is that of the ACK, None without one."""
+    """Return the report to a frame's sender; `acknowledged_dbm` is None without an ACK."""
     flags = sent.flags | (0 if acknowledged_dbm is None else ACKNOWLEDGED)
     body = (
         _ADDRESS.pack(10, _TRANSMITTER, sent.transmitter)
@@ -203,7 +205,7 @@ def encode_status(
 
 
 def encode_register(family: int) -> bytes:
-    """Return the registration as the medium; it is acknowledged."""
+    """Return the request to register as the medium; the kernel acknowledges it."""
     return request(family, REGISTER, acknowledge=True)
 
 
@@ -217,22 +219,3 @@ def encode_new_radio(family: int, name: str, mac: bytes) -> bytes:
         + attribute(_DESTROY_ON_CLOSE, b"")
     )
     return request(family, NEW_RADIO, body, acknowledge=True)
-
-
-def encode_del_radio(family: int, name: str) -> bytes:
-    """Return the request to remove a radio."""
-    return request(family, DEL_RADIO, attribute(_RADIO_NAME, text(name)), acknowledge=True)
-
-
-def encode_frame(family: int, sent: Sent) -> bytes:
-    """Return a frame as the kernel sends it; the inverse of `decode_frame`."""
-    body = (
-        attribute(_TRANSMITTER, sent.transmitter)
-        + attribute(_FRAME, sent.frame)
-        + attribute_u32(_FLAGS, sent.flags)
-        + attribute_u32(_FREQUENCY, sent.frequency_mhz)
-        + attribute(_TX_INFO, sent.steps[0])
-        + (attribute(_TX_INFO_FLAGS, sent.steps[1]) if sent.steps[1] else b"")
-        + attribute(_COOKIE, _U64.pack(sent.cookie))
-    )
-    return request(family, FRAME, body)

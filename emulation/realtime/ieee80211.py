@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from emulation.radio.airtime import DSSS_RATES, HT_RATES, OFDM_RATES, Rate
-from emulation.realtime.hwsim_wire import Step
+from emulation.realtime.hwsim_wire import RateStep
 
 MANAGEMENT, CONTROL, DATA, EXTENSION = range(4)
 BEACON: Final = 8
 """Subtype of a management frame."""
 ASSOCIATION_RESPONSE, REASSOCIATION_RESPONSE = 1, 3
 DISASSOCIATION, DEAUTHENTICATION = 10, 12
-"""More of these: what begins and what ends an association."""
+"""More subtypes of management frames: those that begin and end an association."""
 RATES: Final = (*DSSS_RATES, *OFDM_RATES)
-"""mac80211_hwsim's rates of the 2.4 GHz band, in its order; above that, without the first four."""
+"""mac80211_hwsim's rates at 2.4 GHz, in its order; higher bands lack the first four."""
 MCS: Final = 0x08
 """Flag of a rate: the index is an HT MCS."""
 MAX_TRIES: Final = 64
-"""Tries of one frame at the most, over all its rates: mac80211 asks for some 30."""
+"""Tries of one frame at most, over all its rates: mac80211 wants some 30."""
 
 
 def type_of(frame: bytes) -> int:
@@ -32,7 +32,7 @@ def type_of(frame: bytes) -> int:
 
 
 def subtype_of(frame: bytes) -> int:
-    """Return the subtype, which means something else with each type."""
+    """Return the subtype, whose meaning depends on the type."""
     return frame[0] >> 4
 
 
@@ -42,31 +42,31 @@ def receiver_of(frame: bytes) -> bytes:
 
 
 def is_group(address: bytes) -> bool:
-    """Say whether an address is that of many stations (broadcast or multicast)."""
+    """Return whether an address is a group address (broadcast or multicast)."""
     return bool(address[0] & 1)
 
 
-def rate_of(step: Step, frequency_mhz: float) -> Rate:
-    """Return the rate that a step means; the slowest of its kind where the index is too high."""
+def rate_of(step: RateStep, frequency_mhz: float) -> Rate:
+    """Return the rate that a step means; the slowest of its kind if the index is too high."""
     if step.flags & MCS:
         return HT_RATES[step.rate] if step.rate < len(HT_RATES) else HT_RATES[0]
     rates: Sequence[Rate] = RATES if frequency_mhz < 4000 else OFDM_RATES
     return rates[step.rate] if step.rate < len(rates) else rates[0]
 
 
-def tries_of(steps: tuple[Step, ...], frequency_mhz: float) -> tuple[Rate, ...]:
+def tries_of(steps: tuple[RateStep, ...], frequency_mhz: float) -> tuple[Rate, ...]:
     """Return the rate of every try of a frame, in order: at least one, at most `MAX_TRIES`."""
     tries = [rate_of(step, frequency_mhz) for step in steps for _ in range(step.tries)]
     if not tries:
-        slowest = Step(0, 1, 0)
+        slowest = RateStep(0, 1, 0)
         tries = [rate_of(steps[0] if steps else slowest, frequency_mhz)]
     return tuple(tries[:MAX_TRIES])
 
 
 def received_index(rate: Rate, frequency_mhz: float) -> int:
-    """Return the index of a rate for a receiver, which can only be told of rates without MCS.
+    """Return the index of a rate as told to a receiver, which cannot be told of an MCS.
 
-    Of an HT rate, the fastest OFDM rate that is not above it.
+    An HT rate becomes the fastest OFDM rate that is not above it.
     """
     rates: Sequence[Rate] = RATES if frequency_mhz < 4000 else OFDM_RATES
     if rate in rates:

@@ -7,7 +7,7 @@ from typing import Final
 _UNIT: Final = 1e7
 """Buckets count tenths of a microsecond..."""
 _BITS: Final = 6
-"""...exactly up to 2**6 of them, and with this many significant bits above."""
+"""...exactly up to 2**6 of them, and to this many significant bits above."""
 
 
 class Lateness:
@@ -28,7 +28,7 @@ class Lateness:
         self._buckets[min((shift << (_BITS - 1)) + (value >> shift), len(self._buckets) - 1)] += 1
 
     def quantile(self, share: float) -> float:
-        """Return the delay in seconds that `share` of all do not exceed, 0 where there are none."""
+        """Return the delay in seconds that `share` of all do not exceed, 0 if there are none."""
         wanted = share * self.count
         seen = 0
         for index, number in enumerate(self._buckets):
@@ -40,7 +40,7 @@ class Lateness:
         return 0.0
 
     def as_dict(self) -> dict[str, float]:
-        """Return count, and p50, p99 and max in microseconds."""
+        """Return the count, and p50, p99 and maximum in microseconds."""
         return {
             "count": self.count,
             "p50_us": round(self.quantile(0.5) * 1e6, 1),

@@ -2,9 +2,9 @@
 
 Sans-I/O.  A datagram of a netlink socket holds messages one after the other; a generic netlink
 message has a header (length, type, flags, sequence, port), a second one (command, version) and
-attributes, each with its length and type before it and padded to four bytes.  The type of a
-family is a number that the kernel chose when the family was registered; its controller, whose
-number is fixed, tells it by name.
+attributes, each preceded by its length and type and padded to four bytes.  The message type of a
+family is a number that the kernel chose when the family was registered; the controller, whose
+own number is fixed, looks it up by name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CTRL_ATTR_FAMILY_ID: Final = 1
 CTRL_ATTR_FAMILY_NAME: Final = 2
 VERSION: Final = 1
 NESTED: Final = 0xC000
-"""Flags in an attribute's type: nested, and in network byte order."""
+"""Flags in an attribute's type: nested, in network byte order."""
 _HEADER: Final = struct.Struct("=IHHII")
 _GENERIC: Final = struct.Struct("=BBH")
 _ATTRIBUTE: Final = struct.Struct("=HH")
@@ -32,7 +32,7 @@ _U16: Final = struct.Struct("=H")
 _U32: Final = struct.Struct("=I")
 _S32: Final = struct.Struct("=i")
 BODY: Final = _HEADER.size + _GENERIC.size
-"""Where a message's attributes begin."""
+"""Offset of the attributes from the start of a message."""
 
 
 class NetlinkError(ValueError):
@@ -40,7 +40,7 @@ class NetlinkError(ValueError):
 
 
 class Message(NamedTuple):
-    """One message: its type, sequence number, and where its payload is in the datagram."""
+    """One message: its type, sequence number, and offsets of its payload in the datagram."""
 
     type: int
     sequence: int
@@ -50,15 +50,15 @@ class Message(NamedTuple):
 
 def messages(datagram: bytes) -> Iterator[Message]:
     """Yield the messages of a datagram.  Raises `NetlinkError` at one that is cut or too short."""
-    at = 0
-    while at < len(datagram):
-        if len(datagram) - at < _HEADER.size:
-            raise NetlinkError(f"{len(datagram) - at} bytes are no message")
-        length, kind, _, sequence, _ = _HEADER.unpack_from(datagram, at)
-        if not _HEADER.size <= length <= len(datagram) - at:
-            raise NetlinkError(f"a message of {length} bytes in {len(datagram) - at}")
-        yield Message(kind, sequence, at + _HEADER.size, at + length)
-        at += (length + 3) & ~3
+    offset = 0
+    while offset < len(datagram):
+        if len(datagram) - offset < _HEADER.size:
+            raise NetlinkError(f"{len(datagram) - offset} bytes are no message")
+        length, kind, _, sequence, _ = _HEADER.unpack_from(datagram, offset)
+        if not _HEADER.size <= length <= len(datagram) - offset:
+            raise NetlinkError(f"a message of {length} bytes in {len(datagram) - offset}")
+        yield Message(kind, sequence, offset + _HEADER.size, offset + length)
+        offset += (length + 3) & ~3
 
 
 def error_of(datagram: bytes, message: Message) -> int:
@@ -77,25 +77,25 @@ def command_of(datagram: bytes, message: Message) -> int:
 
 
 def attributes(datagram: bytes, start: int, end: int) -> dict[int, tuple[int, int]]:
-    """Return where each attribute's value is: type to (start, end).
+    """Return the span of each attribute's value in the datagram: type to (start, end).
 
-    Raises `NetlinkError` where they do not fill the space exactly.
+    Raises `NetlinkError` if the attributes do not fill the space exactly.
     """
     found: dict[int, tuple[int, int]] = {}
-    at = start
-    while at < end:
-        if end - at < _ATTRIBUTE.size:
-            raise NetlinkError(f"{end - at} bytes after the last attribute")
-        length, kind = _ATTRIBUTE.unpack_from(datagram, at)
-        if not _ATTRIBUTE.size <= length <= end - at:
-            raise NetlinkError(f"an attribute of {length} bytes in {end - at}")
-        found[kind & ~NESTED] = (at + _ATTRIBUTE.size, at + length)
-        at += (length + 3) & ~3
+    offset = start
+    while offset < end:
+        if end - offset < _ATTRIBUTE.size:
+            raise NetlinkError(f"{end - offset} bytes after the last attribute")
+        length, kind = _ATTRIBUTE.unpack_from(datagram, offset)
+        if not _ATTRIBUTE.size <= length <= end - offset:
+            raise NetlinkError(f"an attribute of {length} bytes in {end - offset}")
+        found[kind & ~NESTED] = (offset + _ATTRIBUTE.size, offset + length)
+        offset += (length + 3) & ~3
     return found
 
 
 def attribute(kind: int, value: bytes) -> bytes:
-    """Return an attribute, padded.  Raises `NetlinkError` where the value is too long."""
+    """Return an attribute, padded.  Raises `NetlinkError` if the value is too long."""
     length = _ATTRIBUTE.size + len(value)
     if length > 0xFFFF:
         raise NetlinkError(f"a value of {len(value)} bytes does not fit into an attribute")
@@ -108,7 +108,7 @@ def attribute_u32(kind: int, value: int) -> bytes:
 
 
 def text(value: str) -> bytes:
-    """Return a string as netlink has them: with a zero byte at its end."""
+    """Return a string as netlink encodes it: with a zero byte at its end."""
     return value.encode() + b"\0"
 
 
@@ -121,25 +121,25 @@ def request(
     dump: bool = False,
     sequence: int = 0,
 ) -> bytes:
-    """Return a message to a family; `dump` asks for all there are."""
+    """Return a request to a family; `dump` requests all objects."""
     flags = NLM_F_REQUEST | (NLM_F_ACK if acknowledge else 0) | (NLM_F_DUMP if dump else 0)
     header = _HEADER.pack(BODY + len(body), family, flags, sequence, 0)
     return header + _GENERIC.pack(command, VERSION, 0) + body
 
 
 def family_request(name: str, sequence: int = 0) -> bytes:
-    """Return the question for a family's number."""
+    """Return the request for a family's number."""
     body = attribute(CTRL_ATTR_FAMILY_NAME, text(name))
     return request(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, body, sequence=sequence)
 
 
 def family_of(datagram: bytes) -> int | None:
-    """Return the number in the answer; None where the kernel has no such family."""
+    """Return the family's number from the answer; None if the kernel has no such family."""
     for message in messages(datagram):
         if message.type == NLMSG_ERROR:
             return None
         values = attributes(datagram, message.start + _GENERIC.size, message.end)
-        place = values.get(CTRL_ATTR_FAMILY_ID)
-        if message.type == GENL_ID_CTRL and place is not None and place[1] - place[0] == 2:
-            return int(_U16.unpack_from(datagram, place[0])[0])
+        span = values.get(CTRL_ATTR_FAMILY_ID)
+        if message.type == GENL_ID_CTRL and span is not None and span[1] - span[0] == 2:
+            return int(_U16.unpack_from(datagram, span[0])[0])
     raise NetlinkError("no answer of the controller")

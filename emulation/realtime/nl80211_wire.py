@@ -1,11 +1,11 @@
-"""The few requests of nl80211 that put a radio to work in a network without access points.
+"""The few nl80211 requests that put a radio to work in a network without access points.
 
 Sans-I/O.  nl80211 (Linux, nl80211.h) is the generic netlink family that iw speaks: a request names
 a radio (wiphy) or an interface by its number in the network namespace of the socket that asks.
 
-In an IBSS (ad hoc network) whoever hears a frame that is for it takes it.  In a mesh of 802.11s two
-stations first open a peer link; frames are then forwarded over peer links, unless that is turned
-off, as here: then a mesh, too, is a network of one hop.
+In an IBSS (ad hoc network) a station takes every frame that it hears and that is addressed to it.
+In an 802.11s mesh two stations first open a peer link; frames are then forwarded over peer links,
+unless that is turned off, as here: then a mesh is a one-hop network too.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _PID: Final = 82
 _TX_RATES: Final = 90
 _MCAST_RATE: Final = 107
 _LEGACY: Final = 1
-"""In the nest of a band in TX_RATES: rates that are no MCS."""
+"""Nested under a band in TX_RATES: rates that are no MCS."""
 _FORWARDING: Final = 19
 _PEER_LINK_TIMEOUT: Final = 28
-"""In the nest MESH_CONFIG."""
+"""Nested under MESH_CONFIG."""
 _TYPES: Final[dict[Mode, int]] = {"adhoc": 1, "managed": 2, "mesh": 7}
-"""Interface types; of a managed one, hostapd makes an access point."""
+"""Interface types; hostapd turns a managed one into an access point."""
 PEER_LINK_TIMEOUT: Final = 10
 """Seconds without a frame from a peer after which the link to it is closed; beacons are frames."""
 _HT20: Final = 1
@@ -67,20 +67,20 @@ _U32: Final = struct.Struct("=I")
 
 
 def _halves(mbps: Sequence[float]) -> bytes:
-    """Return rates in units of 500 kb/s, one byte each, as 802.11 has them."""
+    """Return rates in units of 500 kb/s, one byte each, as 802.11 encodes them."""
     return bytes(round(2 * rate) for rate in mbps)
 
 
 def encode_get_wiphys(family: int) -> bytes:
-    """Return the request for all radios of the namespace; answers end with NLMSG_DONE."""
+    """Return the request for all radios of the namespace; NLMSG_DONE ends the answers."""
     return request(family, _GET_WIPHY, dump=True)
 
 
 def wiphy_of(datagram: bytes, message: Message) -> tuple[int, str]:
     """Return number and name of the radio in an answer.  Raises `NetlinkError` or KeyError."""
-    places = attributes(datagram, message.start + 4, message.end)
-    start, end = places[_WIPHY_NAME]
-    number: int = _U32.unpack_from(datagram, places[_WIPHY][0])[0]
+    spans = attributes(datagram, message.start + 4, message.end)
+    start, end = spans[_WIPHY_NAME]
+    number: int = _U32.unpack_from(datagram, spans[_WIPHY][0])[0]
     return number, datagram[start:end].rstrip(b"\0").decode()
 
 
@@ -98,7 +98,7 @@ def encode_new_interface(family: int, wiphy: int, name: str, mode: Mode) -> byte
 
 
 def _channel(interface: int, radio: RadioSpec, beacon_interval: int) -> bytes:
-    """Return what joining any kind of network needs; broadcasts have the basic rate."""
+    """Return the attributes for joining any kind of network; broadcasts use the basic rate."""
     phy = phy_for(radio.standard, radio.frequency_mhz)
     body = (
         attribute_u32(_IFINDEX, interface)
@@ -118,7 +118,7 @@ def encode_join_adhoc(
     """Return the request to join the IBSS that every other with the same arguments joins.
 
     `beacon_interval` is in time units of 1,024 us.  Channel and BSSID are fixed, so that the radio
-    neither scans nor merges; broadcasts have the basic rate of the radio's standard.
+    neither scans nor merges; broadcasts use the basic rate of the radio's standard.
     """
     body = (
         _channel(interface, radio, beacon_interval)
@@ -132,7 +132,7 @@ def encode_join_adhoc(
 def encode_join_mesh(
     family: int, interface: int, radio: RadioSpec, mesh_id: str, beacon_interval: int
 ) -> bytes:
-    """Return the request to join a mesh of 802.11s: open peer links, nothing is forwarded."""
+    """Return the request to join an 802.11s mesh: open peer links, no forwarding."""
     config = attribute(_FORWARDING, b"\0") + attribute_u32(_PEER_LINK_TIMEOUT, PEER_LINK_TIMEOUT)
     body = (
         _channel(interface, radio, beacon_interval)
@@ -143,7 +143,7 @@ def encode_join_mesh(
 
 
 def encode_rates(family: int, interface: int, radio: RadioSpec) -> bytes:
-    """Return the request to use the rates of the radio's standard alone."""
+    """Return the request to use no rates but those of the radio's standard."""
     phy = phy_for(radio.standard, radio.frequency_mhz)
     legacy = [rate.mbps for rate in phy.rates if rate.format != "HT"]
     band = 1 if radio.frequency_mhz > 4000 else 0

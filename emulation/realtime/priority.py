@@ -1,4 +1,4 @@
-"""Make this process keep time: priority and timer slack (Linux)."""
+"""Priority and timer slack of a process that must keep time (Linux)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def raise_priority(wanted: PriorityName) -> PriorityName:
     """
     if wanted == "round-robin":
         try:
-            # Reset on fork: what this process may start is ordinary again.
+            # Reset on fork: child processes have the ordinary priority again.
             os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
             return "round-robin"
         except PermissionError:

@@ -1,22 +1,22 @@
-"""A medium of real network stacks as a process: its clock, its loop, and what one may ask of it.
+"""A medium of real network stacks as a process: its clock, its loop and its requests.
 
 `emulation.realtime.tap` and `emulation.realtime.hwsim` are two of them: they differ in where frames
-come from and go to.  What they share:
+come from and go to.  They share the following.
 
 One process runs one loop: a frame from a stack is transmitted on a `Medium` at the instant it was
 read, and a frame that the medium delivers is handed to its receivers' stacks at the instant the
 medium says.  The clock is CLOCK_MONOTONIC.  How far reality lags behind those instants is the
-measure of fidelity, and kept in a histogram.  Between events the loop sleeps in select() on the
-epoll descriptor, whose timeout is in microseconds where epoll's own is in milliseconds; the
-kernel's timer slack is set to nothing.
+measure of fidelity, and is kept in a histogram.  Between events the loop sleeps in select() on the
+epoll descriptor, as select() takes its timeout in microseconds and epoll in milliseconds; the
+kernel's timer slack is set to its minimum.
 
-Positions follow the trace from the instant that the request `start` names, and are at their
-beginning until then.  Requests (see `emulation.realtime.control`), where `name` is a station's or
-an access point's:
+Positions follow the trace from the instant given by the request `start`; until then they are those
+of its beginning.  Requests (see `emulation.realtime.control`); `name` is that of a station or an
+access point:
 
     ping                        {"stations": N}; the socket exists once all devices do
     associate                   begin to scan, with a scan at once
-    settle                      scan no more: everybody stays at its access point
+    settle                      stop scanning: every station stays at its access point
     start {epoch}               CLOCK_MONOTONIC seconds of time 0 of the trace
     move {name, x, y}           place a station, whatever its trace says, until
     release {name}              it follows the trace again
@@ -54,20 +54,20 @@ from emulation.radio.medium import Delivery, Medium
 from emulation.realtime.control import ControlError, ControlServer
 from emulation.realtime.device import DeviceError
 from emulation.realtime.lateness import Lateness
-from emulation.realtime.places import NEVER, Places
+from emulation.realtime.positions import NEVER, RadioPositions
 from emulation.realtime.priority import PriorityName, exact_timers, raise_priority
 from emulation.realtime.tap_config import TapConfig, TapError, load
 
 IDLE_WAIT: Final = 1.0
-"""Seconds of sleep where nothing is due."""
+"""Seconds of sleep if nothing is due."""
 
 
 class Channel(Protocol):
-    """A medium, its name where there are several, and the interfaces of its radios."""
+    """A medium, its name, and the interfaces of its radios."""
 
     @property
     def name(self) -> str:
-        """Empty where there is only this channel."""
+        """Name of the channel; empty if there is only one."""
 
     @property
     def medium(self) -> Medium:
@@ -79,7 +79,7 @@ class Channel(Protocol):
 
     @property
     def lost(self) -> Counter[str]:
-        """Frames without a way to go, by reason."""
+        """Frames that could not be sent on, by reason."""
 
 
 C = TypeVar("C", bound=Channel)
@@ -95,12 +95,12 @@ class MediumService(abc.ABC, Generic[C]):
         self._index = {name: index for index, name in enumerate(self.names)}
         stands = [(Waypoint(0.0, *point.position),) for point in config.access_points]
         tracks = [*(station.waypoints for station in config.stations), *stands]
-        self._places = Places(tracks, config.tick)
+        self._positions = RadioPositions(tracks, config.tick)
         self._lateness = Lateness()
         self.write_drops = 0
         self._stopping = False
         self.priority: PriorityName = "none"
-        """What was permitted; for the statistics."""
+        """The priority that was permitted, for the statistics."""
         self._cpu_from = (time.monotonic(), time.process_time())
         self.channels: list[C] = []
         self.epoll = select.epoll()
@@ -110,7 +110,7 @@ class MediumService(abc.ABC, Generic[C]):
         except BaseException:
             self._close_devices()
             raise
-        self.place(self._places.update(time.monotonic()))
+        self.set_positions(self._positions.update(time.monotonic()))
         self.epoll.register(self._control.fileno(), select.EPOLLIN)
 
     # What a kind of medium adds.
@@ -125,26 +125,26 @@ class MediumService(abc.ABC, Generic[C]):
 
     @abc.abstractmethod
     def receive(self, fd: int, events: int) -> None:
-        """Take what is ready at a descriptor of a device; others wait their turn."""
+        """Read what is ready at a descriptor of a device; others wait their turn."""
 
     @abc.abstractmethod
     def hand_over(self, channel: C, delivery: Delivery) -> None:
         """Give a delivered frame to the stacks of its receivers."""
 
     def own_due(self, now: float) -> float:
-        """Do what falls due besides; return when to be called again."""
+        """Do what else falls due; return when to be called again."""
         return NEVER
 
     def own_answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        """Answer a request that is not known here."""
+        """Answer a request that is not handled here."""
         raise ControlError(f"unknown request {request['op']!r}")
 
     def own_statistics(self) -> dict[str, Any]:
-        """Return figures of this kind of medium."""
+        """Return the statistics that only this kind of medium has."""
         return {}
 
     def started(self, epoch: float) -> None:
-        """The trajectories begin at `epoch`."""
+        """Take note that the trajectories begin at `epoch`."""
 
     # Life.
 
@@ -177,14 +177,14 @@ class MediumService(abc.ABC, Generic[C]):
         """Serve until `stop`; `wakeup` is readable after a signal, so that no signal waits."""
         self.epoll.register(wakeup.fileno(), select.EPOLLIN)
         control, signals = self._control.fileno(), wakeup.fileno()
-        epoll, channels, places = self.epoll, self.channels, self._places
+        epoll, channels, positions = self.epoll, self.channels, self._positions
         sleeper = [epoll.fileno()]
         clock = time.monotonic
         while not self._stopping:
             now = clock()
-            if now >= places.due:
-                self.place(places.update(now))
-            due = min(self.own_due(now), places.due, now + IDLE_WAIT)
+            if now >= positions.due:
+                self.set_positions(positions.update(now))
+            due = min(self.own_due(now), positions.due, now + IDLE_WAIT)
             self.catch_up(now)
             for channel in channels:
                 due = min(due, channel.medium.next_event())
@@ -198,7 +198,7 @@ class MediumService(abc.ABC, Generic[C]):
                     wakeup.recv(4096)
                 else:
                     self.receive(fd, events)
-                    # Whatever fell due meanwhile does not wait for the other devices.
+                    # What has fallen due in the meantime does not wait for the other devices.
                     self.catch_up(clock())
 
     def catch_up(self, now: float) -> None:
@@ -210,8 +210,8 @@ class MediumService(abc.ABC, Generic[C]):
 
     # Positions.
 
-    def place(self, xy: npt.NDArray[np.float64]) -> None:
-        """Place all radios: an array (stations and access points, 2) of metres."""
+    def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
+        """Move all radios: an array (stations and access points, 2) of metres."""
         self.channels[0].medium.set_positions(xy)
         for mesh in self.channels[1:]:
             mesh.medium.set_positions(xy[self.stations :])
@@ -226,21 +226,21 @@ class MediumService(abc.ABC, Generic[C]):
             case "start":
                 epoch = _number(request, "epoch")
                 self.started(epoch)
-                self.place(self._places.start(epoch, now))
+                self.set_positions(self._positions.start(epoch, now))
             case "move":
                 x, y = _number(request, "x"), _number(request, "y")
-                self._places.move(self.named(request), x, y)
-                self.place(self._places.at(now))
+                self._positions.move(self.named(request), x, y)
+                self.set_positions(self._positions.at(now))
             case "release":
-                self._places.release(self.named(request))
-                self.place(self._places.at(now))
+                self._positions.release(self.named(request))
+                self.set_positions(self._positions.at(now))
             case "fail" | "heal":
                 self._switch(request)
             case "links":
                 return {"links": self._links(request)}
             case "position":
-                xy = self._places.at(now)
-                self.place(xy)
+                xy = self._positions.at(now)
+                self.set_positions(xy)
                 return {"positions": {self.names[i]: xy[i].tolist() for i in self.chosen(request)}}
             case "stats":
                 return self.statistics()
@@ -257,7 +257,7 @@ class MediumService(abc.ABC, Generic[C]):
         return self._index[name]
 
     def _switch(self, request: Mapping[str, Any]) -> None:
-        """Take down or up a station, all radios of an access point, or a link between two."""
+        """Fail or heal a station, all radios of an access point, or the link between two."""
         one, other = self.named(request), None
         if request.get("other") is not None:
             if request["other"] == request.get("name"):
@@ -290,11 +290,11 @@ class MediumService(abc.ABC, Generic[C]):
     def statistics(self) -> dict[str, Any]:
         """Return what has happened so far.
 
-        `names` gives the order of the lists in `counters`: stations, or interfaces where there are
-        access points; `lateness` is of deliveries, in us; `write_drops` counts frames that a
-        receiver's device did not take; `lost` counts frames without a way to go by reason;
-        `cpu_share` is of one CPU, since the request before, `cpu_seconds` since the start.
-        `own_statistics` are beside them.
+        `names` gives the order of the lists in `counters`: stations, or interfaces if there are
+        access points; `lateness` is that of deliveries, in us; `write_drops` counts frames that a
+        receiver's device did not take; `lost` counts by reason frames that could not be sent on;
+        `cpu_share` is of one CPU since the previous request, `cpu_seconds` since the start.
+        `own_statistics` are added to them.
         """
         wall, cpu = time.monotonic(), time.process_time()
         since_wall, since_cpu = self._cpu_from
@@ -350,7 +350,7 @@ def serve(
             signal.signal(number, lambda *_: medium.stop())
         exact_timers()
         medium.priority = raise_priority(config.priority)
-        # What start-up built lives as long as the process: no collection need look at it again.
+        # What start-up built lives as long as the process: collections need not visit it again.
         gc.collect()
         gc.freeze()
         medium.run(reader)

@@ -2,19 +2,19 @@
 
     python -m emulation.realtime.tap CONFIG.json
 
-Theory of operation.  The process opens every radio's TAP device inside the namespace where it
-belongs: a frame read from a device is transmitted, and a frame that the medium delivers is written
-to the devices of its receivers.  Loop and requests are those of `emulation.realtime.service`.
+Theory of operation.  The process opens every radio's TAP device inside the namespace it belongs to:
+a frame read from a device is transmitted, and a frame that the medium delivers is written to the
+devices of its receivers.  Loop and requests are those of `emulation.realtime.service`.
 
-Without access points there is one channel and every radio is a station's.  With them there are
-two, which do not disturb each other: one of stations and access radios, one of mesh radios
+Without access points there is one channel and every radio belongs to a station.  With them there
+are two, which do not disturb each other: one of stations and access radios, one of mesh radios
 (`emulation.radio.addressing`).  Stations then choose an access point at every scan, and the layer 2
 update of the new one comes out of its access device (`emulation.radio.association`).
 
-CONFIG.json is a `TapConfig`.  Requests besides:
+CONFIG.json is a `TapConfig`.  Further requests:
 
     associate                   begin to scan, with a scan at once
-    settle                      scan no more: everybody stays at its access point
+    settle                      stop scanning: every station stays at its access point
     associations [{name}]       {"associations": {station: access point or null}}
 """
 
@@ -31,9 +31,9 @@ from typing import Any, Final
 
 from emulation.radio.addressing import (
     Addressing,
-    AdHoc,
-    Infrastructure,
-    Mesh,
+    AdHocAddressing,
+    InfrastructureAddressing,
+    MeshAddressing,
     access_levels,
     octets,
 )
@@ -43,7 +43,7 @@ from emulation.radio.spec import RadioSpec
 from emulation.realtime.control import ControlError
 from emulation.realtime.device import Tap
 from emulation.realtime.layer2_update import layer2_update
-from emulation.realtime.places import NEVER
+from emulation.realtime.positions import NEVER
 from emulation.realtime.service import MediumService, serve
 from emulation.realtime.tap_config import TapConfig
 
@@ -52,7 +52,7 @@ VLAN_TAG: Final = 4
 LEAST_QUEUE: Final = 500
 """Frames a device holds for the loop, so that a burst is dropped by the medium, if at all."""
 _Device = tuple[int, str, str]
-"""Process whose namespace it is in, name, Ethernet address."""
+"""Process in whose namespace it is, name, Ethernet address."""
 
 
 class _Channel:
@@ -83,7 +83,7 @@ class _Channel:
 
     @property
     def lost(self) -> Counter[str]:
-        """Frames without a way to go, by reason."""
+        """Frames that could not be sent on, by reason."""
         return self.addressing.lost
 
     def close(self) -> None:
@@ -111,18 +111,18 @@ class TapMedium(MediumService[_Channel]):
             self.epoll.register(fd, select.EPOLLIN)
 
     def _open(self) -> Iterator[_Channel]:
-        """Yield the channels: that of the stations, then that of the mesh where there is one."""
+        """Yield the channels: that of the stations, then that of the mesh, if there is one."""
         config, points = self.config, self.config.access_points
         devices = [(each.pid, each.interface, each.mac) for each in config.stations]
         devices += [(each.pid, each.access.interface, each.access.mac) for each in points]
         rng = self.rng("medium")
         if config.mesh_radio is None:
-            yield _Channel("", config.radio, devices, AdHoc(self._macs), config.mtu, rng)
+            yield _Channel("", config.radio, devices, AdHocAddressing(self._macs), config.mtu, rng)
             return
-        infrastructure = Infrastructure(self._macs, self._associations)
+        infrastructure = InfrastructureAddressing(self._macs, self._associations)
         yield _Channel("access", config.radio, devices, infrastructure, config.mtu, rng)
         mesh = [(each.pid, each.mesh.interface, each.mesh.mac) for each in points]
-        hosts = Mesh([octets(each.host_mac) for each in points])
+        hosts = MeshAddressing([octets(each.host_mac) for each in points])
         rng = self.rng("mesh medium")
         yield _Channel("mesh", config.mesh_radio, mesh, hosts, config.mtu, rng)
 
@@ -147,7 +147,7 @@ class TapMedium(MediumService[_Channel]):
             channel.medium.transmit(time.monotonic(), radio, destination, len(frame), frame)
 
     def _lose(self, fd: int, channel: _Channel, radio: int, error: OSError) -> None:
-        """Somebody deleted the device."""
+        """Go on without a device that somebody deleted."""
         self.epoll.unregister(fd)
         channel.medium.fail(radio)
         station = channel.name == "" or (channel.name == "access" and radio < self.stations)
@@ -155,7 +155,7 @@ class TapMedium(MediumService[_Channel]):
         print(f"{name}: its radio device has gone: {error.strerror}", file=sys.stderr, flush=True)
 
     def hand_over(self, channel: _Channel, delivery: Delivery) -> None:
-        """Write a frame to the devices of those that take it."""
+        """Write a frame to the devices of those that accept it."""
         frame: bytes = delivery.frame
         accepted = channel.addressing.accepted(delivery.source, frame[:6], delivery.receivers)
         for receiver in accepted:
@@ -165,20 +165,20 @@ class TapMedium(MediumService[_Channel]):
         try:
             os.write(fd, frame)
         except OSError:
-            # Down (EIO) or out of buffers (EAGAIN, ENOBUFS): a radio would lose it as well.
+            # Down (EIO) or out of buffers (EAGAIN, ENOBUFS): a radio would lose the frame as well.
             self.write_drops += 1
 
     # Associations.
 
     def own_due(self, now: float) -> float:
-        """Scan where it is time; return when the next scan is."""
+        """Scan if it is time; return when the next scan is."""
         if now >= self._scan_due:
             self._scan_due += self.config.association.scan_interval
             self._scan()
         return self._scan_due
 
     def started(self, epoch: float) -> None:
-        """Scan from then on, where there are scans."""
+        """Scan from `epoch` on, if scanning has begun."""
         if self._scan_due != NEVER:
             self._scan_due = epoch
 
@@ -192,7 +192,7 @@ class TapMedium(MediumService[_Channel]):
                 self._write(access.fds[self.stations + change.new], frame)
 
     def own_answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        """Answer what is about associations."""
+        """Answer requests about associations."""
         match request["op"]:
             case "associate":
                 if len(self.channels) == 1:
@@ -220,8 +220,8 @@ class TapMedium(MediumService[_Channel]):
     def own_statistics(self) -> dict[str, Any]:
         """Return `tap_drops` and `handovers`.
 
-        The first counts by name frames that were sent faster than the medium read them, the second
-        changes from one access point to another.
+        The first counts, by name, frames that were sent faster than the medium read them; the
+        second counts changes from one access point to another.
         """
         taps = [tap for channel in self.channels for tap in channel.taps]
         names = self.names if len(self.channels) == 1 else [tap.interface for tap in taps]

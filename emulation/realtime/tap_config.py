@@ -1,4 +1,4 @@
-"""What the medium process of `emulation.realtime.tap` is told at its start."""
+"""Configuration of a medium process (`emulation.realtime.tap`, `emulation.realtime.hwsim`)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from emulation.scenario.access_point import AssociationSpec
 MAC = Field(pattern=r"^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$")
 
 
-class _Frozen(BaseModel):
+class _Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Station(_Frozen):
+class StationConfig(_Config):
     """One station: the process whose namespace it lives in, its device, and its trajectory."""
 
     name: str
@@ -29,14 +29,14 @@ class Station(_Frozen):
     waypoints: tuple[Waypoint, ...] = Field(min_length=1)
 
 
-class Port(_Frozen):
-    """A radio of an access point as a device."""
+class Port(_Config):
+    """A device: one radio of an access point."""
 
     interface: str
     mac: str = MAC
 
 
-class AccessPoint(_Frozen):
+class AccessPointConfig(_Config):
     """One access point: its two devices in the namespace of `pid`, and the host behind it."""
 
     name: str
@@ -47,13 +47,16 @@ class AccessPoint(_Frozen):
     position: tuple[float, float]
 
 
-class TapConfig(_Frozen):
-    """All of it.  With access points, `radio` is theirs and the stations', `mesh_radio` theirs."""
+class TapConfig(_Config):
+    """The whole configuration.
+
+    With access points, `radio` is for stations and access radios, `mesh_radio` for mesh radios.
+    """
 
     radio: RadioSpec
     seed: int
-    stations: tuple[Station, ...] = Field(min_length=1)
-    access_points: tuple[AccessPoint, ...] = ()
+    stations: tuple[StationConfig, ...] = Field(min_length=1)
+    access_points: tuple[AccessPointConfig, ...] = ()
     mesh_radio: RadioSpec | None = None
     association: AssociationSpec = AssociationSpec()
     control: Path
@@ -86,5 +89,5 @@ def load(path: Path) -> TapConfig:
         raise TapError(f"cannot read {path}: {error.strerror}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "configuration"
-        raise TapError(f"{path}: {where}: {first['msg']}") from None
+        field = ".".join(str(part) for part in first["loc"]) or "configuration"
+        raise TapError(f"{path}: {field}: {first['msg']}") from None

@@ -1,9 +1,10 @@
 """Radios of mac80211_hwsim: made, moved into namespaces, put to work (Linux).
 
 `Radios` holds two generic netlink sockets in a network namespace of its own.  mac80211_hwsim lets
-one process register as the medium of the radios made in its namespace: so several runs do not
-meet, and none meets a wmediumd.  Each radio then moves into the namespace of its station, and still
-speaks to this medium.  All radios go when the sockets are closed, however the process ends.
+one process register as the medium of the radios made in its namespace, so runs do not interfere
+with each other or with a wmediumd.  Each radio then moves into the namespace of its station, and
+still speaks to this medium.  All radios vanish when the sockets are closed, however the process
+ends.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NETLINK_CAP_ACK: Final = 10
 SO_SNDBUFFORCE: Final = 32
 SO_RCVBUFFORCE: Final = 33
 BUFFER: Final = 8 << 20
-"""Bytes a socket holds of frames until the medium reads them; the default of 200 kB is too few."""
+"""Bytes of frames that a socket holds for the medium; the default of 200 kB is too little."""
 DATAGRAM: Final = 1 << 16
 OWNER_PORTS: Final = 1 << 30
 """Addresses of sockets from here to twice this are neither process ids nor the kernel's choice."""
@@ -46,16 +47,16 @@ SIOCSIFFLAGS: Final = 0x8914
 IFF_UP: Final = 1
 SSID: Final = "testbed"
 BSSID: Final = octets("02:ff:00:00:00:01")
-"""Locally administered, and no node's or access point's."""
+"""Locally administered, and not that of a node or an access point."""
 BEACON_INTERVAL: Final = 1000
-"""Time units of 1,024 us; beacons are most of what an idle network does."""
+"""Time units of 1,024 us; beacons are most of the work in an idle network."""
 MISSING: Final = (
     "the kernel has no mac80211_hwsim: load it (modprobe mac80211_hwsim radios=0), "
     "or run in the virtual machine (./run_testbed.sh vm run ... --backend hwsim)"
 )
 
 
-class RefusedError(OSError):
+class NetlinkRefusedError(OSError):
     """A netlink request that the kernel refused."""
 
 
@@ -73,7 +74,7 @@ class GenericSocket:
             raise
 
     def enlarge(self) -> None:
-        """Take buffers of `BUFFER` bytes, beyond the system's limit where that is permitted."""
+        """Use buffers of `BUFFER` bytes, beyond the system's limit if that is permitted."""
         for forced, modest in (
             (SO_SNDBUFFORCE, socket.SO_SNDBUF),
             (SO_RCVBUFFORCE, socket.SO_RCVBUF),
@@ -84,12 +85,15 @@ class GenericSocket:
                 self.socket.setsockopt(socket.SOL_SOCKET, modest, BUFFER)
 
     def family(self, name: str) -> int | None:
-        """Return the number of a family; None where the kernel does not have it."""
+        """Return the number of a family; None if the kernel does not have it."""
         self.socket.send(family_request(name))
         return family_of(self.socket.recv(DATAGRAM))
 
     def ask(self, message: bytes) -> int:
-        """Send a request, await its acknowledgement, return its number.  Raises `RefusedError`."""
+        """Send a request and return the number in its acknowledgement.
+
+        Raises `NetlinkRefusedError`.
+        """
         self.socket.send(message)
         while True:
             datagram = self.socket.recv(DATAGRAM)
@@ -97,7 +101,7 @@ class GenericSocket:
                 if answer.type == NLMSG_ERROR:
                     number = error_of(datagram, answer)
                     if number < 0:
-                        raise RefusedError(-number, os.strerror(-number))
+                        raise NetlinkRefusedError(-number, os.strerror(-number))
                     return number
 
     def wiphys(self, family: int) -> dict[str, int]:
@@ -115,12 +119,12 @@ class GenericSocket:
                         found[name] = number
 
     def close(self) -> None:
-        """Close it."""
+        """Close the socket."""
         self.socket.close()
 
 
 def has_family(name: str) -> bool:
-    """Say whether the kernel has a generic netlink family."""
+    """Return whether the kernel has a generic netlink family."""
     netlink = GenericSocket()
     try:
         return netlink.family(name) is not None
@@ -136,8 +140,8 @@ class Radios:
         try:
             with new_network_namespace():
                 # mac80211_hwsim removes the radios of a socket when any netlink socket with the
-                # same address is closed, whatever its namespace.  The kernel gives a process's
-                # first socket in each namespace its process id: no good.
+                # same address is closed, whatever its namespace.  The address that the kernel
+                # gives a process's first socket in each namespace, its process id, will not do.
                 self._owner = self._open(OWNER_PORTS + secrets.randbelow(OWNER_PORTS))
                 self.frames = self._open()
             self.frames.enlarge()
@@ -169,8 +173,8 @@ class Radios:
     ) -> None:
         """Make a radio with an interface in the namespace of process `pid`.
 
-        It is up and joined, unless managed: then it waits for hostapd or wpa_supplicant.  The mode
-        is the radio's unless given.
+        It is up and joined, unless managed: then it waits for hostapd or wpa_supplicant.  The
+        default mode is that of `radio`.
         """
         mode = mode or radio.mode
         name = f"pubsub-{os.getpid()}-{number}"

@@ -18,7 +18,7 @@ WIRED: Final = "eth0"
 
 
 class AccessPointSpec(BaseModel):
-    """One access point: its id, which its addresses follow from, its place, and its broker's id."""
+    """One access point: its id, which gives its addresses, its position, and its broker's id."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -36,7 +36,7 @@ class RunRecord(Record):
 
 
 class Check(Record):
-    """One measurement of the fidelity monitor, with its limit where it has one.
+    """One measurement of the fidelity monitor, with its limit if it has one.
 
     No value: it is not known.
     """
@@ -50,7 +50,7 @@ class Check(Record):
 
 
 class Fidelity(Record):
-    """`fidelity.json`: whether the run kept real time, None where that is not known."""
+    """`fidelity.json`: whether the run kept real time, None if that is not known."""
 
     kept_real_time: bool | None
     checks: tuple[Check, ...] = ()
@@ -73,7 +73,7 @@ class BridgeCounters(Record):
 
 
 class Flows(Record):
-    """`flows.json`: the bridges' own counters; `complete` where they are of the whole run."""
+    """`flows.json`: the bridges' own counters; `complete` if they are of the whole run."""
 
     format: Literal[1] = 1
     complete: bool

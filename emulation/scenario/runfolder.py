@@ -52,7 +52,7 @@ class RunFolder:
     def create(cls, root: Path, scenario: Scenario) -> RunFolder:
         """Make a new folder named after time, topology and protocol; save the scenario in it.
 
-        Raises OSError where `root` cannot be written.
+        Raises OSError if `root` cannot be written.
         """
         stem = f"{datetime.now():%Y%m%d-%H%M%S}-{scenario.topology}-{scenario.protocol.name}"
         root.mkdir(parents=True, exist_ok=True)

@@ -25,13 +25,13 @@ from nodeapp.pubsub.base import Environment
 FORMAT: Final = 1
 """Version of the JSON form."""
 NOMINAL_RANGE: Final = 250.0
-"""Metres that nodes take for the radio range where the radio has none."""
+"""Metres that nodes take for the radio range if the radio has none."""
 
 
 class NodeSpec(BaseModel):
     """One node that runs the node app: its id, its name in Mininet, and where it is when.
 
-    `device` is wlan0 where it has a radio (a station), eth0 where it is wired to an access point.
+    `device` is wlan0 if it has a radio (a station), eth0 if it is wired to an access point.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -80,6 +80,15 @@ class ProtocolSpec(BaseModel):
     parameters: dict[str, Any] = {}
 
 
+class WorkloadSpec(BaseModel):
+    """Which workload made the operations of a scenario, by its name, with its parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    parameters: dict[str, Any] = {}
+
+
 class Scenario(BaseModel):
     """Everything about a run.
 
@@ -99,6 +108,11 @@ class Scenario(BaseModel):
     radio: RadioSpec
     nodes: tuple[NodeSpec, ...] = Field(min_length=1)
     workload: tuple[Operation, ...] = ()
+    workload_spec: WorkloadSpec | None = Field(
+        None,
+        description="what made the workload; the parameters of a topology's own are among "
+        "topology_parameters too; none: nothing is known of it",
+    )
     road_map: tuple[tuple[float, float], ...] = Field(
         (), description="waypoints of the map that all nodes have, metres; empty: they have none"
     )
@@ -156,7 +170,7 @@ class Scenario(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> Scenario:
-        """Read a scenario.  Raises `ScenarioError` where the file is missing or not one."""
+        """Read a scenario.  Raises `ScenarioError` if the file is missing or not one."""
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
         except OSError as error:

@@ -1,24 +1,23 @@
 """The workload's clients under the virtual clock: one on every node, speaking its client protocol.
 
-What `emulation.network.driver` does against real node apps; on a loopback nothing is lost, so that
-nothing need be repeated.
+What `emulation.network.driver` does against real node apps; on a loopback nothing is lost, so
+nothing needs to be repeated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from emulation.network.driver import RENEWAL, request
+from emulation.scenario.scenario import Scenario
+from emulation.virtual.clock import Clock
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.packets import CLIENT
+from emulation.virtual.recording import Recorder
 from emulation.workloads.base import Operation
-from nodeapp.clients import Address
+from nodeapp.client_port import Address
 from nodeapp.wire import Kind, decode, decode_body
-
-if TYPE_CHECKING:
-    from emulation.virtual.simulation import Simulation
 
 ADDRESS = ("127.0.0.1", CLIENT)
 
@@ -26,9 +25,11 @@ ADDRESS = ("127.0.0.1", CLIENT)
 class WorkloadClient:
     """Performs the scenario's workload; `problems` are one-line messages."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, scenario: Scenario, clock: Clock, recorder: Recorder) -> None:
         self.problems: list[str] = []
-        self._simulation = simulation
+        self._workload = scenario.workload
+        self._clock = clock
+        self._recorder = recorder
         self._token = 0
         self._waiting: dict[int, Operation] = {}
         self._ended: set[tuple[int, int]] = set()
@@ -41,8 +42,8 @@ class WorkloadClient:
 
     def start(self) -> None:
         """Have the operations performed at their times."""
-        for operation in self._simulation.scenario.workload:
-            self._simulation.clock.call_at(operation.time, self._perform, operation)
+        for operation in self._workload:
+            self._clock.call_at(operation.time, self._perform, operation)
 
     def _perform(self, operation: Operation) -> None:
         key = (operation.node, operation.subscription)
@@ -65,13 +66,10 @@ class WorkloadClient:
             return
         refusal = decode_body(frame.body)
         if refusal is not None:
-            where = f"{host.spec.name}: {operation.action} at {operation.time:.1f} s"
-            self.problems.append(f"{where} was refused: {refusal}")
+            what = f"{host.spec.name}: {operation.action} at {operation.time:.1f} s"
+            self.problems.append(f"{what} was refused: {refusal}")
         elif operation.action == "subscribe":
-            self._simulation.clock.call_later(RENEWAL, self._perform, operation)
+            self._clock.call_later(RENEWAL, self._perform, operation)
 
     def _record(self, host: VirtualHost, datagram: bytes, *, to_client: bool) -> None:
-        simulation = self._simulation
-        simulation.recorder.on_loopback(
-            simulation.clock.now, host.index, datagram, to_client=to_client
-        )
+        self._recorder.on_loopback(self._clock.now, host.index, datagram, to_client=to_client)

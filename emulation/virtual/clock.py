@@ -18,10 +18,10 @@ class VirtualTimer(list[Any]):
 
     __slots__ = ("owner",)
     owner: object
-    """Who asked for it, where they say so."""
+    """Who asked for it, if they say so."""
 
     def cancel(self) -> None:
-        """Forget the call; no effect where it was made already."""
+        """Forget the call; no effect if it was made already."""
         self[2] = None
 
 
@@ -37,7 +37,7 @@ class Clock:
         self._number = 0
 
     def call_at(self, time: float, callback: Callable[..., None], *args: Any) -> VirtualTimer:
-        """Call `callback(*args)` at `time`, or as soon as possible where that is past."""
+        """Call `callback(*args)` at `time`, or as soon as possible if that is past."""
         self._number += 1
         if time < self.now:
             time = self.now
@@ -46,7 +46,7 @@ class Clock:
         return timer
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> VirtualTimer:
-        """Call `callback(*args)` in `delay` seconds, at once where that is not above 0."""
+        """Call `callback(*args)` in `delay` seconds, at once if that is not above 0."""
         self._number += 1
         time = self.now + delay if delay > 0.0 else self.now
         timer = VirtualTimer((time, self._number, callback, args))

@@ -1,6 +1,6 @@
-"""The host under the virtual clock: one node's view of a `Simulation`.
+"""The host under the virtual clock: one node's view of a simulation.
 
-Where a real node reads a gpsd server, this one has the fixes that the server would report, at the
+While a real node reads a gpsd server, this one has the fixes that the server would report, at the
 same rate, and carries them on along their velocity in the same way.
 """
 
@@ -10,37 +10,48 @@ import random
 from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from emulation.network.gpsd import RATE
-from emulation.scenario.scenario import NodeSpec
-from emulation.virtual.clock import VirtualTimer
-from nodeapp.clients import ClientTable
+from emulation.scenario.scenario import NodeSpec, Scenario
+from emulation.virtual.clock import Clock, VirtualTimer
+from nodeapp.client_port import ClientTable
 from nodeapp.events import Event
 from nodeapp.host import Position
 from nodeapp.pubsub.base import Service
-
-if TYPE_CHECKING:
-    from emulation.virtual.simulation import Simulation
 
 REASSEMBLIES: Final = 64
 """Datagrams of which some fragments are here and others missing, before the oldest is given up."""
 
 
 class VirtualHost:
-    """A node: the `nodeapp.host.Host`; `index` is its place among the scenario's nodes."""
+    """A node: the `nodeapp.host.Host`; `index` is its index in the scenario's nodes.
+
+    `send(host, to, datagram)` takes what it sends; `reports_links` says whether somebody will call
+    `link_failed` for unicasts that were not acknowledged.
+    """
 
     service: Service
     clients: ClientTable
 
-    def __init__(self, simulation: Simulation, index: int, spec: NodeSpec, seed: int) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        index: int,
+        clock: Clock,
+        send: Callable[[VirtualHost, int, bytes], None],
+        reports_links: bool,
+    ) -> None:
+        spec: NodeSpec = scenario.nodes[index]
         self.index = index
         self.spec = spec
         self.counters: Counter[str] = Counter()
-        self._simulation = simulation
-        self._clock = simulation.clock
+        self._protocol = scenario.protocol.name
+        self._clock = clock
+        self._send = send
+        self._reports_links = reports_links
         self._node_id = spec.id
-        self._rng = random.Random(f"{seed}/{spec.id}")
+        self._rng = random.Random(f"{scenario.seed}/{spec.id}")
         self._times = [waypoint.time for waypoint in spec.waypoints]
         first = spec.waypoints[0]
         self._fix = self._position = Position(first.x, first.y)
@@ -103,12 +114,12 @@ class VirtualHost:
 
     def send(self, to: int, datagram: bytes) -> None:
         """Send over the radio."""
-        self._simulation.send(self, to, datagram)
+        self._send(self, to, datagram)
 
     def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
-        """Be told by the medium; not where access points stand between the nodes."""
+        """Be told by the channel, if it can tell."""
         self.link_failed = failed
-        return self._simulation.mesh is None
+        return self._reports_links
 
     def notify(self, event: Event, hops: int) -> None:
         """Hand an event to the local clients that want it."""
@@ -131,7 +142,7 @@ class VirtualHost:
         x, y, vx, vy = (round(value, 3) for value in self.position())
         return {
             "node": self.node_id,
-            "protocol": self._simulation.scenario.protocol.name,
+            "protocol": self._protocol,
             "position": [x, y],
             "velocity": [vx, vy],
             "host counters": dict(self.counters),

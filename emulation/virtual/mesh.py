@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,49 +28,64 @@ from emulation.network.controller.flows import (
     FlowComputation,
     Path,
 )
-from emulation.radio.addressing import Infrastructure, Mesh, access_levels, octets
+from emulation.radio.addressing import (
+    InfrastructureAddressing,
+    MeshAddressing,
+    access_levels,
+    octets,
+)
 from emulation.radio.association import Associations
-from emulation.radio.medium import Delivery, Medium
+from emulation.radio.medium import BROADCAST, Delivery, Medium
 from emulation.realtime.layer2_update import layer2_update
 from emulation.scenario.scenario import Scenario
+from emulation.virtual.channel import Hand
+from emulation.virtual.clock import Clock
+from emulation.virtual.message import Carried
 from emulation.virtual.packets import mac_of
-from emulation.virtual.recording import unix_ns
-from nodeapp.wire import BROADCAST, TrafficClass, traffic_class
-
-if TYPE_CHECKING:
-    from emulation.virtual.simulation import Carried, Simulation
+from emulation.virtual.recording import Recorder, unix_ns
+from nodeapp.wire import TrafficClass, traffic_class
 
 TO_ALL: Final = b"\xff" * 6
 
 
-class MeshAir:
-    """Both channels and all bridges of a scenario with access points."""
+class MeshChannel:
+    """The `Channel` of a scenario with access points: two media, and all bridges.
 
-    def __init__(self, simulation: Simulation, scenario: Scenario) -> None:
+    It calls `hand` for what arrives at nodes, lets `recorder` hear what passes the radio ports of
+    the access points, and has `clock` call it for every scan of the stations.
+    """
+
+    reports_links = False
+    """An acknowledgement is the access point's, not that of the node that a packet is for."""
+
+    def __init__(self, scenario: Scenario, clock: Clock, recorder: Recorder, hand: Hand) -> None:
         assert scenario.mesh_radio is not None
-        self._simulation = simulation
+        self._clock = clock
+        self._recorder = recorder
+        self._hand = hand
         self._interval = scenario.association.scan_interval
         nodes, points = scenario.nodes, scenario.access_points
         self._nodes = len(nodes)
         self._stations = [index for index, node in enumerate(nodes) if not node.wired]
         """Radio of a station on the access channel: its index among the nodes."""
         self._radios = {index: radio for radio, index in enumerate(self._stations)}
+        self._addresses = [mac_of(node.id) for node in nodes]
         indices = {node.id: index for index, node in enumerate(nodes)}
         self._brokers = [indices[point.broker] for point in points]
         self._points = {index: point for point, index in enumerate(self._brokers)}
         self._datapaths = [point.datapath_id for point in points]
         self._macs = [octets(nodes[index].mac) for index in self._stations]
-        self._places = np.array([point.position for point in points], dtype=np.float64)
+        self._positions = np.array([point.position for point in points], dtype=np.float64)
 
         count, seed = len(self._stations) + len(points), scenario.seed
-        self.access = Medium(scenario.radio, count, random.Random(f"{seed}/medium"))
-        self.mesh = Medium(scenario.mesh_radio, len(points), random.Random(f"{seed}/mesh medium"))
-        self.mesh.set_positions(self._places)
+        self.medium = Medium(scenario.radio, count, random.Random(f"{seed}/medium"))
+        self._mesh = Medium(scenario.mesh_radio, len(points), random.Random(f"{seed}/mesh medium"))
+        self._mesh.set_positions(self._positions)
         associations = Associations(len(self._stations), scenario.association.hysteresis_db)
         self._associations = associations
-        self._infrastructure = Infrastructure(self._macs, associations)
+        self._infrastructure = InfrastructureAddressing(self._macs, associations)
         brokers = [nodes[index] for index in self._brokers]
-        self._addressing = Mesh([octets(broker.mac) for broker in brokers])
+        self._addressing = MeshAddressing([octets(broker.mac) for broker in brokers])
         self._bridges = [
             Bridge(point.name, point.datapath_id, broker.mac)
             for point, broker in zip(points, brokers, strict=True)
@@ -81,37 +96,39 @@ class MeshAir:
         self._moves: list[dict[str, Any]] = []
         self._on_mesh = False
         """Whether the last delivery was on the mesh channel."""
-        simulation.clock.call_at(0.0, self._scan, 0)
+        clock.call_at(0.0, self._scan, 0)
 
     # What the simulation calls.
 
-    def place(self, xy: npt.NDArray[np.float64]) -> None:
-        """Place the stations: positions of all nodes."""
-        self.access.set_positions(np.concatenate((xy[self._stations], self._places)))
+    def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
+        """Place the stations; access points stay where they are, and wired nodes have no radio."""
+        self.medium.set_positions(np.concatenate((xy[self._stations], self._positions)))
+
+    def transmit(
+        self, now: float, source: int, destination: int, size: int, carried: Carried
+    ) -> None:
+        """Send a packet of a node, over its radio or into its bridge."""
+        address = TO_ALL if destination == BROADCAST else self._addresses[destination]
+        radio = self._radios.get(source)
+        if radio is None:
+            self._bridge(now, self._points[source], BROKER_PORT, address, size, carried)
+        else:
+            self._transmit(now, radio, address, size, carried)
 
     def next_delivery(self, until: float) -> Delivery | None:
-        """Let time pass on both channels until something arrives; None where `until` is first."""
+        """Let time pass on both channels until something arrives; None if `until` is first."""
         while True:
-            access, mesh = self.access.next_event(), self.mesh.next_event()
+            access, mesh = self.medium.next_event(), self._mesh.next_event()
             if min(access, mesh) > until:
                 return None
             self._on_mesh = mesh < access
             # As far as the other channel has nothing to say.
             if self._on_mesh:
-                delivery = self.mesh.next_delivery(min(access, until))
+                delivery = self._mesh.next_delivery(min(access, until))
             else:
-                delivery = self.access.next_delivery(min(mesh, until))
+                delivery = self.medium.next_delivery(min(mesh, until))
             if delivery is not None:
                 return delivery
-
-    def send(self, index: int, to: int, size: int, carried: Carried) -> None:
-        """Send a packet of the node at `index`, over its radio or into its bridge."""
-        address = TO_ALL if to == BROADCAST else mac_of(to)
-        radio = self._radios.get(index)
-        if radio is None:
-            self._bridge(self._points[index], BROKER_PORT, address, size, carried)
-            return
-        self._transmit(radio, address, size, carried)
 
     def deliver(self, delivery: Delivery) -> None:
         """Take what has arrived: at stations, or at access points and so at bridges."""
@@ -120,17 +137,17 @@ class MeshAir:
         if self._on_mesh:
             for point in self._addressing.accepted(source, address, receivers):
                 self._capture(time, point, MESH_PORT, carried)
-                self._bridge(point, MESH_PORT, address, size, carried)
+                self._bridge(time, point, MESH_PORT, address, size, carried)
             return
         stations = len(self._stations)
         accepted = self._infrastructure.accepted(source, address, receivers)
         nodes = [self._stations[radio] for radio in accepted if radio < stations]
         if nodes:
-            self._simulation.hand(time, nodes, carried)
+            self._hand(time, nodes, carried)
         for radio in accepted:
             if radio >= stations:
                 self._capture(time, radio - stations, ACCESS_PORT, carried)
-                self._bridge(radio - stations, ACCESS_PORT, address, size, carried)
+                self._bridge(time, radio - stations, ACCESS_PORT, address, size, carried)
 
     def exported(self) -> dict[str, Any]:
         """Return the counters in the form of the controller's."""
@@ -138,7 +155,7 @@ class MeshAir:
         return {
             "format": 1,
             "complete": True,
-            "time_ns": unix_ns(self._simulation.now),
+            "time_ns": unix_ns(self._clock.now),
             "access_points": [
                 {
                     "name": bridge.name,
@@ -160,53 +177,55 @@ class MeshAir:
 
     # Bridges.
 
-    def _bridge(self, point: int, port: int, address: bytes, size: int, carried: Carried) -> None:
+    def _bridge(
+        self, now: float, point: int, port: int, address: bytes, size: int, carried: Carried
+    ) -> None:
         path = self._computation.path(self._datapaths[point], port, address.hex(":"))
         self._count(point, path, traffic_class(carried[0].datagram).name, size)
-        now = self._simulation.now
         for output in OUTPUTS[path]:
             if output == BROKER_PORT:
-                self._simulation.hand(now, [self._brokers[point]], carried)
+                self._hand(now, [self._brokers[point]], carried)
                 continue
             self._capture(now, point, output, carried)
             if output == ACCESS_PORT:
-                self._transmit(len(self._stations) + point, address, size, carried)
+                self._transmit(now, len(self._stations) + point, address, size, carried)
             else:
                 to = self._addressing.destination(point, address)
                 if to is not None:
-                    self.mesh.transmit(now, point, to, size, (address, size, carried))
+                    self._mesh.transmit(now, point, to, size, (address, size, carried))
 
-    def _transmit(self, radio: int, address: bytes, size: int, carried: Carried) -> None:
+    def _transmit(
+        self, now: float, radio: int, address: bytes, size: int, carried: Carried
+    ) -> None:
         to = self._infrastructure.destination(radio, address)
         if to is not None:
-            now = self._simulation.now
-            self.access.transmit(now, radio, to, size, (address, size, carried))
+            self.medium.transmit(now, radio, to, size, (address, size, carried))
 
     def _count(self, point: int, path: Path, name: str, size: int) -> None:
         self._frames[point, path, name] += 1
         self._bytes[point, path, name] += size
 
     def _capture(self, time: float, point: int, port: int, carried: Carried) -> None:
-        self._simulation.recorder.heard(time, [self._number(point, port)], carried[2])
+        self._recorder.heard(time, [self._capture_index(point, port)], carried[2])
 
-    def _number(self, point: int, port: int) -> int:
-        """Return the number of a radio port's capture (`emulation.virtual.recording.captures`)."""
+    def _capture_index(self, point: int, port: int) -> int:
+        """Return the index of a radio port's capture (`emulation.virtual.recording.captures`)."""
         return 2 * self._nodes + 2 * point + (port == MESH_PORT)
 
     # Associations.
 
     def _scan(self, number: int) -> None:
         """Let all stations choose an access point; come back for the next scan."""
-        simulation = self._simulation
-        levels = access_levels(self.access, len(self._stations))
+        now = self._clock.now
+        levels = access_levels(self.medium, len(self._stations))
         for station, _, new in self._associations.scan(levels):
             if new is not None:
                 frame = layer2_update(self._macs[station])
-                simulation.recorder.emitted(simulation.now, self._number(new, ACCESS_PORT), frame)
+                self._recorder.emitted(now, self._capture_index(new, ACCESS_PORT), frame)
                 self._count(new, Path.ASSOCIATION, OTHER, len(frame))
                 self._learn(new, frame)
         # On a fixed grid, that of n intervals rather than of a sum.
-        simulation.clock.call_at((number + 1) * self._interval, self._scan, number + 1)
+        self._clock.call_at((number + 1) * self._interval, self._scan, number + 1)
 
     def _learn(self, point: int, frame: bytes) -> None:
         changes = self._computation.heard(self._datapaths[point], ACCESS_PORT, frame)
@@ -215,7 +234,7 @@ class MeshAir:
         if changes:
             self._moves.append(
                 {
-                    "time_ns": unix_ns(self._simulation.now),
+                    "time_ns": unix_ns(self._clock.now),
                     "station": frame[6:12].hex(":"),
                     "access_point": names[self._datapaths[point]],
                     "left": left[0] if left else None,

@@ -80,7 +80,7 @@ def _ip(
 def radio_frames(node: int, to: int, datagram: bytes, identification: int) -> list[bytes]:
     """Return the Ethernet frames in which `node` sends a datagram to a neighbour, or to all.
 
-    `identification` is that of the IPv4 header where there are several frames.
+    `identification` is that of the IPv4 header if there are several frames.
     """
     source = _NETWORK + node
     destination = _LIMITED_BROADCAST if to == BROADCAST else _NETWORK + to
@@ -96,8 +96,8 @@ def radio_frames(node: int, to: int, datagram: bytes, identification: int) -> li
     for number in range(count):
         part = payload[number * FRAGMENT : (number + 1) * FRAGMENT]
         flags = _MORE_FRAGMENTS if number < count - 1 else 0
-        place = number * FRAGMENT // 8 | flags
-        header = _ip(source, destination, len(part), identification & 0xFFFF, place, ds_field)
+        offset = number * FRAGMENT // 8 | flags
+        header = _ip(source, destination, len(part), identification & 0xFFFF, offset, ds_field)
         frames.append(ethernet + header + part)
     return frames
 

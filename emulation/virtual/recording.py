@@ -123,7 +123,7 @@ class _Builder:
 
 
 class PcapRecorder:
-    """Writes the captures of a run folder.  Raises OSError where it cannot."""
+    """Writes the captures of a run folder.  Raises OSError if it cannot."""
 
     def __init__(self, scenario: Scenario, folder: RunFolder) -> None:
         self._build = _Builder(scenario)
@@ -175,7 +175,7 @@ class PcapRecorder:
 
 
 def _append_whole(path: Path, data: bytes) -> None:
-    """Append to a file, all of it or, where that fails, nothing."""
+    """Append to a file, all of it or, if that fails, nothing."""
     with path.open("ab", buffering=0) as file:
         size = file.tell()
         try:
@@ -192,7 +192,7 @@ def _append_whole(path: Path, data: bytes) -> None:
 class Observations:
     """Packets that passed captures, capture by capture.
 
-    `decoded` has a row each, with the columns of `capture.decode`, whose bodies are places in
+    `decoded` has a row each, with the columns of `capture.decode`, whose bodies are offsets into
     `data`.  `capture` are numbers of captures (`captures`); `number` is that of the record in the
     capture that would have been written, from 1.
     """
@@ -204,14 +204,14 @@ class Observations:
 
 
 class _Kept:
-    """A packet, and where it is in the block of packets that was begun when it was put there."""
+    """A packet, and its index in the block of packets that was begun when it was added."""
 
-    __slots__ = ("block", "data", "place")
+    __slots__ = ("block", "data", "index")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.block = -1
-        self.place = 0
+        self.index = 0
 
 
 class ColumnRecorder:
@@ -230,8 +230,8 @@ class ColumnRecorder:
         self._block += 1
         self._packets: list[bytes] = []
         self._times: list[float] = []
-        self._places: list[int] = []
-        """By time: the packet's place in `_packets`."""
+        self._indices: list[int] = []
+        """By time: the packet's index in `_packets`."""
         self._counts: list[int] = []
         """By time: how many saw it, and ..."""
         self._seers: list[int] = []
@@ -248,10 +248,10 @@ class ColumnRecorder:
         """Record a packet at its receivers."""
         if packet.block != self._block:
             packet.block = self._block
-            packet.place = len(self._packets)
+            packet.index = len(self._packets)
             self._packets.append(packet.data)
         self._times.append(time)
-        self._places.append(packet.place)
+        self._indices.append(packet.index)
         self._counts.append(len(stations))
         self._seers += stations
         if len(self._seers) > FLUSH_ROWS:
@@ -280,8 +280,8 @@ class ColumnRecorder:
         seers = np.array(self._seers, np.int64)
         order = np.argsort(seers, kind="stable")
         rows, seers = rows[order], seers[order]
-        places = np.array(self._places, np.int64)[rows]
-        columns = {name: column[places] for name, column in decoded.items()}
+        indices = np.array(self._indices, np.int64)[rows]
+        columns = {name: column[indices] for name, column in decoded.items()}
         times_ns = np.fromiter(map(unix_ns, self._times), np.int64, len(self._times))
         columns["time_ns"] = times_ns[rows]
         counts = np.bincount(seers, minlength=len(self._records))

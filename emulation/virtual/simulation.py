@@ -1,38 +1,36 @@
 """A scenario under the virtual clock.
 
 Theory of operation.  Two queues are merged: calls that nodes asked for (`clock`) and what happens
-on the channel (`emulation.radio.medium`).  Time goes from one arrival or call to the next; nodes
+on the channel (`emulation.virtual.channel`).  Time goes from one arrival or call to the next; nodes
 take no time to compute, and everything between the protocol and the air is left out or built
-without a kernel: a datagram goes to the medium at once, with the length of the packets that would
+without a kernel: a datagram goes to the channel at once, with the length of the packets that would
 carry it, and comes out of it at the services of its receivers.  It is decoded once, for all.
 
-With access points there are two channels with bridges between them (`emulation.virtual.mesh`).
-
-Positions are given to the medium once a tick, which is long enough for the fastest node to move by
+Positions are given to the channel once a tick, which is long enough for the fastest node to move by
 `TICK_SHARE` of the radio range, and at least as long as on the real-time backends.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Final
 
 from emulation.radio.medium import BROADCAST as TO_ALL
-from emulation.radio.medium import NOBODY, Delivery, Medium, Status
 from emulation.scenario.scenario import NodeSpec, Scenario
+from emulation.virtual.adhoc import AdHocChannel
+from emulation.virtual.channel import Channel
 from emulation.virtual.client import WorkloadClient
 from emulation.virtual.clock import Clock
 from emulation.virtual.host import VirtualHost
-from emulation.virtual.mesh import MeshAir
+from emulation.virtual.mesh import MeshChannel
+from emulation.virtual.message import Carried, Message
 from emulation.virtual.packets import HEADERS, LARGEST_WHOLE, frame_lengths
-from emulation.virtual.recording import Packet, Recorder
-from nodeapp import wire
-from nodeapp.clients import ClientTable
+from emulation.virtual.recording import Recorder
+from nodeapp.client_port import ClientTable
 from nodeapp.host import Host
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Service
-from nodeapp.wire import BROADCAST, WireError
+from nodeapp.wire import BROADCAST
 
 TICK: Final = 0.1
 """Seconds between updates of positions, at least; that of `emulation.realtime.tap`."""
@@ -41,36 +39,8 @@ TICK_SHARE: Final = 0.01
 FOREVER: Final = float("inf")
 
 
-class _Message:
-    """A datagram on its way; several packets where it is long."""
-
-    __slots__ = ("_decoded", "_frame", "count", "datagram", "failed", "sender")
-
-    def __init__(self, sender: int, datagram: bytes, count: int) -> None:
-        self.sender = sender
-        self.datagram = datagram
-        self.count = count
-        self.failed = False
-        self._frame: wire.Frame | None = None
-        self._decoded = False
-
-    def frame(self) -> wire.Frame | None:
-        """Return the decoded frame, the same one for every receiver; None where it is malformed."""
-        if not self._decoded:
-            self._decoded = True
-            try:
-                self._frame = wire.decode(self.datagram)
-            except WireError:
-                self._frame = None
-        return self._frame
-
-
-Carried = tuple[_Message, int, Packet]
-"""What the medium carries: a message, which of its fragments, and the recorder's packet."""
-
-
 class Simulation:
-    """One run.  `make_service` makes a node's service where it is not the scenario's protocol.
+    """One run.  `make_service` makes a node's service if it is not the scenario's protocol.
 
     Raises what the protocol raises for its parameters; a defect in a protocol is given to `failed`
     (node name, exception) and the run goes on, as a node app does.
@@ -88,21 +58,23 @@ class Simulation:
         self.recorder = recorder
         self._failed = failed
         self._trace = scenario.trace()
-        self.mesh = MeshAir(self, scenario) if scenario.access_points else None
-        if self.mesh is not None:
-            self.medium = self.mesh.access
-        else:
-            rng = random.Random(f"{scenario.seed}/medium")
-            self.medium = Medium(scenario.radio, len(scenario.nodes), rng, self._sent)
+        self.channel: Channel = (
+            MeshChannel(scenario, self.clock, recorder, self.hand)
+            if scenario.access_points
+            else AdHocChannel(scenario, self.hand, self._unacknowledged)
+        )
+        self.medium = self.channel.medium
+        """The medium of the stations."""
         self._tick = _tick(scenario)
         self._last_move = max(node.waypoints[-1].time for node in scenario.nodes)
         self._indices = {node.id: index for index, node in enumerate(scenario.nodes)}
-        self._place()
+        self._move()
         self.nodes: list[VirtualHost] = []
         environment = scenario.environment()
         protocol = scenario.protocol
+        reports_links = self.channel.reports_links
         for index, spec in enumerate(scenario.nodes):
-            host = VirtualHost(self, index, spec, scenario.seed)
+            host = VirtualHost(scenario, index, self.clock, self.send, reports_links)
             if make_service is not None:
                 host.service = make_service(host, spec)
             else:
@@ -110,7 +82,7 @@ class Simulation:
                     protocol.name, host, protocol.parameters, environment
                 )
             self.nodes.append(host)
-        self._client = WorkloadClient(self)
+        self._client = WorkloadClient(scenario, self.clock, recorder)
         for host in self.nodes:
             send = self._client.receiver(host)
             host.clients = ClientTable(host, host.service, send, host.about)
@@ -132,9 +104,7 @@ class Simulation:
         """Let time pass until `until` seconds into the run, its end by default."""
         end = self.scenario.duration if until is None else until
         clock, heap = self.clock, self.clock.heap
-        next_delivery, deliver = self.medium.next_delivery, self._deliver
-        if self.mesh is not None:
-            next_delivery, deliver = self.mesh.next_delivery, self.mesh.deliver
+        next_delivery, deliver = self.channel.next_delivery, self.channel.deliver
         while True:
             timer = heap[0] if heap else None
             due = FOREVER if timer is None else timer[0]
@@ -167,45 +137,33 @@ class Simulation:
         if to == BROADCAST:
             destination = TO_ALL
         else:
-            destination = self._indices.get(to, NOBODY)
-            if destination in (index, NOBODY):
+            destination = self._indices.get(to, index)
+            if destination == index:
                 # The kernel answers for itself and finds no neighbour: nothing is sent.
                 host.counters["send failed: no such neighbour"] += 1
                 return
         packets = self.recorder.sent(now, index, to, datagram)
         length = len(datagram)
-        if self.mesh is not None:
-            sizes = frame_lengths(length)
-            message = _Message(host.node_id, datagram, len(sizes))
-            for number, size in enumerate(sizes):
-                self.mesh.send(index, to, size, (message, number, packets[number]))
-            return
-        transmit = self.medium.transmit
+        transmit = self.channel.transmit
         if length <= LARGEST_WHOLE:
-            message = _Message(host.node_id, datagram, 1)
+            message = Message(host.node_id, datagram, 1)
             transmit(now, index, destination, HEADERS + length, (message, 0, packets[0]))
             return
         lengths = frame_lengths(length)
-        message = _Message(host.node_id, datagram, len(lengths))
+        message = Message(host.node_id, datagram, len(lengths))
         for number, size in enumerate(lengths):
             transmit(now, index, destination, size, (message, number, packets[number]))
 
-    def _sent(self, status: Status) -> bool:
+    def _unacknowledged(self, time: float, source: int, destination: int, carried: Carried) -> bool:
         """Tell a host that wants to know of a datagram that was not acknowledged, in its turn."""
-        if status.acknowledged:
-            return False
-        host = self.nodes[status.source]
-        message: _Message = status.frame[0]
+        host, message = self.nodes[source], carried[0]
         if host.link_failed is None or message.failed:
             return False
         message.failed = True
-        to = self.nodes[status.destination].node_id
-        timer = self.clock.call_at(status.time, host.link_failed, to, message.datagram)
+        to = self.nodes[destination].node_id
+        timer = self.clock.call_at(time, host.link_failed, to, message.datagram)
         timer.owner = host
         return True
-
-    def _deliver(self, delivery: Delivery) -> None:
-        self.hand(delivery.time, delivery.receivers, delivery.frame)
 
     def hand(self, time: float, receivers: list[int], carried: Carried) -> None:
         """Hand a packet to the nodes whose indices are `receivers`."""
@@ -226,16 +184,12 @@ class Simulation:
 
     # Motion.
 
-    def _place(self) -> None:
-        xy = self._trace.positions(self.clock.now)
-        if self.mesh is not None:
-            self.mesh.place(xy)
-        else:
-            self.medium.set_positions(xy)
+    def _move(self) -> None:
+        self.channel.set_positions(self._trace.positions(self.clock.now))
         if self._trace.moving and self.clock.now < self._last_move:
             # On a fixed grid, that of n ticks rather than of a sum.
             number = round(self.clock.now / self._tick) + 1
-            self.clock.call_at(number * self._tick, self._place)
+            self.clock.call_at(number * self._tick, self._move)
 
 
 def _tick(scenario: Scenario) -> float:

@@ -1,7 +1,7 @@
-"""A backend in the virtual machine, for what runs scenarios here: NAME@vm.
+"""A backend run in the virtual machine: NAME@vm.
 
-Every run boots a machine, which has the run folder at its path and executes the scenario with
-`python -m emulation.backends`; captures and figures are the run's own, written as it goes on.
+Every run boots a machine, which sees the run folder at the same path and executes the scenario with
+`python -m emulation.backends`; it writes captures and figures straight into the run folder.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from emulation.backends.base import Backend, BackendError, Observer
+from emulation.backends.base import Backend, BackendError, LiveRun, Observer
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
@@ -31,7 +31,7 @@ class GuestBackend:
         self.summary = f"{backend.summary}; in the virtual machine"
 
     def obstacles(self) -> list[str]:
-        """Return why this machine cannot boot a virtual one; what the guest lacks, it says."""
+        """Return why this machine cannot boot a virtual one; the guest checks its own obstacles."""
         obstacle = tools.obstacle()
         return [] if obstacle is None else [obstacle]
 
@@ -40,11 +40,11 @@ class GuestBackend:
         scenario: Scenario,
         folder: RunFolder,
         observer: Observer,
-        interact: Callable[[Any], None] | None = None,
+        interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
-        """Run the scenario, which `folder` has already, in the guest.
+        """Run the scenario, which is in `folder` already, in the guest.
 
-        Raises `BackendError` and KeyboardInterrupt; without a prompt: use `vm cli`.
+        Raises `BackendError` and KeyboardInterrupt.  There is no prompt: use `vm cli`.
         """
         if interact is not None:
             raise BackendError("no prompt here: use vm cli")
@@ -71,7 +71,7 @@ class GuestBackend:
 
 
 class _Heard:
-    """Passes on what the machine and the run in it tell."""
+    """Passes on what the machine and the run in it report."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -85,7 +85,7 @@ class _Heard:
         """Leave the display as it is: the command in the guest has no terminal."""
 
     def lines(self, data: bytes) -> None:
-        """Take some of the lines of `emulation.backends.__main__`."""
+        """Take output of `emulation.backends.__main__`: lines of JSON, cut anywhere."""
         *whole, self._rest = (self._rest + data).split(b"\n")
         for line in whole:
             match _parsed(line):
@@ -102,7 +102,7 @@ class _Heard:
 def _parsed(line: bytes) -> Any:
     try:
         return json.loads(line)
-    except ValueError:  # a library that prints
+    except ValueError:  # printed by a library
         return None
 
 

@@ -1,11 +1,11 @@
 """Builds the image of the guest and keeps it.
 
 mmdebstrap installs Debian packages into a folder, a hook (`guest/customize`) adds Python packages,
-the agent and what the user wants, and packs all of it as squashfs; kernel and initramfs are made
-from what it brings out.  An image is named by the hash of its inputs (`inputs`).  It is built in a
-folder of another name and renamed when complete, so what has a name is whole; what a build that
-was cut off has left is removed by the next one.  All processes of a build live in a process
-namespace that ends with this process.
+the agent and the user's additions, and packs all of it as squashfs; kernel and initramfs are made
+from the files that the hook copies out.  An image is named by the hash of its inputs (`inputs`).
+It is built in a folder of another name and renamed when complete, so an image with its proper name
+is complete; what an interrupted build has left is removed by the next one.  All processes of a
+build live in a process namespace that ends with this process.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from emulation.vm.machine import start_tied
 
 CACHE_VARIABLE: Final = "TESTBED_VM_CACHE"
 NEEDED: Final = 1600 << 20
-"""Bytes of disk that a build takes at its height."""
+"""Bytes of disk space that a build takes at its peak."""
 KEPT: Final = 3
-"""Images that are kept, the latest used ones."""
+"""Number of images that are kept, those used last."""
 UNFINISHED: Final = ".building-"
 PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 
 
-class Stages(Protocol):
-    """Who is told how a build goes on."""
+class BuildObserver(Protocol):
+    """Who is told how a build proceeds."""
 
     def stage(self, text: str) -> None:
-        """Say what is being done now."""
+        """Take note of what is being done now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +87,19 @@ class Image:
 
 
 def cache_folder() -> Path:
-    """Return where images and logs are kept: `.vm` in the project, or what the variable says."""
+    """Return the folder of images and logs: `.vm` in the project, or as the variable says."""
     return Path(os.environ.get(CACHE_VARIABLE) or processes.PROJECT / ".vm").absolute()
 
 
 def find_image(inputs: Inputs | None = None, cache: Path | None = None) -> Image | None:
-    """Return the image of the inputs (default: those last chosen), where it is built."""
+    """Return the image of the inputs (default: those last chosen); None if it is not built."""
     cache = cache or cache_folder()
     image = Image(cache / "images" / (inputs or chosen_inputs(cache)).digest())
     return image if (image.path / "image.json").is_file() else None
 
 
 def ensure_image(
-    observer: Stages,
+    observer: BuildObserver,
     *,
     inputs: Inputs | None = None,
     cache: Path | None = None,
@@ -107,9 +107,9 @@ def ensure_image(
     needed: int = NEEDED,
     interrupts: Interrupts | None = None,
 ) -> Image:
-    """Return the image of the inputs (default: those last chosen); build it where it is missing.
+    """Return the image of the inputs (default: those last chosen); build it if it is missing.
 
-    `force` builds anew.  `needed` is the free disk space, bytes, below which no build begins.
+    `force` builds it again.  No build begins with less than `needed` bytes of free disk space.
     Raises `VmError`, KeyboardInterrupt.
     """
     cache = cache or cache_folder()
@@ -124,7 +124,7 @@ def ensure_image(
         (cache / "images").mkdir(parents=True, exist_ok=True)
         with _locked(cache / "build.lock", observer, interrupts):
             found = find_image(inputs, cache)
-            if found is not None and not force:  # somebody else has built it meanwhile
+            if found is not None and not force:  # somebody else has built it in the meantime
                 return found
             _remove_unfinished(cache / "images")
             _require_space(cache, needed)
@@ -143,7 +143,7 @@ class _Build:
     """One build under way."""
 
     def __init__(
-        self, inputs: Inputs, cache: Path, observer: Stages, interrupts: Interrupts | None
+        self, inputs: Inputs, cache: Path, observer: BuildObserver, interrupts: Interrupts | None
     ) -> None:
         self._inputs, self._cache, self._observer = inputs, cache, observer
         self._interrupts = interrupts
@@ -170,7 +170,7 @@ class _Build:
         return Image(self._final)
 
     def _collect(self, stage: Path, log: IO[bytes]) -> None:
-        """Put together what goes into the image besides Debian packages."""
+        """Collect what goes into the image besides Debian packages."""
         testbed = stage / "testbed"
         testbed.mkdir(parents=True)
         here = Path(__file__).parent
@@ -241,7 +241,7 @@ class _Build:
     def _execute(
         self, command: list[str], log: IO[bytes], environment: dict[str, str], failed: str
     ) -> None:
-        """Run a step, log what it says and tell its stages.  Raises `VmError`."""
+        """Run a step, log its output and report its stages.  Raises `VmError`."""
         process = start_tied(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, environment=environment
         )
@@ -282,7 +282,7 @@ class _Build:
 
 
 def _await_end(output: IO[bytes], seconds: float = 10.0) -> None:
-    """Wait until nobody writes any more: all processes of a killed build are gone then."""
+    """Wait until nobody writes any longer: then all processes of a killed build are gone."""
     deadline = time.monotonic() + seconds
     while select.select([output], [], [], max(0.0, deadline - time.monotonic()))[0]:
         if not os.read(output.fileno(), 1 << 16):
@@ -308,7 +308,7 @@ def _remember(inputs: Inputs, cache: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path, observer: Stages, interrupts: Interrupts | None) -> Iterator[None]:
+def _locked(path: Path, observer: BuildObserver, interrupts: Interrupts | None) -> Iterator[None]:
     with path.open("ab") as file:
         waiting = False
         while True:
@@ -326,7 +326,7 @@ def _locked(path: Path, observer: Stages, interrupts: Interrupts | None) -> Iter
 
 
 def clean(cache: Path | None = None) -> list[str]:
-    """Remove what builds that were cut off have left; return a line for each.  Raises `VmError`."""
+    """Remove what interrupted builds have left; return a line for each.  Raises `VmError`."""
     cache = cache or cache_folder()
     try:
         with (cache / "build.lock").open("rb") as file:
@@ -339,7 +339,7 @@ def clean(cache: Path | None = None) -> list[str]:
 
 
 def _remove_unfinished(images: Path) -> list[Path]:
-    """Remove what builds that were cut off have left; return what it was."""
+    """Remove what interrupted builds have left; return the paths."""
     found = list(images.glob(f"{UNFINISHED}*"))
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     for path in found:
@@ -350,7 +350,7 @@ def _remove_unfinished(images: Path) -> list[Path]:
 
 
 def _remove_old(images: Path, current: Image) -> None:
-    """Remove all but the latest used images, and none that a machine runs from."""
+    """Remove all but the images used last, except those that a machine runs from."""
     others = [path for path in images.iterdir() if (path / "image.json").is_file()]
     others = [path for path in others if path != current.path]
     others.sort(key=lambda path: path.stat().st_mtime, reverse=True)

@@ -1,10 +1,11 @@
-"""How fast a guest's clock runs, from what it says when asked.
+"""How fast a guest's clock runs, from its own readings.
 
-Linux without a known rate of the time stamp counter finds it at boot by the interval timer (PIT).
-Where the processor is emulated and the host busy, that goes wrong now and then, by whatever factor:
-one boot in thirty on two cores with four machines booting side by side (36.9 MHz for 2,596).  All
-that the guest then measures is wrong, and its time limits pass in no time.  The kernel sees that
-the power management timer disagrees, and keeps its value; so the host looks.
+If Linux does not know the rate of the time stamp counter, it measures it at boot against the
+interval timer (PIT).  If the processor is emulated and the host busy, that goes wrong now and then,
+by any factor: in one boot of thirty on two cores with four machines booting side by side (36.9 MHz
+instead of 2,596).  Everything that the guest then measures is wrong, and its time limits pass at
+once.  The kernel sees that the power management timer disagrees, and keeps its value; so the host
+checks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ TOLERANCE: Final = 0.02
 
 
 class Reading(NamedTuple):
-    """A guest's clock and the host's before the question and after the answer; seconds."""
+    """A guest's clock, and the host's before the request and after the reply; seconds."""
 
     before: float
     guest: float
@@ -32,10 +33,10 @@ def rate(first: Reading, last: Reading) -> tuple[float, float]:
 
 
 def is_wrong(low: float, high: float) -> bool:
-    """Say whether a rate between these bounds is certainly not the host's."""
+    """Return whether a rate between these bounds certainly differs from the host's."""
     return low > 1 + TOLERANCE or high < 1 - TOLERANCE
 
 
 def is_right(low: float, high: float) -> bool:
-    """Say whether it certainly is, as far as is tolerated."""
+    """Return whether it certainly is that of the host, within the tolerance."""
     return low >= 1 - TOLERANCE and high <= 1 + TOLERANCE

@@ -18,7 +18,7 @@ SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"
 """Python of the suite, for which wheels are fetched."""
 FORMAT: Final = 1
-"""To be raised where the way of building changes what comes out of the same inputs."""
+"""To be raised when a change to the build gives another image for the same inputs."""
 
 DEBIAN_PACKAGES: Final = (
     # The kernel: Debian's "cloud" flavour has neither mac80211 nor 9p.
@@ -55,7 +55,7 @@ class Inputs:
     provision: Path | None = None
 
     def digest(self) -> str:
-        """Return the name of the image.  Raises `VmError` where a file cannot be read."""
+        """Return the name of the image.  Raises `VmError` if a file cannot be read."""
         state = hashlib.sha256()
         facts = (FORMAT, SUITE, PYTHON, DEBIAN_PACKAGES, self.requirements)
         state.update(json.dumps(facts).encode())
@@ -90,7 +90,7 @@ def inputs_of(
 
 
 def pinned(requirements: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `name==version` of the names, as a requirements file pins them.  Raises `VmError`."""
+    """Return `name==version` for each name as pinned by `requirements`.  Raises `VmError`."""
     found: dict[str, str] = {}
     for line in requirements.splitlines():
         match = re.match(r"([A-Za-z0-9_.-]+)==([^\s;#]+)", line)

@@ -2,8 +2,8 @@
 
 QEMU is a child that the kernel kills when this process ends, however it ends.  Its control socket
 leads to the agent in the guest (`guest/agent.py`, framing in `channel`), its serial console to a
-log file.  `Machine` boots, mounts the shares, runs commands one after the other and ends the
-machine; `run_in_vm` does all that for one command.
+log file.  `Machine` boots the guest, mounts the shares, runs commands one after the other and shuts
+down; `run_in_vm` does all that for one command.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ BOOT_LIMIT: Final = 120.0
 SILENCE_LIMIT: Final = 120.0
 """Seconds without a sign of life after which the guest counts as hung."""
 CLOCK_LIMIT: Final = 5.0
-"""Seconds that finding out about the guest's clock may take; 0.3 on an idle machine."""
+"""Seconds that the check of the guest's clock may take; 0.3 on an idle machine."""
 CLOCK_INTERVAL: Final = 0.1
 BOOTS: Final = 4
-"""Boots after which a clock that is wrong each time is an error."""
+"""Boots after which a clock that was wrong every time is an error."""
 STOP_LIMIT: Final = 15.0
 """Seconds that a guest may take to power off."""
 WRAP_UP: Final = 60.0
@@ -71,7 +71,7 @@ class Machine:
         log: Path,
         interrupts: Interrupts | None = None,
     ) -> None:
-        """Describe a machine; entering the context boots it.  `log` gets the guest's console."""
+        """Describe a machine; entering the context boots it.  The guest's console goes to `log`."""
         self.image, self.hardware, self.shares, self.log = image, hardware, tuple(shares), log
         self.boot_seconds = 0.0
         self._interrupts = interrupts
@@ -80,7 +80,7 @@ class Machine:
         self._heard = 0.0
 
     def __enter__(self) -> Self:
-        """Boot, anew where the guest's clock is wrong.  Raises `VmError`, KeyboardInterrupt."""
+        """Boot, and again if the guest's clock is wrong.  Raises `VmError`, KeyboardInterrupt."""
         began = time.monotonic()
         try:
             boots = 1
@@ -117,7 +117,7 @@ class Machine:
     # -- begin and end -------------------------------------------------------------------------
 
     def _boot(self) -> tuple[float, float] | None:
-        """Boot once; return bounds of the rate of the guest's clock where that is wrong."""
+        """Boot once; return bounds of the rate of the guest's clock if it is wrong, else None."""
         self._receiver = channel.Receiver()
         self._control, control = socket.socketpair()
         self.terminal, terminal = socket.socketpair()
@@ -147,7 +147,7 @@ class Machine:
                 return None
 
     def _read_clock(self) -> clock.Reading:
-        """Set the guest's time of day, and learn where its clock is."""
+        """Set the guest's time of day, and read its monotonic clock."""
         before = time.monotonic()
         self.send(channel.message(op="clock", ns=time.time_ns()))
         reply = self._expect("clock", before + BOOT_LIMIT, "does not tell its time")
@@ -168,7 +168,7 @@ class Machine:
             raise VmError(f"the guest cannot mount {share.path}: {reply['error']}")
 
     def stop(self) -> None:
-        """Power off in order; kill where the guest does not."""
+        """Power off in order; kill the guest if it does not."""
         if self._process is not None and self._process.poll() is None:
             try:
                 self.send(channel.message(op="poweroff"))
@@ -202,9 +202,9 @@ class Machine:
     ) -> int:
         """Run a command in the guest without a terminal; return its exit code.
 
-        A signal noted by the machine's `Interrupts` becomes SIGINT for the command, a second one
-        ends the machine.  Raises `VmError` where the guest dies, hangs or exceeds `time_limit`
-        (seconds), KeyboardInterrupt on the second signal.
+        A signal noted by the machine's `Interrupts` becomes SIGINT for the command; a second one
+        ends the machine.  Raises `VmError` if the guest dies, hangs or exceeds `time_limit`
+        (seconds), and KeyboardInterrupt on the second signal.
         """
         sinks = {
             channel.OUTPUT: output or _writer(sys.stdout.fileno()),
@@ -235,7 +235,7 @@ class Machine:
     def begin(
         self, argv: Sequence[str], folder: Path, environment: Mapping[str, str], terminal: bool
     ) -> None:
-        """Start a command; what it says comes out of `receive`, or of the terminal."""
+        """Start a command; its output comes from `receive`, or from the terminal."""
         self.send(
             channel.message(
                 op="run",
@@ -254,7 +254,7 @@ class Machine:
             raise self._death() from None
 
     def receive(self, wait: float) -> list[tuple[bytes, bytes]]:
-        """Return the frames that came, after at most `wait` seconds.  Raises `VmError`."""
+        """Return the frames that have come, after at most `wait` seconds.  Raises `VmError`."""
         if not select.select([self._control], [], [], wait)[0]:
             if time.monotonic() - self._heard > SILENCE_LIMIT:
                 raise self.failure(f"has not answered for {SILENCE_LIMIT:g} s")
@@ -269,15 +269,15 @@ class Machine:
         try:
             return list(self._receiver.feed(data))
         except channel.ChannelError as error:
-            raise self.failure(f"sends what is no frame ({error})") from error
+            raise self.failure(f"sends something that is no frame ({error})") from error
 
     def check_time(self, deadline: float | None, limit: float | None) -> None:
-        """Raise `VmError` where `deadline`, on the monotonic clock, has passed."""
+        """Raise `VmError` if `deadline`, on the monotonic clock, has passed."""
         if deadline is not None and time.monotonic() > deadline:
             raise self.failure(f"was ended: over its time limit of {limit:g} s")
 
     def failure(self, what: str) -> VmError:
-        """Return the error that says what the guest did, why, and where the logs are."""
+        """Return the error that says what the guest did, why, and where the log is."""
         return VmError(f"the virtual machine {what}{explain(self.log)} (log: {self.log})")
 
     def _expect(self, op: str, deadline: float, otherwise: str) -> dict[str, Any]:
@@ -316,9 +316,9 @@ def start_tied(
     stderr: Any = subprocess.DEVNULL,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process that the kernel kills when this thread ends, apart from its terminal.
+    """Start a process that the kernel kills when this thread ends, detached from the terminal.
 
-    Call it from a thread that lives as long as the process shall.
+    Call it from a thread that lives as long as the process should.
     """
     return subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", "--", *command],
@@ -332,7 +332,7 @@ def start_tied(
 
 
 def exit_code(reply: Mapping[str, Any]) -> int:
-    """Return the exit code of a command.  Raises `VmError` where it could not be started."""
+    """Return the exit code of a command.  Raises `VmError` if it could not be started."""
     if "error" in reply:
         raise VmError(f"the guest cannot start the command: {reply['error']}")
     return int(reply["code"])

@@ -1,4 +1,4 @@
-"""Where Debian packages come from: the machine's own apt settings, where they are Debian's."""
+"""Where Debian packages come from: the machine's own apt settings, if they are Debian's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PASSED_ON: Final = re.compile(
 
 
 def sources(apt: Path = Path("/etc/apt")) -> tuple[str, ...]:
-    """Return one-line apt sources of the suite: the machine's mirror, else Debian's own."""
+    """Return one-line apt sources of the suite: the machine's mirror, or Debian's own."""
     texts = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]
     found: list[str] = []
     for path in texts:
@@ -34,7 +34,7 @@ def sources(apt: Path = Path("/etc/apt")) -> tuple[str, ...]:
 
 
 def options() -> tuple[str, ...]:
-    """Return the machine's settings of apt for the network: proxies, certificates, checks."""
+    """Return the machine's apt settings for the network: proxies, certificates, checks."""
     done = subprocess.run(
         ["apt-config", "dump"], capture_output=True, text=True, check=False, timeout=30
     )

@@ -1,9 +1,9 @@
 """Does KVM really run a guest here?
 
-That /dev/kvm exists, and can be opened, says little: on some hosts (nested virtualisation that is
-switched off half-way, sandboxes) the first instruction of a guest never comes back.  So the guest's
+That /dev/kvm exists and can be opened says little: on some hosts (nested virtualisation that is
+switched off half-way, sandboxes) the first instruction of a guest never returns.  So the guest's
 own kernel is booted under KVM as far as its initramfs, with a time limit.  The answer is kept until
-the host boots again or QEMU or the image changes.
+the host reboots or QEMU or the image changes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Choice = Literal["auto", "kvm", "tcg"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class KvmVerdict:
     """Whether KVM works, and why not."""
 
     works: bool
@@ -44,28 +44,28 @@ class Verdict:
 
 
 def choose(choice: Choice, image: Bootable, cache: Path) -> tuple[Accelerator, str]:
-    """Return the accelerator to use and why.  Raises `VmError` where the one asked for fails."""
+    """Return the accelerator to use and why.  Raises `VmError` if the chosen one fails."""
     if choice == "tcg":
-        return "tcg", "asked for"
+        return "tcg", "chosen"
     verdict = kvm_verdict(image, cache)
     if choice == "kvm" and not verdict.works:
         raise VmError(f"KVM does not work here ({verdict.reason}): use --accel tcg")
     return ("kvm" if verdict.works else "tcg"), verdict.reason
 
 
-def kvm_verdict(image: Bootable, cache: Path, limit: float = LIMIT) -> Verdict:
-    """Return the verdict, from the cache where it holds.  Raises `VmError` without QEMU."""
+def kvm_verdict(image: Bootable, cache: Path, limit: float = LIMIT) -> KvmVerdict:
+    """Return the verdict, from the cache if it is still valid.  Raises `VmError` without QEMU."""
     program = Path(qemu.find_qemu())
     obstacle = quick_obstacle()
     if obstacle is not None:
-        return Verdict(False, obstacle)
+        return KvmVerdict(False, obstacle)
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     key = f"{boot} {program.stat().st_mtime_ns} {image.kernel.parent.name} {os.geteuid()}"
     kept = cached_verdict(cache, key)
     if kept is not None:
         return kept
     verdict = probe(image, limit)
-    with suppress(OSError):  # a cache that somebody else owns; then it is probed each time
+    with suppress(OSError):  # somebody else owns the cache: probe each time
         unfinished = cache / f"kvm.{os.getpid()}.tmp"
         unfinished.write_text(json.dumps({"key": key} | asdict(verdict)), encoding="utf-8")
         unfinished.replace(cache / "kvm.json")
@@ -73,7 +73,7 @@ def kvm_verdict(image: Bootable, cache: Path, limit: float = LIMIT) -> Verdict:
 
 
 def quick_obstacle() -> str | None:
-    """Return why KVM cannot work, as far as can be seen without starting anything."""
+    """Return why KVM cannot work, as far as one can tell without starting anything."""
     if not DEVICE.exists():
         return f"no {DEVICE}"
     if not os.access(DEVICE, os.R_OK | os.W_OK):
@@ -81,18 +81,18 @@ def quick_obstacle() -> str | None:
     return None
 
 
-def cached_verdict(cache: Path, key: str | None = None) -> Verdict | None:
-    """Return the verdict that was kept; with `key`, only one for that key."""
+def cached_verdict(cache: Path, key: str | None = None) -> KvmVerdict | None:
+    """Return the verdict in the cache, with `key` only one for that key; None if there is none."""
     try:
         kept = json.loads((cache / "kvm.json").read_text(encoding="utf-8"))
         if key is not None and kept["key"] != key:
             return None
-        return Verdict(bool(kept["works"]), str(kept["reason"]))
+        return KvmVerdict(bool(kept["works"]), str(kept["reason"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def probe(image: Bootable, limit: float = LIMIT) -> Verdict:
+def probe(image: Bootable, limit: float = LIMIT) -> KvmVerdict:
     """Boot the kernel under KVM as far as its initramfs, for at most `limit` seconds."""
     with tempfile.TemporaryDirectory(prefix="testbed-kvm-") as folder:
         serial, errors = Path(folder) / "serial", Path(folder) / "errors"
@@ -105,12 +105,12 @@ def probe(image: Bootable, limit: float = LIMIT) -> Verdict:
             while time.monotonic() < deadline:
                 ended = process.poll() is not None
                 if serial.exists() and MARK in serial.read_bytes():
-                    return Verdict(True, "a guest boots")
+                    return KvmVerdict(True, "a guest boots")
                 if ended:
                     lines = errors.read_text(encoding="utf-8", errors="replace").splitlines()
-                    return Verdict(False, _plain(lines[-1]) if lines else "QEMU ends at once")
+                    return KvmVerdict(False, _plain(lines[-1]) if lines else "QEMU ends at once")
                 time.sleep(0.05)
-            return Verdict(False, f"a guest does not boot within {limit:g} s")
+            return KvmVerdict(False, f"a guest does not boot within {limit:g} s")
         finally:
             process.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -118,5 +118,5 @@ def probe(image: Bootable, limit: float = LIMIT) -> Verdict:
 
 
 def _plain(line: str) -> str:
-    """Return a message of QEMU without the places in its source that it came from."""
+    """Return a message of QEMU without the program's name and the source line."""
     return re.sub(r"^[^ ]*qemu-system-\w+: (?:\S+:\d+: )?", "", line)

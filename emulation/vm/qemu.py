@@ -2,8 +2,8 @@
 
 No firmware menu, display, network card or default device: a kernel at its PVH entry, the image on
 virtio-blk, folders of the host over 9p, one virtio-serial bus with the channel to the agent and a
-console.  The host's ends of both are sockets that QEMU inherits, so nothing has a name in the file
-system that could be left behind.
+console.  The host's ends of both are sockets that QEMU inherits, so no name in the file system can
+be left behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MEMORY: Final = 2048
 PROCESSORS: Final = 2
 KERNEL_ARGUMENTS: Final = (
     "console=ttyS0",
-    "loglevel=5",  # warnings, and what the guest's own scripts say
+    "loglevel=5",  # warnings, and messages of the guest's own scripts
     "panic=-1",  # with -no-reboot, QEMU ends on a panic
     "mitigations=off",
     "audit=0",
@@ -36,7 +36,7 @@ KERNEL_ARGUMENTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A folder of the host and where the guest sees it.
+    """A folder of the host, and the path at which the guest sees it.
 
     `overlay` makes a read-only one writable in the guest's memory.
     """
@@ -105,7 +105,7 @@ def machine_options(root: Path, control: int, terminal: int, shares: Sequence[Sh
         *("-device", f"virtserialport,chardev=control,name={PORT}"),
     ]
     for number, share in enumerate(shares):
-        # security_model=none: files belong to whoever runs QEMU; needs no root.
+        # security_model=none: files belong to the user who runs QEMU, who need not be root.
         options += [
             "-fsdev",
             f"local,id={tag(number)},path={_plain(share.path)},security_model=none,"

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.vm import probe, qemu
-from emulation.vm.build import Stages, cache_folder, ensure_image
+from emulation.vm.build import BuildObserver, cache_folder, ensure_image
 from emulation.vm.errors import VmError
 from emulation.vm.inputs import PYTHON
 from emulation.vm.logs import new_log
@@ -30,7 +30,7 @@ PASSED_ON: Final = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user may decide about the machine; memory in MiB, time limit in seconds."""
+    """What a user may choose about the machine; memory in MiB, time limit in seconds."""
 
     accelerator: probe.Choice = "auto"
     memory: int = qemu.MEMORY
@@ -39,11 +39,11 @@ class Options:
     shares: tuple[Path, ...] = field(default=())
 
 
-class Observer(Stages, Protocol):
-    """Who is told how a machine comes up."""
+class BootObserver(BuildObserver, Protocol):
+    """Who is told how a machine boots."""
 
     def hide(self) -> None:
-        """Leave the terminal to the command, which runs now."""
+        """Leave the terminal to the command, which now runs."""
 
 
 def testbed(*words: str) -> list[str]:
@@ -54,7 +54,7 @@ def testbed(*words: str) -> list[str]:
 def run_in_vm(
     command: Sequence[str],
     *,
-    observer: Observer,
+    observer: BootObserver,
     share_rw: Path | None = None,
     share_target: Path | None = None,
     options: Options | None = None,
@@ -66,10 +66,11 @@ def run_in_vm(
 ) -> int:
     """Boot a machine, run a command in it and return the command's exit code.
 
-    The project is at its path on the host, writable in memory only, and is the working folder.
-    `share_rw` is writable for good, and appears as `share_target` (default: its own path).
-    With `terminal`, the command gets this process's terminal; else `output` and `errors` get what
-    it writes (default: this process's own).  Raises `VmError`, KeyboardInterrupt.
+    The project has the same path as on the host, is writable in memory only, and is the working
+    folder.  `share_rw` is a folder of the host that the guest may write, at `share_target`
+    (default: its own path).  With `terminal`, the command gets this process's terminal; without,
+    `output` and `errors` get what it writes (default: this process's own).  Raises `VmError`,
+    KeyboardInterrupt.
     """
     options = options or Options()
     project = processes.PROJECT
@@ -116,21 +117,21 @@ def run_in_vm(
 
 
 def log_folder(cache: Path) -> Path:
-    """Return where the logs of machines go: beside the images, where they are this user's."""
+    """Return the folder of machines' logs: beside the images, if this user may write there."""
     if os.access(cache, os.W_OK):
         return cache / "logs"
     return Path(tempfile.gettempdir()) / f"pubsub-testbed-{os.geteuid()}"
 
 
 def guest_environment(project: Path) -> dict[str, str]:
-    """Return the variables that a command in the guest gets besides the guest's own."""
+    """Return the environment that a command in the guest gets besides the guest's own."""
     zone = os.environ.get("TZ") or _zone()
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {"PYTHONPATH": str(project), "TZ": zone} | passed
 
 
 def compile_project(project: Path) -> None:
-    """Compile the project's modules for the guest, which would take 16 times as long."""
+    """Compile the project's modules for the guest, where it would take 16 times as long."""
     if "{}.{}".format(*sys.version_info[:2]) != PYTHON:
         return
     for name in PACKAGES:

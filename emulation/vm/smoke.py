@@ -1,4 +1,4 @@
-"""What `vm test` runs inside the guest: does the machine have what it is for?
+"""What `vm test` runs inside the guest: does the machine provide what it is for?
 
 Each step raises `StepError` with a line that says what is wrong; steps go on after a failed one.
 """
@@ -26,19 +26,19 @@ class StepError(Exception):
 
 
 def radios() -> str:
-    """mac80211_hwsim makes radios."""
+    """Make radios of mac80211_hwsim."""
     load("mac80211_hwsim", f"radios={RADIOS}")
     try:
         found = command("iw", "phy").count("Wiphy ")
         if found != RADIOS:
-            raise StepError(f"asked for {RADIOS} radios, found {found}")
+            raise StepError(f"requested {RADIOS} radios, found {found}")
     finally:
         command("modprobe", "-r", "mac80211_hwsim")
     return f"{found} radios"
 
 
 def switch() -> str:
-    """Open vSwitch's kernel datapath."""
+    """Make a datapath of Open vSwitch in the kernel."""
     load("openvswitch")
     command("ovs-dpctl", "add-dp", "smoke")
     try:
@@ -50,7 +50,7 @@ def switch() -> str:
 
 
 def emulated_links() -> str:
-    """Delay and loss of the traffic control."""
+    """Delay packets by traffic control."""
     load("sch_netem")
     command("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
     shown = command("tc", "qdisc", "show", "dev", "lo")
@@ -61,7 +61,7 @@ def emulated_links() -> str:
 
 
 def scenario() -> str:
-    """A scenario of three stations, with its captures."""
+    """Run a scenario of three stations, and look for its frames in the captures."""
     with tempfile.TemporaryDirectory() as folder:
         settings = ("topics=1", "subscribers=1", "speed=0", "side=100")
         words = [word for setting in settings for word in ("--set", setting)]
@@ -87,7 +87,7 @@ STEPS: Final[Sequence[tuple[str, Callable[[], str]]]] = (
 
 
 def command(*words: str) -> str:
-    """Run a program; return what it writes.  Raises `StepError`."""
+    """Run a program; return its output.  Raises `StepError`."""
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()
@@ -104,6 +104,7 @@ def load(module: str, *parameters: str) -> None:
 
 def frames(capture: Path) -> Counter[int]:
     """Return how many frames of each kind a capture has."""
+    # Scapy takes seconds to load on an emulated processor, and most of the steps do without.
     from scapy.utils import RawPcapReader
 
     kinds: Counter[int] = Counter()

@@ -1,9 +1,9 @@
 """The folder that a guest writes its run folders into.
 
 The guest must not write where other runs are, and the host must know which runs are the guest's.
-So each machine gets an empty folder of its own inside the folder of runs, which it sees under the
-name of the whole; afterwards, what is in it moves up.  Where the command was killed, the next one,
-or `clean`, moves it.
+So each machine gets an empty folder of its own inside the folder of runs, and sees it at the path
+of the folder of runs; afterwards, its contents move up.  If the command was killed, the next one,
+or `clean`, moves them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Staging:
     """One machine's folder."""
 
     def __init__(self, runs: Path) -> None:
-        """Make the folder.  Raises OSError where `runs` cannot be written."""
+        """Make the folder.  Raises OSError if `runs` cannot be written."""
         me = psutil.Process()
         runs.mkdir(parents=True, exist_ok=True)
         stem = f"{PREFIX}{me.pid}-{int(me.create_time() * 100)}"
@@ -36,7 +36,7 @@ class Staging:
                 number += 1
         self.runs = runs
         self.folders: list[Path] = []
-        """Run folders, once they are moved."""
+        """Run folders, once they have been moved."""
 
     def collect(self) -> None:
         """Move what the guest has written into the folder of runs."""
@@ -55,7 +55,7 @@ def staging(runs: Path) -> Iterator[Staging]:
 
 
 def recover(runs: Path) -> list[Path]:
-    """Move up what killed commands have left; return the run folders."""
+    """Move up the runs that killed commands have left; return the run folders."""
     found: list[Path] = []
     for path in runs.glob(f"{PREFIX}*"):
         pid, _, created = path.name.removeprefix(PREFIX).partition("-")

@@ -1,7 +1,7 @@
 """The user's terminal connected to the guest's console.
 
-The terminal goes into raw mode, so that every key, Ctrl-C too, is the guest's to interpret; one
-key stays here: Ctrl-] ends the machine.
+The terminal goes into raw mode, so that the guest interprets every key, Ctrl-C too, except one:
+Ctrl-] ends the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from emulation.vm.machine import Machine, exit_code
 ESCAPE: Final = b"\x1d"
 """Ctrl-]"""
 SETTLE: Final = 0.1
-"""Seconds without output after which a console whose command has ended has said everything."""
+"""Seconds without output after which the console of an ended command is complete."""
 CHUNK: Final = 1 << 16
 
 

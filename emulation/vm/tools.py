@@ -1,4 +1,4 @@
-"""The host's programs that an image is built and booted with."""
+"""The programs of the host that build and boot an image."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGES: Final = {
     "qemu-system-x86_64": "qemu-system-x86",
     "setpriv": "util-linux",
 }
-"""Program: the Debian package that has it."""
+"""Program: the Debian package that contains it."""
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
@@ -38,7 +38,7 @@ def obstacle() -> str | None:
 
 
 def install_missing(say: Callable[[str], None]) -> None:
-    """Install with apt what is missing.  Raises `VmError` where that is not possible."""
+    """Install with apt what is missing.  Raises `VmError` if that is not possible."""
     lacking = missing()
     if not lacking:
         return

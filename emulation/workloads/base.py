@@ -1,17 +1,28 @@
-"""What a workload is made of."""
+"""What a workload is: an object that returns the operations of all clients before a run starts.
+
+A workload is a frozen dataclass that derives from `Workload`, in a file of its own in this folder;
+`emulation.workloads.registry` finds it there by the name of the file.  Its fields that are
+annotated with `Param` are the parameters that `--set` takes, its other fields are for topologies.
+"""
 
 from __future__ import annotations
 
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from nodeapp.parameters import Parameter, parameters_of
 
 
 class Operation(BaseModel):
     """One thing a client does at a node: the workload is a list of these.
 
-    `filter` holds predicates as (attribute, operator, value); `subscription` numbers a client's
-    subscriptions at one node; `sequence` numbers a node's publications, from 1.
+    `filter` and `policy` hold predicates as (attribute, operator, value); `subscription` numbers a
+    client's subscriptions at one node; `sequence` numbers a node's publications, from 1.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -26,3 +37,32 @@ class Operation(BaseModel):
     event: dict[str, Any] = {}
     policy: tuple[tuple[str, str, Any], ...] = ()
     size: int = Field(0, ge=0, le=60_000, description="bytes of the event; padded up to this")
+
+
+@dataclass(frozen=True)
+class Workload(ABC):
+    """Base of every workload.  The first line of a subclass's docstring describes it in `list`."""
+
+    @property
+    def name(self) -> str:
+        """The name that `--workload` takes: that of the file."""
+        return type(self).__module__.rpartition(".")[2]
+
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        """Return what `--set` takes, with the defaults of the class."""
+        return parameters_of(cls)
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of the parameters, by name."""
+        return {parameter.name: getattr(self, parameter.name) for parameter in self.parameters()}
+
+    @abstractmethod
+    def operations(
+        self, nodes: Mapping[int, str], duration: float, rng: random.Random
+    ) -> tuple[Operation, ...]:
+        """Return what the clients do in a run of `duration` seconds, in order of time.
+
+        `nodes` are those at which clients may be: their ids, with their names.  Raises
+        `ScenarioError` if the workload does not fit them or the duration.
+        """

@@ -1,52 +1,57 @@
-"""Workloads: what the clients do, decided before the run from the seed.
+"""The topic workload: to each topic some nodes subscribe, and others publish on it periodically.
 
-A topic workload is section C's: for every topic some nodes subscribe and some publish
-periodically.  Content filters come on top: every event carries `speed`, uniform in [0, 100), and
-every subscription asks for a speed above a threshold that the share `selectivity` of the events
-exceeds.
+Subscriptions start within the first two seconds.  Publications begin after a warm-up and end some
+seconds before the run does; each publisher has a random phase.  Content filters come on top: every
+event carries `speed`, uniform in [0, 100), and every subscription asks for a speed above a
+threshold that the share `selectivity` of the events exceeds.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Annotated, Final
 
 from emulation.errors import ScenarioError
-from emulation.workloads.base import Operation
+from emulation.workloads.base import Operation, Workload
+from nodeapp.parameters import Param
 
-SPEEDS = 100.0
+SPEEDS: Final = 100.0
 """Upper end of the event attribute `speed`."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicWorkload:
-    """Parameters of a topic workload; times in seconds, `size` in bytes.
+@dataclass(frozen=True)
+class TopicWorkload(Workload):
+    """Subscribers and periodic publishers for each of a number of topics.
 
-    Subscriptions start within the first two seconds; publications run from `warm_up` to `drain`
-    seconds before the end, each publisher every `interval` from a random phase.
+    Publications run from `warm_up` seconds after the start to `drain` seconds before the end.
 
     Topics are called topic1, topic2, and so on; with `drawn_names` a number drawn from the seed
     comes after that, so that what they hash to differs from seed to seed.
     """
 
-    topics: int
-    publishers: int
-    subscribers: int
-    interval: float
-    size: int
-    selectivity: float = 1.0
+    topics: Annotated[int, Param("topics", low=0, high=1000)] = 4
+    publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 1
+    subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 5
+    interval: Annotated[float, Param("s between a publisher's events", low=0.01, high=3600)] = 2.0
+    size: Annotated[int, Param("bytes of an event", low=0, high=1400)] = 512
+    selectivity: Annotated[
+        float, Param("share of a topic's events that a filter lets through", low=0.01, high=1)
+    ] = 1.0
     warm_up: float = 8.0
     drain: float = 3.0
     drawn_names: bool = False
 
     def operations(
-        self, nodes: Sequence[int], duration: float, rng: random.Random
+        self, nodes: Collection[int], duration: float, rng: random.Random
     ) -> tuple[Operation, ...]:
-        """Return the operations in order of time.
+        """Return the operations in order of time; of the nodes only the ids matter.
 
-        Raises `ScenarioError` where there are too few nodes or the run is too short to publish.
+        Raises `ScenarioError` if there are too few nodes or the run is too short to publish.
         """
+        if not self.topics:
+            return ()
         if self.publishers + self.subscribers > len(nodes):
             raise ScenarioError(
                 f"{self.publishers} publishers and {self.subscribers} subscribers a topic need "
@@ -67,7 +72,7 @@ class TopicWorkload:
             topic = f"topic{number + 1}"
             if self.drawn_names:
                 topic += f"-{rng.randrange(10**6):06}"
-            chosen = rng.sample(nodes, self.publishers + self.subscribers)
+            chosen = rng.sample(list(nodes), self.publishers + self.subscribers)
             for node in chosen[self.publishers :]:
                 subscriptions[node] += 1
                 operations.append(self._subscribe(node, topic, subscriptions[node], rng))

@@ -33,8 +33,8 @@ HELD_EVENTS: Final = 8192
 class Environment:
     """What all nodes know of the network: area (x0, y0, x1, y1) and radio range, metres.
 
-    `waypoints` are the places of the road map, metres; empty where there is no map.  `nodes` is how
-    many nodes there are, with the ids 1 to `nodes`; 0 where that is not known.
+    `waypoints` are the points of the road map, metres; empty if there is no map.  `nodes` is how
+    many nodes there are, with the ids 1 to `nodes`; 0 if that is not known.
     """
 
     area: tuple[float, float, float, float]
@@ -58,7 +58,7 @@ class EventIds:
         return len(self._held)
 
     def add(self, publisher: int, sequence: int, now: float) -> bool:
-        """Remember an id at time `now`; False where it is remembered already."""
+        """Remember an id at time `now`; return whether it is new."""
         key = publisher << 32 | sequence
         held, order = self._held, self._order
         if key in held:
@@ -97,7 +97,7 @@ class Service(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> None:
-        """Begin: from now on the host sends and calls back."""
+        """Begin: from now on the service may send and set timers."""
 
     @abc.abstractmethod
     def disseminate(self, event: Event) -> None:
@@ -108,7 +108,7 @@ class Service(abc.ABC):
             raise RefusedError(f"this protocol finds subscribers by topic: give {what} a topic")
 
     def datagram_received(self, datagram: bytes, sender: int) -> None:
-        """Take a datagram that the neighbour `sender` transmitted, whatever is in it."""
+        """Take a datagram that the neighbour `sender` transmitted; malformed ones are counted."""
         try:
             frame = wire.decode(datagram)
         except WireError:
@@ -139,7 +139,7 @@ class Service(abc.ABC):
     def publish(self, event: Event) -> None:
         """Publish an event of a local client; a repeated event id does nothing.
 
-        Raises `RefusedError` where the protocol cannot carry it.
+        Raises `RefusedError` if the protocol cannot carry it.
         """
         self._check_topic(event.topic, "the event")
         if self._delivered.add(event.publisher, event.sequence, self.host.now()):
@@ -150,7 +150,7 @@ class Service(abc.ABC):
     def deliver(self, frame: Frame) -> None:
         """Hand the event in `frame` to the local clients, unless they had it before.
 
-        Raises `WireError` where the frame's body is not an event.
+        Raises `WireError` if the frame's body is not an event.
         """
         if not self.local:
             return
@@ -160,5 +160,5 @@ class Service(abc.ABC):
             self.host.notify(event, frame.hops)
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS tells of the protocol, in what CBOR has: numbers, texts, maps."""
+        """Return what STATUS reports of the protocol, in types of CBOR: numbers, texts, maps."""
         return {"counters": dict(self.counters), "local subscriptions": len(self.local)}

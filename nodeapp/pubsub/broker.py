@@ -1,8 +1,10 @@
-"""Brokers: decision points that evaluate events (seed paper of section C, section 3.2.1).
+"""Brokers: decision points that evaluate events.
 
 A publisher sends its events to the broker of their topic; the broker evaluates topic, content and
 the event's access policy against every subscription it knows and sends the event to each
 subscriber that qualifies, once, by its id and latest location.
+
+Source: docs/papers.md#six-schemes, section 3.2.1.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ class Broker(DecisionPoint):
             self.deliver(frame)
 
     def _is_broker_of(self, event: Event) -> bool:
-        """Whether a frame for this node is for it as the broker, where topics hash to ids.
+        """Return whether a frame for this node is for it as the broker, if topics hash to ids.
 
         As the broker it sends copies to others only, so it gets none as a subscriber.
         """

@@ -1,11 +1,11 @@
 """Decision points: nodes that all who share a topic find by a hash of the topic.
 
-(Seed paper of section C, sections 3.2 to 3.5.)  A subscriber sends each of its subscriptions to
-the decision point of the topic every `refresh_interval`, with its id and location; it is kept
-there as soft state.  Nothing is handed over when another node becomes the decision point, and
-nothing is withdrawn: the next refresh builds the state, the timeout removes it (3.4).  What comes
-of the subscriptions is what the paper's two kinds differ in: a broker evaluates the events itself
-(`broker`), a rendezvous node hands the subscriptions to the publishers, who do (`rendezvous`).
+A subscriber sends each of its subscriptions to the decision point of the topic every
+`refresh_interval`, with its id and location; it is kept there as soft state.  Nothing is handed
+over when another node becomes the decision point, and nothing is withdrawn: the next refresh builds
+the state, the timeout removes it (3.4).  The two kinds differ in what they do with the
+subscriptions: a broker evaluates the events itself (`broker`), a rendezvous node hands the
+subscriptions to the publishers, which do (`rendezvous`).
 
 A scheme is a decision point, a routing protocol and a hash function, put together by a line:
 
@@ -14,10 +14,12 @@ A scheme is a decision point, a routing protocol and a hash function, put togeth
 Its parameters are those of the decision point and the routing protocol, in one dataclass; what it
 needs (a position, a map, node ids) is what its parts need.
 
-Proximity (3.5) belongs to routing that knows places (`over_gpsr`): every node within K of the
-hashed place is a decision point.  The first that a subscription reaches captures it and
-broadcasts it once to its neighbours, which store it as well (`replicate`); the first that
-anything else reaches serves it and tells nobody.
+Proximity (3.5) belongs to routing by location (`over_gpsr`): every node within K of the hashed
+location is a decision point.  The first that a subscription reaches captures it and broadcasts it
+once to its neighbours, which store it as well (`replicate`); the first that anything else reaches
+serves it and tells nobody.
+
+Source: docs/papers.md#six-schemes, sections 3.2 to 3.5.
 """
 
 from __future__ import annotations
@@ -56,14 +58,14 @@ class DecisionPointParameters:
 
 
 class Router(Protocol):
-    """What carries frames to a node id, to a location, or to whichever node serves one."""
+    """What carries frames to a node id, to a location, or to the node that serves one."""
 
     @property
     def handlers(self) -> Mapping[int, Handler]:
         """The kinds of frames that are the router's own."""
 
     def start(self) -> None:
-        """Begin whatever the router does by itself."""
+        """Begin what the router does by itself."""
 
     def send(self, frame: Frame, location: Point) -> None:
         """Send a frame to its destination; its `hops` are those travelled before."""
@@ -72,7 +74,7 @@ class Router(Protocol):
         """Take a frame that a neighbour forwarded here.  Raises `nodeapp.wire.WireError`."""
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS tells of the router."""
+        """Return what STATUS reports of the router."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class DecisionPoint(Service):
     def __init_subclass__(
         cls, *, routing: Routing | None = None, hashing: type[TopicHash] | None = None
     ) -> None:
-        """Put a scheme together where both parts are given."""
+        """Put a scheme together if both parts are given."""
         super().__init_subclass__()
         if routing is None or hashing is None:
             return
@@ -161,7 +163,7 @@ class DecisionPoint(Service):
         self.send_to_point(topic, Frame(Kind.SUBSCRIPTION, self.host.node_id, hops=0, body=body))
 
     def location(self) -> Point:
-        """Where this node is, metres."""
+        """Return where this node is, metres."""
         x, y, _, _ = self.host.position()
         return x, y
 
@@ -206,6 +208,6 @@ class DecisionPoint(Service):
         self.subscriptions.store(Subscriber(frame.originator, item, location, self.host.now()))
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS tells: the base's, the router's, and what is stored as the point."""
+        """Return what STATUS reports: the base's, the router's, and what is stored as the point."""
         stored = {"stored subscriptions": len(self.subscriptions)}
         return super().status() | self.router.status() | stored

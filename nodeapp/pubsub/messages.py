@@ -4,7 +4,7 @@
     ADVERTISEMENT  [[x, y], topic]                    x, y: the publisher's location, metres
     SUBSCRIBERS    [topic, part, parts, [[subscriber, age, x, y, subscription], ...]]
 
-x and y are binary64; `age` is how long ago the subscriber was heard of, milliseconds;
+x and y are binary64; `age` is how long ago the subscriber was heard, milliseconds;
 `subscription` is the encoded [filter, attributes] as a byte string.  A list of subscribers that
 does not fit one frame comes in several, `part` 0 to `parts` - 1.
 
@@ -23,7 +23,7 @@ from nodeapp.events import Subscription
 from nodeapp.geometry import Point
 from nodeapp.wire import BROADCAST, MAX_BODY, WireError
 
-_PLACE: Final = struct.Struct(">BBBdBd")
+_LOCATION: Final = struct.Struct(">BBBdBd")
 _HEADS: Final = (0x82, 0x82, 0xFB, 0xFB)  # array of 2, array of 2, binary64, binary64
 LIMIT: Final = 1e9
 """Metres; what a routing extension can hold (`nodeapp.wire`)."""
@@ -47,17 +47,17 @@ class Located(NamedTuple):
 def encode_located(location: Point, item: bytes) -> bytes:
     """Return the body of a SUBSCRIPTION or an ADVERTISEMENT."""
     two, pair, head_x, head_y = _HEADS
-    return _PLACE.pack(two, pair, head_x, location[0], head_y, location[1]) + item
+    return _LOCATION.pack(two, pair, head_x, location[0], head_y, location[1]) + item
 
 
 def decode_located(body: bytes) -> Located:
     """Return what such a body says; the item is not looked into.  Raises `WireError`."""
-    if len(body) < _PLACE.size:
+    if len(body) < _LOCATION.size:
         raise WireError("a body without a location")
-    two, pair, head_x, x, head_y, y = _PLACE.unpack_from(body)
+    two, pair, head_x, x, head_y, y = _LOCATION.unpack_from(body)
     if (two, pair, head_x, head_y) != _HEADS or not (abs(x) < LIMIT and abs(y) < LIMIT):
         raise WireError("a body without a location")
-    return Located((x, y), body[_PLACE.size :])
+    return Located((x, y), body[_LOCATION.size :])
 
 
 def encode_subscription(subscription: Subscription, location: Point) -> bytes:
@@ -80,7 +80,7 @@ def decode_advertisement(body: bytes) -> tuple[str, Point]:
 
 
 class Subscriber(NamedTuple):
-    """One entry of a list: who subscribes to what, where, and when that was heard of (seconds)."""
+    """One entry of a list: node, subscription, location, and when that was heard (seconds)."""
 
     node: int
     subscription: bytes

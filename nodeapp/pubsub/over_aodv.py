@@ -1,9 +1,11 @@
-"""The node-based schemes of section C's paper: decision points by node id, reached by AODV.
+"""The node-based ones of the six schemes: decision points by node id, reached by AODV.
 
 A topic hashes to a node id, so its decision point is one node, wherever that is (3.4).  AODV's
 route discovery is the location system that 3.3 asks for.  There is no proximity selection: section
-3.5 is about places.  Who takes over where that node fails the paper does not say, and here nobody
-does: refreshes build its state again when it is back.
+3.5 is about locations.  The paper does not say which node takes over if that node fails, and here
+none does: refreshes build its state again when it is back.
+
+Source: docs/papers.md#six-schemes, section 3.
 """
 
 from __future__ import annotations

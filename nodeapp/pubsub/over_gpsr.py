@@ -1,13 +1,16 @@
-"""The geographic schemes of section C's paper: decision points at a place, reached by GPSR.
+"""The geographic ones of the six schemes: decision points at a location, reached by GPSR.
 
-The node nearest to the place that a topic hashes to serves it, and with it every node within K of
-the place (3.5, "proximity broker / rendezvous node selection").  With K half the radio range any
-two nodes within K hear each other, so each of them has all subscriptions, and a move of one is no
-loss.  `proximity` 0 is the basic approach: the nearest node alone.
+The node nearest to the location that a topic hashes to serves it, and with it every node within K
+of the location (3.5, "proximity broker / rendezvous node selection").  With K half the radio range
+any two nodes within K hear each other, so each of them has all subscriptions, and a move of one is
+no loss.  `proximity` 0 is the basic approach: the nearest node alone.
 
-The paper says two things of a place that no node is near: the node closest to it serves (3.3), and
-GPSR drops a frame that has gone around a void, "since the destination node does not locate at the
-position" (3.1).  By default the closest node serves; with `serve_voids` off the frame is dropped.
+The paper says two things about a location that no node is near: the node closest to it serves
+(3.3), and GPSR drops a frame that has gone around a void, "since the destination node does not
+locate at the position" (3.1).  By default the closest node serves; with `serve_voids` off the frame
+is dropped.
+
+Source: docs/papers.md#six-schemes, section 3.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ class ProximityParameters(GpsrParameters):
         float, Param("K as a share of the radio range; 0: the nearest node alone", low=0, high=1)
     ] = 0.5
     serve_voids: Annotated[
-        bool, Param("the nearest node serves a place nobody is within K of; no: drop the frame")
+        bool, Param("the nearest node serves a location nobody is within K of; no: drop it")
     ] = True
 
 
@@ -42,10 +45,10 @@ def _make_router(point: DecisionPoint) -> Gpsr:
     squared_k = (parameters.proximity * radio_range) ** 2
 
     def capture(frame: Frame, location: Point) -> bool:
-        """Serve a frame for a place that this node is within K of."""
+        """Serve a frame for a location that this node is within K of."""
         if frame.destination != ANY_NODE:
             return False
-        if squared_distance(router.neighbours.place(), location) > squared_k:
+        if squared_distance(router.neighbours.position(), location) > squared_k:
             return False
         point.arrived(frame)
         if frame.kind == Kind.SUBSCRIPTION:
@@ -53,7 +56,7 @@ def _make_router(point: DecisionPoint) -> Gpsr:
         return True
 
     def deliver(frame: Frame) -> None:
-        """Take a frame that is for this node, or for a place that this node is nearest to."""
+        """Take a frame that is for this node, or for a location that this node is nearest to."""
         if frame.destination != ANY_NODE or parameters.serve_voids:
             point.arrived(frame)
         else:

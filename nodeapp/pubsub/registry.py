@@ -1,6 +1,6 @@
 """The publish/subscribe protocols by name.  A new one is a file beside this and a line below.
 
-Where its parts exist (a decision point, routing, a topic hash) it is a class of one line in
+If its parts exist (a decision point, routing, a topic hash) it is a class of one line in
 `over_gpsr` or `over_aodv` and a line below.
 
 A module is loaded when its protocol is asked for, so that a node pays for its own only.
@@ -48,25 +48,25 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
             "over_aodv:BrokerAodv", "brokers at the node a topic hashes to, reached by AODV"
         ),
         "broker-gpsr": Protocol(
-            "over_gpsr:BrokerGpsr", "brokers at the place a topic hashes to, reached by GPSR"
+            "over_gpsr:BrokerGpsr", "brokers at the location a topic hashes to, reached by GPSR"
         ),
         "broker-gpsr-cell": Protocol(
-            "over_gpsr:BrokerGpsrCell", "broker-gpsr with middles of cells as places"
+            "over_gpsr:BrokerGpsrCell", "broker-gpsr with middles of cells as locations"
         ),
         "broker-gpsr-map": Protocol(
-            "over_gpsr:BrokerGpsrMap", "broker-gpsr with places of a road map only"
+            "over_gpsr:BrokerGpsrMap", "broker-gpsr with points of a road map only"
         ),
         "rendezvous-aodv": Protocol(
             "over_aodv:RendezvousAodv", "publishers get subscribers from the node a topic hashes to"
         ),
         "rendezvous-gpsr": Protocol(
-            "over_gpsr:RendezvousGpsr", "publishers get subscribers from the place it hashes to"
+            "over_gpsr:RendezvousGpsr", "publishers get subscribers from the location it hashes to"
         ),
         "rendezvous-gpsr-cell": Protocol(
-            "over_gpsr:RendezvousGpsrCell", "rendezvous-gpsr with middles of cells as places"
+            "over_gpsr:RendezvousGpsrCell", "rendezvous-gpsr with middles of cells as locations"
         ),
         "rendezvous-gpsr-map": Protocol(
-            "over_gpsr:RendezvousGpsrMap", "rendezvous-gpsr with places of a road map only"
+            "over_gpsr:RendezvousGpsrMap", "rendezvous-gpsr with points of a road map only"
         ),
     }
 )
@@ -94,7 +94,7 @@ def create(
     """Return the service of protocol `name` for a host; it does nothing until `start`.
 
     Raises KeyError for an unknown name, `nodeapp.parameters.ParameterError` for a parameter that
-    does not exist or is out of range, ValueError for what `obstacle` tells.
+    does not exist or is out of range, ValueError with what `obstacle` returns.
     """
     missing = obstacle(name, environment)
     if missing is not None:

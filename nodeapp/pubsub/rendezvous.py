@@ -1,4 +1,4 @@
-"""Rendezvous nodes: decision points that are directories (seed paper of section C, 3.2.2).
+"""Rendezvous nodes: decision points that are directories.
 
 A publisher sends an advertisement of its topic to the rendezvous node every `refresh_interval`.
 The rendezvous node, which keeps nothing of it, answers each with the list of the subscriptions to
@@ -6,16 +6,18 @@ that topic; it evaluates no content and no policy.  The publisher does: it sends
 to each subscriber on its list that qualifies, by its id and the location on the list.  Under
 proximity selection the first node within K that an advertisement reaches answers it, and no other.
 
-Where the paper is silent:
+What the paper leaves open:
   * Who is a publisher.  In the paper it is known from the start.  Here a node becomes a publisher
     of a topic with its first event, and stays one for `publisher_timeout` after its last.
   * The list is soft state like all else.  Each entry tells how long ago the rendezvous node heard
-    of the subscriber, and ends at the publisher `subscription_timeout` after that, as it does at
-    the rendezvous node.  Lists are merged, the later word of a subscriber prevailing: what a node
-    that has only become the rendezvous node does not know yet is not forgotten by that.
-  * An event for which the publisher has no list newer than `subscription_timeout`, the first one
-    above all, waits for the next, `list_wait` at most.  (Section 5 speaks of the time that the
+    the subscriber, and ends at the publisher `subscription_timeout` after that, as it does at the
+    rendezvous node.  Lists are merged, the later entry of a subscriber prevailing: what a node that
+    has just become the rendezvous node does not know yet is not forgotten.
+  * An event for which the publisher has no list newer than `subscription_timeout`, such as the
+    first one, waits for the next, `list_wait` at most.  (Section 5 speaks of the time that the
     subscribers' locations take to the publisher "before an event can be sent".)
+
+Source: docs/papers.md#six-schemes, sections 3.2.2 and 5.
 """
 
 from __future__ import annotations
@@ -157,5 +159,5 @@ class Rendezvous(DecisionPoint):
             self.router.send(answer, location)
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS tells: a decision point's, and what is known as publisher."""
+        """Return what STATUS reports: a decision point's, and what is known as publisher."""
         return super().status() | {"listed subscriptions": len(self.listed)}

@@ -1,4 +1,4 @@
-"""Soft state: who subscribes, where they are, until when."""
+"""Soft state: the subscriptions of other nodes, with their locations, until they time out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nodeapp.pubsub.messages import MAX_SUBSCRIPTION, Subscriber
 from nodeapp.wire import WireError
 
 MAX_ENTRIES: Final = 65_536
-"""Subscriptions that are stored at most, whatever arrives."""
+"""Subscriptions that are stored at most, so that memory stays bounded."""
 
 
 class _Entry:
@@ -26,7 +26,7 @@ class _Entry:
 
 
 class SubscriptionTable:
-    """The subscriptions heard of in the last `timeout` seconds."""
+    """The subscriptions heard in the last `timeout` seconds."""
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
@@ -39,7 +39,7 @@ class SubscriptionTable:
     def store(self, subscriber: Subscriber) -> None:
         """Store or refresh a subscription; what is older than what is known changes nothing.
 
-        Raises `WireError` where it is malformed or its filter asks for no topic.
+        Raises `WireError` if it is malformed or its filter asks for no topic.
         """
         key = (subscriber.node, subscriber.subscription)
         entry = self._entries.get(key)

@@ -1,9 +1,10 @@
-"""From a topic to where its decision point is (seed paper of section C, sections 3.3 and 3.6).
+"""From a topic to where its decision point is.
 
-The paper has three hash functions, one class each here: to a node id, to a coordinate, and to the
+The source has three hash functions, one class each here: to a node id, to a coordinate, and to the
 waypoint of a road map that is nearest to the coordinate.  A fourth, to a cell, is that of cell hash
-routing (F. Araujo et al., CHR: a distributed hash table for wireless ad hoc networks, DEBS 2005),
-to which the paper compares itself in its section 6.
+routing, to which the source compares itself in its section 6.
+
+Sources: docs/papers.md#six-schemes, sections 3.3 and 3.6; docs/papers.md#cell-hash-routing.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ class LocationHash(TopicHash):
         """Return the location that the topic hashes to."""
         hash_x, hash_y = _digest(topic)
         x0, y0, x1, y1 = self._environment.area
-        place = (x0 + hash_x / 2**64 * (x1 - x0), y0 + hash_y / 2**64 * (y1 - y0))
-        return Target(ANY_NODE, place)
+        location = (x0 + hash_x / 2**64 * (x1 - x0), y0 + hash_y / 2**64 * (y1 - y0))
+        return Target(ANY_NODE, location)
 
 
 class CellHash(LocationHash):
@@ -95,10 +96,10 @@ class WaypointHash(LocationHash):
         """Return the waypoint that the topic hashes to; of two as near, the one further west."""
         target = self._known.get(topic)
         if target is None:
-            _, place = super().__call__(topic)
+            _, location = super().__call__(topic)
             nearest = min(
                 self._environment.waypoints,
-                key=lambda waypoint: (squared_distance(waypoint, place), waypoint),
+                key=lambda waypoint: (squared_distance(waypoint, location), waypoint),
             )
             target = Target(ANY_NODE, nearest)
             if len(self._known) < MAX_KNOWN:

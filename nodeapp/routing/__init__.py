@@ -1,1 +1,1 @@
-"""Routing: neighbours and the ways to reach a node or a place over several hops."""
+"""Routing: neighbours and the ways to reach a node or a location over several hops."""

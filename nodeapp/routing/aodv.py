@@ -6,54 +6,47 @@ their originator behind (6.5).  The destination, or a node on the way that has a
 to it, sends a ROUTE_REPLY back along these (6.6), which leaves routes to the destination (6.7).
 Routes last for as long as they are used, and `ACTIVE_ROUTE_TIMEOUT` longer.  A node whose link to
 a next hop breaks, or that gets a frame it has no route for, tells the neighbours that send frames
-over it so by a ROUTE_ERROR (6.11).  `aodv_table` has the rules for sequence numbers.
+over it so by a ROUTE_ERROR (6.11).
 
-Breaks of links.  A UDP socket is not told that a frame was not acknowledged, so a break shows
-only by silence (6.9): nodes on an active route broadcast a HELLO each HELLO_INTERVAL without
-another broadcast, and a neighbour not heard for ALLOWED_HELLO_LOSS intervals is lost.  "On an
-active route" is a node that handled data frames or replies within the lifetime of their routes;
-the RFC's definition (a valid route in the table) would include the routes that hellos make, and
-nobody would ever fall silent.  As that tells next hops to say hello, silence counts from the first
-frame that is sent to a neighbour, not only from its first hello; and a node that leaves the active
-routes says so by a last hello of lifetime 0, lest its silence break routes that nobody uses just
-then.  A lost link swallows frames for up to ALLOWED_HELLO_LOSS intervals; and hellos and requests,
-short and at the lowest rate, are heard from farther away than data frames are, so that routes over
-links that carry hellos but few frames stay (the grey zone: Lundgren, Nordstrom and Tschudin,
-WOWMOM 2002).  Their remedies need the signal strength, or hellos from all nodes before a route is
-wanted.  Where the link layer does tell (`link_feedback`), there are no hellos: the first frame
-without an acknowledgement breaks a link, and its originator sends it another way.
+The parts: `aodv_table` has the routes and the rules for sequence numbers, `aodv_search` the rings
+and the frames that wait, `aodv_links` hellos and lost neighbours, `aodv_errors` the sending of
+errors, `aodv_wire` the bodies of messages.
 
-Where the RFC leaves a choice:
+What the RFC leaves open:
   * precursors are also the neighbours that frames for a destination came from, so that errors
-    reach users of reverse routes, which replies leave out; an error for want of a route goes to
-    the sender of the frame, too;
+    reach users of reverse routes, which replies leave out; an error because there is no route goes
+    to the sender of the frame, too;
   * a node that has a better route than a reply it is to forward sends that on instead of
     dropping the reply, which leaves the node that asked without one;
-  * a data frame keeps the route back to its originator alive (6.2) only where it comes over the
+  * a data frame keeps the route back to its originator alive (6.2) only if it comes over the
     next hop of that route, at every node so far (FLAG_ONE_WAY): a frame that comes another way
     would keep a route alive whose other nodes let it expire, and it would swallow frames;
   * a node does not answer a request of its own next hop to the destination;
   * sequence numbers begin at the clock, 100 a second, so that they grow over a restart.  A
     restarted node does not wait for DELETE_PERIOD (6.13): routes of others over it may loop until
-    the first frame that takes them, which is answered with an error.
+    the first frame that takes them, which it answers with an error.
 
 Left out: local repair (6.12, optional), since a break noticed by silence is seconds old when it is
 noticed; acknowledged replies and the blacklist (6.8), which are for links that are one-way for
 good, while a reply lost by chance is asked for again; multicast, subnets, several interfaces.
+
+Source: docs/papers.md#aodv.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.routing import aodv_wire
+from nodeapp.routing.aodv_errors import ErrorSender
+from nodeapp.routing.aodv_links import LinkMonitor
 from nodeapp.routing.aodv_parameters import AodvParameters
-from nodeapp.routing.aodv_search import RateLimit, Searches
+from nodeapp.routing.aodv_search import Searches
 from nodeapp.routing.aodv_table import Route, RouteTable, following, newer
 from nodeapp.routing.aodv_wire import DESTINATION_ONLY, GRATUITOUS, UNKNOWN
 from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_ONE_WAY, Frame, Kind, WireError, decode
@@ -62,8 +55,6 @@ __all__ = ["Aodv", "AodvParameters"]
 
 CLOCK_RATE: Final = 100
 """Sequence numbers a second that the clock is ahead by after a restart."""
-HELLO_JITTER: Final = 0.25
-"""Share of HELLO_INTERVAL by which hellos come early: OLSR's MAXJITTER (RFC 3626)."""
 MAX_REQUESTS: Final = 8192
 """Requests that are remembered at most."""
 
@@ -71,7 +62,7 @@ MAX_REQUESTS: Final = 8192
 class Aodv:
     """Routes frames to node ids.
 
-    `deliver(frame)` is called where a frame has arrived at the node it is for.
+    `deliver(frame)` is called when a frame has arrived at the node it is for.
     """
 
     def __init__(
@@ -96,23 +87,17 @@ class Aodv:
         self._counters = counters
         self._deliver = deliver
         self._active_timeout = parameters.active_route_timeout
-        self._silence = parameters.hello_lifetime
         self._request_id = self.sequence
         self._requests: dict[int, float] = {}  # originator and id: when to forget; by age
         self._searches = Searches(host, parameters, self.table, counters, self._send_request)
-        self._error_limit = RateLimit(parameters.rerr_ratelimit)
-        self._lost_at: dict[int, float] = {}  # neighbour: when it will have been silent too long
-        self._active_until = -math.inf
-        self._last_broadcast = -math.inf
-        self._says_hello = False
-        self._needs_hellos = True
+        self._links = LinkMonitor(host, parameters)
+        self._errors = ErrorSender(host, parameters.rerr_ratelimit, counters, self._links.broadcast)
         self._next_cleaning = 0.0
 
     def start(self) -> None:
-        """Begin to say hello where that is due, and to watch neighbours."""
+        """Begin to say hello when that is due, and to watch neighbours."""
         if self._parameters.link_feedback and self._host.watch_links(self._unacknowledged):
-            self._needs_hellos = False
-            self._silence = math.inf
+            self._links.rely_on_feedback()
         first = self._host.rng.uniform(0.0, self._parameters.hello_interval)
         self._host.call_later(first, self._tick)
 
@@ -148,9 +133,9 @@ class Aodv:
         if destination in (ANY_NODE, BROADCAST):
             raise WireError("a data frame for no node")
         now = self._host.now()
-        self._heard(sender, now)
+        self._links.heard(sender, now)
         expires = now + self._active_timeout
-        self._on_active_route(expires)
+        self._links.on_active_route(expires)
         self.table.extend(sender, sender, now, expires)
         one_way = frame.flags & FLAG_ONE_WAY
         if not one_way and not self.table.extend(frame.originator, sender, now, expires):
@@ -168,7 +153,7 @@ class Aodv:
     def _route(self, destination: int, now: float) -> Route | None:
         """Return a valid route over a neighbour that is not lost."""
         route = self.table.valid(destination, now)
-        if route is not None and self._lost_at.get(route.next_hop, math.inf) <= now:
+        if route is not None and self._links.is_lost(route.next_hop, now):
             self._link_broken(route.next_hop, now)
             return None
         return route
@@ -179,16 +164,11 @@ class Aodv:
             return
         next_hop = route.next_hop
         expires = now + self._active_timeout
-        self._on_active_route(expires)
+        self._links.on_active_route(expires)
         route.extend(expires)
         self.table.extend(next_hop, next_hop, now, expires)
-        if next_hop not in self._lost_at:
-            self._lost_at[next_hop] = now + self._silence
+        self._links.used(next_hop, now)
         self._host.send(next_hop, frame.forwarded().encode())
-
-    def _on_active_route(self, until: float) -> None:
-        if until > self._active_until:
-            self._active_until = until
 
     def _found(self, destination: int, now: float) -> None:
         """Send what waits for a route to a destination, if there is one now."""
@@ -216,7 +196,9 @@ class Aodv:
             flags |= UNKNOWN
         body = aodv_wire.RouteRequest(flags, self._request_id, sequence, self.sequence).encode()
         self._counters["route requests"] += 1
-        self._broadcast(Frame(Kind.ROUTE_REQUEST, self._me, destination, ttl=ttl - 1, body=body))
+        self._links.broadcast(
+            Frame(Kind.ROUTE_REQUEST, self._me, destination, ttl=ttl - 1, body=body)
+        )
 
     def _request_received(self, frame: Frame, sender: int) -> None:
         """Take a ROUTE_REQUEST (6.5).  Raises `WireError`."""
@@ -254,9 +236,9 @@ class Aodv:
             relayed = frame.forwarded()
             if parameters.jitter > 0.0:
                 delay = self._host.rng.uniform(0.0, parameters.jitter)
-                self._host.call_later(delay, self._broadcast, relayed)
+                self._host.call_later(delay, self._links.broadcast, relayed)
             else:
-                self._broadcast(relayed)
+                self._links.broadcast(relayed)
 
     def _first_copy(self, originator: int, request: int, now: float) -> bool:
         requests = self._requests
@@ -275,9 +257,9 @@ class Aodv:
     def _may_reply(
         self, route: Route, request: aodv_wire.RouteRequest, hops: int, sender: int, now: float
     ) -> bool:
-        """Whether this node replies with its route to the destination of a request (6.6).
+        """Return whether this node replies with its route to the destination of a request (6.6).
 
-        Not with one that may have expired by when the reply is there and the first frame here.
+        Not with one that may have expired when the reply is there and the first frame here.
         """
         if not route.valid or request.flags & DESTINATION_ONLY or route.next_hop == sender:
             return False
@@ -286,7 +268,7 @@ class Aodv:
         way = (2 * hops + route.hops) * self._parameters.node_traversal_time
         if route.expires - now < way:
             return False
-        if self._lost_at.get(route.next_hop, math.inf) <= now:
+        if self._links.is_lost(route.next_hop, now):
             self._link_broken(route.next_hop, now)
             return False
         return True
@@ -334,7 +316,7 @@ class Aodv:
         if back is None:
             self._counters["no route for a reply"] += 1
             return None
-        self._on_active_route(now + max(lifetime, self._active_timeout))
+        self._links.on_active_route(now + max(lifetime, self._active_timeout))
         back.extend(now + self._active_timeout)
         self._host.send(back.next_hop, frame.encode())
         return back
@@ -351,7 +333,7 @@ class Aodv:
             return
         expires = now + lifetime
         self.table.learn(target, reply.sequence, reply.hops + 1, sender, now, expires)
-        self._on_active_route(expires)
+        self._links.on_active_route(expires)
         self._found(target, now)
         if frame.destination == self._me:
             return
@@ -376,16 +358,16 @@ class Aodv:
 
     def _link_broken(self, neighbour: int, now: float) -> None:
         """Give up the routes over a neighbour that is lost (case i)."""
-        self._lost_at.pop(neighbour, None)
+        self._links.forget(neighbour)
         broken = self.table.break_link(neighbour, now)
         if broken:
             self._counters["links broken"] += 1
-            self._tell(broken, now)
+            self._errors.tell(broken, now)
 
     def _unacknowledged(self, neighbour: int, datagram: bytes) -> None:
-        """Take the link layer's word that a link is broken; search another way for own frames.
+        """Take the link layer's report that a link is broken; search another way for own frames.
 
-        Each attempt costs such a frame one of its time to live: they do not go on for ever.
+        Each attempt costs such a frame one of its time to live, so they end.
         """
         self._counters["frames not acknowledged"] += 1
         self._link_broken(neighbour, self._host.now())
@@ -402,102 +384,52 @@ class Aodv:
             self.table.keep(route, now)
             if route.known:
                 sequence = route.sequence
-        self._send_errors([(destination, sequence)], {sender}, now)
+        self._errors.send([(destination, sequence)], {sender}, now)
 
     def _error_received(self, frame: Frame, sender: int) -> None:
         """Take a ROUTE_ERROR (case iii).  Raises `WireError`."""
         unreachable = aodv_wire.decode_errors(frame.body)
         now = self._host.now()
-        self._heard(sender, now)
+        self._links.heard(sender, now)
         broken = []
         for destination, sequence in unreachable:
             told = sequence if sequence != aodv_wire.NO_SEQUENCE else None
             found = self.table.break_route(destination, sender, told, now)
             if found is not None:
                 broken.append((destination, *found))
-        self._tell(broken, now)
-
-    def _tell(self, broken: Iterable[tuple[int, Route, set[int]]], now: float) -> None:
-        """Tell the precursors of routes that they are broken."""
-        unreachable = []
-        told: set[int] = set()
-        for destination, route, precursors in broken:
-            if precursors:
-                unreachable.append((destination, route.sequence if route.known else 0))
-                told |= precursors
-        if unreachable:
-            self._send_errors(unreachable, told, now)
-
-    def _send_errors(
-        self, unreachable: list[tuple[int, int]], neighbours: set[int], now: float
-    ) -> None:
-        if self._error_limit.wait(now) > 0.0:
-            self._counters["route errors held back"] += 1
-            return
-        self._counters["route errors"] += 1
-        to = next(iter(neighbours)) if len(neighbours) == 1 else BROADCAST
-        for body in aodv_wire.encode_errors(unreachable):
-            frame = Frame(Kind.ROUTE_ERROR, self._me, to, body=body)
-            if to == BROADCAST:
-                self._broadcast(frame)
-            else:
-                self._host.send(to, frame.encode())
+        self._errors.tell(broken, now)
 
     # Neighbours (6.9).
 
     def _tick(self) -> None:
-        """Say hello if this node is on an active route and has not broadcast, watch neighbours."""
-        parameters, host = self._parameters, self._host
-        now = host.now()
-        interval = parameters.hello_interval
-        for neighbour in [each for each, time in self._lost_at.items() if time <= now]:
+        """Give up neighbours that are lost, clean the table, say hello if it is due."""
+        now = self._host.now()
+        for neighbour in self._links.lost(now):
             self._link_broken(neighbour, now)
         if now >= self._next_cleaning:
-            self._next_cleaning = now + parameters.delete_period
+            self._next_cleaning = now + self._parameters.delete_period
             self.table.expire(now)
-        due = self._last_broadcast + interval * (1.0 - HELLO_JITTER)
-        if due > now:
-            wait = due - now
-        else:
-            wait = interval * (1.0 - host.rng.uniform(0.0, HELLO_JITTER))
-            active = now < self._active_until and self._needs_hellos
-            if active or self._says_hello:
-                lifetime = parameters.hello_lifetime if active else 0.0
-                hello = aodv_wire.Hello(self.sequence, lifetime)
-                self._broadcast(Frame(Kind.HELLO, self._me, body=hello.encode()))
-                self._says_hello = active
-        host.call_later(wait, self._tick)
-
-    def _broadcast(self, frame: Frame) -> None:
-        self._last_broadcast = self._host.now()
-        self._host.send(BROADCAST, frame.encode())
+        self._host.call_later(self._links.say_hello(self.sequence, now), self._tick)
 
     def _hello_received(self, frame: Frame, sender: int) -> None:
-        """Take a HELLO.  Raises `WireError` where it is malformed or another node's."""
+        """Take a HELLO.  Raises `WireError` if it is malformed or another node's."""
         if frame.originator != sender:
             raise WireError("a HELLO is not relayed")
         hello = aodv_wire.decode_hello(frame.body)
         now = self._host.now()
-        if hello.lifetime == 0.0:
-            self._lost_at.pop(sender, None)
-            return
-        self._lost_at[sender] = now + self._silence
-        lifetime = min(hello.lifetime, self._silence)
-        self._neighbour_heard(sender, hello.sequence, now, now + lifetime)
-
-    def _heard(self, neighbour: int, now: float) -> None:
-        if neighbour in self._lost_at:
-            self._lost_at[neighbour] = now + self._silence
+        lifetime = self._links.hello_heard(sender, hello.lifetime, now)
+        if lifetime > 0.0:
+            self._neighbour_heard(sender, hello.sequence, now, now + lifetime)
 
     def _neighbour_heard(
         self, neighbour: int, sequence: int | None, now: float, expires: float
     ) -> None:
-        self._heard(neighbour, now)
+        self._links.heard(neighbour, now)
         self.table.learn_neighbour(neighbour, sequence, now, expires)
         self._found(neighbour, now)
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS tells: valid routes, a few hundred at most, by destination."""
+        """Return what STATUS reports: valid routes, a few hundred at most, by destination."""
         now = self._host.now()
         valid = [
             (destination, [route.next_hop, route.hops])

@@ -44,7 +44,7 @@ class AodvParameters:
         float, Param("s that a request waits at most before it is relayed", low=0, high=1)
     ] = 0.01
     link_feedback: Annotated[
-        bool, Param("the link layer tells of frames that were not acknowledged (6.9)")
+        bool, Param("the link layer reports frames that were not acknowledged (6.9)")
     ] = False
     buffer: Annotated[int, Param("frames that wait for routes", low=1, high=10_000)] = 64
 

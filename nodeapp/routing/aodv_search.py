@@ -6,7 +6,7 @@ to be answered; then NET_DIAMETER, RREQ_RETRIES times more than once.  The last 
 NET_TRAVERSAL_TIME, and twice as long as the one before (binary exponential backoff).  Frames that
 wait for a destination that is not found are dropped.
 
-One buffer holds the frames for all destinations; where it is full the oldest is dropped.
+One buffer holds the frames for all destinations; when it is full the oldest is dropped.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Searches:
         """Send the next request of a search, or give the search up."""
         parameters, host = self._parameters, self._host
         if search.whole > parameters.rreq_retries:
-            self._counters["searches in vain"] += 1
+            self._counters["searches failed"] += 1
             self._counters["destination unreachable"] += len(self.finish(destination))
             return
         wait = self._limit.wait(host.now())

@@ -1,30 +1,30 @@
 """AODV's route table and its rules for sequence numbers (RFC 3561, sections 6.1, 6.2 and 6.11).
 
-The rules are what keeps routes free of loops, and the RFC can be read so that they do not: van
-Glabbeek, Hofner, Tan and Portmann, "Sequence numbers do not guarantee loop freedom; AODV can yield
-routing loops" (MSWiM 2013, arXiv:1512.08891).  They are read here so that what the proof of Fehnker
-et al. rests on ("A process algebra for wireless mesh networks used for modelling, verifying and
-analysing AODV", arXiv:1312.7645) holds: the net sequence number of a route, which is its sequence
-number while it is valid and one less while it is not, never decreases.  Along a path to a
-destination the net sequence number then never falls, and where it stays the same the hop count
-falls, or the path ends at a route that is not valid.  It follows that
+The rules are what keeps routes free of loops, and the RFC can be read so that they do not (van
+Glabbeek et al. 2013).  They are read here so that what the proof of Fehnker et al. rests on holds:
+the net sequence number of a route, which is its sequence number while it is valid and one less
+while it is not, never decreases.  Along a path to a destination the net sequence number then never
+falls, and if it stays the same the hop count falls, or the path ends at a route that is not valid.
+It follows that
   * a node has no route to itself;
   * a route is replaced by one with a newer number, by one with the same number and fewer hops, or
-    where it is invalid by one with the same number (6.2); a request is no exception to that (6.5
+    if it is invalid by one with the same number (6.2); a request is no exception to that (6.5
     may be read to say so);
   * a route that becomes invalid, by expiry as well as by a broken link, gets the number after its
-    own, and where a ROUTE_ERROR says so (case iii) the newer of that and the error's;
-  * a neighbour heard directly has a route of one hop whatever the table says.  A message without
-    its sequence number leaves the number as it was before the route became invalid.  So no route
-    has a number its destination has not had, no invalid one more than the next, and the
-    destination's next request is newer than whatever anybody has of it.
+    own, and if a ROUTE_ERROR says so (case iii) the newer of that and the error's;
+  * a neighbour heard directly has a route of one hop, also if the table had another.  A message
+    without its sequence number leaves the number as it was before the route became invalid.  So no
+    route has a number its destination has not had, no invalid one more than the next, and the
+    destination's next request is newer than anything that others have of it.
 
 There are no timers: a route is looked at when it is used.  An invalid route is kept, as 6.4 allows,
 beyond DELETE_PERIOD.  The RFC takes that for the longest time that a neighbour can go on sending
-frames over a route that is invalid here, but where hellos pass and frames do not (a grey zone) a
+frames over a route that is invalid here, but if hellos pass and frames do not (a grey zone) a
 neighbour that goes on sending keeps its route alive without ever being told: a node that forgot
-the sequence number would take that neighbour's route, which leads back to it.  Only where the table
+the sequence number would take that neighbour's route, which leads back to it.  Only when the table
 fills up are numbers forgotten, DELETE_PERIOD after the route.
+
+Sources: docs/papers.md#aodv, docs/papers.md#aodv-loops, docs/papers.md#aodv-proof.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from typing import Final
 
 MASK: Final = 0xFFFFFFFF
 MAX_ROUTES: Final = 16_384
-"""Destinations in the table at most, whatever ids are claimed on the air."""
+"""Destinations in the table at most: any id can be claimed on the air."""
 CROWDED: Final = MAX_ROUTES // 2
 """Destinations above which what has been invalid for DELETE_PERIOD is forgotten."""
 
 
 def newer(one: int, other: int) -> bool:
-    """Whether sequence number `one` comes after `other`, in signed 32-bit arithmetic (6.1)."""
+    """Return whether sequence number `one` is after `other`, in signed 32-bit arithmetic (6.1)."""
     return 0 < (one - other) & MASK < 0x80000000
 
 
@@ -52,7 +52,7 @@ def following(sequence: int) -> int:
 class Route:
     """A route table entry (section 2).
 
-    `expires`: when it becomes invalid, or where it is invalid when it may be forgotten.
+    `expires`: when it becomes invalid, or if it is invalid, when it may be forgotten.
     `sequence` means nothing unless `known`.  Its `hops` outlive it: the next search begins there.
     """
 
@@ -130,7 +130,7 @@ class RouteTable:
     def learn_neighbour(
         self, neighbour: int, sequence: int | None, now: float, expires: float
     ) -> None:
-        """Note that a neighbour was heard, with its own sequence number where it told that."""
+        """Note that a neighbour was heard, with its own sequence number if it told that."""
         route = self.known(neighbour, now)
         if route is None:
             self._add(neighbour, Route(sequence, 1, neighbour, expires))
@@ -166,7 +166,7 @@ class RouteTable:
     ) -> tuple[Route, set[int]] | None:
         """Make a route over `next_hop` invalid, as that told with the sequence number given.
 
-        Returns the route and its precursors, None where there is no such route.
+        Returns the route and its precursors, None if there is no such route.
         """
         route = self.valid(destination, now)
         if route is None or route.next_hop != next_hop:
@@ -189,7 +189,7 @@ class RouteTable:
         route.expires = now + self._delete_period
 
     def expire(self, now: float) -> None:
-        """Forget what has been invalid for DELETE_PERIOD, where the table is crowded."""
+        """Forget what has been invalid for DELETE_PERIOD, if the table is crowded."""
         if len(self._routes) <= CROWDED:
             return
         for destination in [d for d, route in self._routes.items() if route.expires <= now]:

@@ -1,7 +1,7 @@
-"""GPSR: greedy perimeter stateless routing (Karp and Kung, MobiCom 2000).
+"""GPSR: greedy perimeter stateless routing.
 
 A frame carries the location it is bound for.  Greedy mode: it goes to the neighbour nearest to
-that location, if that is nearer than this node.  Where none is, it enters perimeter mode at this
+that location, if that is nearer than this node.  If none is, it enters perimeter mode at this
 node x (Lp) and walks the faces of the planar Gabriel graph that the line from x to the location D
 passes through, by the right-hand rule.  At an edge that crosses the line nearer to D than where
 the face was entered (Lf), it turns into the next face instead of crossing.  A node nearer to D
@@ -12,18 +12,19 @@ reached.  Two ends of that:
   * a frame for one node (`destination` is its id) is dropped and counted;
   * a frame for whichever node is nearest (`destination` ANY_NODE) is there.  The node nearest to D
     is on the border of the face that holds D, a frame that reaches it finds no nearer one, enters
-    perimeter mode there, and tours just this face: it is the home node of GHT (Ratnasamy et al.,
-    WSNA 2002, section 4.1).
+    perimeter mode there, and tours just this face: it is the home node of GHT (section 4.1).
 
 A node that has the destination among its neighbours sends straight to it, wherever D is.
 
-Nodes move while a frame walks, if only by millimetres, and one such case repeats itself for ever:
+Nodes move while a frame walks, if only by millimetres, and one such case would repeat endlessly:
 x itself, a little nearer to D than it was, seems to be progress, or its edges seem to cross the
 line.  The frame therefore carries the id of x as well (`entry`): x never puts it back to greedy
-mode, and an edge of x never crosses the line, as neither would where x stood still.
+mode, and an edge of x never crosses the line, as neither would if x stood still.
 
 The walk relies on the paper's assumptions: links are those of a unit disk and beacons are fresh.
-Where nodes move, ends of an edge may differ about it; the time to live bounds what comes of that.
+When nodes move, ends of an edge may differ about it; the time to live bounds such a walk.
+
+Sources: docs/papers.md#gpsr; of the home node, docs/papers.md#ght.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ class GpsrParameters(BeaconParameters):
 class Gpsr:
     """Routes frames to locations.
 
-    `deliver(frame)` is called where a frame has arrived: at the node it is for, or for ANY_NODE at
+    `deliver(frame)` is called when a frame has arrived: at the node it is for, or for ANY_NODE at
     the nearest one.  `capture(frame, location)` is called before that at every node a frame
-    passes, the first one included; where it returns True the frame goes no further.
+    passes, the first one included; if it returns True the frame goes no further.
     """
 
     def __init__(
@@ -104,11 +105,11 @@ class Gpsr:
         if frame.destination == self._host.node_id:
             self._deliver(frame)
             return
-        neighbours = self.neighbours.places()
+        neighbours = self.neighbours.positions()
         if frame.destination in neighbours:  # ANY_NODE is the id of no neighbour
             self._transmit(frame, frame.destination, GeoRoute(geo.x, geo.y))
             return
-        own = self.neighbours.place()
+        own = self.neighbours.position()
         distance = squared_distance(own, location)
         if (
             geo.entered is not None
@@ -136,8 +137,8 @@ class Gpsr:
         self._transmit(frame, first, geo)
 
     def _walk(self, frame: Frame, geo: GeoRoute, entered: Point, own: Point, sender: int) -> None:
-        """Choose the next edge of the face, or of the next face where the line leaves this one."""
-        before = self.neighbours.place_of(sender)
+        """Choose the next edge of the face, or of the next face if the line leaves this one."""
+        before = self.neighbours.position_of(sender)
         if before is None:
             # Its beacons were all lost so far: the edge that the frame came by has no direction.
             self._counters["perimeter re-entered"] += 1
@@ -154,12 +155,12 @@ class Gpsr:
         for _ in planar:  # at most once around
             if geo.entry in (self._host.node_id, following):
                 break  # an edge of x touches the line at x, wherever x has gone since
-            place = crossing(own, planar[following], entered, location)
-            if place is None or not (
-                squared_distance(place, location) < squared_distance(face, location)
+            point = crossing(own, planar[following], entered, location)
+            if point is None or not (
+                squared_distance(point, location) < squared_distance(face, location)
             ):
                 break
-            face = place
+            face = point
             following = next_counterclockwise(own, bearing(own, planar[following]), planar)
             assert following is not None
             geo = geo._replace(face=face, edge=(self._host.node_id, following))
@@ -181,13 +182,13 @@ class Gpsr:
         self._host.send(to, frame.forwarded(geo.encode()).encode())
 
     def _planar_neighbours(self, own: Point) -> dict[int, Point]:
-        places = self.neighbours.places()
-        if places is not self._planar_of or own != self._planar_at:
-            self._planar = gabriel_neighbours(own, places)
-            self._planar_of, self._planar_at = places, own
+        positions = self.neighbours.positions()
+        if positions is not self._planar_of or own != self._planar_at:
+            self._planar = gabriel_neighbours(own, positions)
+            self._planar_of, self._planar_at = positions, own
         return self._planar
 
     def status(self) -> dict[str, Any]:
-        """Return what STATUS tells: neighbours, a few hundred at most, with their places."""
+        """Return what STATUS reports: neighbours, a few hundred at most, with their positions."""
         known = sorted(self.neighbours.current().items())[:500]
         return {"neighbours": {str(n): [round(at.x, 2), round(at.y, 2)] for n, at in known}}

@@ -2,23 +2,24 @@
 
 Every node broadcasts a HELLO each `hello_interval` B, jittered by 50% so that neighbours do not
 stay in step: intervals are uniform in [0.5 B, 1.5 B].  A neighbour not heard for 4.5 B is gone
-(T of the paper: three times the longest interval).
+(T of GPSR: three times the longest interval).
 
-The paper also removes a neighbour when the link layer gives up on a frame to it (2.5), of which a
-UDP socket learns nothing.  Without that, a neighbour that has moved away swallows frames until it
+GPSR also removes a neighbour when the link layer gives up on a frame to it (2.5), of which a UDP
+socket learns nothing.  Without that, a neighbour that has moved away swallows frames until it
 times out, and greedy forwarding prefers just those at the edge of the range.  Beacons therefore
 carry velocities, and tables are read with every neighbour moved on along its own, without those
-that must be out of range by now: neighbour location prediction of Son, Helmy and Krishnamachari
-("The effect of mobility-induced location errors on geographic routing in mobile ad hoc and sensor
-networks", IEEE TMC 3(3), 2004), whose lost-link problem this is.  `prediction` turns it off.
+that must be out of range by now: the neighbour location prediction of Son, Helmy and
+Krishnamachari, whose lost-link problem this is.  `prediction` turns it off.
 
 Beacons are short and sent at the lowest rate, so they are heard from farther away than longer
-frames are (the grey zone of Lundgren, Nordstrom and Tschudin, WOWMOM 2002), and greedy forwarding
-again prefers just those neighbours.  A neighbour beyond the nominal radio range is therefore not
-used, unless `beyond_range` says so: of use where shadowing makes some far links good ones.
+frames are (the grey zone of Lundgren, Nordstrom and Tschudin), and greedy forwarding again prefers
+just those neighbours.  A neighbour beyond the nominal radio range is therefore not used, unless
+`beyond_range` says so: of use when shadowing makes some far links good ones.
 
 The body of a HELLO is the CBOR array of the four binary64 floats x, y, vx, vy; as its layout is
 fixed, one struct reads and writes it.
+
+Sources: docs/papers.md#gpsr, docs/papers.md#location-errors, docs/papers.md#grey-zones.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ _HEADS: Final = (_ARRAY_OF_4, _BINARY64, _BINARY64, _BINARY64, _BINARY64)
 LIMIT: Final = 1e9
 """Metres, and metres a second: no coordinate or velocity is larger."""
 TOLERANCE: Final = 0.01
-"""Metres added to the radio range: nodes announce places that are off by less than that."""
+"""Metres added to the radio range: nodes announce positions that are off by less than that."""
 MAX_NEIGHBOURS: Final = 4096
-"""Neighbours that are remembered at most, whatever ids are claimed on the air."""
+"""Neighbours that are remembered at most: any id can be claimed on the air."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Neighbour(NamedTuple):
     """A neighbour as its last beacon told: position, velocity, and when it was heard.
 
     `squared_reach`: how far it can be and be heard; the radio range, or the distance over which it
-    was heard where that was more.
+    was heard if that was more.
     """
 
     x: float
@@ -104,44 +105,44 @@ class Neighbours:
         self._table: dict[int, Neighbour] = {}
         self._next_expiry = 0.0
         self._nudge = nudge(host.node_id)
-        self._places: dict[int, Point] | None = None
-        self._places_at = 0.0
+        self._positions: dict[int, Point] | None = None
+        self._positions_at = 0.0
         self._all_still = True
 
     def start(self) -> None:
         """Begin to send beacons, the first at a random time of the first interval."""
         self._host.call_later(self._host.rng.uniform(0.0, self._interval), self._beacon)
 
-    def place(self) -> Point:
-        """Where this node is, as it announces itself (see `nodeapp.geometry`)."""
+    def position(self) -> Point:
+        """Return where this node is, as it announces itself (see `nodeapp.geometry`)."""
         position = self._host.position()
         return position.x + self._nudge[0], position.y + self._nudge[1]
 
     def _beacon(self) -> None:
         host = self._host
         _, _, vx, vy = host.position()
-        frame = Frame(Kind.HELLO, host.node_id, body=encode_hello(*self.place(), vx, vy))
+        frame = Frame(Kind.HELLO, host.node_id, body=encode_hello(*self.position(), vx, vy))
         host.send(BROADCAST, frame.encode())
         delay = self._interval + host.rng.uniform(-self._jitter, self._jitter)
         host.call_later(delay, self._beacon)
 
     def hello_received(self, frame: Frame, sender: int) -> None:
-        """Take a HELLO.  Raises `WireError` where it is malformed or tells of another node."""
+        """Take a HELLO.  Raises `WireError` if it is malformed or another node's."""
         if frame.originator != sender:
             raise WireError("a HELLO is not relayed")
         x, y, vx, vy = decode_hello(frame.body)
         if len(self._table) >= MAX_NEIGHBOURS and sender not in self._table:
             return
-        distance = squared_distance((x, y), self.place())
+        distance = squared_distance((x, y), self.position())
         if distance > self._squared_range and not self._beyond_range:
             if self._table.pop(sender, None) is not None:
-                self._places = None
+                self._positions = None
             return
         reach = max(distance, self._squared_range)
         before = self._table.get(sender)
         self._table[sender] = Neighbour(x, y, vx, vy, self._host.now(), reach)
         if before is None or before[:4] != (x, y, vx, vy):
-            self._places = None
+            self._positions = None
 
     def current(self) -> dict[int, Neighbour]:
         """Return the neighbours heard lately, by id; the table itself, not to be changed."""
@@ -151,47 +152,47 @@ class Neighbours:
             gone = [node for node, neighbour in self._table.items() if neighbour.heard < oldest]
             for node in gone:
                 del self._table[node]
-                self._places = None
+                self._positions = None
             # Nobody can expire before the one that is now the longest unheard does.
             earliest = min((each.heard for each in self._table.values()), default=now)
             self._next_expiry = earliest + self._timeout
         return self._table
 
-    def places(self) -> dict[int, Point]:
+    def positions(self) -> dict[int, Point]:
         """Return where the neighbours are, metres, by id; not to be changed.
 
         The same object for as long as nothing has changed.
         """
         table = self.current()
         now = self._host.now()
-        if self._places is not None and (self._all_still or self._places_at == now):
-            return self._places
-        self._places_at = now
+        if self._positions is not None and (self._all_still or self._positions_at == now):
+            return self._positions
+        self._positions_at = now
         _, _, vx, vy = self._host.position()
         self._all_still = not self._prediction or not (
             vx or vy or any(each.vx or each.vy for each in table.values())
         )
         if self._all_still:
-            self._places = {node: (each.x, each.y) for node, each in table.items()}
+            self._positions = {node: (each.x, each.y) for node, each in table.items()}
         else:
-            self._places = self._predicted(table, now)
-        return self._places
+            self._positions = self._predicted(table, now)
+        return self._positions
 
-    def place_of(self, node: int) -> Point | None:
+    def position_of(self, node: int) -> Point | None:
         """Return where a neighbour is, within range or not; None for one that is not known."""
-        place = self.places().get(node)
-        if place is None and node in self._table:
+        position = self.positions().get(node)
+        if position is None and node in self._table:
             x, y, vx, vy, heard, _ = self._table[node]
             age = self._host.now() - heard
-            place = (x + vx * age, y + vy * age)
-        return place
+            position = (x + vx * age, y + vy * age)
+        return position
 
     def _predicted(self, table: dict[int, Neighbour], now: float) -> dict[int, Point]:
-        ox, oy = self.place()
-        places = {}
+        ox, oy = self.position()
+        positions = {}
         for node, (x, y, vx, vy, heard, squared_reach) in table.items():
             age = now - heard
             px, py = x + vx * age, y + vy * age
             if (px - ox) * (px - ox) + (py - oy) * (py - oy) <= squared_reach:
-                places[node] = (px, py)
-        return places
+                positions[node] = (px, py)
+        return positions

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from nodeapp.clients import LEASE
+from nodeapp.client_port import LEASE
 from nodeapp.events import Filter, Subscription
 from nodeapp.wire import Kind, WireError, decode_body
 from spark_analysis.jobs.clients import REQUESTS

@@ -92,5 +92,8 @@ def command(scenario: Scenario, backend: str | None) -> str:
     parts[1:] = [f"--backend {shlex.quote(backend)}"] if backend else []
     parts += [f"--duration {plain(scenario.duration)}", f"--seed {scenario.seed}"]
     settings = {**scenario.protocol.parameters, **scenario.topology_parameters}
+    if scenario.workload_spec is not None:
+        parts.append(f"--workload {shlex.quote(scenario.workload_spec.name)}")
+        settings = {**scenario.workload_spec.parameters, **settings}
     parts += ["--set " + shlex.quote(f"{key}={value}") for key, value in sorted(settings.items())]
     return " \\\n  ".join(parts)

@@ -37,6 +37,7 @@ from pyspark.sql import SparkSession
 
 from emulation.errors import ScenarioError
 from emulation.scenario.scenario import Scenario
+from emulation.workloads.registry import WORKLOAD
 from nodeapp.parameters import Parameter, ParameterError, convert
 from spark_analysis.captures.materialise import FRAMES_FOLDER
 from spark_analysis.captures.session import ROOT, spark_session
@@ -53,7 +54,7 @@ from spark_analysis.sweeps.tasks import (
     run_tasks,
     stopped,
 )
-from topologies.catalog import make_scenario, protocol_parameters, topology_parameters
+from topologies.catalog import all_parameters, make_scenario
 
 SPEC: Final = "sweep.json"
 LOCK: Final = ".lock"
@@ -177,19 +178,21 @@ def points(spec: SweepSpec) -> list[Point]:
         if key in spec.settings:
             raise SpecError(f"{key} is both varied and set: leave one of them out")
     found: dict[str, Point] = {}
+    workloads = spec.vary.get(WORKLOAD) or (str(spec.settings.get(WORKLOAD, "")),)
     try:
-        of_topology = _by_name(topology_parameters(spec.topology))
-        # What a protocol and the topology both have is the topology's, as in `make_scenario`.
         known = {
-            protocol: _by_name(protocol_parameters(protocol)) | of_topology
+            (protocol, workload): all_parameters(spec.topology, protocol, workload)
             for protocol in spec.protocols
+            for workload in workloads
         }
         _check_keys(spec, known)
-        for protocol, parameters in known.items():
+        for (protocol, workload), parameters in known.items():
             varied = {key: values for key, values in spec.vary.items() if key in parameters}
             common = {key: value for key, value in spec.settings.items() if key in parameters}
             for values in itertools.product(*varied.values()):
                 chosen = dict(zip(varied, values, strict=True))
+                if chosen.get(WORKLOAD, workload) != workload:
+                    continue
                 for point in _repeats(spec, protocol, parameters, common, chosen):
                     found.setdefault(point.key, point)  # 5 and 5.0 are one value
     except (ScenarioError, ParameterError) as error:
@@ -197,17 +200,13 @@ def points(spec: SweepSpec) -> list[Point]:
     return sorted(found.values(), key=lambda point: point.seed)
 
 
-def _by_name(parameters: Sequence[Parameter]) -> dict[str, Parameter]:
-    return {parameter.name: parameter for parameter in parameters}
-
-
-def _check_keys(spec: SweepSpec, known: Mapping[str, Mapping[str, Parameter]]) -> None:
+def _check_keys(spec: SweepSpec, known: Mapping[tuple[str, str], Mapping[str, Parameter]]) -> None:
     names = set[str]().union(*known.values())
     for key in (*spec.vary, *spec.settings):
         if key not in names:
             raise SpecError(
-                f"no parameter {key!r} of {spec.topology} or {', '.join(known)}; there are: "
-                f"{', '.join(sorted(names))}"
+                f"no parameter {key!r} of {spec.topology} or {', '.join(spec.protocols)}; "
+                f"there are: {', '.join(sorted(names))}"
             )
 
 

@@ -1,30 +1,30 @@
-"""Our AODV against ns-3's: the same trajectories, radio and datagrams; who delivers what, and how.
+"""Our AODV against ns-3's, over the same trajectories, radio and datagrams: who delivers what, how.
 
     python -m tests.benchmarks.aodv_against_ns3 [--seconds 60] [--seeds 1]
 
 60 nodes on 1 km^2, range 250 m (unit disk, unicasts at 6 Mb/s), static and at 10 m/s, broker-like
-traffic (`tests.benchmarks.ns3.traffic`).  Printed per case and router: the share of datagrams
-delivered, mean hops of those that both simulators deliver, beside the shortest path's, mean delay,
-and frames on the air.
+traffic (`tests.benchmarks.ns3.traffic`).  Prints per case and router: the share of datagrams
+delivered, mean hops of those that both simulators deliver, beside those of the shortest path, mean
+delay, and frames on the air.
 
 Where they differ, and why (ns-3.37, src/aodv/model):
 
   * ns-3 never raises the sequence number of a destination whose route breaks (RFC 3561, 6.11;
-    SendRerrWhenBreaksLinkToNextHop, Invalidate), so a new request does not ask for anything newer
-    than what has just failed, and every node with a stale route replies, twice with the G flag.
-    Replies then are most of its frames.  RecvRequest also turns the way back to whoever sent the
-    last request, without a look at its sequence number.  "Destination only" takes replies of
-    others away from both, and most of the difference goes with them.
-  * ns-3 is told of unicasts that were never acknowledged (Neighbors::ProcessTxError) and gives up
-    the link at once.  That finds breaks sooner among moving nodes; among static ones every link
-    that it breaks is sound, and frames were lost to collisions.  Ours runs over UDP sockets, is
-    not told, and notices after ALLOWED_HELLO_LOSS hellos.
+    SendRerrWhenBreaksLinkToNextHop, Invalidate), so a new request does not require anything newer
+    than the route that has just failed, and every node with a stale route replies, twice with the
+    G flag.  Most of its frames are then replies.  RecvRequest also points the reverse route at the
+    sender of the last request, without looking at its sequence number.  "Destination only"
+    suppresses the replies of other nodes in both, and with them most of the difference.
+  * ns-3 learns of unicasts that were never acknowledged (Neighbors::ProcessTxError) and gives up
+    the link at once.  That detects breaks sooner among moving nodes; among static ones every link
+    that it breaks is sound, and the frames were lost to collisions.  Ours runs over UDP sockets,
+    does not learn of them, and notices after ALLOWED_HELLO_LOSS hellos.
   * ns-3 resolves addresses: three packets wait for a reply, more are lost, and a request that
     collided is repeated after a second (ArpCache).  Emulated nodes know all addresses.
-  * ns-3 says hello every second whoever listens; ours, as the RFC wants it, on active routes only.
+  * ns-3 sends a hello every second in any case; ours, as the RFC requires, on active routes only.
 
-Of ns-3, "rrep" includes hellos, and all kinds count transmissions, retries included; ours are
-messages.
+In the figures of ns-3, "rrep" includes hellos, and all kinds count transmissions, retries included;
+ours count messages.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tests.benchmarks.ns3 import ours, peer, traffic
 
 MBPS: Final = 6.0
 STEP: Final = 1.0
-"""Seconds for which the graph is taken to stand still."""
+"""Seconds for which the graph is assumed not to change."""
 
 
 class _Paths:
@@ -57,7 +57,7 @@ class _Paths:
         self._hops: dict[tuple[int, int], list[int]] = {}
 
     def hops(self, datagram: peer.Datagram) -> int:
-        """Return the hops of the shortest path; 0 where there is none."""
+        """Return the hops of the shortest path; 0 if there is none."""
         step = round(datagram.time / STEP)
         known = self._hops.get((step, datagram.source))
         if known is None:
@@ -87,7 +87,7 @@ def report(
     datagrams: Sequence[peer.Datagram],
     results: dict[str, peer.DatagramsPlayed],
 ) -> None:
-    """Print a line a router."""
+    """Print one line per router."""
     paths = _Paths(scenario)
     shortest = [paths.hops(datagram) for datagram in datagrams]
     connected = [number for number, hops in enumerate(shortest) if hops]

@@ -77,7 +77,7 @@ def send(senders: list[socket.socket], rate: int) -> tuple[int, float]:
 
 
 def step(recorder: Recording, senders: list[socket.socket], rate: int) -> float:
-    """Send at one rate and print what came of it; return the rate, 0 where packets were lost."""
+    """Send at one rate and print the result; return the rate, or 0 if packets were lost."""
     before = recorder.status()
     sent, seconds = send(senders, rate)
 
@@ -97,7 +97,7 @@ def step(recorder: Recording, senders: list[socket.socket], rate: int) -> float:
 
 
 def capture_rate(interfaces: int) -> None:
-    """Print the highest rate without loss over so many interfaces."""
+    """Print the highest rate without loss over `interfaces` interfaces."""
     print(f"capture on {interfaces} interfaces, packets of {len(PACKET)} bytes; {load()}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -5,7 +5,7 @@
 The same static stations and lists of frames are played in `emulation.radio` and in ns-3
 (`tests.benchmarks.ns3`), and compared with what formulas say: the error model itself, Bianchi's
 saturation throughput, and Poisson arrivals at hidden terminals.  Tables are printed as Markdown;
-docs/medium.md has them, with the causes of every difference.  Without ns-3 its columns are empty.
+docs/medium.md shows them, with the causes of every difference.  Without ns-3 its columns are empty.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import numpy as np
 
 from emulation.radio.airtime import Phy, Rate, phy_for
 from emulation.radio.budget import budget_for
-from emulation.radio.errors import frame_error_rate, survival_table
+from emulation.radio.errors import survival_table
 from emulation.radio.propagation import path_loss_db
 from emulation.radio.spec import Friis, LogDistance, Propagation, RadioSpec, TwoRayGround
 from tests.benchmarks.ns3 import peer, scenes
 from tests.benchmarks.ns3.bianchi import counted_throughput, saturation_throughput
 from tests.benchmarks.ns3.peer import FramesPlayed, FrameToSend
+from tests.emulation.radio.formulas import frame_error_rate
 
 NAN: Final = math.nan
 PHY: Final[Phy] = phy_for("g", scenes.FREQUENCY)
@@ -36,11 +37,11 @@ SENDERS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 LOADS: Final = (10, 20, 40, 60, 80, 100, 150, 200, 250, 300)
 SIZES: Final = (114, 264, 514, 764, 1014, 1264, 1514)
 BYTES_A_SECOND: Final = 120_000
-"""Of payload, each sender, where the size of frames varies."""
+"""Payload of each sender if the size of frames varies."""
 
 
 class Point(NamedTuple):
-    """One comparison at `x`; NaN where a number is missing.
+    """One comparison at `x`; NaN if a number is missing.
 
     `counted` and `counted_difs` are those of `counted_throughput` with and without EIFS.
     """
@@ -65,22 +66,22 @@ class Curve(NamedTuple):
 
 
 def rate_of(mbps: float) -> Rate:
-    """Return the OFDM rate of so many Mb/s."""
+    """Return the OFDM rate of `mbps` Mb/s."""
     return next(rate for rate in PHY.rates if rate.mbps == mbps)
 
 
 def both(
     radio: RadioSpec,
-    places: Sequence[tuple[float, float]],
+    positions: Sequence[tuple[float, float]],
     frames: Sequence[FrameToSend],
     until: float,
     mbps: float,
     measure: Callable[[FramesPlayed], float],
 ) -> tuple[float, float]:
-    """Return a measure of what our medium and what ns-3 make of frames."""
-    own = measure(scenes.play(radio, places, frames, until, mbps))
+    """Return a measure of the same frames played in our medium and in ns-3."""
+    own = measure(scenes.play(radio, positions, frames, until, mbps))
     try:
-        return own, measure(peer.play_frames(radio, places, frames, until, mbps))
+        return own, measure(peer.play_frames(radio, positions, frames, until, mbps))
     except peer.MissingError:
         return own, NAN
 
@@ -103,13 +104,13 @@ def loss(model: Propagation, mbps: float, broadcast: bool, count: int) -> Curve:
     grid = np.linspace(10, 2 * scenes.RANGE, 5000)
     snr = budget.tx_dbm - path_loss_db(radio, grid) - budget.noise_dbm
     reach = float(grid[np.flatnonzero(snr >= needed)[-1]])
-    places = scenes.ray(RATIOS, reach)
-    destinations = [-1] if broadcast else list(range(1, len(places)))
+    positions = scenes.ray(RATIOS, reach)
+    destinations = [-1] if broadcast else list(range(1, len(positions)))
     frames = scenes.apart(count, destinations)
     until = frames[-1].time + 1
-    own = scenes.play(radio, places, frames, until, mbps)
+    own = scenes.play(radio, positions, frames, until, mbps)
     try:
-        other = peer.play_frames(radio, places, frames, until, mbps)
+        other = peer.play_frames(radio, positions, frames, until, mbps)
     except peer.MissingError:
         other = None
     points = []
@@ -164,7 +165,7 @@ def saturation(mbps: float, seconds: float) -> Curve:
 
 
 def delivered(frames: Sequence[FrameToSend]) -> Callable[[FramesPlayed], float]:
-    """Return the measure: the share of frames that the station in the middle gets."""
+    """Return the measure: the share of frames that the station in the middle receives."""
 
     def share(played: FramesPlayed) -> float:
         return sum(count for (_, to), count in played.received.items() if to == 0) / len(frames)
@@ -250,7 +251,7 @@ def draw(path: Path, curves: dict[str, list[Curve]]) -> None:
         top = max(point.ours for curve in group for point in curve.points)
         axis.set_ylim(0, 1.3 * top if group[0].axis == "senders" else 1.05 * top)
         axis.grid(alpha=0.3)
-        # Where the loss has no curve: between the ranges of the two rates.
+        # No curve of loss runs there: between the ranges of the two rates.
         axis.legend(fontsize=8, loc="upper center" if group[0].axis == "m" else "best")
     handles = [
         Line2D([], [], color="0.2", label="this medium"),

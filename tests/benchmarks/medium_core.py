@@ -1,7 +1,7 @@
 """Speed of the medium alone, without devices: `python -m tests.benchmarks.medium_core`.
 
 Loads of 512-byte broadcasts, in simulated time: 60 mobile nodes in a square of 1 km, positions
-every 0.1 s, and 3,000 static nodes with a mean degree of 45.  Printed: events (accesses and frame
+every 0.1 s, and 3,000 static nodes with a mean degree of 45.  Prints events (accesses and frame
 ends), frames and deliveries per second of CPU time, and how much faster than real time that is.
 """
 
@@ -30,13 +30,13 @@ def _drive(
     mobile: bool = False,
     model: Propagation = LOG_DISTANCE,
 ) -> None:
-    """Let every node broadcast `rate` times a second for `seconds`, and print the speed."""
+    """Have every node broadcast `rate` times a second for `seconds`, and print the speed."""
     rng = random.Random(1)
     numbers = np.random.default_rng(1)
     medium = Medium(RadioSpec(range=RANGE, propagation=model), nodes, random.Random(2))
-    places = numbers.uniform(0, side, (nodes, 2))
+    positions = numbers.uniform(0, side, (nodes, 2))
     speeds = numbers.uniform(-20, 20, (nodes, 2))
-    medium.set_positions(places)
+    medium.set_positions(positions)
     sends = sorted(
         (rng.uniform(0, seconds), rng.randrange(nodes)) for _ in range(int(nodes * rate * seconds))
     )
@@ -48,7 +48,7 @@ def _drive(
     began = time.process_time()
     for at, node in sends:
         if mobile and at >= tick:
-            medium.set_positions(places + speeds * tick)
+            medium.set_positions(positions + speeds * tick)
             tick += 0.1
         for delivery in medium.advance(at):
             deliveries += len(delivery.receivers)

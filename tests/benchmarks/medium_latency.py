@@ -2,9 +2,9 @@
 
 One station sends another a small datagram every 2 ms, so that the medium is idle each time and
 the model adds nothing but the airtime.  One-way delays (one machine, one clock) over the medium,
-less that airtime, are set against those over a veth pair.  Needs root.
+less that airtime, are compared with those over a veth pair.  Needs root.
 
-    --hogs N        processes that use up a CPU meanwhile, at ordinary priority
+    --hogs N        processes that each keep a CPU busy meanwhile, at ordinary priority
     --priority P    of the medium: round-robin, nice or none
 """
 
@@ -93,16 +93,16 @@ def main() -> None:
     parser.add_argument("--priority", default="round-robin")
     options = parser.parse_args()
     exact_timers()
-    raise_priority("round-robin")  # the measuring must not wait itself; its children are ordinary
+    raise_priority("round-robin")  # measuring must not be delayed; children have ordinary priority
     print(f"{options.hogs} hogs, medium at {options.priority} (load {os.getloadavg()[0]:.1f})")
     with namespaces(2) as (one, other):
         _veth(one, other)
         with _hogs(options.hogs):
             veth = one_way_delays(one, other)
     with namespaces(2) as stations, tempfile.TemporaryDirectory() as folder:
-        places = [[(0, 0, 0)], [(0, 10, 0)]]
+        tracks = [[(0, 0, 0)], [(0, 10, 0)]]
         config = write_config(
-            Path(folder), stations, places, RadioSpec(range=250), priority=options.priority
+            Path(folder), stations, tracks, RadioSpec(range=250), priority=options.priority
         )
         with medium(config, stations) as control, _hogs(options.hogs):
             tap = one_way_delays(*stations)

@@ -1,7 +1,7 @@
 """Frame deliveries through real TAP devices: `python -m tests.benchmarks.medium_tap`.
 
 Stations in cells that do not hear each other; in each cell one station broadcasts as fast as its
-radio takes it and all others receive.  The medium process applies the full radio model.  For
+radio accepts frames and all others receive.  The medium process applies the full radio model.  For
 comparison, a process with the same devices and the same senders copies every frame to all others
 of its cell, without a model.  Rates are per second of the forwarding process's CPU.  Needs root.
 
@@ -56,7 +56,7 @@ while True:
 
 @contextmanager
 def _senders(stations: Sequence[Station]) -> Iterator[None]:
-    """One process that sends in the namespaces of all `stations`."""
+    """Run one process that sends in the namespaces of all `stations`."""
     sockets = []
     for station in stations:
         with network_namespace(station.pid):
@@ -102,9 +102,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     options = parser.parse_args()
     cells, count, seconds = options.cells, options.cells * options.stations, options.seconds
-    places = [[(0, 10_000.0 * (i % cells), 5.0 * (i // cells))] for i in range(count)]
+    tracks = [[(0, 10_000.0 * (i % cells), 5.0 * (i // cells))] for i in range(count)]
     with namespaces(count) as stations, tempfile.TemporaryDirectory() as folder:
-        config = write_config(Path(folder), stations, places, RadioSpec(range=250))
+        config = write_config(Path(folder), stations, tracks, RadioSpec(range=250))
         with medium(config, stations, neighbours=False) as control, _senders(stations[:cells]):
             time.sleep(1.0)
             first = request(control, {"op": "stats"})

@@ -1,7 +1,7 @@
-"""CPU time and memory that it takes to start a node, against a bare `import asyncio`.
+"""CPU time and memory for starting a node, against a bare `import asyncio`.
 
-A node is started on the loopback interface with a client asking for its status, so that what is
-measured is a node that works; both are the best of several starts.
+A node is started on the loopback interface, and a client requests its status, so that a working
+node is measured; both figures are the best of several starts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def cost(command: list[str], *, node: bool) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print a line a command."""
+    """Print one line per command."""
     commands = {
         "import asyncio": [sys.executable, "-c", "import asyncio"],
         "nodeapp flooding": [sys.executable, "-m", "nodeapp", *NODE, "flooding"],

@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks.run_startup [STATIONS]
 
-Bare Mininet: hosts without links; then the same hosts linked two by two, with addresses, which is
-the least that hosts which talk need.  The testbed: radios,
-addresses, neighbour entries, captures, positions and a node app that answers, until time 0.
+Bare Mininet: hosts without links; then the same hosts linked in pairs, with addresses, which is the
+least that hosts need in order to talk.  The testbed: radios, addresses, neighbour entries,
+captures, positions and node apps that answer, until time 0.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def bare_hosts(count: int) -> float:
 
 
 def linked_hosts(count: int) -> float:
-    """Return the seconds Mininet takes to start hosts linked two by two, with addresses."""
+    """Return the seconds Mininet takes to start hosts linked in pairs, with addresses."""
     began = time.monotonic()
     net = Mininet(topo=None, build=False, controller=None)
     hosts = [net.addHost(f"h{number}") for number in range(1, count + 1)]
@@ -91,7 +91,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         taken, observer = stations(count, Path(folder))
     print(f"{count} bare Mininet hosts                  {bare:6.2f} s")
-    print(f"{count} Mininet hosts linked two by two     {linked:6.2f} s")
+    print(f"{count} Mininet hosts linked in pairs       {linked:6.2f} s")
     print(f"{count} stations with radios and node apps  {taken:6.2f} s")
     for (since, text), (until, _) in zip(observer.stages, observer.stages[1:], strict=False):
         if text != "running":

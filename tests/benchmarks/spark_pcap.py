@@ -3,9 +3,9 @@
     python -m tests.benchmarks.spark_pcap [--packets 2000000] [--cores 2]
 
 Spark decodes every column of every packet and aggregates them; its start-up and a first query over
-a small file (which compiles the code) are not in the rate.  `tshark -T fields` prints address,
-port, time and payload of each packet, scapy's PcapReader dissects each; both are given fewer
-packets, since they take so much longer.  The aim is 25 times tshark on two cores.
+a small file (which compiles the code) are not part of the rate.  `tshark -T fields` prints address,
+port, time and payload of each packet, scapy's PcapReader dissects each; both get fewer packets, as
+they take so much longer.  The aim is 25 times tshark on two cores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
-from scapy.layers import inet  # noqa: F401  # the reader looks the link type up in what is loaded
+from scapy.layers import inet  # noqa: F401  # the reader finds link types in the layers loaded
 from scapy.utils import PcapReader
 
 from nodeapp.wire import Frame, GeoRoute, Kind
@@ -40,7 +40,7 @@ PATTERN = (
 
 
 def write_capture(path: Path, packets: int) -> int:
-    """Write `packets` or a few less, 10 microseconds apart, of `NODES` nodes.  Returns how many."""
+    """Write `packets` or a few less, 10 microseconds apart, from `NODES` nodes; return how many."""
     turn = b"".join(
         record(ethernet(udp_ipv4(frame.encode(), source=0x0A000001 + node)))
         for node in range(NODES)
@@ -56,10 +56,11 @@ def write_capture(path: Path, packets: int) -> int:
         file.write(file_header())
         for number in range(turns):
             block = np.frombuffer(turn, np.uint8).copy()
-            at = np.asarray(starts)
-            times = 1_700_000_000_000_000_000 + 10_000 * (number * len(at) + np.arange(len(at)))
+            offsets = np.asarray(starts)
+            indices = number * len(offsets) + np.arange(len(offsets))
+            times = 1_700_000_000_000_000_000 + 10_000 * indices
             stamps = np.stack([times // 10**9, times % 10**9], axis=1).astype("<u4")
-            block[at[:, None] + np.arange(8)] = stamps.view(np.uint8)
+            block[offsets[:, None] + np.arange(8)] = stamps.view(np.uint8)
             file.write(block.data)
     return turns * len(starts)
 

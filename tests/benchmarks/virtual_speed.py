@@ -3,14 +3,14 @@
     python -m tests.benchmarks.virtual_speed [core] [aodv] [large] [--seconds 60]
 
 core    The event core against SimPy and against an asyncio loop whose clock jumps: 1,000 nodes
-        that do something about once a second and each time move a timeout that never comes.
+        that do something about once a second and each time move a timeout that never fires.
 aodv    60 mobile nodes with AODV and broker-like traffic against ns-3 (`tests.benchmarks.ns3`):
         the same trajectories, datagrams and radio.  ns-3's AODV sends several times as many
         frames, so the ratio by frames on the air is printed beside that by simulated seconds.
 large   3,000 static nodes with mean degree 45, beacons once a second: time and peak memory.
 
-Runs alternate; printed are medians and their ratios.  Seconds are those of a processor, which on
-an idle machine are those of the clock on the wall: neither side uses more than one thread.
+Runs alternate; the results are medians and their ratios.  Seconds are processor time, which on an
+idle machine is wall-clock time: neither side uses more than one thread.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def with_clock() -> int:
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """Waits in no time: what would be waited for is added to the loop's clock."""
+    """Waits in no time: it adds the time that it would have waited to the loop's clock."""
 
     def __init__(self) -> None:
         super().__init__()

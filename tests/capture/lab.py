@@ -26,7 +26,7 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     """Wait for a condition, polling.  Raises AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "the condition does not come true"
         time.sleep(0.02)
 
 

@@ -88,8 +88,8 @@ def test_every_header_field(tmp_path: Path) -> None:
 
 
 def test_geographic_routes(tmp_path: Path) -> None:
-    places = ("x", "y", "entered_x", "entered_y", "face_x", "face_y")
-    names = ("mode", *places, "edge_from", "edge_to", "entry")
+    positions = ("x", "y", "entered_x", "entered_y", "face_x", "face_y")
+    names = ("mode", *positions, "edge_from", "edge_to", "entry")
     unknown = HELLO._replace(route=b"\x09abc")
     assert fields(
         tmp_path,
@@ -155,8 +155,8 @@ def test_filters(tmp_path: Path) -> None:
         (b"\x01\x02", "shorter than the header"),
         (b"\x02" + HELLO.encode()[1:], "version 2 is not 1"),
         (b"\x01\x63" + HELLO.encode()[2:], "unknown kind 99"),
-        (HELLO.encode() + b"x", "44 bytes where the header says 43"),
-        (HELLO.encode()[:-1], "42 bytes where the header says 43"),
+        (HELLO.encode() + b"x", "44 bytes, but the header says 43"),
+        (HELLO.encode()[:-1], "42 bytes, but the header says 43"),
         (
             HELLO.encode()[:6]
             + (MAX_BODY + 1).to_bytes(2, "big")

@@ -147,7 +147,7 @@ def test_what_is_cut_off_is_no_frame(cut: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
+    ("offset", "value"),
     [
         (0, 1),  # version of radiotap
         (2, 9),  # a header that ends within its fields
@@ -158,10 +158,10 @@ def test_what_is_cut_off_is_no_frame(cut: int) -> None:
         (22, 0x0C),  # type extension
     ],
 )
-def test_what_is_damaged_is_no_frame(place: int, value: int) -> None:
+def test_what_is_damaged_is_no_frame(offset: int, value: int) -> None:
     damaged = bytearray(WHOLE)
-    damaged[place] = value
-    if place == 7:
+    damaged[offset] = value
+    if offset == 7:
         damaged[8:22] = b"\xff" * 14
     assert row_of(WHOLE)["is_frame"]
     assert not row_of(bytes(damaged))["is_frame"]

@@ -83,7 +83,7 @@ def test_parts_of_a_file_join_up(sizes: list[int], data: st.DataObject) -> None:
 
 
 @given(SIZES, SIZES)
-def test_damage_ends_the_scan_where_it_is(before: list[int], after: list[int]) -> None:
+def test_damage_ends_the_scan_there(before: list[int], after: list[int]) -> None:
     start = starts_of(before)[-1]
     damaged = bytearray(pcap(bytes(size) for size in [*before, 10, *after]))
     damaged[start + 8 : start + 12] = (300_000).to_bytes(4, "little")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nodeapp import wire
-from nodeapp.clients import Address, ClientTable
+from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event, Filter, Subscription, parse_attributes
 from nodeapp.host import Position
 from nodeapp.pubsub import registry
@@ -34,7 +34,7 @@ class SimTimer:
         self.cancelled = True
 
 
-class Network:
+class SimNetwork:
     def __init__(
         self, radio_range: float = 250.0, *, loss: float = 0.0, seed: int = 0, side: float = 1000.0
     ) -> None:
@@ -51,12 +51,12 @@ class Network:
 
     def add(
         self,
-        place: tuple[float, float] | Callable[[float], Position],
+        trajectory: tuple[float, float] | Callable[[float], Position],
         protocol: str,
         parameters: Mapping[str, object] | None = None,
     ) -> SimHost:
-        """Add a node, standing or moving (position by time), and start it."""
-        host = SimHost(self, len(self.nodes) + 1, place)
+        """Add a node at a point, or moving (position by time), and start it."""
+        host = SimHost(self, len(self.nodes) + 1, trajectory)
         host.service = registry.create(protocol, host, parameters or {}, self.environment)
         host.clients = ClientTable(host, host.service, host.to_client, dict)
         self.nodes[host.node_id] = host
@@ -101,7 +101,7 @@ class Network:
         return [frame for frame in frames if frame.kind == kind]
 
     def connected(self) -> bool:
-        """Whether there is a path between any two nodes now."""
+        """Return whether there is a path between any two nodes now."""
         nodes = list(self.nodes.values())
         reached = {nodes[0].node_id}
         waiting = [nodes[0]]
@@ -122,16 +122,16 @@ class SimHost:
 
     def __init__(
         self,
-        network: Network,
+        network: SimNetwork,
         node_id: int,
-        place: tuple[float, float] | Callable[[float], Position],
+        trajectory: tuple[float, float] | Callable[[float], Position],
     ) -> None:
         self.network = network
         self.failed = False
         self.link_failed: Callable[[int, bytes], None] | None = None
         self.replies: list[Frame] = []
         """All frames that the client got."""
-        self.place = place
+        self.trajectory = trajectory
         self._node_id = node_id
         self._rng = random.Random(f"{network.seed}/{node_id}")
         self._sequence = itertools.count(1)
@@ -148,7 +148,8 @@ class SimHost:
         return self.network.time
 
     def position(self) -> Position:
-        return self.place(self.now()) if callable(self.place) else Position(*self.place)
+        track = self.trajectory
+        return track(self.now()) if callable(track) else Position(*track)
 
     def send(self, to: int, datagram: bytes) -> None:
         self.network.transmit(self, to, datagram)
@@ -205,25 +206,25 @@ class SimHost:
         return answer
 
     def notified(self) -> Counter[tuple[int, int]]:
-        """How often the client got which event id."""
+        """Return how often the client got which event id."""
         return Counter(
             (frame.publisher, frame.sequence) for frame in self.replies if frame.kind == Kind.NOTIFY
         )
 
 
-def random_places(count: int, rng: random.Random, side: float) -> list[tuple[float, float]]:
+def random_points(count: int, rng: random.Random, side: float) -> list[tuple[float, float]]:
     return [(rng.uniform(0.0, side), rng.uniform(0.0, side)) for _ in range(count)]
 
 
 def connected_network(
     count: int, protocol: str, *, seed: int, side: float = 1000.0, **parameters: object
-) -> Network:
-    """Return a network of nodes at random places that is connected."""
+) -> SimNetwork:
+    """Return a network of nodes at random points that is connected."""
     rng = random.Random(seed)
     while True:
-        network = Network(side=side, seed=seed)
-        places = random_places(count, rng, side)
-        for place in places:
-            network.add(place, protocol, parameters)
+        network = SimNetwork(side=side, seed=seed)
+        points = random_points(count, rng, side)
+        for point in points:
+            network.add(point, protocol, parameters)
         if network.connected():
             return network

@@ -45,7 +45,7 @@ def test_gabriel_edges_have_empty_discs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "place"),
+    ("a", "b", "point"),
     [
         ((5, -5), (5, 5), (5, 0)),
         ((5, 5), (5, -5), (5, 0)),
@@ -58,9 +58,9 @@ def test_gabriel_edges_have_empty_discs() -> None:
     ],
 )
 def test_crossings(
-    a: tuple[float, float], b: tuple[float, float], place: tuple[float, float] | None
+    a: tuple[float, float], b: tuple[float, float], point: tuple[float, float] | None
 ) -> None:
-    assert crossing(a, b, (0, 0), (10, 0)) == place
+    assert crossing(a, b, (0, 0), (10, 0)) == point
 
 
 @given(points, points, points)

@@ -9,10 +9,10 @@ from nodeapp.host import Host
 from nodeapp.pubsub.flooding import Flooding
 from nodeapp.wire import Frame
 from tests.nodeapp.host_contract import HostContract, World
-from tests.nodeapp.network import CLIENT, Network, SimHost
+from tests.nodeapp.network import CLIENT, SimHost, SimNetwork
 
 
-class Recorder(Flooding):
+class DatagramKeeper(Flooding):
     """A service that only keeps what it is given."""
 
     def __init__(self, heard: list[tuple[bytes, int]]) -> None:
@@ -24,14 +24,14 @@ class Recorder(Flooding):
 
 class SimWorld(World):
     def __init__(self) -> None:
-        self.network = Network()
+        self.network = SimNetwork()
         self.nodes: list[SimHost] = []
         self.hosts: list[Host] = []
         self.received = [[], []]
         self.told = [[], []]
         for heard, told in zip(self.received, self.told, strict=True):
             node = self.network.add((0.0, 0.0), "flooding")
-            node.service = Recorder(heard)
+            node.service = DatagramKeeper(heard)
             node.replies = told
             self.nodes.append(node)
             self.hosts.append(node)
@@ -50,7 +50,7 @@ class TestSimHost(HostContract):
 
 
 def test_frames_out_of_range_are_lost() -> None:
-    network = Network(radio_range=100.0)
+    network = SimNetwork(radio_range=100.0)
     one, _, far = (network.add((x, 0.0), "flooding") for x in (0.0, 90.0, 180.0))
     far.subscribe("traffic")
     frame = Frame(wire.Kind.EVENT, 1, wire.BROADCAST, 1, 1, body=b"\x83\xa0\xf6\x40")

@@ -18,7 +18,7 @@ class Radio:
     quiet: Annotated[bool, Param()] = False
 
 
-class Field:
+class Buildable:
     def build(
         self, other: object = None, nodes: Annotated[int, Param("stations", low=2)] = 20
     ) -> None:
@@ -28,7 +28,7 @@ class Field:
 def test_declarations_are_read_from_dataclasses_and_functions() -> None:
     assert parameters_of(Radio)[0] == Parameter("power", float, 10.0, -10, 20, (), "dBm")
     assert [each.name for each in parameters_of(Radio)] == ["power", "retries", "model", "quiet"]
-    assert parameters_of(Field.build) == [Parameter("nodes", int, 20, 2, help="stations")]
+    assert parameters_of(Buildable.build) == [Parameter("nodes", int, 20, 2, help="stations")]
 
 
 def test_texts_become_values_and_defaults_fill_the_rest() -> None:

@@ -74,13 +74,15 @@ def test_a_forwarded_frame_has_a_hop_more_and_one_less_to_live() -> None:
 
 @given(points, points | st.none(), points, st.tuples(words, words), words)
 def test_geographic_extensions_survive_the_wire(
-    place: tuple[float, float],
+    location: tuple[float, float],
     entered: tuple[float, float] | None,
     face: tuple[float, float],
     edge: tuple[int, int],
     entry: int,
 ) -> None:
-    route = GeoRoute(*place) if entered is None else GeoRoute(*place, entered, face, edge, entry)
+    route = (
+        GeoRoute(*location) if entered is None else GeoRoute(*location, entered, face, edge, entry)
+    )
     assert wire.decode_geo_route(route.encode()) == route
 
 

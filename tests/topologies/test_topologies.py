@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from emulation.errors import ScenarioError
 from emulation.mobility import ns2
+from emulation.scenario.connectivity import connected_pairs, connected_share, partitions
 from emulation.scenario.scenario import ProtocolSpec, Scenario
-from emulation.scenario.topo import Topo, connected_pairs, connected_share
+from emulation.scenario.topo import Topo
 from testbed.app import app
 from topologies.catalog import make_scenario, topology_names, topology_parameters
 
@@ -148,7 +149,7 @@ def test_pairs_of_a_network_in_parts() -> None:
     topo.radio = topo.radio.model_copy(update={"range": 50.0})
     for number, x in enumerate((0, 40, 80, 500, 540), start=1):
         topo.addStation(f"sta{number}", position=(x, 0))
-    assert topo.partitions(list(topo._stations.values())) == [3, 2]
+    assert partitions(topo.radio, list(topo._stations.values())) == [3, 2]
     scenario = topo.scenario(ProtocolSpec(name="flooding"))
     assert connected_pairs(scenario) == (3 * 2 + 2 * 1) / (5 * 4)
     assert connected_share(scenario) == 0.0

@@ -1,23 +1,23 @@
 """The flows of mesh access points: which frames a bridge passes on, and what it counts.
 
-Sans-I/O; OpenFlow 1.3 in plain values, with the names that the specification gives to match fields.
+Sans-I/O: OpenFlow 1.3 in plain values, with match fields named as in the specification.
 
 Theory of operation.  A bridge has three ports, and every frame takes one of a few paths:
 
     stations ──► broker           mesh ──► broker
     broker ──► stations and mesh (group addresses), or one of them (other addresses)
 
-and nothing else: never from the mesh back to it, never from stations to the mesh, because what
-goes on is the broker's decision.  So a broker's frame goes one hop over the mesh.
+and no other: never from the mesh back to it, never from stations to the mesh, because the broker
+decides what goes on.  So a broker's frame goes one hop over the mesh.
 
 Two tables do that.  The first finds the path from the port and the destination, and writes it to
-the metadata.  The second has a flow for each path and class of messages, told by the DS field; it
-sends the frame out, and its counters are the network's own count of what went where.  The cookie of
-each says which.
+the metadata.  The second has a flow for each path and class of messages, recognised by the DS
+field; it sends the frame out, and its counters are the network's own record of what went where.
+The cookie of each flow identifies path and class.
 
-Stations are learned from the layer 2 update frame (IEEE 802.11F) that an access point's radio
-emits when one associates: it goes to the controller, which gives that bridge a flow to the station
-and takes the station's flow from the bridge that had it before.
+Stations are learned from the layer 2 update frame (IEEE 802.11F) that an access point's radio sends
+when one associates: it goes to the controller, which gives that bridge a flow to the station and
+takes the station's flow from the bridge that had it before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from emulation.realtime.layer2_update import updated_station
 
 FORWARDING: Final = 0
 COUNTING: Final = 1
-"""The tables."""
+"""Numbers of the tables."""
 ACCESS_PORT: Final = 1
 MESH_PORT: Final = 2
 BROKER_PORT: Final = 3
@@ -44,11 +44,11 @@ GROUP: Final = ("01:00:00:00:00:00", "01:00:00:00:00:00")
 """Address and mask of all group addresses."""
 BROADCAST_MAC: Final = "ff:ff:ff:ff:ff:ff"
 OTHER: Final = "OTHER"
-"""Name of the class of what is in none: not IPv4, or another code point."""
+"""Name of the class of all other frames: not IPv4, or another code point."""
 
 
 class Path(IntEnum):
-    """What becomes of a frame; the value is the metadata."""
+    """Where a frame comes from and goes to; the value is the metadata."""
 
     STATION_TO_BROKER = 1
     MESH_TO_BROKER = 2
@@ -85,8 +85,8 @@ class Flow(NamedTuple):
     outputs: tuple[int, ...] = ()
 
 
-class Change(NamedTuple):
-    """A flow that a bridge, named by its datapath id, gets, or loses where `add` is false."""
+class FlowChange(NamedTuple):
+    """A flow that the bridge with this datapath id gets, or loses if `add` is false."""
 
     datapath: int
     flow: Flow
@@ -103,7 +103,7 @@ class Bridge:
 
 
 class FlowComputation:
-    """All bridges together; `classes` has the DS code point of each class of messages by name."""
+    """The flows of all bridges; `classes` maps classes of messages, by name, to DS code points."""
 
     def __init__(self, bridges: Iterable[Bridge], classes: Mapping[str, int]) -> None:
         self.bridges = {bridge.datapath: bridge for bridge in bridges}
@@ -114,10 +114,10 @@ class FlowComputation:
         """Ethernet address of a station: datapath id of the bridge where it is."""
 
     def initial(self, datapath: int) -> list[Flow]:
-        """Return the flows that a bridge needs when it connects.  Raises KeyError: no such one."""
+        """Return the flows that a bridge needs when it connects.  Raises KeyError if unknown."""
         own = self.bridges[datapath]
         brokers = [bridge.broker for bridge in self.bridges.values() if bridge is not own]
-        stations = [mac for mac, where in self.stations.items() if where == datapath]
+        stations = [mac for mac, bridge in self.stations.items() if bridge == datapath]
         association = (("in_port", ACCESS_PORT), ("eth_type", LLC), ("eth_dst", BROADCAST_MAC))
         return [
             _forward(30, association, Path.ASSOCIATION),
@@ -145,7 +145,7 @@ class FlowComputation:
         rest = _cookie(path, len(self._classes))
         return [*flows, Flow(COUNTING, 10, (metadata,), rest, outputs=outputs)]
 
-    def heard(self, datapath: int, in_port: int, frame: bytes) -> list[Change]:
+    def heard(self, datapath: int, in_port: int, frame: bytes) -> list[FlowChange]:
         """Return what changes after a frame that a bridge has sent to the controller."""
         address = updated_station(frame)
         if address is None or in_port != ACCESS_PORT or datapath not in self.bridges:
@@ -156,13 +156,13 @@ class FlowComputation:
             return []
         self.stations[station] = datapath
         flow = _to(station, Path.BROKER_TO_STATION)
-        changes = [Change(datapath, flow, add=True)]
+        changes = [FlowChange(datapath, flow, add=True)]
         if before is not None:
-            changes.append(Change(before, flow, add=False))
+            changes.append(FlowChange(before, flow, add=False))
         return changes
 
     def path(self, datapath: int, in_port: int, eth_dst: str) -> Path:
-        """Return the path that the flows send an IPv4 frame on; `in_port` is one of the three."""
+        """Return the path on which the flows send an IPv4 frame; `in_port` is one of the three."""
         if in_port != BROKER_PORT:
             return Path.STATION_TO_BROKER if in_port == ACCESS_PORT else Path.MESH_TO_BROKER
         if int(eth_dst[:2], 16) & 1:

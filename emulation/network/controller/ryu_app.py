@@ -5,11 +5,11 @@
 with {"port": TCP port on loopback, "bridges": [{"name", "datapath", "broker"}],
 "classes": {name: DS code point}, "flows": path, "status": path}.
 
-It gives every bridge that connects its flows (`flows.py`), moves the flows of stations as these
-change their access point, and asks for the counters every `POLL` seconds.  The file `status`
+It gives every bridge that connects its flows (`flows.py`), moves the flows of stations when they
+change their access point, and requests the counters every `POLL` seconds.  The file `status`
 appears when every bridge has confirmed its flows (OpenFlow barrier).  The file `flows` always
-holds the last complete round of counters; SIGTERM brings a last round, marked `complete`, and the
-end.  Both are written whole or not at all.
+holds the last complete round of counters; on SIGTERM the application requests a last round, marks
+it `complete` and ends.  Both files are written whole or not at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import eventlet
 eventlet.monkey_patch()
 import eventlet.wsgi  # noqa: E402
 
-# Ryu 4.34 imports a name that newer eventlets have no more, for a web server not used here.
+# Ryu 4.34 imports a name that newer eventlets lack, for a web server not used here.
 eventlet.wsgi.ALREADY_HANDLED = [b""]
 
 from ryu import cfg  # noqa: E402
@@ -58,7 +58,7 @@ POLL: Final = 1.0
 SETTLE: Final = 0.5
 """Seconds after which the bridges' flow counters have all frames (`emulation.network.switches`)."""
 LAST_ROUND: Final = 3.0
-"""Seconds that the bridges have for their answers to the last round."""
+"""Seconds that the bridges have to answer the last round."""
 MISS_BYTES: Final = 128
 """Bytes of a frame that go to the controller."""
 
@@ -80,15 +80,15 @@ class MeshAccessPoints(RyuApp):  # type: ignore[misc]  # Ryu has no types
         self._datapaths: dict[int, Any] = {}
         self._confirmed: set[int] = set()
         self._partial: dict[int, list[Any]] = {}
-        """Answers to the present round, by bridge; those in `_answered` are whole."""
+        """Answers to the present round, by bridge; those of `_answered` are complete."""
         self._round: dict[int, int] = {}
-        """Transaction id of the present round's question, by bridge."""
+        """Transaction id of the present round's request, by bridge."""
         self._answered: set[int] = set()
         self._moves: list[dict[str, Any]] = []
         self._stopping = False
 
     def start(self) -> None:
-        """Begin to ask for counters."""
+        """Start to poll the counters."""
         super().start()
         signal.signal(signal.SIGTERM, self._stop)
         self.threads.append(hub.spawn(self._poll))
@@ -114,7 +114,7 @@ class MeshAccessPoints(RyuApp):  # type: ignore[misc]  # Ryu has no types
         ofp_event.EventOFPBarrierReply, [CONFIG_DISPATCHER, MAIN_DISPATCHER]
     )
     def confirmed(self, event: Any) -> None:
-        """Note that a bridge has its flows; say so when all have."""
+        """Note that a bridge has its flows; write the status file when all have."""
         self._confirmed.add(event.msg.datapath.id)
         if len(self._confirmed) == len(self._computation.bridges) and not self._status.exists():
             _write(self._status, {"ready": True})
@@ -123,8 +123,8 @@ class MeshAccessPoints(RyuApp):  # type: ignore[misc]  # Ryu has no types
     def frame_received(self, event: Any) -> None:
         """Learn where a station is."""
         message = event.msg
-        where = message.datapath.id
-        changes = self._computation.heard(where, message.match["in_port"], message.data)
+        bridge = message.datapath.id
+        changes = self._computation.heard(bridge, message.match["in_port"], message.data)
         for change in changes:
             datapath = self._datapaths.get(change.datapath)
             if datapath is not None:
@@ -133,9 +133,9 @@ class MeshAccessPoints(RyuApp):  # type: ignore[misc]  # Ryu has no types
             names = {each.datapath: each.name for each in self._computation.bridges.values()}
             left = [names[change.datapath] for change in changes if not change.add]
             station = dict(changes[0].flow.match)["eth_dst"]
-            move = {"time_ns": time.time_ns(), "station": station, "access_point": names[where]}
+            move = {"time_ns": time.time_ns(), "station": station, "access_point": names[bridge]}
             self._moves.append(move | {"left": left[0] if left else None})
-            self.logger.info("%s is at %s, was at %s", station, names[where], left or "none")
+            self.logger.info("%s is at %s, was at %s", station, names[bridge], left or "none")
 
     @set_ev_cls(  # type: ignore[untyped-decorator]
         ofp_event.EventOFPErrorMsg, [HANDSHAKE_DISPATCHER, CONFIG_DISPATCHER, MAIN_DISPATCHER]
@@ -191,7 +191,7 @@ class MeshAccessPoints(RyuApp):  # type: ignore[misc]  # Ryu has no types
         while len(self._answered) < len(self._computation.bridges) and time.monotonic() < deadline:
             hub.sleep(0.02)
         self._export(complete=len(self._answered) == len(self._computation.bridges))
-        # Ryu's manager waits for its applications for ever, and has nothing left to write.
+        # Ryu's manager would wait for its applications forever; it has nothing left to write.
         os._exit(0)
 
     def _ask(self) -> None:
@@ -209,7 +209,7 @@ class MeshAccessPoints(RyuApp):  # type: ignore[misc]  # Ryu has no types
         message = event.msg
         number = message.datapath.id
         if message.xid != self._round.get(number):
-            return  # late, of a round before
+            return  # late: it belongs to an earlier round
         self._partial[number] += message.body
         if not message.flags & message.datapath.ofproto.OFPMPF_REPLY_MORE:
             self._answered.add(number)

@@ -1,8 +1,8 @@
 """The control sockets of hostapd and wpa_supplicant: one command a datagram, one answer.
 
-Both open a Unix datagram socket named as the interface in a folder of their configuration and
-answer whoever has a name to answer to, so the client binds one beside it.  Files are no matter of
-network namespaces: one process reaches all of them.
+Both open a Unix datagram socket, named like the interface, in a configured folder and answer any
+client whose socket has a name, so the client binds one beside it.  Files do not depend on network
+namespaces: one process reaches all of them.
 
 Source: hostap 2.10, "Control interface" (doc/ctrl_iface.doxygen).
 """
@@ -26,7 +26,7 @@ _numbers = itertools.count()
 
 
 class NoAnswerError(OSError):
-    """The daemon is not there (yet, or any more), does not answer or refuses the command."""
+    """The daemon is not there (yet, or any longer), does not answer or refuses the command."""
 
 
 def ask(control: Path, command: str, timeout: float = TIMEOUT) -> str:
@@ -38,7 +38,7 @@ def ask(control: Path, command: str, timeout: float = TIMEOUT) -> str:
             client.send(command.encode())
             while True:
                 answer = client.recv(ANSWER).decode(errors="replace")
-                if not answer.startswith("<"):  # an event that nobody asked for
+                if not answer.startswith("<"):  # an unsolicited event
                     break
         except OSError as error:
             raise NoAnswerError(f"{control.name}: no answer to {command}: {error}") from None
@@ -63,13 +63,13 @@ def _client(control: Path) -> Iterator[socket.socket]:
 
 
 def fields(answer: str) -> dict[str, str]:
-    """Return the lines `name=value` of an answer; other lines are passed over."""
+    """Return the lines `name=value` of an answer; other lines are skipped."""
     pairs = (line.partition("=") for line in answer.splitlines())
     return {name: value for name, sign, value in pairs if sign}
 
 
 def enabled(control: Path) -> bool:
-    """Say whether an access point of hostapd sends beacons."""
+    """Return whether an access point of hostapd sends beacons."""
     try:
         return fields(ask(control, "STATUS")).get("state") == "ENABLED"
     except NoAnswerError:
@@ -79,7 +79,7 @@ def enabled(control: Path) -> bool:
 def associated(control: Path) -> str | None:
     """Return the address of the access point that a station of wpa_supplicant is associated with.
 
-    None where it has none, or there is no answer.
+    None if it has none, or there is no answer.
     """
     try:
         status = fields(ask(control, "STATUS"))
@@ -102,5 +102,5 @@ def stations(control: Path) -> list[str]:
         try:
             answer = ask(control, f"STA-NEXT {address}")
         except NoAnswerError:
-            break  # it left meanwhile, or was the last one
+            break  # it has left in the meantime, or was the last one
     return found

@@ -2,8 +2,8 @@
 
 For backends with real 802.11 interfaces.  One hostapd serves all access points of a namespace, and
 every station has a wpa_supplicant of its own, which looks for the network and stays associated.
-Both are processes of the run, in its `helpers`, and end with it; the interfaces are made, moved
-and named before.
+Both are processes of the run, in its `helpers`, and end with it; the interfaces have been made,
+moved and named before.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from emulation.network.wifi.settings import (
 from emulation.radio.spec import RadioSpec
 
 PATIENCE: Final = 3.0
-"""Seconds that an access point may take to know a station that takes itself for associated."""
+"""Seconds that an access point may take to know a station that considers itself associated."""
 PROGRAMS: Final = {"hostapd": "hostapd", "wpa_supplicant": "wpasupplicant"}
-"""Programs, and the packages that have them."""
+"""Programs, and the packages that contain them."""
 
 
 class Interface(NamedTuple):
-    """An interface `device` in the network namespace of process `pid`, and whose it is."""
+    """An interface `device` of `owner` in the network namespace of process `pid`."""
 
     owner: str
     pid: int
@@ -51,12 +51,12 @@ def obstacles() -> list[str]:
     ]
 
 
-class Infrastructure:
+class InfrastructureNetwork:
     """Access points and stations of one open network.
 
     Adds its processes to `helpers`; `await_helper(name, ready)` waits for one of these and raises
-    if it ends, which passes through.  `place` is a folder for sockets and settings, with a path
-    short enough for a socket's name (107 bytes); logs go to `logs`, one file a program.
+    if it ends, which passes through.  `folder` is for sockets and settings, its path short enough
+    for a socket's name (107 bytes); logs go to `logs`, one file a program.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Infrastructure:
         points: Sequence[Interface],
         stations: Sequence[Interface],
         *,
-        place: Path,
+        folder: Path,
         logs: Path,
         environment: Mapping[str, str],
         helpers: dict[str, subprocess.Popen[bytes]],
@@ -76,7 +76,7 @@ class Infrastructure:
         self._radio = radio
         self._points = points
         self._stations = stations
-        self._place = place
+        self._folder = folder
         self._logs = logs
         self._environment = dict(environment)
         self._helpers = helpers
@@ -96,7 +96,7 @@ class Infrastructure:
                     point.device,
                     self._ssid,
                     self._radio,
-                    self._place,
+                    self._folder,
                     beacon_interval=beacon_interval,
                     isolate=isolate,
                 )
@@ -112,16 +112,16 @@ class Infrastructure:
         Raises `SettingsError`.
         """
         for station in self._stations:
-            # The folder is its own: wpa_supplicant removes it at its end where it is empty.
-            folder = self.socket(station).parent
-            folder.mkdir(mode=0o700, exist_ok=True)
-            text = supplicant_settings(self._ssid, self._radio, folder, roaming)
+            # A folder of its own: when wpa_supplicant ends, it removes the folder if it is empty.
+            sockets = self.socket(station).parent
+            sockets.mkdir(mode=0o700, exist_ok=True)
+            text = supplicant_settings(self._ssid, self._radio, sockets, roaming)
             file = self._write(f"{station.owner}.supplicant", text)
             arguments = ["-D", "nl80211", "-i", station.device, "-c", str(file)]
             self._start(_supplicant(station), station.pid, "wpa_supplicant", arguments)
 
     def associations(self) -> dict[str, str | None]:
-        """Return the access point of each station, by name; None where it has none now."""
+        """Return the access point of each station, by name; None if it has none now."""
         found = {}
         for station in self._stations:
             mac = control.associated(self.socket(station))
@@ -131,10 +131,10 @@ class Infrastructure:
     def await_association(self, wait: Callable[[Callable[[], bool]], bool]) -> list[str]:
         """Wait until all stations are associated; return those that are not when `wait` gives up.
 
-        A station out of reach of all access points is none of this module's mistakes.  Where an
-        access point has missed the acknowledgement of its answer, the station takes itself for
-        associated and the access point does not: it is told to associate again.  What
-        `wait` raises if a wpa_supplicant has ended passes through.
+        A station may be out of reach of all access points; that is no error.  If an access point
+        has missed the acknowledgement of its answer, the station considers itself associated and
+        the access point does not: the station is told to associate again.  What `await_helper`
+        raises if a wpa_supplicant has ended passes through.
         """
         waiting = {station.owner: station for station in self._stations}
         since: dict[str, float] = {}
@@ -158,11 +158,11 @@ class Infrastructure:
         for station in waiting.values():
             name = _supplicant(station)
             if self._helpers[name].poll() is not None:
-                self._await(name, lambda: False)  # raises, with what it said last
+                self._await(name, lambda: False)  # raises, with its last message
         return list(waiting)
 
     def _knows(self, mac: str, station: Interface) -> bool:
-        """Say whether the access point with this address has the station."""
+        """Return whether the access point with this address knows the station."""
         for point in self._points:
             if point.mac == mac:
                 with suppress(control.NoAnswerError):
@@ -173,16 +173,16 @@ class Infrastructure:
     def socket(self, interface: Interface) -> Path:
         """Return the control socket of an access point or a station."""
         if interface in self._points:
-            return self._place / interface.device
-        return self._place / interface.owner / interface.device
+            return self._folder / interface.device
+        return self._folder / interface.owner / interface.device
 
     def _write(self, name: str, text: str) -> Path:
-        path = self._place / name
+        path = self._folder / name
         path.write_text(text, encoding="utf-8")
         return path
 
     def _start(self, name: str, pid: int, program: str, arguments: Sequence[str]) -> None:
-        """Start a program in a namespace; a killed run takes it with it (setpriv)."""
+        """Start a program in a namespace; if the run is killed, it is too (setpriv)."""
         command = ["setpriv", "--pdeathsig", "KILL"]
         command += ["nsenter", "-t", str(pid), "-n", "--", program, *arguments]
         with (self._logs / f"{program}.log").open("ab") as log:

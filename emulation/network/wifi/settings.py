@@ -1,8 +1,8 @@
 """Configuration files of hostapd and wpa_supplicant for the radio of a scenario.
 
-One open network (no encryption) on one channel.  Rates are the scenario's and no others, so that a
-"g" network has no stations of 802.11b to protect; stations look for the network on that channel
-alone, since a scan of all channels takes some ten seconds.
+One open network (no encryption) on one channel.  Rates are those of the scenario and no others, so
+that a "g" network has no 802.11b stations to protect; stations look for the network on that channel
+only, since a scan of all channels takes some ten seconds.
 
 Sources: the annotated hostapd.conf and wpa_supplicant.conf of hostap 2.10.
 """
@@ -18,9 +18,9 @@ from emulation.radio.airtime import DSSS_RATES, OFDM_BASIC, OFDM_RATES, Rate
 from emulation.radio.spec import RadioSpec
 
 BEACON_INTERVAL: Final = 100
-"""Time units of 1,024 µs between beacons, as access points have it."""
+"""Time units of 1,024 µs between beacons, as is usual for access points."""
 BEACONS: Final = range(15, 65_536)
-"""Beacon intervals that hostapd takes."""
+"""Beacon intervals that hostapd accepts."""
 ALWAYS_DBM: Final = -30
 """Signal of a station's access point below which it looks for a better one: nearly always."""
 MAX_SSID: Final = 32
@@ -28,7 +28,7 @@ MAX_SSID: Final = 32
 
 
 class SettingsError(ValueError):
-    """A radio that hostapd and wpa_supplicant cannot have; the message says what to change."""
+    """A radio that hostapd and wpa_supplicant do not support; the message says what to change."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Roaming:
 def channel_of(frequency_mhz: float) -> int:
     """Return the number of a 20 MHz channel (802.11-2016, 17.3.8.4 and 15.4.4.3).
 
-    Raises `SettingsError` where there is none at that frequency.
+    Raises `SettingsError` if there is none at that frequency.
     """
     frequency = round(frequency_mhz)
     if frequency == frequency_mhz:
@@ -74,7 +74,7 @@ def hostapd_settings(
     """Return hostapd's configuration of one access point.
 
     `control` is the folder for its control socket.  With `isolate`, frames between two stations go
-    up to whoever has the interface in place of being sent on by the access point itself.  Raises
+    up to the owner of the interface instead of being relayed by the access point itself.  Raises
     `SettingsError`.
     """
     if beacon_interval not in BEACONS:
@@ -127,7 +127,7 @@ def supplicant_settings(
 
 
 def _ssid(ssid: str) -> str:
-    """Return an SSID as both read it whatever characters it has: hexadecimal."""
+    """Return an SSID in hexadecimal, which both programs accept whatever its characters."""
     name = ssid.encode()
     if not 1 <= len(name) <= MAX_SSID:
         raise SettingsError(f"an SSID has 1 to {MAX_SSID} bytes, not {len(name)}: {ssid!r}")
@@ -149,5 +149,5 @@ def _rates(radio: RadioSpec) -> tuple[tuple[Rate, ...], tuple[Rate, ...]]:
 
 
 def _tenths(rates: tuple[Rate, ...]) -> str:
-    """Return rates as hostapd has them, in 100 kb/s."""
+    """Return rates as hostapd expects them, in units of 100 kb/s."""
     return " ".join(str(math.floor(10 * rate.mbps)) for rate in rates)

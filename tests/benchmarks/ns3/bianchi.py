@@ -5,11 +5,11 @@ G. Bianchi, Performance analysis of the IEEE 802.11 distributed coordination fun
 protocol over IEEE 802.11 wireless LAN: analysis and enhancement (INFOCOM 2002).  n stations within
 range of each other always have a frame; a slot is idle, holds one frame, or holds a collision.
 
-Bianchi's chain counts a busy slot as one slot of everybody's backoff.  In the standard a busy
-medium freezes the count, so that right after a transmission only those can transmit that took part
-in it and drew 0 (I. Tinnirello, G. Bianchi and Y. Xiao, Refinements on IEEE 802.11 distributed
+Bianchi's chain counts a busy slot as one slot of every station's backoff.  In the standard a busy
+medium freezes the count, so that right after a transmission only stations that took part in it and
+drew 0 can transmit (I. Tinnirello, G. Bianchi and Y. Xiao, Refinements on IEEE 802.11 distributed
 coordination function modeling approaches, IEEE Trans. Veh. Tech. 59, 2010).  `counted_throughput`
-has that: it plays the counters alone, frame by frame, without time, air or propagation.
+includes that: it simulates the counters alone, frame by frame, without time, air or propagation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from emulation.radio.airtime import PREAMBLE, Phy, Rate
 
 
 def transmission_probability(p: float, window: int, doublings: int, retries: int) -> float:
-    """Return the share of slots in which a station transmits, where it collides with chance `p`.
+    """Return the share of slots in which a station transmits if it collides with chance `p`.
 
     `window` is CWmin + 1; it doubles after each failure, at most `doublings` times.
     """
@@ -64,11 +64,11 @@ def counted_throughput(
     eifs: bool = True,
     seed: int = 1,
 ) -> float:
-    """Return the frames a second of `stations` whose counters freeze, from so many transmissions.
+    """Return the frames a second of `stations` whose counters freeze, from `frames` transmissions.
 
-    With `eifs` a collision silences everybody until the ACK would have ended.  Without, bystanders
-    count on after DIFS, and those that collided after their ACK timeout (SIFS, a slot and the
-    preamble) and DIFS.
+    With `eifs`, a collision silences all stations until the ACK would have ended.  Without it,
+    bystanders count on after DIFS, and those that collided after their ACK timeout (SIFS, a slot
+    and the preamble) and DIFS.
     """
     rng = random.Random(seed)
     data = phy.duration(rate, phy.mpdu_bytes(size))

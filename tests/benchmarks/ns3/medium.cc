@@ -78,16 +78,16 @@ main(int argc, char* argv[])
     double until = 0;
     CommandLine cmd(__FILE__);
     radio.AddTo(cmd);
-    cmd.AddValue("stations", "file of places", stations);
+    cmd.AddValue("stations", "file of positions", stations);
     cmd.AddValue("frames", "file of frames", frames);
     cmd.AddValue("until", "seconds", until);
     cmd.Parse(argc, argv);
 
-    auto places = CreateObject<ListPositionAllocator>();
+    auto positions = CreateObject<ListPositionAllocator>();
     std::ifstream in(stations);
     for (double x, y; in >> x >> y;)
     {
-        places->Add(Vector(x, y, 0));
+        positions->Add(Vector(x, y, 0));
     }
     std::ifstream list(frames);
     for (Frame frame; list >> frame.time >> frame.source >> frame.destination >> frame.bytes;)
@@ -95,10 +95,10 @@ main(int argc, char* argv[])
         g_frames.push_back(frame);
     }
     NodeContainer nodes;
-    nodes.Create(places->GetSize());
+    nodes.Create(positions->GetSize());
     g_devices = radio.Install(nodes);
     MobilityHelper mobility;
-    mobility.SetPositionAllocator(places);
+    mobility.SetPositionAllocator(positions);
     mobility.SetMobilityModel("ns3::ConstantPositionMobilityModel");
     mobility.Install(nodes);
     g_sent.resize(nodes.GetN());

@@ -1,7 +1,7 @@
 """The list of datagrams that the peer plays (`tests.benchmarks.ns3.peer`), over our own stack.
 
 Every node runs AODV (`nodeapp.routing.aodv`) under the virtual clock (`emulation.virtual`); a
-service sends the node's datagrams by it.  A datagram has the same UDP length as the peer's.
+service sends the node's datagrams over it.  A datagram has the same UDP length as the peer's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.benchmarks.ns3.peer import Arrival, Datagram, DatagramsPlayed
 
 @contextmanager
 def fixed_rate(rate: Rate) -> Iterator[None]:
-    """Let all unicasts be sent at one rate, as by ns-3's ConstantRateWifiManager."""
+    """Send all unicasts at one rate, like ns-3's ConstantRateWifiManager."""
 
     def choose(links: Links, row: object, receiver: int) -> int:
         return links.phy.rates.index(rate)
@@ -42,7 +42,7 @@ def rate_of(links: Links, mbps: float) -> Rate:
 
 
 class Kinds(NullRecorder):
-    """Counts the messages that nodes send, by kind; retries of the MAC are none."""
+    """Counts the messages that nodes send, by kind; retries of the MAC do not count."""
 
     def __init__(self) -> None:
         self.broadcasts: Counter[int] = Counter()
@@ -66,7 +66,7 @@ class Kinds(NullRecorder):
 
 
 class _Sender(Service):
-    """Sends one node's datagrams, (index, datagram) in order of time, and notes what arrives."""
+    """Sends one node's datagrams, (index, datagram) in order of time, and records arrivals."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ def play_datagrams(
 ) -> tuple[DatagramsPlayed, Kinds]:
     """Play datagrams over a scenario whose node at index i has the id i + 1 (cf. `peer`).
 
-    Returns what came of them, and the messages that the nodes sent.
+    Returns the outcome, and the messages that the nodes sent.
     """
     arrivals: list[Arrival] = []
     own: dict[int, list[tuple[int, Datagram]]] = {}

@@ -1,8 +1,8 @@
 """ns-3 as a yardstick: finds it, compiles this folder's programs, runs them, reads their output.
 
-ns-3 (https://www.nsnam.org) is never required: where it is not installed `MissingError` says what
-to install.  Programs are compiled once, with -O2, into the user's cache folder.  Debian's libraries
-are an optimised build: they have neither assertions nor logging.
+ns-3 (https://www.nsnam.org) is never required: if it is not installed, `MissingError` says what to
+install.  Programs are compiled once, with -O2, into the user's cache folder.  Debian's libraries
+are an optimised build, with neither assertions nor logging.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MODULES: Final = (
     *("internet", "traffic-control", "aodv"),
 )
 BIT_ERROR_RATIO: Final = 1.28e-5
-"""Of ideal rate control: a frame of 1,000 bytes is lost once in ten, as in `Links.unicast_rate`."""
+"""For ideal rate control: 1 in 10 frames of 1,000 bytes is lost, as in `Links.unicast_rate`."""
 
 
 class MissingError(Exception):
@@ -57,7 +57,7 @@ class Datagram(NamedTuple):
 
 @dataclass
 class FramesPlayed:
-    """What became of a list of frames: those received by (source, station)."""
+    """The outcome of a list of frames: numbers received, by (source, station)."""
 
     received: dict[tuple[int, int], int] = field(default_factory=dict)
     sent: dict[int, int] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Arrival(NamedTuple):
 
 @dataclass
 class DatagramsPlayed:
-    """What became of a list of datagrams, and what it took."""
+    """The outcome of a list of datagrams, and what it took."""
 
     arrivals: list[Arrival]
     unicasts: int
@@ -82,7 +82,7 @@ class DatagramsPlayed:
     broadcasts: int
     acks: int
     cpu: float
-    """Processor seconds of the simulation alone, without set-up; neither uses a second thread."""
+    """Processor seconds of the simulation without set-up; neither side uses a second thread."""
     events: int = 0
     arp: int = 0
     """ARP frames among unicasts and broadcasts."""
@@ -105,7 +105,7 @@ def library() -> tuple[str, str]:
 
 
 def program(name: str) -> Path:
-    """Return the compiled program `name`, compiling it first where needed.
+    """Return the compiled program `name`, compiling it first if needed.
 
     Raises `MissingError`.
     """
@@ -138,9 +138,9 @@ def _run(name: str, options: Iterable[str]) -> list[list[str]]:
 
 
 def radio_options(radio: RadioSpec, mbps: float | None) -> list[str]:
-    """Return the options that give ns-3's stations the radio of ours.
+    """Return the options that give ns-3's stations our radio.
 
-    Unicasts go at `mbps`, or at what ideal rate control says.
+    Unicasts are sent at `mbps`, or at the rate of ideal rate control if it is None.
     """
     if radio.standard != "g" or radio.frequency_mhz < 4900:
         raise ValueError('the peer has the OFDM PHY above 4.9 GHz only: standard "g", 5,180 MHz')
@@ -163,7 +163,7 @@ def radio_options(radio: RadioSpec, mbps: float | None) -> list[str]:
     if isinstance(model, LogDistance):
         options["exponent"] = model.exponent
     if isinstance(model, UnitDisk):
-        # The power inside, which is everywhere the same.
+        # The power is the same everywhere inside the disk.
         options["txDbm"] = links.budget.noise_dbm + 60
         options["range"] = radio.range or UNIT_DISK_RANGE
     if isinstance(model, TwoRayGround):
@@ -177,7 +177,7 @@ def _lines(rows: Iterable[Sequence[object]]) -> str:
 
 def play_frames(
     radio: RadioSpec,
-    places: Sequence[tuple[float, float]],
+    positions: Sequence[tuple[float, float]],
     frames: Sequence[FrameToSend],
     until: float,
     mbps: float | None = None,
@@ -187,7 +187,7 @@ def play_frames(
     """Play frames over static stations in ns-3.  Raises `MissingError`."""
     with tempfile.TemporaryDirectory() as name:
         stations, list_of_frames = Path(name, "stations"), Path(name, "frames")
-        stations.write_text(_lines(places))
+        stations.write_text(_lines(positions))
         list_of_frames.write_text(_lines(frames))
         options = [
             *radio_options(radio, mbps),

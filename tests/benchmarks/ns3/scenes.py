@@ -1,4 +1,4 @@
-"""What the medium is compared in: static stations, and lists of frames that both sides play."""
+"""Scenes in which media are compared: static stations, and lists of frames that both sides play."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FREQUENCY: Final = 5180.0
 RANGE: Final = 250.0
 SIZE: Final = 1014
 """Bytes of an Ethernet frame with 1,000 bytes of payload."""
-Places = list[tuple[float, float]]
+Positions = list[tuple[float, float]]
 
 
 def radio(propagation: Propagation, retry_limit: int = 7) -> RadioSpec:
@@ -28,15 +28,15 @@ def radio(propagation: Propagation, retry_limit: int = 7) -> RadioSpec:
 
 def play(
     spec: RadioSpec,
-    places: Sequence[tuple[float, float]],
+    positions: Sequence[tuple[float, float]],
     frames: Sequence[FrameToSend],
     until: float,
     mbps: float,
     seed: int = 1,
 ) -> FramesPlayed:
     """Play frames over static stations in our medium, unicasts at `mbps`: peer.play_frames."""
-    medium = Medium(spec, len(places), random.Random(seed))
-    medium.set_positions(places)
+    medium = Medium(spec, len(positions), random.Random(seed))
+    medium.set_positions(positions)
     played = FramesPlayed()
 
     def take(now: float) -> None:
@@ -58,13 +58,13 @@ def play(
 # Loss over distance.
 
 
-def ray(ratios: Sequence[float], distance: float) -> Places:
+def ray(ratios: Sequence[float], distance: float) -> Positions:
     """Return a sender at the origin and stations at multiples of `distance`."""
     return [(0.0, 0.0), *((ratio * distance, 0.0) for ratio in ratios)]
 
 
 def apart(count: int, destinations: Sequence[int], interval: float = 0.004) -> list[FrameToSend]:
-    """Return `count` frames of station 0 to each destination, so far apart that none waits."""
+    """Return `count` frames of station 0 to each destination, far enough apart that none waits."""
     each = [to for _ in range(count) for to in destinations]
     return [FrameToSend(0.1 + interval * i, 0, to, SIZE) for i, to in enumerate(each)]
 
@@ -72,7 +72,7 @@ def apart(count: int, destinations: Sequence[int], interval: float = 0.004) -> l
 # Contention.
 
 
-def circle(senders: int, radius: float = 5.0) -> Places:
+def circle(senders: int, radius: float = 5.0) -> Positions:
     """Return a receiver in the middle of `senders` stations."""
     angles = [2 * math.pi * i / senders for i in range(senders)]
     return [(0.0, 0.0), *((radius * math.cos(a), radius * math.sin(a)) for a in angles)]
@@ -86,8 +86,8 @@ def saturating(senders: int, total: float, seconds: float, size: int = SIZE) -> 
 
 # Hidden terminals.
 
-HIDDEN: Final[Places] = [(0.0, 0.0), (-200.0, 0.0), (200.0, 0.0)]
-"""B in the middle; A and C, 400 m apart, sense nothing of each other."""
+HIDDEN: Final[Positions] = [(0.0, 0.0), (-200.0, 0.0), (200.0, 0.0)]
+"""B in the middle; A and C, 400 m apart, do not sense each other."""
 
 
 def poisson(

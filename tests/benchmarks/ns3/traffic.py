@@ -28,7 +28,7 @@ RADIO_RANGE: Final = 250.0
 WARM_UP: Final = 5.0
 """Seconds without traffic, in which neighbours find each other."""
 RADIO: Final = RadioSpec(range=RADIO_RANGE, frequency_mhz=5180.0)
-"""Standard "g" above 4.9 GHz: the PHY of 802.11a, which is what the peer has."""
+"""Standard "g" above 4.9 GHz: the PHY of 802.11a, as in the peer."""
 
 
 def network(
@@ -40,14 +40,14 @@ def network(
 ) -> Scenario:
     """Return `count` nodes in a square of `side` metres, random waypoint at `speed` m/s.
 
-    Without a workload of clients: the benchmarks' services send a list of datagrams.
+    There is no workload of clients: the benchmarks' services send a list of datagrams.
     """
     rng = random.Random(seed)
     area = (0.0, 0.0, side, side)
     model = RandomWaypoint(area, speed, speed, discard=3 * side / speed if speed else 0.0)
     nodes = []
     for number in range(1, count + 1):
-        points = model.trajectory(model.place(rng), duration, rng)
+        points = model.trajectory(model.position(rng), duration, rng)
         nodes.append(NodeSpec(id=number, name=f"sta{number}", waypoints=points))
     return Scenario(
         topology="benchmark",

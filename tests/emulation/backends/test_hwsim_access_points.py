@@ -106,7 +106,7 @@ def test_access_points_of_two_networks_are_refused_in_one_line() -> None:
     run = HwsimRun.__new__(HwsimRun)
     run.scenario = scenario.model_copy(update={"access_points": points})
     with pytest.raises(BackendError, match=r"one network, not 2 \(mesh, other\)") as refused:
-        run._start_access_points()
+        run.start_access_points()
     assert "\n" not in str(refused.value)
 
 

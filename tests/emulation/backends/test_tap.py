@@ -237,8 +237,8 @@ def test_the_medium_dying_ends_the_run_with_a_reason(tmp_path: Path) -> None:
 def test_of_a_helper_that_does_not_answer_one_learns_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("emulation.backends.tap.START_LIMIT", 2.0)
-    monkeypatch.setattr(TapBackend, "medium", "tests.emulation.backends.asleep")
+    monkeypatch.setattr("emulation.backends.realtime.helpers.START_LIMIT", 2.0)
+    monkeypatch.setattr(TapRun, "medium", "tests.emulation.backends.asleep")
     scenario = quiet()
     folder = RunFolder.create(tmp_path, scenario)
     with pytest.raises(BackendError, match=r"the medium was not ready within 2 s: sleeping in \w"):

@@ -21,7 +21,7 @@ MARK = {"PUBSUB_TESTBED_RUN": "1-2"}
 
 
 class FakeNode:
-    """An access point that keeps what it is told; its namespace is that of the test."""
+    """An access point that records its calls; its namespace is that of the test."""
 
     def __init__(self, name: str, arguments: dict[str, Any]) -> None:
         self.name = name
@@ -55,7 +55,7 @@ class FakeLink:
 
 
 class Recording:
-    """What is called of Mininet_wifi, with the mark that its children would carry."""
+    """The methods of Mininet_wifi that are called, with the mark that its children would carry."""
 
     def __init__(self, fails: bool = False, **arguments: Any) -> None:
         self.calls: list[tuple[str, str | None]] = []
@@ -82,7 +82,7 @@ class Recording:
     def configureNodes(self) -> None:  # noqa: N802
         self._note("configureNodes")
         if self.fails:
-            raise SystemExit(1)  # as it does where radios are missing
+            raise SystemExit(1)  # as Mininet-WiFi does if radios are missing
 
 
 def made(
@@ -107,7 +107,7 @@ def test_the_model_is_set_before_wmediumd_starts_and_all_carries_the_mark(
     whole, double = made(tmp_path, monkeypatch)
     whole.start_radios()
     assert double.calls == [("setPropagationModel", "1-2"), ("configureNodes", "1-2")]
-    assert dict(os.environ) == before  # nothing else that starts may carry it
+    assert dict(os.environ) == before  # no other child process may carry it
 
 
 def test_its_exit_becomes_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_access_points_share_a_namespace_and_have_the_ports_of_the_scenario(
     spec = scenario.access_points[0]
     assert first.arguments["mac"] == [spec.bssid, spec.mesh_mac]
     assert first.params["wlan"][0] == "ap1-wlan0"
-    assert first.commands == [f"cd {tmp_path}"]  # their files go there
+    assert first.commands == [f"cd {tmp_path}"]  # so its files go there
     whole.join_mesh(first)
     assert first.commands[1:] == [
         "mesh on ap1-wlan2",
@@ -158,7 +158,7 @@ def test_access_points_share_a_namespace_and_have_the_ports_of_the_scenario(
         "iw dev ap1-mesh0 info",
     ]
     assert first.params["wlan"] == ["ap1-wlan0", "ap1-mesh0"]
-    assert first.wmIfaces[1] == ("ap1", "ap1-mesh0")  # whom wmediumd is told of
+    assert first.wmIfaces[1] == ("ap1", "ap1-mesh0")  # the interface that wmediumd knows
     assert {mark for _, mark in double.calls} == {"1-2"}
 
 
@@ -170,7 +170,7 @@ def test_radios_of_an_earlier_run_are_awaited(
     (tmp_path / "mn00000p00s00").mkdir()  # another process's
     network.await_no_radios()
     (own := tmp_path / f"mn{os.getpid():05d}p00s00").mkdir()
-    with pytest.raises(MininetWifiError, match="radios of the run before"):
+    with pytest.raises(MininetWifiError, match="radios of the previous run"):
         network.await_no_radios()
     monkeypatch.setattr(network, "RADIOS_LIMIT", 10.0)
     Timer(0.1, own.rmdir).start()

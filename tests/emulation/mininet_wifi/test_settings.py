@@ -174,7 +174,7 @@ def test_a_mesh_with_another_propagation_is_refused() -> None:
     ("propagation", "said"),
     [
         (TwoRayGround(), ["free space up to 838 m"]),
-        (LogDistance(exponent=2.75), ["2.8 in place of 2.75"]),
+        (LogDistance(exponent=2.75), ["2.8 instead of 2.75"]),
         (Shadowing(), ["links have the mean loss"]),
         (LogDistance(exponent=3.0), []),
         (Friis(), []),

@@ -25,7 +25,7 @@ def test_speed_area_and_span(
 ) -> None:
     model = RandomWaypoint(AREA, low, low + more, pause, discard)
     rng = random.Random(seed)
-    track = model.trajectory(model.place(rng), 200.0, rng)
+    track = model.trajectory(model.position(rng), 200.0, rng)
     assert track[0].time == 0.0
     assert track[-1].time >= 200.0
     for point in track:

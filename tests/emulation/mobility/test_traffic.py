@@ -42,7 +42,7 @@ def models(draw: st.DrawFn) -> Model:
 
 def started(model: Model, count: int, seed: int) -> Traffic:
     rng = random.Random(seed)
-    return model.traffic(model.places(count, rng), rng)
+    return model.traffic(model.positions(count, rng), rng)
 
 
 def lane_of(lanes: tuple[Lane, ...], begin: Waypoint, end: Waypoint) -> Lane | None:
@@ -107,7 +107,7 @@ def test_trajectories_are_continuous_ways_along_lanes(model: Model, count: int, 
         for begin, end in itertools.pairwise(track):
             if begin.time == end.time and isinstance(model, Freeway) and model.one_way:
                 assert any(
-                    (lane.place(lane.length), lane.place(0.0)) == (begin[1:], end[1:])
+                    (lane.position(lane.length), lane.position(0.0)) == (begin[1:], end[1:])
                     for lane in traffic.lanes
                 )
                 continue
@@ -137,8 +137,8 @@ class TestEither:
             assert offsets == sorted(offsets)
             for junction in lane.junctions:
                 for turn in junction.turns:
-                    there = lanes[turn.lane].place(turn.onto)
-                    assert math.dist(lane.place(turn.offset), there) < 1e-9
+                    there = lanes[turn.lane].position(turn.onto)
+                    assert math.dist(lane.position(turn.offset), there) < 1e-9
                     assert -1e-9 <= turn.onto <= lanes[turn.lane].length
 
     def test_a_vehicle_alone_changes_its_speed_by_the_acceleration_at_most(

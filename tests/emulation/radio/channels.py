@@ -13,11 +13,11 @@ SIZE = 1000
 
 
 def channel(
-    places: Sequence[tuple[float, float]], radio: RadioSpec | None = None, seed: int = 1
+    positions: Sequence[tuple[float, float]], radio: RadioSpec | None = None, seed: int = 1
 ) -> Medium:
-    """Return a medium with stations at `places`; range 250 m, 802.11g by default."""
-    medium = Medium(radio or RadioSpec(range=250), len(places), random.Random(seed))
-    medium.set_positions(places)
+    """Return a medium with stations at `positions`; range 250 m, 802.11g by default."""
+    medium = Medium(radio or RadioSpec(range=250), len(positions), random.Random(seed))
+    medium.set_positions(positions)
     return medium
 
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.radio.addressing import AdHoc, Infrastructure, Mesh, access_levels, octets
+from emulation.radio.addressing import (
+    AdHocAddressing,
+    InfrastructureAddressing,
+    MeshAddressing,
+    access_levels,
+    octets,
+)
 from emulation.radio.association import Associations
 from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import RadioSpec
@@ -20,15 +26,15 @@ STRANGER = octets("02:00:00:00:00:99")
 
 
 @pytest.fixture
-def cells() -> Infrastructure:
+def cells() -> InfrastructureAddressing:
     """Stations 0 and 1 belong to access point 0 (radio 3), station 2 to none; 1 is radio 4."""
     associations = Associations(3, 5.0)
     associations.scan([{0: 40}, {0: 40}, {}])
-    return Infrastructure(MACS, associations)
+    return InfrastructureAddressing(MACS, associations)
 
 
 def test_ad_hoc_all_hear_all() -> None:
-    channel = AdHoc(MACS)
+    channel = AdHocAddressing(MACS)
     assert channel.destination(0, ALL) == channel.destination(0, MULTICAST) == BROADCAST
     assert channel.destination(0, MACS[2]) == 2
     assert channel.destination(0, STRANGER) == NOBODY
@@ -37,18 +43,18 @@ def test_ad_hoc_all_hear_all() -> None:
 
 @pytest.mark.parametrize("address", [ALL, MULTICAST, MACS[1], MACS[2], STRANGER])
 def test_a_station_sends_everything_to_its_access_point(
-    cells: Infrastructure, address: bytes
+    cells: InfrastructureAddressing, address: bytes
 ) -> None:
     assert cells.destination(0, address) == 3
     assert cells.accepted(0, address, [3]) == [3]
 
 
-def test_a_station_without_access_point_sends_nothing(cells: Infrastructure) -> None:
+def test_a_station_without_access_point_sends_nothing(cells: InfrastructureAddressing) -> None:
     assert cells.destination(2, ALL) is None
     assert cells.lost == {"sent while not associated": 1}
 
 
-def test_an_access_point_reaches_its_stations_only(cells: Infrastructure) -> None:
+def test_an_access_point_reaches_its_stations_only(cells: InfrastructureAddressing) -> None:
     assert cells.destination(3, MACS[1]) == 1
     assert cells.destination(3, MACS[2]) is None
     assert cells.destination(4, MACS[1]) is None
@@ -56,7 +62,9 @@ def test_an_access_point_reaches_its_stations_only(cells: Infrastructure) -> Non
     assert cells.lost == {"to stations not associated here": 3}
 
 
-def test_stations_hear_broadcasts_of_their_access_point_only(cells: Infrastructure) -> None:
+def test_stations_hear_broadcasts_of_their_access_point_only(
+    cells: InfrastructureAddressing,
+) -> None:
     assert cells.destination(3, ALL) == BROADCAST
     assert cells.accepted(3, ALL, [0, 1, 2, 4]) == [0, 1]
     assert cells.accepted(4, ALL, [0, 1, 2, 3]) == []
@@ -66,7 +74,7 @@ def test_stations_hear_broadcasts_of_their_access_point_only(cells: Infrastructu
 
 def test_what_was_under_way_at_a_handover_is_lost_and_counted() -> None:
     associations = Associations(1, 5.0)
-    channel = Infrastructure(MACS[:1], associations)
+    channel = InfrastructureAddressing(MACS[:1], associations)
     associations.scan([{0: 40}])
     assert (channel.destination(1, MACS[0]), channel.destination(0, ALL)) == (0, 1)
     associations.scan([{1: 40}])
@@ -76,7 +84,7 @@ def test_what_was_under_way_at_a_handover_is_lost_and_counted() -> None:
 
 
 def test_the_mesh_goes_one_hop_to_the_radio_in_front_of_a_host() -> None:
-    channel = Mesh(MACS)
+    channel = MeshAddressing(MACS)
     assert channel.destination(0, ALL) == BROADCAST
     assert channel.destination(0, MACS[1]) == 1
     assert channel.destination(0, STRANGER) is None
@@ -95,7 +103,7 @@ def test_no_frame_ever_goes_between_stations_or_between_access_points(
 ) -> None:
     associations = Associations(3, 5.0)
     associations.scan(heard)
-    channel = Infrastructure(MACS, associations)
+    channel = InfrastructureAddressing(MACS, associations)
     to = channel.destination(source, address)
     others = [radio for radio in range(6) if radio != source]
     if to is None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.radio.association import Associations, Change
+from emulation.radio.association import AssociationChange, Associations
 
 LEVELS = st.dictionaries(st.integers(0, 4), st.floats(-95, -20), max_size=5)
 
 
 def test_a_station_takes_the_strongest_first() -> None:
     associations = Associations(2, hysteresis_db=5)
-    assert associations.scan([{0: -70, 1: -60}, {}]) == [Change(0, None, 1)]
+    assert associations.scan([{0: -70, 1: -60}, {}]) == [AssociationChange(0, None, 1)]
     assert (associations.of(0), associations.of(1)) == (1, None)
 
 
@@ -21,20 +21,20 @@ def test_it_changes_only_for_one_that_is_stronger_by_more_than_the_hysteresis() 
     associations.scan([{0: -60}])
     assert associations.scan([{0: -60, 1: -58}]) == []
     assert associations.scan([{0: -60, 1: -55}]) == []
-    assert associations.scan([{0: -60, 1: -54.9}]) == [Change(0, 0, 1)]
+    assert associations.scan([{0: -60, 1: -54.9}]) == [AssociationChange(0, 0, 1)]
     assert associations.scan([{0: -56, 1: -60}]) == []  # not back at once
 
 
 def test_a_lost_access_point_is_left_at_once() -> None:
     associations = Associations(1, hysteresis_db=5)
     associations.scan([{0: -60, 1: -80}])
-    assert associations.scan([{1: -80}]) == [Change(0, 0, 1)]
-    assert associations.scan([{}]) == [Change(0, 1, None)]
+    assert associations.scan([{1: -80}]) == [AssociationChange(0, 0, 1)]
+    assert associations.scan([{}]) == [AssociationChange(0, 1, None)]
 
 
 def test_of_equals_the_first_is_taken() -> None:
     associations = Associations(1, hysteresis_db=0)
-    assert associations.scan([{3: -60, 2: -60}]) == [Change(0, None, 2)]
+    assert associations.scan([{3: -60, 2: -60}]) == [AssociationChange(0, None, 2)]
 
 
 @given(st.lists(LEVELS, max_size=12), st.floats(0, 20))
@@ -46,7 +46,7 @@ def test_nobody_is_ever_worse_off_than_by_the_hysteresis(
         before = associations.of(0)
         changes = associations.scan([levels])
         now = associations.of(0)
-        assert changes == ([] if before == now else [Change(0, before, now)])
+        assert changes == ([] if before == now else [AssociationChange(0, before, now)])
         assert (now is None) == (not levels)
         if now is not None:
             assert max(levels.values()) <= levels[now] + hysteresis

@@ -13,7 +13,7 @@ from tests.emulation.radio.channels import SIZE, bianchi, channel, drain, poisso
 
 
 def _ring(senders: int) -> list[tuple[float, float]]:
-    """Return places of senders around a receiver, which is the last and alike to all."""
+    """Return positions of senders around a receiver, which comes last and is as far from each."""
     angles = [2 * math.pi * i / senders for i in range(senders)]
     return [*((20 * math.cos(a), 20 * math.sin(a)) for a in angles), (0.0, 0.0)]
 
@@ -86,10 +86,10 @@ def test_interference_counts_for_the_part_of_the_frame_that_it_covers() -> None:
     long, short = 1500, 300
     duration = phy.duration(phy.basic_rate, phy.mpdu_bytes(long))
     brief = phy.duration(phy.basic_rate, phy.mpdu_bytes(short))
-    places = [(0.0, 0.0), (180.0, 0.0), (-280.0, 0.0), (0.0, 420.0)]
+    positions = [(0.0, 0.0), (180.0, 0.0), (-280.0, 0.0), (0.0, 420.0)]
     got = 0
     trials = 300
-    medium = channel(places, seed=4)
+    medium = channel(positions, seed=4)
     for number in range(trials):
         now = 0.1 * number
         medium.transmit(now, 1, BROADCAST, long, "wanted")

@@ -13,9 +13,9 @@ from emulation.radio.airtime import DSSS_RATES, HT_RATES, OFDM_RATES
 from emulation.radio.errors import (
     LEAST_LOG_SURVIVAL,
     SurvivalTable,
-    frame_error_rate,
     log_survival,
 )
+from tests.emulation.radio.formulas import frame_error_rate
 
 ALL_RATES = (*DSSS_RATES, *OFDM_RATES, *HT_RATES)
 TABLES = {rate: SurvivalTable(rate) for rate in ALL_RATES}

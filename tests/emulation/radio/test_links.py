@@ -10,9 +10,9 @@ import pytest
 from emulation.radio import links as links_module
 from emulation.radio.airtime import phy_for
 from emulation.radio.budget import budget_for
-from emulation.radio.errors import SurvivalTable, frame_error_rate
+from emulation.radio.errors import SurvivalTable
 from emulation.radio.links import Links
-from emulation.radio.propagation import path_loss_db, received_dbm
+from emulation.radio.propagation import path_loss_db
 from emulation.radio.spec import (
     Friis,
     LogDistance,
@@ -22,6 +22,7 @@ from emulation.radio.spec import (
     TwoRayGround,
     UnitDisk,
 )
+from tests.emulation.radio.formulas import frame_error_rate, received_dbm
 
 CONTINUOUS: tuple[Propagation, ...] = (Friis(), LogDistance(), Shadowing(), TwoRayGround())
 

@@ -9,10 +9,10 @@ import random
 import pytest
 
 from emulation.radio.airtime import OFDM_RATES, phy_for
-from emulation.radio.errors import frame_error_rate
 from emulation.radio.medium import BROADCAST, NOBODY, Medium, Status
 from emulation.radio.spec import RadioSpec, UnitDisk
 from tests.emulation.radio.channels import SIZE, channel, drain
+from tests.emulation.radio.formulas import frame_error_rate
 
 PHY = phy_for("g")
 BASIC = PHY.duration(OFDM_RATES[0], PHY.mpdu_bytes(SIZE))
@@ -116,13 +116,13 @@ def test_half_duplex() -> None:
 @pytest.mark.parametrize("first", ["strong", "weak"])
 def test_capture_of_the_stronger_frame(first: str) -> None:
     # The receiver is at 0, a strong sender at 10 m, a weak one at 200 m: 39 dB apart.
-    places = {"strong": 1, "weak": 2}
+    senders = {"strong": 1, "weak": 2}
     second = "weak" if first == "strong" else "strong"
     for threshold, heard in ((10.0, "strong"), (60.0, "strong" if first == "strong" else None)):
         radio = RadioSpec(range=250, capture_threshold_db=threshold)
         medium = channel([(0, 0), (10, 0), (-200, 0)], radio)
-        medium.transmit(0.0, places[first], BROADCAST, SIZE, first)
-        medium.transmit(2e-6, places[second], BROADCAST, SIZE, second)
+        medium.transmit(0.0, senders[first], BROADCAST, SIZE, first)
+        medium.transmit(2e-6, senders[second], BROADCAST, SIZE, second)
         frames = [delivery.frame for delivery in drain(medium) if 0 in delivery.receivers]
         assert frames == ([heard] if heard else [])
 
@@ -229,7 +229,7 @@ def test_positions_decide_at_the_start_of_a_frame() -> None:
     assert drain(medium) == []
 
 
-def test_a_sender_learns_what_became_of_its_unicasts() -> None:
+def test_a_sender_learns_whether_its_unicasts_were_acknowledged() -> None:
     told: list[Status] = []
 
     def on_status(status: Status) -> bool:

@@ -1,4 +1,4 @@
-"""What holds of the medium for any stations and any traffic."""
+"""What holds for the medium with any stations and any traffic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from emulation.radio.spec import LogDistance, RadioSpec, Shadowing, UnitDisk
 from tests.emulation.radio.channels import drain
 
 COUNT = 6
-_places = st.lists(st.tuples(st.floats(0, 600), st.floats(0, 600)), min_size=COUNT, max_size=COUNT)
+_positions = st.lists(
+    st.tuples(st.floats(0, 600), st.floats(0, 600)), min_size=COUNT, max_size=COUNT
+)
 _radios = st.builds(
     RadioSpec,
     standard=st.sampled_from(["b", "g", "n"]),
@@ -36,6 +38,7 @@ _sends = st.lists(
     max_size=40,
 )
 Send = tuple[int, int, int, int]
+Position = tuple[float, float]
 
 
 def _transmit(medium: Medium, source: int, destination: int, size: int, now: float) -> None:
@@ -47,7 +50,7 @@ def _change(medium: Medium, station: int, other: int | None, up: bool, _now: flo
 
 
 def _play(medium: Medium, sends: list[Send], step: float | None) -> list[Delivery]:
-    """Send all, advancing by events or, where given, by steps of `step` seconds too."""
+    """Send all, advancing by events or, if given, by steps of `step` seconds too."""
     result: list[Delivery] = []
     now = 0.0
     for number, (tens, source, destination, size) in enumerate(sorted(sends)):
@@ -59,12 +62,12 @@ def _play(medium: Medium, sends: list[Send], step: float | None) -> list[Deliver
 
 
 @settings(max_examples=150, deadline=None)
-@given(_radios, _places, _sends, st.integers(0, 2**32))
+@given(_radios, _positions, _sends, st.integers(0, 2**32))
 def test_conservation(
-    radio: RadioSpec, places: list[tuple[float, float]], sends: list[Send], seed: int
+    radio: RadioSpec, positions: list[Position], sends: list[Send], seed: int
 ) -> None:
     medium = Medium(radio, COUNT, random.Random(seed))
-    medium.set_positions(places)
+    medium.set_positions(positions)
     deliveries = _play(medium, sends, None)
     ordered = sorted(sends)
 
@@ -85,7 +88,7 @@ def test_conservation(
             assert receiver != source
             assert receiver in medium.table.row(source).snr_db
             if isinstance(radio.propagation, UnitDisk):
-                assert math.dist(places[source], places[receiver]) <= 250.0
+                assert math.dist(positions[source], positions[receiver]) <= 250.0
 
     totals = medium.counters.totals()
     assert totals["queued"] + totals["queue_drops"] == len(sends)
@@ -97,14 +100,18 @@ def test_conservation(
 
 
 @settings(max_examples=60, deadline=None)
-@given(_radios, _places, _sends, st.integers(0, 2**32), st.floats(1e-4, 1e-2))
+@given(_radios, _positions, _sends, st.integers(0, 2**32), st.floats(1e-4, 1e-2))
 def test_the_outcome_depends_on_the_calls_alone_and_not_on_when_time_is_told(
-    radio: RadioSpec, places: list[tuple[float, float]], sends: list[Send], seed: int, step: float
+    radio: RadioSpec,
+    positions: list[tuple[float, float]],
+    sends: list[Send],
+    seed: int,
+    step: float,
 ) -> None:
     outcomes = []
     for steps in (None, None, step):
         medium = Medium(radio, COUNT, random.Random(seed))
-        medium.set_positions(places)
+        medium.set_positions(positions)
         outcomes.append((_play(medium, sends, steps), medium.counters.as_dict()))
     assert outcomes[0] == outcomes[1] == outcomes[2]
 

@@ -25,7 +25,7 @@ PHY: Final = phy_for("g", scenes.FREQUENCY)
 RATES: Final = {rate.mbps: rate for rate in PHY.rates}
 RADIO: Final = scenes.radio(LogDistance())
 SECONDS: Final = {54.0: 3.0, 6.0: 12.0}
-"""Of saturation by Mb/s: 6,000 to 9,000 frames, a standard error of about 0.4 %."""
+"""Seconds of saturation by Mb/s: 6,000 to 9,000 frames, a standard error of about 0.4 %."""
 
 NS3_SATURATION: Final[dict[tuple[float, int], float]] = {
     # (Mb/s, senders): Mb/s of payload
@@ -87,8 +87,8 @@ def test_saturation_throughput_is_that_of_the_references(mbps: float, senders: i
 def test_loss_over_distance_is_that_of_ns3(metres: float, lost: float) -> None:
     count = 1000
     frames = scenes.apart(count, [-1])
-    places = [(0.0, 0.0), (metres, 0.0)]
-    played = scenes.play(RADIO, places, frames, frames[-1].time + 1, 6.0)
+    positions = [(0.0, 0.0), (metres, 0.0)]
+    played = scenes.play(RADIO, positions, frames, frames[-1].time + 1, 6.0)
     ours = 1 - played.received.get((0, 1), 0) / count
     deviation = math.sqrt(lost * (1 - lost) * (1 / count + 1 / 4000))
     assert abs(ours - lost) <= 4 * deviation + 0.003

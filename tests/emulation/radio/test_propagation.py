@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.radio.propagation import path_loss_db, received_dbm, shadowing_db, wavelength
+from emulation.radio.propagation import path_loss_db, shadowing_db, wavelength
 from emulation.radio.spec import (
     Friis,
     LogDistance,
@@ -19,6 +19,7 @@ from emulation.radio.spec import (
     TwoRayGround,
     UnitDisk,
 )
+from tests.emulation.radio.formulas import received_dbm
 
 MODELS: tuple[Propagation, ...] = (
     Friis(),

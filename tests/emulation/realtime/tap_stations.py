@@ -70,21 +70,21 @@ def namespaces(count: int) -> Iterator[list[Station]]:
 
 
 def await_true(condition: Any, seconds: float = 10.0) -> None:
-    """Wait until `condition()` holds.  Raises AssertionError where it does not in time."""
+    """Wait until `condition()` holds.  Raises AssertionError if it does not in time."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.005)
 
 
 def write_config(
     folder: Path,
     stations: Sequence[Station],
-    places: Sequence[Sequence[Sequence[float]]],
+    tracks: Sequence[Sequence[Sequence[float]]],
     radio: RadioSpec,
     **more: Any,
 ) -> Path:
-    """Write the configuration of a medium, `places` being waypoints (t, x, y) per station."""
+    """Write the configuration of a medium; `tracks` are waypoints (t, x, y) per station."""
     path = folder / "medium.json"
     path.write_text(
         json.dumps(
@@ -100,7 +100,7 @@ def write_config(
                         "mac": station.mac,
                         "waypoints": waypoints,
                     }
-                    for station, waypoints in zip(stations, places, strict=True)
+                    for station, waypoints in zip(stations, tracks, strict=True)
                 ],
                 **more,
             }
@@ -119,7 +119,7 @@ def start(config: Path, module: str = TAP) -> subprocess.Popen[str]:
 
 
 def configure(stations: Sequence[Station], neighbours: bool = True) -> None:
-    """Set the stations' devices up, with addresses and, if asked for, each other's."""
+    """Bring the stations' devices up, with addresses and, by default, those of the others."""
     for station in stations:
         device = station.interface
         commands = [

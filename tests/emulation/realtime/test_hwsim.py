@@ -85,7 +85,7 @@ def test_stations_in_range_hear_and_reach_each_other_and_others_do_not(
         assert statistics["counters"]["acks"][1] >= 5
         assert statistics["tap_drops"] == {"mac80211_hwsim": 0}
         assert statistics["malformed"] == statistics["write_drops"] == 0
-        # The kernel refuses what reaches a radio that has not quite joined, at the beginning.
+        # At the beginning, the kernel refuses what reaches a radio that has not quite joined.
         assert statistics["refused"] <= len(stations)
 
         request(control, {"op": "move", "name": near.name, "x": 9000, "y": 0})

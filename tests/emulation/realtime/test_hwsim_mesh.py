@@ -19,7 +19,7 @@ from tests.emulation.realtime.test_hwsim import HWSIM, peers
 from tests.hwsim import HERE
 
 MESH = RadioSpec(range=250, mode="mesh")
-CHAIN = [((0.0, 200.0 * place, 0.0),) for place in range(3)]
+CHAIN = [((0.0, 200.0 * index, 0.0),) for index in range(3)]
 
 
 def attributes(message: bytes) -> dict[int, bytes]:

@@ -118,8 +118,8 @@ def test_stations_follow_their_trace_from_the_epoch_on(
     mover = stations[1].name
 
     def x(control: Path) -> float:
-        place = request(control, {"op": "position", "name": mover})["positions"][mover]
-        return float(place[0])
+        position = request(control, {"op": "position", "name": mover})["positions"][mover]
+        return float(position[0])
 
     with medium(config, stations) as control:
         assert stations[0].reaches(stations[1])
@@ -131,7 +131,7 @@ def test_stations_follow_their_trace_from_the_epoch_on(
         before = time.monotonic()
         somewhere = x(control)
         assert 1000 * (before - epoch) <= somewhere - 100 <= 1000 * (time.monotonic() - epoch)
-        # The medium's own ticks move it, not only the question where it is.
+        # The medium's own ticks move it, not only the requests for its position.
         await_true(lambda: x(control) == 1100)
         assert not stations[0].reaches(stations[1], timeout=0.2)
 
@@ -217,7 +217,7 @@ def test_no_device_is_left_however_it_ends(
     if how in ("stop", signal.SIGTERM, signal.SIGINT):
         assert code == 0
         assert not control.exists()
-    # What a killed one leaves behind is in nobody's way.
+    # What a killed medium leaves behind is in nobody's way.
     with medium(config, stations):
         assert stations[0].reaches(stations[1])
 

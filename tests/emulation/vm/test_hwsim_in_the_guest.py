@@ -15,9 +15,9 @@ from tests.hwsim import has_hwsim
 
 TESTS = (
     "tests/emulation/backends/test_hwsim_access_points.py",
-    "tests/emulation/radio/test_hwsim.py",
-    "tests/emulation/radio/test_hwsim_mesh.py",
-    "tests/emulation/wifi/test_infrastructure.py",
+    "tests/emulation/realtime/test_hwsim.py",
+    "tests/emulation/realtime/test_hwsim_mesh.py",
+    "tests/emulation/network/wifi/test_infrastructure.py",
 )
 
 

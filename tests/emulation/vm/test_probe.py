@@ -46,7 +46,7 @@ def test_a_guest_that_hangs_under_kvm_is_given_up_in_time(
     qemu_that(tmp_path, monkeypatch, more=("-S",))
     began = time.monotonic()
     verdict = probe.kvm_verdict(image, tmp_path, limit=2.0)
-    assert verdict == probe.Verdict(False, "a guest does not boot within 2 s")
+    assert verdict == probe.KvmVerdict(False, "a guest does not boot within 2 s")
     assert time.monotonic() - began < 8.0
     mine = [child.name() for child in psutil.Process().children(recursive=True)]
     assert not [name for name in mine if name.startswith("qemu")]
@@ -71,7 +71,7 @@ def test_a_qemu_that_refuses_kvm_is_quoted(
 ) -> None:
     qemu_that(tmp_path, monkeypatch, "sys.exit('qemu-system-x86_64: failed to initialize kvm')")
     verdict = probe.kvm_verdict(image, tmp_path)
-    assert verdict == probe.Verdict(False, "failed to initialize kvm")
+    assert verdict == probe.KvmVerdict(False, "failed to initialize kvm")
 
 
 def test_no_device_and_no_permission_are_told_without_starting_anything(

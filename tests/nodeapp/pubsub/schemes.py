@@ -1,4 +1,4 @@
-"""Networks for tests of the six schemes of section C."""
+"""Networks for tests of the six schemes (docs/papers.md#six-schemes)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
-from nodeapp.clients import ClientTable
+from nodeapp.client_port import ClientTable
 from nodeapp.geometry import Point
 from nodeapp.host import Position
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.topic_hash import LocationHash
-from tests.nodeapp.network import Network, SimHost, random_places
+from tests.nodeapp.network import SimHost, SimNetwork, random_points
 
-Place = Point | Callable[[float], Position]
+Trajectory = Point | Callable[[float], Position]
 
 GEOGRAPHIC = tuple(
     f"{point}-gpsr{hashing}"
@@ -36,22 +36,22 @@ CROSSROADS = tuple(itertools.product((100.0, 400.0, 700.0), (100.0, 400.0, 700.0
 
 
 def network_of(
-    places: Iterable[Place],
+    trajectories: Iterable[Trajectory],
     scheme: str,
     *,
     seed: int = 0,
     loss: float = 0.0,
     parameters: Mapping[str, object] | None = None,
     waypoints: tuple[Point, ...] = CROSSROADS,
-) -> Network:
-    """Return a network of nodes at (or moving by) `places`, which know it and the map."""
-    places = list(places)
-    network = Network(seed=seed, loss=loss, side=800.0)
+) -> SimNetwork:
+    """Return a network of nodes on `trajectories`, which know it and the map."""
+    trajectories = list(trajectories)
+    network = SimNetwork(seed=seed, loss=loss, side=800.0)
     network.environment = dataclasses.replace(
-        network.environment, waypoints=waypoints, nodes=len(places)
+        network.environment, waypoints=waypoints, nodes=len(trajectories)
     )
-    for place in places:
-        network.add(place, scheme, parameters)
+    for trajectory in trajectories:
+        network.add(trajectory, scheme, parameters)
     return network
 
 
@@ -62,12 +62,12 @@ def connected_network_of(
     seed: int,
     loss: float = 0.0,
     parameters: Mapping[str, object] | None = None,
-) -> Network:
-    """Return a network of nodes that stand at random places and are connected."""
+) -> SimNetwork:
+    """Return a network of nodes that stand at random points and are connected."""
     rng = random.Random(seed)
     while True:
-        places = random_places(count, rng, 800.0)
-        network = network_of(places, scheme, seed=seed, loss=loss, parameters=parameters)
+        points = random_points(count, rng, 800.0)
+        network = network_of(points, scheme, seed=seed, loss=loss, parameters=parameters)
         if network.connected():
             return network
 
@@ -78,18 +78,18 @@ def point(node: SimHost) -> DecisionPoint:
 
 
 def stored(node: SimHost) -> int:
-    """How many subscriptions the node has as a decision point."""
+    """Return how many subscriptions the node has as a decision point."""
     return len(point(node).subscriptions)
 
 
-def count(network: Network, counter: str) -> int:
+def count(network: SimNetwork, counter: str) -> int:
     return sum(node.service.counters[counter] for node in network.nodes.values())
 
 
-def restart(network: Network, node: SimHost, scheme: str) -> SimHost:
-    """Put a node that knows nothing in the place of one that failed, with its subscriptions."""
+def restart(network: SimNetwork, node: SimHost, scheme: str) -> SimHost:
+    """Replace a node that failed by one that knows nothing but its subscriptions."""
     local = node.service.local
-    fresh = SimHost(network, node.node_id, node.place)
+    fresh = SimHost(network, node.node_id, node.trajectory)
     fresh.service = registry.create(scheme, fresh, {}, network.environment)
     fresh.clients = ClientTable(fresh, fresh.service, fresh.to_client, dict)
     network.nodes[node.node_id] = fresh
@@ -102,8 +102,8 @@ def restart(network: Network, node: SimHost, scheme: str) -> SimHost:
 
 def hashed(topic: str) -> Point:
     """Return the location that a topic hashes to in the networks that `network_of` returns."""
-    return LocationHash(Network(side=800.0).environment)(topic).location
+    return LocationHash(SimNetwork(side=800.0).environment)(topic).location
 
 
-def around(place: Point, radius: float, angle: float) -> Point:
-    return place[0] + radius * math.cos(angle), place[1] + radius * math.sin(angle)
+def around(middle: Point, radius: float, angle: float) -> Point:
+    return middle[0] + radius * math.cos(angle), middle[1] + radius * math.sin(angle)

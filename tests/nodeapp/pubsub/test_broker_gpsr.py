@@ -8,30 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from nodeapp.host import Position
-from nodeapp.pubsub.broker import Broker
 from nodeapp.pubsub.topic_hash import LocationHash
 from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind
-from tests.nodeapp.network import Network, SimHost, connected_network
+from tests.nodeapp.network import SimNetwork, connected_network
+from tests.nodeapp.pubsub.schemes import WARM_UP, around, stored
 
-WARM_UP = 6.0  # seconds: beacons of all neighbours, subscriptions at their broker
 
-
-def location(network: Network, topic: str) -> tuple[float, float]:
+def hashed_in(network: SimNetwork, topic: str) -> tuple[float, float]:
     return LocationHash(network.environment)(topic).location
-
-
-def distance(node: SimHost, place: tuple[float, float]) -> float:
-    at = node.position()
-    return math.dist((at.x, at.y), place)
-
-
-def stored(node: SimHost) -> int:
-    assert isinstance(node.service, Broker)
-    return len(node.service.subscriptions)
-
-
-def around(place: tuple[float, float], radius: float, angle: float) -> tuple[float, float]:
-    return place[0] + radius * math.cos(angle), place[1] + radius * math.sin(angle)
 
 
 @pytest.mark.parametrize("proximity", [0.0, 0.5])
@@ -92,11 +76,11 @@ def test_one_node_processes_an_event_and_does_not_broadcast_it() -> None:
 
 
 def test_all_nodes_within_k_hold_a_captured_subscription() -> None:
-    network = Network()
-    place = location(network, "traffic")
+    network = SimNetwork()
+    location = hashed_in(network, "traffic")
     for angle in range(5):
-        network.add(around(place, 120.0, angle * 1.2), "broker-gpsr")
-    subscriber = network.add(around(place, 300.0, 0.0), "broker-gpsr")
+        network.add(around(location, 120.0, angle * 1.2), "broker-gpsr")
+    subscriber = network.add(around(location, 300.0, 0.0), "broker-gpsr")
     subscriber.subscribe("traffic")
     network.run(WARM_UP)
     assert [stored(network.nodes[n]) for n in range(1, 6)] == [1] * 5
@@ -107,10 +91,10 @@ def test_all_nodes_within_k_hold_a_captured_subscription() -> None:
 
 
 def test_publisher_subscriber_and_broker_may_be_one_node() -> None:
-    network = Network()
-    place = location(network, "traffic")
-    node = network.add(place, "broker-gpsr")
-    other = network.add(around(place, 200.0, 1.0), "broker-gpsr")
+    network = SimNetwork()
+    location = hashed_in(network, "traffic")
+    node = network.add(location, "broker-gpsr")
+    other = network.add(around(location, 200.0, 1.0), "broker-gpsr")
     node.subscribe("traffic")
     other.subscribe("traffic")
     network.run(WARM_UP)
@@ -123,7 +107,7 @@ def test_publisher_subscriber_and_broker_may_be_one_node() -> None:
 
 
 def test_a_lone_node_serves_itself() -> None:
-    network = Network()
+    network = SimNetwork()
     node = network.add((0.0, 0.0), "broker-gpsr")
     node.subscribe("traffic")
     network.run(WARM_UP)
@@ -135,7 +119,7 @@ def test_a_lone_node_serves_itself() -> None:
 
 @pytest.mark.parametrize("what", ["the filter", "the event"])
 def test_what_has_no_topic_is_refused_with_a_reason(what: str) -> None:
-    network = Network()
+    network = SimNetwork()
     node = network.add((0.0, 0.0), "broker-gpsr")
     refusal = node.subscribe("speed>5") if what == "the filter" else node.publish("speed=5")
     assert refusal is not None
@@ -143,8 +127,8 @@ def test_what_has_no_topic_is_refused_with_a_reason(what: str) -> None:
 
 
 def test_the_events_hops_add_up_over_the_broker() -> None:
-    network = Network()
-    x, y = location(network, "traffic")
+    network = SimNetwork()
+    x, y = hashed_in(network, "traffic")
     for i in range(-2, 3):
         network.add((x + 200.0 * i, y), "broker-gpsr")
     network.nodes[5].subscribe("traffic")
@@ -156,8 +140,8 @@ def test_the_events_hops_add_up_over_the_broker() -> None:
 
 
 def test_subscriptions_lapse_after_their_timeout() -> None:
-    network = Network()
-    x, y = location(network, "traffic")
+    network = SimNetwork()
+    x, y = hashed_in(network, "traffic")
     broker = network.add((x, y), "broker-gpsr", {"subscription_timeout": 5})
     subscriber = network.add((x + 200, y), "broker-gpsr")
     subscriber.subscribe("traffic")
@@ -173,13 +157,13 @@ def test_subscriptions_lapse_after_their_timeout() -> None:
     assert not subscriber.notified()
 
 
-def test_the_failure_of_a_broker_is_mended_by_refreshes() -> None:
-    network = Network()
-    place = location(network, "traffic")
-    publisher = network.add(around(place, 200.0, math.pi), "broker-gpsr", {"proximity": 0})
-    subscriber = network.add(around(place, 200.0, 0.0), "broker-gpsr", {"proximity": 0})
-    for distance_to_place, angle in ((5.0, 0.0), (30.0, 1.5), (30.0, -1.5)):
-        network.add(around(place, distance_to_place, angle), "broker-gpsr", {"proximity": 0})
+def test_refreshes_repair_the_failure_of_a_broker() -> None:
+    network = SimNetwork()
+    location = hashed_in(network, "traffic")
+    publisher = network.add(around(location, 200.0, math.pi), "broker-gpsr", {"proximity": 0})
+    subscriber = network.add(around(location, 200.0, 0.0), "broker-gpsr", {"proximity": 0})
+    for distance, angle in ((5.0, 0.0), (30.0, 1.5), (30.0, -1.5)):
+        network.add(around(location, distance, angle), "broker-gpsr", {"proximity": 0})
     subscriber.subscribe("traffic")
     network.run(WARM_UP)
     publisher.publish("traffic")
@@ -194,28 +178,28 @@ def test_the_failure_of_a_broker_is_mended_by_refreshes() -> None:
 
 
 def orbit(
-    place: tuple[float, float], radius: float, period: float, phase: float
+    location: tuple[float, float], radius: float, period: float, phase: float
 ) -> Callable[[float], Position]:
-    """Return the position by time of a node that swings through `place` along a line."""
+    """Return the position by time of a node that swings through `location` along a line."""
 
     def at(time: float) -> Position:
         angle = 2 * math.pi * (time / period + phase)
         speed = radius * 2 * math.pi / period
-        x = place[0] + radius * math.cos(angle)
-        return Position(x, place[1] + 10 * phase, -speed * math.sin(angle), 0.0)
+        x = location[0] + radius * math.cos(angle)
+        return Position(x, location[1] + 10 * phase, -speed * math.sin(angle), 0.0)
 
     return at
 
 
 def oscillating(proximity: float) -> tuple[int, int]:
-    """Return how many of how many events arrive where nearest nodes change all the time."""
-    network = Network()
-    place = location(network, "traffic")
+    """Return how many of how many events arrive while the nearest node changes all the time."""
+    network = SimNetwork()
+    location = hashed_in(network, "traffic")
     parameters = {"proximity": proximity, "hello_interval": 0.2}
-    publisher = network.add(around(place, 220.0, math.pi), "broker-gpsr", parameters)
-    subscriber = network.add(around(place, 220.0, 0.0), "broker-gpsr", parameters)
+    publisher = network.add(around(location, 220.0, math.pi), "broker-gpsr", parameters)
+    subscriber = network.add(around(location, 220.0, 0.0), "broker-gpsr", parameters)
     for number in range(6):
-        network.add(orbit(place, 100.0, 8.0, number / 6), "broker-gpsr", parameters)
+        network.add(orbit(location, 100.0, 8.0, number / 6), "broker-gpsr", parameters)
     subscriber.subscribe("traffic")
     network.run(WARM_UP)
     for _ in range(60):
@@ -253,7 +237,7 @@ def wandering(rng: random.Random, side: float, speed: float) -> Callable[[float]
 
 
 def test_moving_nodes_get_nearly_all_events_and_none_twice() -> None:
-    network = Network(side=800.0, seed=4)
+    network = SimNetwork(side=800.0, seed=4)
     rng = random.Random(4)
     for _ in range(40):
         network.add(wandering(rng, 800.0, 5.0), "broker-gpsr")
@@ -271,7 +255,7 @@ def test_moving_nodes_get_nearly_all_events_and_none_twice() -> None:
 
 
 def test_losses_bring_no_duplicates() -> None:
-    network = Network(side=600.0, seed=5, loss=0.2)
+    network = SimNetwork(side=600.0, seed=5, loss=0.2)
     rng = random.Random(5)
     for _ in range(25):
         network.add((rng.uniform(0, 600), rng.uniform(0, 600)), "broker-gpsr")
@@ -286,7 +270,7 @@ def test_losses_bring_no_duplicates() -> None:
 
 
 def test_malformed_subscriptions_are_counted() -> None:
-    network = Network()
+    network = SimNetwork()
     node = network.add((0.0, 0.0), "broker-gpsr")
     good = bytes.fromhex("8282fb") + bytes(8) + b"\xfb" + bytes(8)
     nan = bytes.fromhex("8282fb7ff8000000000000fb") + bytes(8)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from nodeapp.wire import BROADCAST, Frame, Kind
-from tests.nodeapp.network import Network, connected_network
+from tests.nodeapp.network import SimNetwork, connected_network
 
 
 def test_an_event_reaches_every_connected_node_once_and_is_sent_once_by_each() -> None:
@@ -18,7 +18,7 @@ def test_an_event_reaches_every_connected_node_once_and_is_sent_once_by_each() -
 
 
 def test_hops_count_transmissions_and_ttl_bounds_them() -> None:
-    network = Network()
+    network = SimNetwork()
     for i in range(6):
         network.add((200.0 * i, 0.0), "flooding", {"ttl": 3, "max_jitter": 0})
         network.nodes[i + 1].subscribe("traffic")
@@ -32,7 +32,7 @@ def test_hops_count_transmissions_and_ttl_bounds_them() -> None:
 
 
 def test_only_matching_and_admitted_clients_are_told() -> None:
-    network = Network()
+    network = SimNetwork()
     for i in range(4):
         network.add((50.0 * i, 0.0), "flooding")
     network.nodes[2].subscribe("traffic", "speed>10", attributes=["role=police"])
@@ -45,7 +45,7 @@ def test_only_matching_and_admitted_clients_are_told() -> None:
 
 
 def test_rebroadcasts_are_spread_over_the_jitter() -> None:
-    network = Network()
+    network = SimNetwork()
     for i in range(20):
         network.add((float(i), 0.0), "flooding", {"max_jitter": 1.0})
     network.nodes[1].publish("traffic")
@@ -56,7 +56,7 @@ def test_rebroadcasts_are_spread_over_the_jitter() -> None:
 
 
 def test_a_repeated_publication_is_one_event() -> None:
-    network = Network()
+    network = SimNetwork()
     network.add((0.0, 0.0), "flooding")
     network.add((1.0, 0.0), "flooding")
     network.nodes[2].subscribe()
@@ -67,7 +67,7 @@ def test_a_repeated_publication_is_one_event() -> None:
 
 
 def test_a_malformed_event_is_counted_by_those_who_read_it() -> None:
-    network = Network()
+    network = SimNetwork()
     network.add((0.0, 0.0), "flooding")
     network.add((1.0, 0.0), "flooding")
     reader = network.nodes[2]

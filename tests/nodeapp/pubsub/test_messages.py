@@ -24,24 +24,24 @@ from nodeapp.wire import MAX_BODY, WireError
 from tests.nodeapp.strategies import hostile, ids, texts
 
 metres = st.floats(-9e8, 9e8)
-places = st.tuples(metres, metres)
-subscribers = st.builds(Subscriber, ids, st.binary(max_size=500), places, st.floats(0, 1000))
+locations = st.tuples(metres, metres)
+subscribers = st.builds(Subscriber, ids, st.binary(max_size=500), locations, st.floats(0, 1000))
 
 
-@given(places, texts)
-def test_an_advertisement_is_cbor_and_comes_back(place: tuple[float, float], topic: str) -> None:
-    body = encode_advertisement(topic, place)
-    assert wire.decode_body(body) == [list(place), topic]
-    assert decode_advertisement(body) == (topic, place)
+@given(locations, texts)
+def test_an_advertisement_is_cbor_and_comes_back(location: tuple[float, float], topic: str) -> None:
+    body = encode_advertisement(topic, location)
+    assert wire.decode_body(body) == [list(location), topic]
+    assert decode_advertisement(body) == (topic, location)
 
 
-@given(places)
-def test_a_subscription_is_cbor_and_comes_back(place: tuple[float, float]) -> None:
+@given(locations)
+def test_a_subscription_is_cbor_and_comes_back(location: tuple[float, float]) -> None:
     subscription = Subscription(Filter.parse(["traffic", "speed>5"]), {"role": "police"})
-    body = encode_subscription(subscription, place)
-    assert wire.decode_body(body) == [list(place), wire.decode_body(subscription.encode())]
-    location, item = decode_located(body)
-    assert location == place
+    body = encode_subscription(subscription, location)
+    assert wire.decode_body(body) == [list(location), wire.decode_body(subscription.encode())]
+    decoded, item = decode_located(body)
+    assert decoded == location
     assert Subscription.decode(item) == subscription
 
 

@@ -1,4 +1,4 @@
-"""Proximity selection of decision points (section 3.5 of section C's paper)."""
+"""Proximity selection of decision points (docs/papers.md#six-schemes, section 3.5)."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.nodeapp.pubsub.schemes import (
     stored,
 )
 
-PLACE = hashed("traffic")
+LOCATION = hashed("traffic")
 EVENTS = 120
 
 
 def swinging(period: float, phase: float) -> Callable[[float], Position]:
-    """Return the position by time of a node that swings 20 m to either side of the place."""
+    """Return the position by time of a node that swings 20 m to either side of `LOCATION`."""
 
     def at(time: float) -> Position:
         angle = 2 * math.pi * (time / period + phase)
         speed = 20.0 * 2 * math.pi / period
-        x, y = PLACE[0] + 20.0 * math.cos(angle), PLACE[1] + (5.0 if phase else -5.0)
+        x, y = LOCATION[0] + 20.0 * math.cos(angle), LOCATION[1] + (5.0 if phase else -5.0)
         return Position(x, y, -speed * math.sin(angle), 0.0)
 
     return at
@@ -39,12 +39,12 @@ def swinging(period: float, phase: float) -> Callable[[float], Position]:
 def oscillating(scheme: str, period: float, proximity: float) -> tuple[int, int]:
     """Return how many of `EVENTS` arrive and how many were processed.
 
-    Two nodes take turns in being the nearest to the place, four times a period; they and the
+    Two nodes take turns in being the nearest to `LOCATION`, four times a period; they and the
     publisher and the subscriber are connected all the time, and no frame is lost.
     """
-    places = [around(PLACE, 200.0, math.pi), around(PLACE, 200.0, 0.0)]
+    ends = [around(LOCATION, 200.0, math.pi), around(LOCATION, 200.0, 0.0)]
     network = network_of(
-        [*places, swinging(period, 0.0), swinging(period, 0.25)],
+        [*ends, swinging(period, 0.0), swinging(period, 0.25)],
         scheme,
         parameters={"proximity": proximity, "hello_interval": 0.2},
     )
@@ -63,14 +63,12 @@ def oscillating(scheme: str, period: float, proximity: float) -> tuple[int, int]
 
 @pytest.mark.parametrize("scheme", ["broker-gpsr", "rendezvous-gpsr"])
 @pytest.mark.parametrize("period", [0.5, 1, 2, 8, 32])
-def test_where_any_node_near_may_serve_oscillation_loses_nothing(
-    scheme: str, period: float
-) -> None:
+def test_oscillation_loses_nothing_if_any_near_node_may_serve(scheme: str, period: float) -> None:
     assert oscillating(scheme, period, 0.5) == (EVENTS, EVENTS)
 
 
 @pytest.mark.parametrize(("scheme", "share"), [("broker-gpsr", 0.7), ("rendezvous-gpsr", 0.8)])
-def test_where_only_the_nearest_node_serves_oscillation_loses_events(
+def test_oscillation_loses_events_if_only_the_nearest_node_serves(
     scheme: str, share: float
 ) -> None:
     # The nodes change every half second, refreshes come every second.
@@ -80,9 +78,9 @@ def test_where_only_the_nearest_node_serves_oscillation_loses_events(
 
 
 def site(scheme: str) -> tuple[str, Point]:
-    """Return a topic and the place that it hashes to, in the middle of the area or near that."""
+    """Return a topic and the location that it hashes to, in the middle of the area or near that."""
     if not scheme.endswith("map"):
-        return "traffic", PLACE
+        return "traffic", LOCATION
     topics = (f"t{number}" for number in range(1000))
     waypoint = (400.0, 400.0)
     return next(t for t in topics if math.dist(hashed(t), waypoint) < 150.0), waypoint
@@ -92,9 +90,9 @@ def site(scheme: str) -> tuple[str, Point]:
 def test_a_captured_subscription_is_broadcast_once_and_stored_by_the_neighbours(
     scheme: str,
 ) -> None:
-    topic, place = site(scheme)
-    ring = [around(place, 120.0, 1.2 * turn) for turn in range(5)]
-    network = network_of([*ring, around(place, 300.0, 0.0)], scheme)
+    topic, location = site(scheme)
+    ring = [around(location, 120.0, 1.2 * turn) for turn in range(5)]
+    network = network_of([*ring, around(location, 300.0, 0.0)], scheme)
     network.nodes[6].subscribe(topic)
     network.run(WARM_UP)
     assert [stored(network.nodes[number]) for number in range(1, 6)] == [1] * 5
@@ -107,11 +105,11 @@ def test_a_captured_subscription_is_broadcast_once_and_stored_by_the_neighbours(
 
 @each_geographic_scheme
 @pytest.mark.parametrize("serve_voids", [True, False])
-def test_a_place_that_nobody_is_near_is_served_by_the_nearest_node_or_not_at_all(
+def test_a_location_that_nobody_is_near_is_served_by_the_nearest_node_or_not_at_all(
     scheme: str, serve_voids: bool
 ) -> None:
-    topic, place = site(scheme)
-    ring = [around(place, 230.0, 2 * math.pi * turn / 9) for turn in range(9)]
+    topic, location = site(scheme)
+    ring = [around(location, 230.0, 2 * math.pi * turn / 9) for turn in range(9)]
     network = network_of(ring, scheme, parameters={"serve_voids": serve_voids})
     network.nodes[1].subscribe(topic)
     network.run(WARM_UP)
@@ -122,7 +120,7 @@ def test_a_place_that_nobody_is_near_is_served_by_the_nearest_node_or_not_at_all
 
 
 @pytest.mark.parametrize("decision", ["broker", "rendezvous"])
-def test_a_map_keeps_places_on_the_road(decision: str) -> None:
+def test_a_map_keeps_locations_on_the_road(decision: str) -> None:
     # A road along one side of the area: most coordinates are far from it (3.6).
     road = tuple((100.0 * number, 100.0) for number in range(8))
     topics = [f"t{number}" for number in range(10)]
@@ -137,6 +135,6 @@ def test_a_map_keeps_places_on_the_road(decision: str) -> None:
             network.nodes[1].publish(topic)
         network.run(2)
         delivered[routing] = len(network.nodes[8].notified())
-    near = [min(math.dist(hashed(topic), place) for place in road) for topic in topics]
+    near = [min(math.dist(hashed(topic), point) for point in road) for topic in topics]
     assert delivered == {"gpsr": sum(each <= 125.0 for each in near), "gpsr-map": len(topics)}
     assert delivered["gpsr"] < 5

@@ -8,7 +8,7 @@ from nodeapp.parameters import ParameterError, parameters_of
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.registry import PROTOCOLS, create, obstacle
-from tests.nodeapp.network import Network, SimHost
+from tests.nodeapp.network import SimHost, SimNetwork
 from tests.nodeapp.pubsub.schemes import SCHEMES, each_scheme
 
 BARE = Environment((0.0, 0.0, 800.0, 800.0), 250.0)
@@ -50,7 +50,7 @@ def test_what_the_environment_lacks_is_told_in_a_line(scheme: str) -> None:
 
 @each_scheme
 def test_a_protocol_is_not_made_without_what_it_needs(scheme: str) -> None:
-    host = SimHost(Network(), 1, (0.0, 0.0))
+    host = SimHost(SimNetwork(), 1, (0.0, 0.0))
     if obstacle(scheme, BARE):
         with pytest.raises(ValueError, match=f"^{scheme} needs"):
             create(scheme, host, {}, BARE)
@@ -61,7 +61,7 @@ def test_a_protocol_is_not_made_without_what_it_needs(scheme: str) -> None:
 
 
 def test_every_protocol_says_what_it_is_in_a_line() -> None:
-    assert len(SCHEMES) == 8  # the six of the paper, and those of cells
+    assert len(SCHEMES) == 8  # the six published schemes, and those of cells
     for protocol in PROTOCOLS.values():
         assert protocol.summary
         assert len(protocol.summary) < 80

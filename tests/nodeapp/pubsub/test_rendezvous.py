@@ -13,7 +13,7 @@ from nodeapp.pubsub.messages import (
 )
 from nodeapp.pubsub.rendezvous import Rendezvous
 from nodeapp.wire import ANY_NODE, BROADCAST, Frame, GeoRoute, Kind
-from tests.nodeapp.network import Network, SimHost
+from tests.nodeapp.network import SimHost, SimNetwork
 from tests.nodeapp.pubsub.schemes import (
     WARM_UP,
     around,
@@ -24,7 +24,7 @@ from tests.nodeapp.pubsub.schemes import (
     stored,
 )
 
-PLACE = hashed("traffic")
+LOCATION = hashed("traffic")
 SCHEME = "rendezvous-gpsr"
 
 
@@ -34,14 +34,14 @@ def listed(node: SimHost) -> int:
 
 
 def greedy(node: SimHost) -> bytes:
-    """Return the extension of a frame that is bound for where a node is."""
+    """Return the extension of a frame that is bound for the position of a node."""
     at = node.position()
     return GeoRoute(at.x, at.y).encode()
 
 
-def line(**parameters: float) -> Network:
+def line(**parameters: float) -> SimNetwork:
     """Return five nodes in a line, 200 m apart; the third is the rendezvous node of traffic."""
-    x, y = PLACE
+    x, y = LOCATION
     return network_of([(x + 200.0 * i, y) for i in range(-2, 3)], SCHEME, parameters=parameters)
 
 
@@ -64,7 +64,7 @@ def test_events_go_straight_from_the_publisher_to_those_who_qualify() -> None:
 
 def test_the_hops_are_those_of_the_direct_way() -> None:
     # The publisher and the subscriber are neighbours; the rendezvous node is far.
-    x, y = PLACE
+    x, y = LOCATION
     network = network_of([(x + 200.0 * i, y) for i in range(5)], SCHEME)
     network.nodes[5].subscribe("traffic")
     network.run(WARM_UP)
@@ -113,8 +113,8 @@ def test_an_event_waits_for_the_first_list_and_no_later_one() -> None:
 
 
 @pytest.mark.parametrize("back_after", [5, 15])
-def test_events_wait_for_a_rendezvous_that_is_away_but_not_for_ever(back_after: float) -> None:
-    # With shorter timeouts others would take its place, or it would know nobody on its return.
+def test_events_wait_for_a_rendezvous_that_is_away_but_not_endlessly(back_after: float) -> None:
+    # With shorter timeouts others would replace it, or it would know nobody on its return.
     network = line(hello_timeout=100, subscription_timeout=100)
     network.nodes[5].subscribe("traffic")
     network.run(WARM_UP)
@@ -160,8 +160,10 @@ def test_a_subscriber_lapses_at_the_publisher_when_it_does_at_the_rendezvous() -
 
 
 def test_one_node_answers_an_advertisement_and_does_not_broadcast_it() -> None:
-    ring = [around(PLACE, 100.0, 2 * math.pi * turn / 6) for turn in range(6)]
-    network = network_of([*ring, around(PLACE, 300.0, 0.0), around(PLACE, 300.0, 2.0)], SCHEME)
+    ring = [around(LOCATION, 100.0, 2 * math.pi * turn / 6) for turn in range(6)]
+    network = network_of(
+        [*ring, around(LOCATION, 300.0, 0.0), around(LOCATION, 300.0, 2.0)], SCHEME
+    )
     subscriber, publisher = network.nodes[7], network.nodes[8]
     subscriber.subscribe("traffic")
     network.run(WARM_UP)
@@ -175,8 +177,8 @@ def test_one_node_answers_an_advertisement_and_does_not_broadcast_it() -> None:
 
 
 def test_a_long_list_comes_in_several_frames() -> None:
-    ring = [around(PLACE, 100.0, turn) for turn in range(39)]
-    network = network_of([*ring, around(PLACE, 300.0, 0.0)], SCHEME)
+    ring = [around(LOCATION, 100.0, turn) for turn in range(39)]
+    network = network_of([*ring, around(LOCATION, 300.0, 0.0)], SCHEME)
     for number in range(1, 40):
         network.nodes[number].subscribe("traffic", f"road!={'x' * 100}", "speed>5")
     network.run(WARM_UP)
@@ -206,7 +208,7 @@ def test_a_new_rendezvous_that_knows_less_takes_nobody_off_the_list() -> None:
     assert network.nodes[5].notified() == {(1, 1): 1, (1, 2): 1}
 
 
-def test_the_latest_word_of_where_a_subscriber_is_prevails() -> None:
+def test_the_latest_location_of_a_subscriber_prevails() -> None:
     network = line()
     network.run(WARM_UP)
     publisher = network.nodes[1]
@@ -214,8 +216,8 @@ def test_the_latest_word_of_where_a_subscriber_is_prevails() -> None:
     network.run(0.5)
     item = Subscription(Filter.parse(["traffic"])).encode()
     now = network.time
-    for place, heard in (((1.0, 0.0), now - 2), ((2.0, 0.0), now - 1), ((3.0, 0.0), now - 3)):
-        (body,) = encode_subscribers("traffic", [Subscriber(5, item, place, heard)], now)
+    for location, heard in (((1.0, 0.0), now - 2), ((2.0, 0.0), now - 1), ((3.0, 0.0), now - 3)):
+        (body,) = encode_subscribers("traffic", [Subscriber(5, item, location, heard)], now)
         frame = Frame(Kind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(publisher), body=body)
         publisher.hear(frame.encode(), 2)
     assert isinstance(publisher.service, Rendezvous)
@@ -240,7 +242,7 @@ def test_an_answer_goes_to_where_the_advertisement_says_the_publisher_is() -> No
     network = line()
     network.run(WARM_UP)
     rendezvous = network.nodes[3]
-    body = encode_advertisement("traffic", (PLACE[0] - 400.0, PLACE[1]))
+    body = encode_advertisement("traffic", (LOCATION[0] - 400.0, LOCATION[1]))
     start = network.time
     frame = Frame(Kind.ADVERTISEMENT, 99, ANY_NODE, ttl=9, route=greedy(rendezvous), body=body)
     rendezvous.hear(frame.encode(), 2)

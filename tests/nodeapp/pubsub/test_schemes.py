@@ -1,4 +1,4 @@
-"""What all six schemes of section C have in common."""
+"""What all six schemes (docs/papers.md#six-schemes) have in common."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodeapp.events import Event
 from nodeapp.pubsub.base import RefusedError
 from nodeapp.pubsub.registry import PROTOCOLS
 from nodeapp.wire import BROADCAST, Frame, Kind, WireError
-from tests.nodeapp.network import Network
+from tests.nodeapp.network import SimNetwork
 from tests.nodeapp.pubsub.schemes import (
     GEOGRAPHIC,
     NODE_BASED,
@@ -121,7 +121,7 @@ def test_a_subscription_that_is_not_refreshed_lapses(scheme: str) -> None:
     assert leaves.node_id not in {f.destination for f in network.frames(Kind.EVENT, start)}
 
 
-def serving(network: Network) -> list[int]:
+def serving(network: SimNetwork) -> list[int]:
     """Return the nodes that have served as a decision point."""
     roles = ("processed as broker", "answered as rendezvous")
     return [

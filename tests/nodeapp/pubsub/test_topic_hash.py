@@ -44,24 +44,26 @@ def test_a_cell_holds_the_coordinate_and_is_heard_across(topic: str, reach: floa
 
 def test_topics_of_one_cell_share_its_middle() -> None:
     apply = CellHash(Environment((0.0, 0.0, 1000.0, 1000.0), 250.0))
-    places = {apply(f"topic {number}").location for number in range(5000)}
-    assert len(places) == 12**2  # 1000 / 88.4 = 11.3 cells a side, the last one narrower
+    points = {apply(f"topic {number}").location for number in range(5000)}
+    assert len(points) == 12**2  # 1000 / 88.4 = 11.3 cells a side, the last one narrower
 
 
 @given(texts, waypoints, st.randoms())
 def test_a_waypoint_is_the_nearest_to_the_coordinate_whatever_their_order(
-    topic: str, places: tuple[tuple[float, float], ...], rng: object
+    topic: str, points: tuple[tuple[float, float], ...], rng: object
 ) -> None:
-    environment = Environment(AREA, 250.0, places)
-    node, place = WaypointHash(environment)(topic)
+    environment = Environment(AREA, 250.0, points)
+    node, location = WaypointHash(environment)(topic)
     wanted = LocationHash(environment)(topic).location
     assert node == ANY_NODE
-    assert place in places
-    assert squared_distance(place, wanted) == min(squared_distance(each, wanted) for each in places)
-    shuffled = list(places)
+    assert location in points
+    assert squared_distance(location, wanted) == min(
+        squared_distance(each, wanted) for each in points
+    )
+    shuffled = list(points)
     rng.shuffle(shuffled)  # type: ignore[attr-defined]
     again = WaypointHash(Environment(AREA, 250.0, tuple(shuffled)))
-    assert again(topic) == again(topic) == (ANY_NODE, place)
+    assert again(topic) == again(topic) == (ANY_NODE, location)
 
 
 @given(texts, st.integers(1, 2**24))

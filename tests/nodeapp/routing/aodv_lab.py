@@ -15,7 +15,7 @@ from nodeapp.routing.aodv_table import Route, newer
 from nodeapp.wire import BROADCAST, Frame, Kind, decode
 
 
-class Timer:
+class PendingCall:
     def __init__(self) -> None:
         self.cancelled = False
 
@@ -23,7 +23,7 @@ class Timer:
         self.cancelled = True
 
 
-class Station:
+class AodvStation:
     """The `nodeapp.host.Host` of one router."""
 
     def __init__(self, graph: Graph, node_id: int) -> None:
@@ -39,7 +39,7 @@ class Station:
         return self.graph.time
 
     def position(self) -> Position:
-        raise AssertionError("AODV knows no places")
+        raise AssertionError("AODV knows no positions")
 
     def send(self, to: int, datagram: bytes) -> None:
         self.graph.transmit(self, to, datagram)
@@ -48,7 +48,7 @@ class Station:
         self.link_failed = failed
         return True
 
-    def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:
+    def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> PendingCall:
         return self.graph.schedule(delay, self, callback, *args)
 
     def notify(self, event: Any, hops: int) -> None:
@@ -83,16 +83,16 @@ class Graph:
         self.links: set[tuple[int, int]] = set()
         self.sent: list[tuple[float, int, int, Frame]] = []
         """(time, sender, receiver, frame) of every transmission."""
-        self.after_event: Callable[[Station], None] = lambda station: None
+        self.after_event: Callable[[AodvStation], None] = lambda station: None
         self._latency = latency
         self._rng = random.Random(seed)
         self._number = itertools.count()
         self._queue: list[
-            tuple[float, int, Timer, Station, Callable[..., None], tuple[Any, ...]]
+            tuple[float, int, PendingCall, AodvStation, Callable[..., None], tuple[Any, ...]]
         ] = []
         for one, other in links:
             self.connect(one, other)
-        self.stations = {node: Station(self, node) for node in range(1, count + 1)}
+        self.stations = {node: AodvStation(self, node) for node in range(1, count + 1)}
         for station in self.stations.values():
             station.router.start()
 
@@ -103,14 +103,14 @@ class Graph:
         self.links -= {(one, other), (other, one)}
 
     def schedule(
-        self, delay: float, station: Station, callback: Callable[..., None], *args: Any
-    ) -> Timer:
-        timer = Timer()
+        self, delay: float, station: AodvStation, callback: Callable[..., None], *args: Any
+    ) -> PendingCall:
+        timer = PendingCall()
         entry = (self.time + delay, next(self._number), timer, station, callback, args)
         heapq.heappush(self._queue, entry)
         return timer
 
-    def transmit(self, sender: Station, to: int, datagram: bytes) -> None:
+    def transmit(self, sender: AodvStation, to: int, datagram: bytes) -> None:
         frame = decode(datagram)
         self.sent.append((self.time, sender.node_id, to, frame))
         for receiver in self.stations if to == BROADCAST else (to,):
@@ -155,10 +155,10 @@ class Graph:
 
     # What holds at every moment.
 
-    def check(self, station: Station) -> None:
+    def check(self, station: AodvStation) -> None:
         """Check all routes of a station, and those of others over it.
 
-        A net sequence number is a route's own, or one less while the route is not valid.  Where
+        A net sequence number is a route's own, or one less while the route is not valid.  If
         every hop leads to a newer one, or to the same one and fewer hops, there is no loop.  An
         invalid route leads nowhere, and becomes valid with a newer number only, or with one hop.
         """
@@ -179,7 +179,7 @@ class Graph:
                 if route.next_hop == me and route.valid and route.expires > now:
                     self._check_hop(other, destination, route)
 
-    def _check_hop(self, station: Station, destination: int, route: Route) -> None:
+    def _check_hop(self, station: AodvStation, destination: int, route: Route) -> None:
         if route.next_hop == destination:
             assert route.hops == 1
             return
@@ -210,3 +210,21 @@ def net_sequence(route: Route) -> int:
 
 def line(count: int) -> list[tuple[int, int]]:
     return [(node, node + 1) for node in range(1, count)]
+
+
+def rings(graph: Graph, node: int, since: float = 0.0) -> list[tuple[float, int]]:
+    """Return when a node sent requests, and their TTLs as an IP header has them."""
+    return [
+        (time, frame.ttl + 1)
+        for time, sender, _, frame in graph.frames(Kind.ROUTE_REQUEST, since)
+        if sender == node == frame.originator
+    ]
+
+
+def discovered(count: int = 4, **parameters: Any) -> Graph:
+    """Return a line with a route from its first station to its last."""
+    graph = Graph(count, line(count), **parameters)
+    graph.send(1, count)
+    graph.run(3.0)
+    assert len(graph.stations[count].arrived) == 1
+    return graph

@@ -1,4 +1,4 @@
-"""AODV routes never loop, whatever is lost, breaks or is late; connected nodes reach each other."""
+"""AODV routes never loop, though frames are lost or late and links break; all frames arrive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.nodeapp.routing.aodv_lab import Graph, Station
+from tests.nodeapp.routing.aodv_lab import AodvStation, Graph
 
 PAUSES = (0.001, 0.003, 0.01, 0.05, 0.3, 0.3, 1.0, 1.0, 2.5)
 
@@ -118,7 +118,7 @@ def test_a_grey_zone_that_lasts_longer_than_delete_period_makes_no_loop() -> Non
     assert graph.stations[4].arrived
     carried = graph.transmit
 
-    def transmit(sender: Station, to: int, datagram: bytes) -> None:
+    def transmit(sender: AodvStation, to: int, datagram: bytes) -> None:
         if {sender.node_id, to} != {1, 2}:
             carried(sender, to, datagram)
 

@@ -22,13 +22,13 @@ from nodeapp.wire import ANY_NODE, Frame, GeoRoute, Kind, WireError, decode
 RANGE = 100.0
 
 
-class Station:
+class GpsrStation:
     """A host whose transmissions wait in the field's queue; its clock stands still."""
 
-    def __init__(self, field: Field, node_id: int, place: Point) -> None:
+    def __init__(self, field: GpsrField, node_id: int, point: Point) -> None:
         self.field = field
         self.node_id = node_id
-        self.place = place
+        self.point = point
         self.rng = random.Random(node_id)
         self.counters: Counter[str] = Counter()
         self.arrived: list[Frame] = []
@@ -42,7 +42,7 @@ class Station:
         return 0.0
 
     def position(self) -> Position:
-        return Position(*self.place)
+        return Position(*self.point)
 
     def send(self, to: int, datagram: bytes) -> None:
         self.field.queue.append((self.node_id, to, decode(datagram)))
@@ -62,20 +62,22 @@ class Station:
         return self.captures
 
 
-class Field:
+class GpsrField:
     """Stations that know all their neighbours."""
 
-    def __init__(self, places: list[Point]) -> None:
+    def __init__(self, points: list[Point]) -> None:
         self.queue: deque[tuple[int, int, Frame]] = deque()
-        self.stations = [Station(self, node, place) for node, place in enumerate(places, start=1)]
+        self.stations = [
+            GpsrStation(self, node, point) for node, point in enumerate(points, start=1)
+        ]
         self.path: list[int] = []
         for one, other in itertools.permutations(self.stations, 2):
-            if math.dist(one.place, other.place) <= RANGE:
-                x, y = other.router.neighbours.place()
+            if math.dist(one.point, other.point) <= RANGE:
+                x, y = other.router.neighbours.position()
                 hello = Frame(Kind.HELLO, other.node_id, body=encode_hello(x, y, 0.0, 0.0))
                 one.router.neighbours.hello_received(hello, other.node_id)
 
-    def component(self, start: Station) -> list[Station]:
+    def component(self, start: GpsrStation) -> list[GpsrStation]:
         reached, waiting = {start.node_id}, [start]
         while waiting:
             for node in waiting.pop().router.neighbours.current():
@@ -86,12 +88,12 @@ class Field:
 
     def route(
         self,
-        source: Station,
+        source: GpsrStation,
         destination: int,
         location: Point,
         after_each_hop: Callable[[], None] = lambda: None,
     ) -> list[int]:
-        """Send a frame, and return the ids of the stations where it arrived."""
+        """Send a frame, and return the ids of the stations at which it arrived."""
         for station in self.stations:
             station.arrived.clear()
         self.path = [source.node_id]
@@ -112,7 +114,7 @@ def scattered(count: int, spread: float, seed: int) -> list[Point]:
 
 
 random_fields = st.builds(scattered, st.integers(2, 40), st.floats(0.2, 0.8), st.integers(0, 2**32))
-# Positions on a lattice: nodes at one place, in a line, on a circle.
+# Positions on a lattice: nodes at one point, in a line, on a circle.
 lattice_points = st.tuples(st.integers(0, 6), st.integers(0, 6)).map(
     lambda cell: (cell[0] * RANGE / 2, cell[1] * RANGE / 2)
 )
@@ -120,12 +122,12 @@ fields = random_fields | st.lists(lattice_points, min_size=2, max_size=25)
 
 
 @given(fields, st.data())
-def test_every_reachable_node_is_reached(places: list[Point], data: st.DataObject) -> None:
-    field = Field(places)
+def test_every_reachable_node_is_reached(points: list[Point], data: st.DataObject) -> None:
+    field = GpsrField(points)
     source = data.draw(st.sampled_from(field.stations))
     component = field.component(source)
     for target in field.stations:
-        arrived = field.route(source, target.node_id, target.router.neighbours.place())
+        arrived = field.route(source, target.node_id, target.router.neighbours.position())
         if target in component:
             assert arrived == [target.node_id]
         else:
@@ -138,31 +140,31 @@ def test_every_reachable_node_is_reached(places: list[Point], data: st.DataObjec
 
 @given(fields, st.floats(-0.3, 1.3), st.floats(-0.3, 1.3), st.data())
 def test_the_nearest_node_serves_a_location(
-    places: list[Point], x: float, y: float, data: st.DataObject
+    points: list[Point], x: float, y: float, data: st.DataObject
 ) -> None:
-    field = Field(places)
+    field = GpsrField(points)
     source = data.draw(st.sampled_from(field.stations))
     component = field.component(source)
     if len(component) < len(field.stations):
-        field = Field([station.place for station in component])
+        field = GpsrField([station.point for station in component])
         source = field.stations[component.index(source)]
-    width, height = (max(place[axis] for place in places) for axis in (0, 1))
+    width, height = (max(point[axis] for point in points) for axis in (0, 1))
     location = (x * width + 0.123, y * height + 0.456)
     (served,) = field.route(source, ANY_NODE, location)
     distances = {
-        each.node_id: squared_distance(each.router.neighbours.place(), location)
+        each.node_id: squared_distance(each.router.neighbours.position(), location)
         for each in field.stations
     }
     assert distances[served] == min(distances.values())
 
 
 @given(fields)
-def test_the_gabriel_graph_is_symmetric_planar_and_connected(places: list[Point]) -> None:
-    field = Field(places)
-    spots = {each.node_id: each.router.neighbours.place() for each in field.stations}
+def test_the_gabriel_graph_is_symmetric_planar_and_connected(points: list[Point]) -> None:
+    field = GpsrField(points)
+    spots = {each.node_id: each.router.neighbours.position() for each in field.stations}
     edges = set()
     for station in field.stations:
-        known = station.router.neighbours.places()
+        known = station.router.neighbours.positions()
         kept = gabriel_neighbours(spots[station.node_id], known)
         edges |= {(station.node_id, node) for node in kept}
     assert all((b, a) in edges for a, b in edges)
@@ -187,7 +189,7 @@ def test_the_gabriel_graph_is_symmetric_planar_and_connected(places: list[Point]
 
 
 def test_greedy_takes_the_neighbour_nearest_to_the_location() -> None:
-    field = Field([(0, 0), (60, 0), (90, 0), (150, 0), (180, 0)])
+    field = GpsrField([(0, 0), (60, 0), (90, 0), (150, 0), (180, 0)])
     assert field.route(field.stations[0], 5, (180, 0)) == [5]
     assert field.path == [1, 3, 5]
 
@@ -195,14 +197,14 @@ def test_greedy_takes_the_neighbour_nearest_to_the_location() -> None:
 def test_a_void_is_walked_around() -> None:
     # A horseshoe open to the left: greedy from 1 stops at 2.
     around = [(80, 80), (150, 130), (230, 130), (300, 80), (300, 0)]
-    field = Field([(0, 0), (80, 0), *around])
+    field = GpsrField([(0, 0), (80, 0), *around])
     assert field.route(field.stations[0], 7, (300, 0)) == [7]
     assert field.path == [1, 2, 3, 4, 5, 6, 7]
     assert sum(station.counters["perimeter hops"] for station in field.stations) > 0
 
 
 def test_the_destination_among_the_neighbours_is_sent_to_wherever_the_location_is() -> None:
-    field = Field([(0, 0), (90, 0), (-50, 0)])
+    field = GpsrField([(0, 0), (90, 0), (-50, 0)])
     assert field.route(field.stations[0], 3, (500, 0)) == [3]
     assert field.path == [1, 3]
 
@@ -210,31 +212,31 @@ def test_the_destination_among_the_neighbours_is_sent_to_wherever_the_location_i
 def test_a_nearest_node_that_moves_towards_the_location_still_recognises_its_own_tour() -> None:
     # A ring around nothing; 2 is nearest to a location outside of it, and creeps towards that.
     ring = [(80 * math.cos(turn), 80 * math.sin(turn)) for turn in (2.0, 0.1, 5.0, 4.0, 3.0, 1.0)]
-    field = Field(ring)
+    field = GpsrField(ring)
     creeping = field.stations[1]
 
     def creep() -> None:
-        creeping.place = (creeping.place[0] + 0.001, creeping.place[1])
+        creeping.point = (creeping.point[0] + 0.001, creeping.point[1])
 
     assert field.route(field.stations[0], ANY_NODE, (400, 8), after_each_hop=creep) == [2]
     assert len(field.path) <= 1 + 2 * len(ring)
 
 
 def test_a_lone_node_serves_every_location_and_reaches_nobody() -> None:
-    field = Field([(0, 0)])
+    field = GpsrField([(0, 0)])
     assert field.route(field.stations[0], ANY_NODE, (500, 0)) == [1]
     assert field.route(field.stations[0], 9, (500, 0)) == []
     assert field.stations[0].counters["destination unreachable"] == 1
 
 
 def test_a_capturing_node_ends_the_journey() -> None:
-    field = Field([(0, 0), (90, 0), (180, 0), (270, 0)])
+    field = GpsrField([(0, 0), (90, 0), (180, 0), (270, 0)])
     field.stations[2].captures = True
     assert field.route(field.stations[0], 4, (270, 0)) == [3]
 
 
 def test_the_time_to_live_ends_a_journey() -> None:
-    field = Field([(90 * i, 0) for i in range(6)])
+    field = GpsrField([(90 * i, 0) for i in range(6)])
     first = field.stations[0]
     first.router = Gpsr(
         first, GpsrParameters(ttl=3), RANGE, first.counters, first.arrived.append, first.capture
@@ -246,11 +248,11 @@ def test_the_time_to_live_ends_a_journey() -> None:
     assert field.stations[3].counters["time to live used up"] == 1
 
 
-def test_a_perimeter_frame_from_an_unknown_sender_starts_its_walk_anew() -> None:
-    field = Field([(0, 0), (0, 90)])
+def test_a_perimeter_frame_from_an_unknown_sender_starts_its_walk_again() -> None:
+    field = GpsrField([(0, 0), (0, 90)])
     station = field.stations[0]
     route = GeoRoute(500, 0, (-1.0, 0.0), (-1.0, 0.0), (9, 1)).encode()
-    # Nearer to D than where it entered would be greedy again; so the entry is put nearer.
+    # A node nearer to D than the entry would make it greedy again; so the entry is put nearer.
     near = GeoRoute(500, 0, (400.0, 0.0), (400.0, 0.0), (9, 1)).encode()
     for extension in (route, near):
         station.router.receive(Frame(Kind.EVENT, 9, 7, ttl=9, route=extension), 9)
@@ -260,7 +262,7 @@ def test_a_perimeter_frame_from_an_unknown_sender_starts_its_walk_anew() -> None
 
 @given(st.binary(max_size=60))
 def test_a_malformed_extension_is_refused(route: bytes) -> None:
-    field = Field([(0, 0), (50, 0)])
+    field = GpsrField([(0, 0), (50, 0)])
     try:
         field.stations[0].router.receive(Frame(Kind.EVENT, 2, 9, ttl=9, route=route), 2)
     except WireError:
@@ -271,7 +273,7 @@ def test_a_malformed_extension_is_refused(route: bytes) -> None:
 
 @pytest.mark.parametrize("count", [2, 10, 60])
 def test_a_long_chain_with_a_bend_is_followed(count: int) -> None:
-    places = [(90.0 * i, 0.0) for i in range(count)]
-    places += [(90.0 * (count - 1), 90.0 * i) for i in range(1, count)]
-    field = Field(places)
-    assert field.route(field.stations[0], len(places), places[-1]) == [len(places)]
+    points = [(90.0 * i, 0.0) for i in range(count)]
+    points += [(90.0 * (count - 1), 90.0 * i) for i in range(1, count)]
+    field = GpsrField(points)
+    assert field.route(field.stations[0], len(points), points[-1]) == [len(points)]

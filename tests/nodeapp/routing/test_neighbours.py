@@ -11,7 +11,7 @@ from nodeapp.host import Position
 from nodeapp.pubsub.over_gpsr import BrokerGpsr
 from nodeapp.routing.neighbours import Neighbours, decode_hello, encode_hello
 from nodeapp.wire import BROADCAST, Frame, Kind, WireError, decode_body
-from tests.nodeapp.network import Network, SimHost
+from tests.nodeapp.network import SimHost, SimNetwork
 
 metres = st.floats(-9e8, 9e8)
 
@@ -21,8 +21,8 @@ def table(node: SimHost) -> Neighbours:
     return node.service.router.neighbours
 
 
-def pair(**parameters: object) -> tuple[Network, SimHost, SimHost]:
-    network = Network()
+def pair(**parameters: object) -> tuple[SimNetwork, SimHost, SimHost]:
+    network = SimNetwork()
     one, other = (network.add((x, 0.0), "broker-gpsr", parameters) for x in (0.0, 100.0))
     return network, one, other
 
@@ -42,9 +42,9 @@ def test_random_hellos_are_refused_or_finite(body: bytes) -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1e9])
 def test_hellos_from_nowhere_are_refused(bad: float) -> None:
-    for place in range(4):
+    for index in range(4):
         values = [0.0] * 4
-        values[place] = bad
+        values[index] = bad
         with pytest.raises(WireError):
             decode_hello(encode_hello(*values))
 
@@ -66,24 +66,24 @@ def test_a_silent_neighbour_is_forgotten_after_its_timeout() -> None:
     heard = table(one).current()[2].heard
     other.failed = True
     network.run(heard + 4.45 - network.time)
-    assert set(table(one).places()) == {2}
+    assert set(table(one).positions()) == {2}
     network.run(0.1)
-    assert not table(one).places()
+    assert not table(one).positions()
 
 
 def test_neighbours_are_moved_on_and_left_out_when_out_of_reach() -> None:
-    network = Network()
+    network = SimNetwork()
     still = network.add((0.0, 0.0), "broker-gpsr")
     leaving = network.add(lambda t: Position(100.0 + 50.0 * t, 0.0, 50.0, 0.0), "broker-gpsr")
     plain = network.add((0.0, 5.0), "broker-gpsr", {"prediction": False})
     network.run(2.5)
     leaving.failed = True
-    known = table(still).places()[2]
+    known = table(still).positions()[2]
     assert known[0] == pytest.approx(100.0 + 50.0 * network.time, abs=0.1)
     network.run(1.0)
-    assert 2 not in table(still).places()  # 275 m away
-    assert table(still).place_of(2) == pytest.approx((275.0, 0.0), abs=0.1)
-    assert 2 in table(plain).places()
+    assert 2 not in table(still).positions()  # 275 m away
+    assert table(still).position_of(2) == pytest.approx((275.0, 0.0), abs=0.1)
+    assert 2 in table(plain).positions()
 
 
 def test_a_hello_in_anothers_name_is_refused() -> None:
@@ -95,13 +95,13 @@ def test_a_hello_in_anothers_name_is_refused() -> None:
 
 
 def test_nodes_at_one_place_announce_different_ones() -> None:
-    network = Network()
+    network = SimNetwork()
     nodes = [network.add((5.0, 5.0), "broker-gpsr") for _ in range(10)]
-    assert len({table(node).place() for node in nodes}) == 10
+    assert len({table(node).position() for node in nodes}) == 10
 
 
 @pytest.mark.parametrize("beyond", [False, True])
-def test_a_neighbour_in_the_grey_zone_is_used_only_where_asked_for(beyond: bool) -> None:
+def test_a_neighbour_in_the_grey_zone_is_used_only_if_asked_for(beyond: bool) -> None:
     _, one, other = pair(beyond_range=beyond)
     neighbours = table(one)
 
@@ -110,6 +110,6 @@ def test_a_neighbour_in_the_grey_zone_is_used_only_where_asked_for(beyond: bool)
         neighbours.hello_received(hello, other.node_id)
 
     hear(250.0)
-    assert other.node_id in neighbours.places()
+    assert other.node_id in neighbours.positions()
     hear(260.0)
-    assert (other.node_id in neighbours.places()) == beyond
+    assert (other.node_id in neighbours.positions()) == beyond

@@ -37,9 +37,9 @@ def bridges() -> FlowComputation:
     return FlowComputation(points, CLASSES)
 
 
-def associate(computation: FlowComputation, where: int, station: str = STATION) -> list[Any]:
+def associate(computation: FlowComputation, datapath: int, station: str = STATION) -> list[Any]:
     frame = layer2_update(bytes.fromhex(station.replace(":", "")))
-    return computation.heard(where, ACCESS_PORT, frame)
+    return computation.heard(datapath, ACCESS_PORT, frame)
 
 
 def _matches(flow: Flow, packet: dict[str, Any]) -> bool:
@@ -92,8 +92,8 @@ def test_no_frame_goes_from_the_mesh_or_a_station_anywhere_but_to_the_broker(
     packet: dict[str, Any], visits: list[int]
 ) -> None:
     computation = bridges()
-    for where in visits:
-        associate(computation, where)
+    for visited in visits:
+        associate(computation, visited)
     for datapath in (1, 2, 3):
         hit = passed(computation.initial(datapath), packet)
         outputs = set(hit.outputs) if hit is not None else set()
@@ -156,8 +156,8 @@ def test_the_path_without_tables_is_that_of_the_tables(
     datapath: int, in_port: int, to: str, visits: list[int]
 ) -> None:
     computation = bridges()
-    for where in visits:
-        associate(computation, where)
+    for visited in visits:
+        associate(computation, visited)
     hit = passed(computation.initial(datapath), ip(in_port, to))
     assert hit is not None
     counted = computation.counted(hit.cookie)
@@ -174,13 +174,13 @@ def test_a_station_is_learned_moved_and_not_learned_twice() -> None:
     added, removed = associate(computation, 3)
     assert (added.datapath, added.add, removed.datapath, removed.add) == (3, True, 1, False)
     assert added.flow == removed.flow == learned.flow
-    # A bridge that connects again gets what has been learned.
+    # A bridge that reconnects gets what has been learned.
     for datapath, there in ((1, False), (2, False), (3, True)):
         assert (learned.flow in computation.initial(datapath)) == there
 
 
 @pytest.mark.parametrize(
-    ("where", "port", "frame"),
+    ("datapath", "port", "frame"),
     [
         (1, MESH_PORT, layer2_update(bytes(6))),
         (1, BROKER_PORT, layer2_update(bytes(6))),
@@ -189,9 +189,9 @@ def test_a_station_is_learned_moved_and_not_learned_twice() -> None:
         (1, ACCESS_PORT, b"\xff" * 6 + bytes(14)),
     ],
 )
-def test_nothing_is_learned_from_other_frames(where: int, port: int, frame: bytes) -> None:
+def test_nothing_is_learned_from_other_frames(datapath: int, port: int, frame: bytes) -> None:
     computation = bridges()
-    assert computation.heard(where, port, frame) == []
+    assert computation.heard(datapath, port, frame) == []
     assert not computation.stations
 
 

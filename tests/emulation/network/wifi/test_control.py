@@ -1,4 +1,4 @@
-"""The control sockets, against a daemon that speaks as hostapd and wpa_supplicant do."""
+"""The control sockets, against a daemon that speaks like hostapd and wpa_supplicant."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from emulation.network.wifi.control import NoAnswerError
 
 
 @contextmanager
-def daemon(place: Path, answers: Mapping[str, list[str]]) -> Iterator[Path]:
-    """Answer commands, each with the datagrams given, until the block ends."""
-    path = place / "wlan0"
+def daemon(folder: Path, answers: Mapping[str, list[str]]) -> Iterator[Path]:
+    """Answer each command with its datagrams until the block ends."""
+    path = folder / "wlan0"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
         server.bind(str(path))
 

@@ -1,6 +1,6 @@
 """Access points and stations on real 802.11 interfaces: needs a kernel with mac80211_hwsim.
 
-Where the kernel has none, `tests.emulation.vm.test_hwsim_in_the_guest` runs them in the guest.
+If the kernel has none, `tests.emulation.vm.test_hwsim_in_the_guest` runs them in the guest.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from emulation.backends.base import BackendError
-from emulation.backends.watching import last_line
-from emulation.network.processes import await_condition, end
+from emulation.network.processes import await_condition, end, last_line
 from emulation.network.wifi import control
-from emulation.network.wifi.infrastructure import Infrastructure, Interface, obstacles
+from emulation.network.wifi.infrastructure import InfrastructureNetwork, Interface, obstacles
 from emulation.radio.spec import RadioSpec
 from tests.hwsim import HERE
 
@@ -45,7 +44,7 @@ class Lab:
     """One access point and two stations, each a radio in a namespace of its own."""
 
     def __init__(self) -> None:
-        self.place = Path(tempfile.mkdtemp(prefix="wifi-", dir="/run"))
+        self.folder = Path(tempfile.mkdtemp(prefix="wifi-", dir="/run"))
         self.helpers: dict[str, subprocess.Popen[bytes]] = {}
         self.holders: list[subprocess.Popen[bytes]] = []
         run("modprobe", "-r", "mac80211_hwsim")  # there may be one without radios
@@ -74,14 +73,14 @@ class Lab:
             assert inside(holder.pid, "ip", *command.split()).returncode == 0
         return interface
 
-    def network(self, points: list[Interface] | None = None) -> Infrastructure:
-        return Infrastructure(
+    def network(self, points: list[Interface] | None = None) -> InfrastructureNetwork:
+        return InfrastructureNetwork(
             "mesh",
             RadioSpec(),
             [self.point] if points is None else points,
             self.stations,
-            place=self.place,
-            logs=self.place,
+            folder=self.folder,
+            logs=self.folder,
             environment=os.environ,
             helpers=self.helpers,
             await_helper=self.await_helper,
@@ -91,11 +90,11 @@ class Lab:
         process = self.helpers[name]
         assert await_condition(lambda: process.poll() is not None or ready(), LIMIT)
         if process.poll() is not None:
-            log = self.place / f"{name.partition(' ')[0]}.log"
+            log = self.folder / f"{name.partition(' ')[0]}.log"
             raise BackendError(f"the {name} did not start: {last_line(log)}")
 
     def answers(self, station: Interface, address: str, seconds: float = 3.0) -> bool:
-        """Say whether a ping is answered."""
+        """Return whether a ping is answered."""
         ping = inside(station.pid, "ping", "-c", "20", "-i", "0.2", "-w", f"{seconds:g}", address)
         return " 0 received" not in ping.stdout
 
@@ -103,7 +102,7 @@ class Lab:
         for process in (*self.helpers.values(), *self.holders):
             end(process)
         assert await_condition(self._unload, LIMIT)
-        shutil.rmtree(self.place)
+        shutil.rmtree(self.folder)
 
     def _unload(self) -> bool:
         unload = subprocess.run(
@@ -178,13 +177,13 @@ def test_an_interface_that_is_not_there_is_said_in_a_line(lab: Lab) -> None:
 
 @HERE
 def test_a_radio_without_channel_is_said_before_anything_starts(lab: Lab) -> None:
-    network = Infrastructure(
+    network = InfrastructureNetwork(
         "mesh",
         RadioSpec(frequency_mhz=914),
         [lab.point],
         lab.stations,
-        place=lab.place,
-        logs=lab.place,
+        folder=lab.folder,
+        logs=lab.folder,
         environment=os.environ,
         helpers=lab.helpers,
         await_helper=lab.await_helper,

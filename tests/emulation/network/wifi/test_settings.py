@@ -1,4 +1,4 @@
-"""What hostapd and wpa_supplicant are told, and which radios they cannot have."""
+"""The settings of hostapd and wpa_supplicant, and which radios they do not support."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from emulation.network.wifi.settings import (
 )
 from emulation.radio.spec import RadioSpec
 
-PLACE = Path("/run/place")
+FOLDER = Path("/run/folder")
 
 
 def point(ssid: str = "mesh", radio: RadioSpec | None = None, **options: Any) -> dict[str, str]:
-    text = hostapd_settings("ap1-wlan0", ssid, radio or RadioSpec(), PLACE, **options)
+    text = hostapd_settings("ap1-wlan0", ssid, radio or RadioSpec(), FOLDER, **options)
     lines = [line.partition("=") for line in text.splitlines()]
     return {name: value for name, _, value in lines}
 
@@ -60,7 +60,7 @@ def test_802_11b_has_no_channel_at_5_ghz() -> None:
 @pytest.mark.parametrize("ssid", ["mesh", 'a "b"\n#c', "ﬁeld", "x" * 32])
 def test_an_ssid_of_any_characters_stays_one_line(ssid: str) -> None:
     assert bytes.fromhex(point(ssid)["ssid2"]).decode() == ssid
-    text = supplicant_settings(ssid, RadioSpec(), PLACE)
+    text = supplicant_settings(ssid, RadioSpec(), FOLDER)
     assert f"\tssid={ssid.encode().hex()}\n" in text
 
 
@@ -69,7 +69,7 @@ def test_an_ssid_of_the_wrong_length_is_refused(ssid: str) -> None:
     with pytest.raises(SettingsError, match="an SSID has 1 to 32 bytes"):
         point(ssid)
     with pytest.raises(SettingsError, match="an SSID has 1 to 32 bytes"):
-        supplicant_settings(ssid, RadioSpec(), PLACE)
+        supplicant_settings(ssid, RadioSpec(), FOLDER)
 
 
 @pytest.mark.parametrize("interval", [0, 14, 65_536])
@@ -79,11 +79,11 @@ def test_a_beacon_interval_out_of_range_is_refused(interval: int) -> None:
 
 
 def test_a_station_looks_on_one_channel_and_roams_only_where_told() -> None:
-    text = supplicant_settings("mesh", RadioSpec(frequency_mhz=2437), PLACE)
+    text = supplicant_settings("mesh", RadioSpec(frequency_mhz=2437), FOLDER)
     assert "\tscan_freq=2437\n" in text
     assert "\tfreq_list=2437\n" in text
     assert "bgscan" not in text
-    text = supplicant_settings("mesh", RadioSpec(), PLACE, Roaming(-65, 1, 20))
+    text = supplicant_settings("mesh", RadioSpec(), FOLDER, Roaming(-65, 1, 20))
     assert '\tbgscan="simple:1:-65:20"\n' in text
     with pytest.raises(SettingsError):
-        supplicant_settings("mesh", RadioSpec(frequency_mhz=1000), PLACE)
+        supplicant_settings("mesh", RadioSpec(frequency_mhz=1000), FOLDER)

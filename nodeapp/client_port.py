@@ -1,14 +1,14 @@
 """The local clients of a node and their subscriptions: the node's side of the client port.
 
-Sans-I/O: datagrams from clients in, datagrams to clients out, whatever carries them.
+Sans-I/O: datagrams from clients in, datagrams to clients out; the caller carries them.
 
 A request carries a token in `originator`; its reply is an ACK with the same token and the
-request's kind as `destination`.  The ACK's body is null where the request was done and a text
-where it was refused.  Requests may be repeated: a client that misses the ACK sends again.
+request's kind as `destination`.  The ACK's body is null if the request was done and a text if it
+was refused.  Requests may be repeated: a client that misses the ACK sends again.
 
 A subscription is a lease: it lapses `LEASE` seconds after its last SUBSCRIBE, so that a client
 that vanished leaves nothing behind.  Equal subscriptions of several clients are one to the
-service.  An event goes to a client once, whatever number of its subscriptions it matches.
+service.  An event goes to a client once, however many of its subscriptions it matches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEASE: Final = 60.0
 RENEWAL: Final = 20.0
 """Seconds between a client's renewals."""
 SWEEP: Final = 5.0
-"""Seconds between looks for lapsed subscriptions."""
+"""Seconds between searches for lapsed subscriptions."""
 MAX_SUBSCRIPTIONS: Final = 10_000
 """Subscriptions of all local clients together."""
 MAX_REFUSAL: Final = 500
@@ -80,7 +80,7 @@ class ClientTable:
         self._host.call_later(SWEEP, self._sweep)
 
     def datagram_received(self, datagram: bytes, client: Address) -> None:
-        """Take a datagram from the client port, whatever is in it."""
+        """Take a datagram from the client port; malformed ones are counted."""
         try:
             frame = wire.decode(datagram)
         except WireError:
@@ -148,8 +148,8 @@ class ClientTable:
             return
         if sum(map(len, self._clients.values())) >= MAX_SUBSCRIPTIONS:
             raise RefusedError(f"this node has {MAX_SUBSCRIPTIONS} subscriptions already")
-        # The new one first: where it is refused the old one stands, and where both are equal to a
-        # third the service never loses it in between.
+        # The new one first: if it is refused the old one stands, and if both are equal to a third
+        # the service never loses it in between.
         if not self._users[subscription]:
             self._service.subscribe(subscription)
         self._users[subscription] += 1

@@ -1,7 +1,7 @@
 """Where the radios of a real-time medium are: on their trajectories, unless somebody moved them.
 
-Sans-I/O.  Trajectories begin at the instant given to `start`; until then everything is at its
-beginning.  Updates fall on a fixed grid of ticks, which a late update does not shift.
+Sans-I/O.  Trajectories begin at the instant given to `start`; until then every radio is at the
+start of its own.  Updates fall on a fixed grid of ticks, which a late update does not shift.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from emulation.mobility.trajectory import Trace, Waypoint
 NEVER: Final = float("inf")
 
 
-class Places:
-    """Positions of radios with these trajectories, updated every `tick` seconds."""
+class RadioPositions:
+    """Positions of radios that follow `trajectories`, updated every `tick` seconds."""
 
     def __init__(self, trajectories: Sequence[Sequence[Waypoint]], tick: float) -> None:
         self._trace = Trace(trajectories)
@@ -35,7 +35,7 @@ class Places:
         return self.update(now)
 
     def move(self, radio: int, x: float, y: float) -> None:
-        """Place a radio until it is released, metres."""
+        """Put a radio at (x, y) in metres until it is released."""
         self._moved[radio] = (x, y)
 
     def release(self, radio: int) -> None:
@@ -45,8 +45,8 @@ class Places:
     def at(self, now: float) -> npt.NDArray[np.float64]:
         """Return all positions, an array (N, 2) of metres."""
         xy = self._trace.positions(self._elapsed(now))
-        for radio, place in self._moved.items():
-            xy[radio] = place
+        for radio, position in self._moved.items():
+            xy[radio] = position
         return xy
 
     def update(self, now: float) -> npt.NDArray[np.float64]:

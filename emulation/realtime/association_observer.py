@@ -25,11 +25,11 @@ from emulation.realtime.ieee80211 import (
 _ANSWERS: Final = (ASSOCIATION_RESPONSE, REASSOCIATION_RESPONSE)
 _ENDS: Final = (DISASSOCIATION, DEAUTHENTICATION)
 _STATUS: Final = slice(26, 28)
-"""After the header and the capabilities: 0 where the station is accepted."""
+"""After the header and the capabilities: 0 if the station is accepted."""
 _ACCEPTED: Final = b"\0\0"
 
 
-class Observer:
+class AssociationObserver:
     """Sees frames between stations and access points, both by their addresses."""
 
     def __init__(self, stations: Sequence[bytes], points: Sequence[bytes]) -> None:

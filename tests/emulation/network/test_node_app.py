@@ -1,4 +1,4 @@
-"""The command line that the tap backend starts a node app with."""
+"""The command line that backends start a node app with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from emulation.backends.tap import node_arguments
+from emulation.network.node_app import node_arguments
 from nodeapp.__main__ import _parser
 from topologies.catalog import make_scenario
 

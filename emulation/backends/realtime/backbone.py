@@ -7,15 +7,15 @@ are is the backend's business, as long as they exist in that namespace before `s
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from emulation.backends.base import BackendError
-from emulation.backends.watching import read_json
-from emulation.network.processes import StateFolder, end
+from emulation.backends.realtime.helpers import Helpers
+from emulation.network.processes import StateFolder, end, read_json
 from emulation.network.switches import SwitchError, Switches, environment
-from emulation.scenario.access_point import ACCESS, MESH
+from emulation.scenario.access_point import ACCESS, MESH, AccessPointSpec
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 
@@ -27,11 +27,27 @@ LAST_ROUND: Final = 6.0
 """Seconds that the controller has for the last round of counters."""
 
 
-class MeshBackbone:
-    """Switch and controller of one run; adds their `processes` to `helpers`, by name.
+class AccessPointNetwork(Protocol):
+    """What makes access points, with Mininet's names: `emulation.network.net.WifiNet` does."""
 
-    `await_helper(name, ready)` waits for one of them and raises `BackendError` where it ends.
-    """
+    @property
+    def aps(self) -> Sequence[Any]:
+        """The access points, in one namespace; each has `pid`, `popen` and `environment`."""
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a node."""
+
+    def addAccessPoint(  # noqa: N802
+        self, name: str, spec: AccessPointSpec, *, environment: Mapping[str, str]
+    ) -> Any:
+        """Add an access point; `environment` is that of what runs in it."""
+
+    def addLink(self, host: Any, point: Any, /) -> Any:  # noqa: N802
+        """Wire a broker's host to its access point."""
+
+
+class MeshBackbone:
+    """Switch and controller of one run; adds their `processes` to `helpers`, by name."""
 
     processes: Final = (CONTROLLER, SWITCH, DATABASE)
     """In the order in which they end."""
@@ -41,27 +57,25 @@ class MeshBackbone:
         scenario: Scenario,
         folder: RunFolder,
         state: StateFolder,
-        helpers: dict[str, subprocess.Popen[bytes]],
-        await_helper: Callable[[str, Callable[[], bool]], None],
+        helpers: Helpers,
     ) -> None:
         self._scenario = scenario
         self._folder = folder
         self._state = state
         self._helpers = helpers
-        self._await = await_helper
-        self._place = state.path / "switch"
-        self._net: Any = None
+        self._home = state.path / "switch"
+        self._net: AccessPointNetwork
 
-    def add_access_points(self, net: Any) -> None:
-        """Make the access points in the Mininet network `net`, wired to their brokers."""
+    def add_access_points(self, net: AccessPointNetwork) -> None:
+        """Make the access points in the network `net`, wired to their brokers."""
         self._net = net
-        variables = self._state.environment() | environment(self._place)
+        variables = self._state.environment() | environment(self._home)
         names = {node.id: node.name for node in self._scenario.nodes}
         for point in self._scenario.access_points:
             added = net.addAccessPoint(point.name, point, environment=variables)
             net.addLink(net[names[point.broker]], added)
-        self._switches = Switches(self._scenario, self._place, self._folder.logs, self._popen)
-        # It takes its time and waits for bridges.
+        self._switches = Switches(self._scenario, self._home, self._folder.logs, self._popen)
+        # It takes a while to start, and waits for bridges.
         self._helpers[CONTROLLER] = self._switches.start_controller(self._folder.flows)
 
     def _popen(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
@@ -84,12 +98,12 @@ class MeshBackbone:
         switches = self._switches
         try:
             self._helpers[DATABASE] = switches.start_database()
-            self._await(DATABASE, switches.database_ready)
+            self._helpers.await_ready(DATABASE, switches.database_ready)
             self._helpers[SWITCH] = switches.start_switch()
             switches.make_bridges()
         except SwitchError as error:
             raise BackendError(str(error)) from None
-        self._await(CONTROLLER, switches.status.exists)
+        self._helpers.await_ready(CONTROLLER, switches.status.exists)
 
     def ports(self) -> list[tuple[int, str]]:
         """Return process and interface of every port that has a radio."""

@@ -15,7 +15,7 @@ from scapy.layers.dot11 import (
 )
 
 from emulation.radio.addressing import octets
-from emulation.realtime.observer import Observer
+from emulation.realtime.association_observer import AssociationObserver
 
 STATIONS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 POINTS = ("02:01:00:00:00:01", "02:01:00:00:00:02")
@@ -26,23 +26,23 @@ def frame(to: str, by: str, body: Any) -> bytes:
 
 
 @pytest.fixture
-def observer() -> Observer:
-    return Observer([octets(mac) for mac in STATIONS], [octets(mac) for mac in POINTS])
+def observer() -> AssociationObserver:
+    return AssociationObserver([octets(mac) for mac in STATIONS], [octets(mac) for mac in POINTS])
 
 
-def test_an_accepted_station_belongs_to_the_access_point(observer: Observer) -> None:
+def test_an_accepted_station_belongs_to_the_access_point(observer: AssociationObserver) -> None:
     assert observer.of(1) is None
     observer.see(frame(STATIONS[1], POINTS[0], Dot11AssoResp(status=0)))
     assert (observer.of(0), observer.of(1)) == (None, 0)
     assert observer.handovers == 0
 
 
-def test_a_refused_station_does_not(observer: Observer) -> None:
+def test_a_refused_station_does_not(observer: AssociationObserver) -> None:
     observer.see(frame(STATIONS[1], POINTS[0], Dot11AssoResp(status=17)))
     assert observer.of(1) is None
 
 
-def test_a_station_that_reassociates_is_handed_over(observer: Observer) -> None:
+def test_a_station_that_reassociates_is_handed_over(observer: AssociationObserver) -> None:
     observer.see(frame(STATIONS[0], POINTS[0], Dot11AssoResp(status=0)))
     observer.see(frame(STATIONS[0], POINTS[1], Dot11ReassoResp(status=0)))
     assert (observer.of(0), observer.handovers) == (1, 1)
@@ -52,7 +52,7 @@ def test_a_station_that_reassociates_is_handed_over(observer: Observer) -> None:
 
 @pytest.mark.parametrize("end", [Dot11Deauth(reason=3), Dot11Disas(reason=4)])
 @pytest.mark.parametrize("by_station", [True, False])
-def test_either_side_ends_it(observer: Observer, end: Any, by_station: bool) -> None:
+def test_either_side_ends_it(observer: AssociationObserver, end: Any, by_station: bool) -> None:
     observer.see(frame(STATIONS[0], POINTS[0], Dot11AssoResp(status=0)))
     for point, left in ((POINTS[1], 0), (POINTS[0], None)):  # of another: nothing
         to, by = (point, STATIONS[0]) if by_station else (STATIONS[0], point)
@@ -62,7 +62,7 @@ def test_either_side_ends_it(observer: Observer, end: Any, by_station: bool) -> 
     assert (observer.of(0), observer.handovers) == (1, 1)  # from where it was last
 
 
-def test_strangers_and_other_frames_change_nothing(observer: Observer) -> None:
+def test_strangers_and_other_frames_change_nothing(observer: AssociationObserver) -> None:
     observer.see(frame("02:00:00:00:00:09", POINTS[0], Dot11AssoResp(status=0)))
     observer.see(frame(STATIONS[0], "02:01:00:00:00:09", Dot11AssoResp(status=0)))
     observer.see(frame("ff:ff:ff:ff:ff:ff", POINTS[0], Dot11Beacon()))

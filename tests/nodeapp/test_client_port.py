@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeapp import wire
-from nodeapp.clients import LEASE, RENEWAL, Address
+from nodeapp.client_port import LEASE, RENEWAL, Address
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.wire import FIRST_CLIENT_KIND, NODE_PORT, Frame, Kind, WireError
-from tests.nodeapp.network import CLIENT, Network, SimHost
+from tests.nodeapp.network import CLIENT, SimHost, SimNetwork
 from tests.nodeapp.strategies import HOSTILE_CBOR, frames, hostile
 
 OTHER: Address = ("client", 2)
@@ -22,7 +22,7 @@ class Desk:
     """One node and what it sent to which client."""
 
     def __init__(self, protocol: str = "flooding") -> None:
-        self.network = Network()
+        self.network = SimNetwork()
         self.node: SimHost = self.network.add((0.0, 0.0), protocol)
         self.sent: list[tuple[Address, Frame]] = []
         self.node.clients._send = self.send
@@ -243,7 +243,7 @@ from_neighbours = st.builds(
 def test_nothing_from_a_neighbour_does_harm(
     protocol: str, datagrams: list[tuple[bytes, int]]
 ) -> None:
-    network = Network()
+    network = SimNetwork()
     node = network.add((0.0, 0.0), protocol)
     node.subscribe("a")
     node.send = lambda to, datagram: None  # type: ignore[method-assign]

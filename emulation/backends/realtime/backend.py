@@ -1,0 +1,83 @@
+"""A backend whose runs are in real time: what this machine needs for one, and its course."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+from emulation.backends.base import BackendError, LiveRun, Observer
+from emulation.backends.realtime.run import RealTimeRun
+from emulation.network import processes, switches
+from emulation.network.interrupts import Interrupts
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
+
+
+class RealTimeBackend:
+    """Mininet, namespaces and processes; subclasses have a `name`, a `summary` and a `run_type`."""
+
+    name: str
+    summary: str
+    run_type: ClassVar[type[RealTimeRun]]
+    """What runs a scenario."""
+
+    def obstacles(self) -> list[str]:
+        """Return why this machine cannot run the backend and what to do, one line each."""
+        found = []
+        if os.geteuid() != 0:
+            found.append("needs root: run it with sudo")
+        found += self.radio_obstacles()
+        if not Path("/proc/self/ns/net").exists():
+            found.append("the kernel has no network namespaces (CONFIG_NET_NS)")
+        if importlib.util.find_spec("mininet") is None or shutil.which("mnexec") is None:
+            found.append("Mininet is missing: apt-get install mininet")
+        return found
+
+    def radio_obstacles(self) -> list[str]:
+        """Return what is missing for the radios, as `obstacles` does; a hook for subclasses."""
+        return []
+
+    def access_point_obstacles(self) -> list[str]:
+        """Return what is missing for access points, as `obstacles` does; subclasses may add."""
+        return switches.obstacles()
+
+    def prepare(self) -> None:
+        """Do what the machine needs before a run; a hook for subclasses.  Raises `BackendError`."""
+
+    def execute(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        observer: Observer,
+        interact: Callable[[LiveRun], None] | None = None,
+    ) -> None:
+        """Run the scenario into the folder; `interact` gets the run while it is under way.
+
+        Raises `BackendError`.  KeyboardInterrupt ends the run early and is raised again once
+        everything is stopped and written.
+        """
+        obstacles = self.obstacles()
+        if scenario.access_points:
+            obstacles += self.access_point_obstacles()
+        if obstacles:
+            raise BackendError(obstacles[0])
+        processes.sweep()
+        self.prepare()
+        with Interrupts() as interrupts:
+            run = self.run_type(self, scenario, folder, observer, interrupts)
+            try:
+                run.start()
+                if interact is None:
+                    run.watch_until_end()
+                else:
+                    run.interact(interact)
+                run.ended = "completed"
+            except KeyboardInterrupt:
+                run.ended = "interrupted"
+                raise
+            finally:
+                run.stop()

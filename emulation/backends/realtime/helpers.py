@@ -1,0 +1,90 @@
+"""The helper processes of a run: its medium, position servers, recorder, driver, switch...
+
+All of them are `python -m MODULE CONFIG.json`, or a program that a backend starts itself; all carry
+the run's mark (`emulation.network.processes`) and end with it.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from emulation.backends.base import BackendError
+from emulation.network import processes
+from emulation.network.interrupts import Interrupts
+from emulation.network.processes import StateFolder, await_condition, doing, ended, last_line
+
+START_LIMIT: Final = 60.0
+"""Seconds that a process of the emulation may take to be ready."""
+
+
+class Helpers(dict[str, subprocess.Popen[bytes]]):
+    """The helper processes by name; what they say goes into the file `log`."""
+
+    def __init__(self, state: StateFolder, log: Path, interrupts: Interrupts) -> None:
+        super().__init__()
+        self._state = state
+        self._log = log
+        self._output = log.open("ab")
+        self._interrupts = interrupts
+        self._reported: set[str] = set()
+
+    def start(self, name: str, module: str, config: Mapping[str, Any]) -> None:
+        """Start a module of the testbed, which gets its configuration as a file of JSON."""
+        path = self._state.path / f"{name}.config.json"
+        path.write_text(json.dumps(config), encoding="utf-8")
+        environment = self._state.environment()
+        self[name] = processes.start([module, str(path)], environment, self._output)
+
+    def wait(self, condition: Callable[[], bool], limit: float | None = None) -> bool:
+        """Wait until a condition holds, at most `limit` or `START_LIMIT` seconds.
+
+        Return whether it does.  KeyboardInterrupt if the run is to end.
+        """
+
+        def holds() -> bool:
+            self._interrupts.check()
+            return condition()
+
+        return await_condition(holds, START_LIMIT if limit is None else limit)
+
+    def await_ready(self, name: str, ready: Callable[[], bool], log: Path | None = None) -> None:
+        """Wait until a process is ready, which writes into `log` or that of the helpers.
+
+        Raises `BackendError` if it ends, or is not ready in time.
+        """
+        process = self[name]
+        if not self.wait(lambda: process.poll() is not None or ready()):
+            state = doing(process)
+            process.send_signal(signal.SIGABRT)
+            await_condition(lambda: process.poll() is not None, processes.GRACE)  # it writes
+            raise BackendError(f"the {name} was not ready within {START_LIMIT:g} s: {state}")
+        if process.poll() is not None:
+            said = self._last_line() if log is None else last_line(log)
+            raise BackendError(f"the {name} did not start: {said}")
+
+    def check(self) -> None:
+        """Raise `BackendError` if one of them has failed since the last call."""
+        for name, process in self.items():
+            code = process.poll()
+            if code not in (None, 0) and name not in self._reported:
+                self._reported.add(name)
+                raise BackendError(f"the {name} {ended(code)}: {self._last_line()}")
+
+    def end(self, *names: str) -> None:
+        """End those of these that were started, one after the other."""
+        for name in names:
+            if name in self:
+                processes.end(self[name])
+
+    def close(self) -> None:
+        """Close their log."""
+        self._output.close()
+
+    def _last_line(self) -> str:
+        self._output.flush()
+        return last_line(self._log)

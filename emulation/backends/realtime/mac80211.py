@@ -1,0 +1,63 @@
+"""A backend whose radios are mac80211_hwsim's: the module, and the interface that shows the air."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from emulation.backends.base import BackendError
+from emulation.backends.realtime.backend import RealTimeBackend
+from emulation.network.wifi import infrastructure
+from emulation.realtime.hwsim_wire import FAMILY
+from emulation.realtime.wifi import MISSING, bring_up, has_family
+
+MODULE: Final = "mac80211_hwsim"
+MONITOR: Final = "hwsim0"
+"""The module's interface that shows every frame of every radio once, and the ACKs to them."""
+ASSOCIATION_LIMIT: Final = 30.0
+"""Seconds at the start for stations to find an access point; one may be out of reach of all."""
+
+
+class Mac80211Backend(RealTimeBackend):
+    """The kernel's own 802.11 stack."""
+
+    def obstacles(self) -> list[str]:
+        """Return why this machine cannot run the backend and what to do, one line each."""
+        found = super().obstacles()
+        if not has_family(FAMILY) and not _loadable():
+            found.append(MISSING)
+        return found
+
+    def access_point_obstacles(self) -> list[str]:
+        """Return what is missing for access points: hostapd and wpa_supplicant as well."""
+        return infrastructure.obstacles() + super().access_point_obstacles()
+
+    def prepare(self) -> None:
+        """Load the module, without radios of its own, if it is not there yet."""
+        if not has_family(FAMILY):
+            done = _modprobe(MODULE, "radios=0")
+            if not has_family(FAMILY):
+                lines = done.stderr.strip().splitlines() if done is not None else []
+                reason = f" ({lines[-1]})" if lines else ""
+                raise BackendError(f"{MISSING}{reason}")
+        if monitor() is not None:
+            bring_up(MONITOR)
+
+
+def monitor() -> str | None:
+    """Return `MONITOR` if it is here: it is in the namespace in which the module was loaded."""
+    return MONITOR if Path("/sys/class/net", MONITOR).exists() else None
+
+
+def _loadable() -> bool:
+    """Return whether modprobe finds the module for the kernel that runs."""
+    done = _modprobe("--dry-run", MODULE)
+    return done is not None and done.returncode == 0
+
+
+def _modprobe(*words: str) -> subprocess.CompletedProcess[str] | None:
+    try:
+        return subprocess.run(["modprobe", *words], capture_output=True, text=True, check=False)
+    except OSError:
+        return None

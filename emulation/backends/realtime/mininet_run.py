@@ -1,0 +1,23 @@
+"""A run whose nodes are those of the testbed's own Mininet network."""
+
+from __future__ import annotations
+
+from emulation.backends.realtime.backbone import AccessPointNetwork
+from emulation.backends.realtime.run import RealTimeRun
+
+
+class MininetRun(RealTimeRun):
+    """Makes the nodes with `emulation.network.net`: `net` is a `WifiNet`."""
+
+    def make_nodes(self) -> AccessPointNetwork:
+        """Make the network and in it namespaces and shells."""
+        # Mininet is an optional program: `RealTimeBackend.obstacles` says if it is missing.
+        from emulation.network.net import WifiNet
+
+        net = self.net = WifiNet()
+        environment = self.state.environment()
+        for spec in self.scenario.nodes:
+            self.interrupts.check()
+            add = net.addHost if spec.wired else net.addStation
+            add(spec.name, spec=spec, environment=environment)
+        return net

@@ -1,0 +1,101 @@
+"""The node apps of a run: one process a node, in the node's network namespace."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from emulation.backends.base import BackendError
+from emulation.network.driver import client_socket
+from emulation.network.node_app import node_arguments
+from emulation.network.processes import end, ended, last_line
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import NodeSpec, Scenario
+from nodeapp.wire import Frame, Kind
+
+
+class NodeApps(dict[str, subprocess.Popen[bytes]]):
+    """The node apps by the name of their node; `environment` is that of the run's processes."""
+
+    def __init__(
+        self, scenario: Scenario, folder: RunFolder, environment: Mapping[str, str]
+    ) -> None:
+        super().__init__()
+        self._scenario = scenario
+        self._folder = folder
+        self._environment = dict(environment)
+        self._map = folder.path.resolve() / "map.json"
+        self._reported: set[str] = set()
+
+    def write_map(self) -> None:
+        """Write the scenario's road map, if it has one, for the node apps to read."""
+        if self._scenario.road_map:
+            waypoints = json.dumps({"waypoints": self._scenario.road_map})
+            self._map.write_text(waypoints + "\n", encoding="utf-8")
+
+    def start(self, member: Any, spec: NodeSpec) -> None:
+        """Start the node app of a Mininet node."""
+        arguments = node_arguments(self._scenario, spec, self._map)
+        # setpriv: a killed run takes its node apps with it.
+        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "nodeapp", *arguments]
+        with self._folder.log(spec).open("ab") as log:
+            self[spec.name] = member.popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+            )
+
+    def await_answers(
+        self, pids: Mapping[str, int], wait: Callable[[Callable[[], bool]], bool]
+    ) -> None:
+        """Wait until every node app answers at its client port or has ended.
+
+        `pids` has a process in each node's namespace.  Raises `BackendError` when `wait` gives up.
+        """
+        with ExitStack() as stack:
+            waiting = {name: stack.enter_context(client_socket(pids[name])) for name in self}
+            question = Frame(Kind.STATUS, originator=1, destination=0, hops=0).encode()
+
+            def all_answer() -> bool:
+                for name, client in list(waiting.items()):
+                    try:
+                        client.send(question)
+                        client.recv(65_535)
+                    except (BlockingIOError, ConnectionRefusedError):
+                        if self[name].poll() is None:
+                            continue
+                    del waiting[name]
+                return not waiting
+
+            if not wait(all_answer):
+                raise BackendError(f"no answer from the node apps of {', '.join(sorted(waiting))}")
+
+    def check_some_run(self) -> None:
+        """Raise `BackendError` if every node app has ended."""
+        if all(process.poll() is not None for process in self.values()):
+            first = self._scenario.nodes[0]
+            said = last_line(self._folder.log(first))
+            raise BackendError(f"every node app ended at its start; {first.name}: {said}")
+
+    def deaths(self) -> Iterator[str]:
+        """Yield a line for each node app that has ended since the last call."""
+        for name, process in self.items():
+            code = process.poll()
+            if code is not None and name not in self._reported:
+                self._reported.add(name)
+                log = self._folder.logs / f"{name}.log"
+                yield f"{name}: the node app {ended(code)}; see {log}"
+
+    def end(self) -> None:
+        """End all of them: first ask all, then wait for each."""
+        for process in self.values():
+            if process.poll() is None:
+                process.terminate()
+        for process in self.values():
+            end(process)

@@ -1,0 +1,36 @@
+"""A run whose medium is a process of the testbed.
+
+The process owns an `emulation.radio.medium.Medium` and answers at `medium_control`; it is
+`python -m MODULE CONFIG.json` with the configuration of `emulation.realtime.tap_config`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from emulation.backends.realtime.mininet_run import MininetRun
+from emulation.realtime.control import answers
+
+
+class OwnMediumRun(MininetRun):
+    """Starts the process of the medium between the radios of Mininet nodes."""
+
+    medium: ClassVar[str]
+    """The module of the medium's process."""
+
+    def start_radios(self) -> None:
+        """Start the medium, which makes the interfaces, and configure these."""
+        scenario = self.scenario
+        config: dict[str, Any] = {
+            "radio": scenario.radio.model_dump(mode="json"),
+            "seed": scenario.seed,
+            "stations": self.described(scenario.stations),
+            "control": str(self.medium_control),
+        }
+        if self.mesh is not None and scenario.mesh_radio is not None:
+            config["access_points"] = self.mesh.radios()
+            config["mesh_radio"] = scenario.mesh_radio.model_dump(mode="json")
+            config["association"] = scenario.association.model_dump(mode="json")
+        self.helpers.start("medium", self.medium, config)
+        self.helpers.await_ready("medium", lambda: answers(self.medium_control))
+        self.net.configure()

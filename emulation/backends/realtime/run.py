@@ -1,0 +1,377 @@
+"""One run in real time: what every backend does whose nodes are processes in namespaces.
+
+    Mininet node (namespace, shell) ── node app ── UDP ── kernel ── radio interface
+                                                                          │
+                                              the medium: whatever the backend has for it
+
+Processes of a run, all children of the command line and ended with it: one node app a node, the
+position servers (`emulation.network.gpsd`), the recorder (`capture`), the workload driver
+(`emulation.network.driver`), and what the backend adds.  Namespaces and the devices in them vanish
+with the processes that hold them; nothing is ever made in the root namespace, and runs beside each
+other do not meet.
+
+With access points there are also a switch, its database and a controller, in a namespace that the
+access points share (`emulation.backends.realtime.backbone`).
+
+A backend subclasses `RealTimeRun` and overrides its hooks, which are called in this order:
+
+    make_nodes            nodes and access points: namespaces and shells
+    start_radios          radio interfaces, and the medium between them
+    start_access_points   only with access points: their radios serve stations
+    air                   captures begin: an interface that shows all radios, if there is one
+    associate             only with access points: stations look for one
+    begin                 everything is ready: when time 0 of the scenario is
+    check                 again and again while the run goes on
+    medium_figures        at the end: what the medium tells of itself
+    stop_radios           when all processes of the run have ended
+    stop_nodes            last: the namespaces
+
+The first six may raise `BackendError`, with one line that says what to do, and KeyboardInterrupt
+from `interrupts.check()`; `start` ends there.  The last three are called however the run ends, and
+so must cope with a start that did not come to its end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from emulation.backends.base import Backend, BackendError, LiveRun, Observer
+from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbone
+from emulation.backends.realtime.helpers import Helpers
+from emulation.backends.realtime.node_apps import NodeApps
+from emulation.backends.realtime.recorder import recorder_config
+from emulation.network.fidelity import CpuSampler, assess, dropped_by_sockets
+from emulation.network.interrupts import Interrupts
+from emulation.network.processes import StateFolder, await_condition, read_json
+from emulation.realtime.control import answers, ask
+from emulation.realtime.control import request as control_request
+from emulation.scenario.records import Ended
+from emulation.scenario.runfolder import RunFolder, unix_ns_of
+from emulation.scenario.scenario import NodeSpec, Scenario
+
+LEAD: Final = 0.5
+"""Seconds between the last preparation and time 0 of the scenario."""
+POLL: Final = 0.2
+
+
+class RealTimeRun(ABC):
+    """One run: starts the processes, watches them, stops them.
+
+    What hooks use: `scenario`, `folder` and `observer`; `state`, the folder of the run's sockets
+    and settings; `net`, the Mininet network that `make_nodes` sets; `helpers`, to start and await
+    processes that end with the run; `interrupts`; `problem`.
+    """
+
+    measures_medium = True
+    """Whether `medium_figures` says how late the medium is; else fidelity is unknown."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        scenario: Scenario,
+        folder: RunFolder,
+        observer: Observer,
+        interrupts: Interrupts,
+    ) -> None:
+        self._backend_name = backend.name
+        self.scenario = scenario
+        self.folder = folder
+        self.observer = observer
+        self.interrupts = interrupts
+        self.problems: list[str] = []
+        self.ended: Ended = "failed"
+        self.epoch = 0.0
+        """Time 0 of the scenario on the monotonic clock; 0 until it is known."""
+        self.net: Any = None
+        self.state = StateFolder()
+        self.medium_control = self.state.path / "medium"
+        self.gpsd_control = self.state.path / "gpsd"
+        self.nodes = NodeApps(scenario, folder, self.state.environment())
+        self.helpers = Helpers(self.state, folder.logs / "emulation.log", interrupts)
+        self.mesh: MeshBackbone | None = None
+        """The switch and the controller, with access points."""
+        self._recorder_status = self.state.path / "recorder.json"
+        self._driver_status = self.state.path / "driver.json"
+        self._driver_start = self.state.path / "driver.start"
+        self._cpu = CpuSampler()
+        self._began = time.monotonic()
+
+    # -- hooks ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def make_nodes(self) -> AccessPointNetwork:
+        """Make a Mininet node for each of the scenario's, in its order, and set `net`.
+
+        Called first.  `net.members` are the nodes; each has `name`, `pid`, `shell`, `popen`.
+        Returns what access points are added to: `net`, or something around it.
+        """
+
+    @abstractmethod
+    def start_radios(self) -> None:
+        """Make the radio interfaces work: a medium between them, addresses, neighbour entries.
+
+        Called when all nodes are there.
+        """
+
+    def start_access_points(self) -> None:  # noqa: B027  # a hook that most backends leave
+        """Let the access radios serve stations; the bridges behind them are made next.
+
+        Called after `start_radios`, with access points only.  By default there is nothing to do.
+        """
+
+    def air(self) -> str | None:
+        """Return the interface of this namespace that shows all frames of all radios, if any.
+
+        Called when radios work.  Its frames have radiotap headers, and are captured beside those
+        of the nodes.  By default there is none.
+        """
+        return None
+
+    def associate(self) -> None:  # noqa: B027  # a hook that most backends leave
+        """Let the stations look for an access point; return when they have had time to find one.
+
+        Called when captures run, with access points only.  By default there is nothing to do.
+        """
+
+    def begin(self, epoch: float) -> None:
+        """Tell the medium when time 0 of the scenario is: `epoch`, on the monotonic clock.
+
+        Called when everything is ready, a little before.  By default `medium_control` is told,
+        which must answer.
+        """
+        control_request(self.medium_control, {"op": "start", "epoch": epoch})
+
+    def check(self) -> None:  # noqa: B027  # a hook that most backends leave
+        """Raise `BackendError` if what the backend itself has started has failed.
+
+        Called about once a second or more often; `helpers` are looked at anyway.
+        """
+
+    def medium_figures(self) -> dict[str, Any]:
+        """Return how late the medium was and what it dropped (`emulation.network.fidelity.assess`).
+
+        Called once, before anything is stopped.  By default `medium_control` is asked for its
+        `stats`; empty if there is no answer.
+        """
+        return ask(self.medium_control, {"op": "stats"})
+
+    def stop_radios(self) -> None:  # noqa: B027  # a hook that most backends leave
+        """Stop what the backend itself has started.
+
+        Called when node apps and helpers have ended and the run's figures are written.
+        """
+
+    def stop_nodes(self) -> None:
+        """End the namespaces and their shells, after everything else."""
+        if self.net is not None:
+            self.net.stop()
+
+    # -- what hooks may use --------------------------------------------------------------------
+
+    def pids(self) -> dict[str, int]:
+        """Return the process whose namespace is a node's, by name."""
+        return {member.name: member.pid for member in self.net.members}
+
+    def problem(self, text: str) -> None:
+        """Report what went wrong while the run goes on, in one line."""
+        self.problems.append(text)
+        self.observer.problem(text)
+
+    def report_unassociated(self, stations: Sequence[str]) -> None:
+        """Report the stations that have found no access point."""
+        if stations:
+            self.problem(f"not associated at the start: {', '.join(stations)}")
+
+    def described(self, specs: Iterable[NodeSpec]) -> list[dict[str, Any]]:
+        """Return nodes as helpers are told of them: process, interface, address, trajectory."""
+        pids = self.pids()
+        return [
+            {
+                "name": spec.name,
+                "pid": pids[spec.name],
+                "interface": spec.interface,
+                "mac": spec.mac,
+                "waypoints": spec.waypoints,
+            }
+            for spec in specs
+        ]
+
+    # -- start ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start everything and let the scenario begin.  Raises `BackendError`."""
+        specs = self.scenario.nodes
+        what = "nodes and access points" if self.scenario.access_points else "stations"
+        self.observer.stage(f"starting {len(specs)} {what}")
+        network = self.make_nodes()
+        if self.scenario.access_points:
+            self.mesh = MeshBackbone(self.scenario, self.folder, self.state, self.helpers)
+            self.mesh.add_access_points(network)
+        self.observer.stage("starting the radio medium")
+        self.start_radios()
+        if self.mesh is not None:
+            self.observer.stage("starting the bridges of the access points")
+            self.start_access_points()
+            self.mesh.start_bridges()
+        self.observer.stage("starting positions and captures")
+        self._start_gpsd()
+        self._start_recorder()
+        if self.mesh is not None:
+            self.associate()
+        self.observer.stage(f"starting {len(specs)} node apps")
+        self._start_node_apps()
+        self._start_driver()
+        self.epoch = time.monotonic() + LEAD
+        self._write_record("running")
+        self.begin(self.epoch)
+        control_request(self.gpsd_control, {"op": "start", "epoch": self.epoch})
+        unfinished = self._driver_start.with_suffix(".tmp")
+        unfinished.write_text(repr(self.epoch), encoding="utf-8")
+        unfinished.replace(self._driver_start)
+        self.observer.stage("running")
+
+    def _start_gpsd(self) -> None:
+        stations = self.described(self.scenario.nodes)
+        config = {"stations": stations, "control": str(self.gpsd_control)}
+        self.helpers.start("gpsd", "emulation.network.gpsd", config)
+        self.helpers.await_ready("gpsd", lambda: answers(self.gpsd_control))
+
+    def _start_recorder(self) -> None:
+        ports = self.mesh.ports() if self.mesh is not None else ()
+        config = recorder_config(
+            self.scenario, self.folder, self.pids(), ports, self.air(), self._recorder_status
+        )
+        self.helpers.start("recorder", "capture", config)
+        self.helpers.await_ready("recorder", _says_ready(self._recorder_status))
+
+    def _start_node_apps(self) -> None:
+        self.nodes.write_map()
+        for member, spec in zip(self.net.members, self.scenario.nodes, strict=True):
+            self.interrupts.check()
+            self.nodes.start(member, spec)
+        self.nodes.await_answers(self.pids(), self.helpers.wait)
+        self._check()
+        self.nodes.check_some_run()
+
+    def _start_driver(self) -> None:
+        config = {
+            "scenario": str(self.folder.scenario),
+            "pids": self.pids(),
+            "start": str(self._driver_start),
+            "status": str(self._driver_status),
+        }
+        self.helpers.start("driver", "emulation.network.driver", config)
+        self.helpers.await_ready("driver", _says_ready(self._driver_status))
+
+    # -- while it runs -------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the scenario's time, seconds."""
+        return time.monotonic() - self.epoch
+
+    def watch_until_end(self) -> None:
+        """Wait for the scenario's end.  Raises `BackendError` if the emulation itself dies."""
+        sampled = time.monotonic()
+        while (now := self.now()) < self.scenario.duration:
+            self.interrupts.check()
+            self.observer.elapsed(max(0.0, now))
+            if time.monotonic() - sampled >= 1.0:
+                sampled = time.monotonic()
+                self._cpu.sample()
+            self._check()
+            time.sleep(min(POLL, max(0.0, self.scenario.duration - now)))
+        self.observer.elapsed(self.scenario.duration)
+
+    def interact(self, interact: Callable[[LiveRun], None]) -> None:
+        """Hand the run to `interact` and report deaths meanwhile."""
+        finished = threading.Event()
+
+        def watch() -> None:
+            while not finished.wait(1.0):
+                self._cpu.sample()
+                try:
+                    self._check()
+                except BackendError as error:
+                    self.problem(str(error))
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            with self.interrupts.at_prompt():
+                interact(self)
+        finally:
+            finished.set()
+            watcher.join()
+
+    def _check(self) -> None:
+        for line in self.nodes.deaths():
+            self.problem(line)
+        self.helpers.check()
+        self.check()
+
+    # -- stop ----------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Stop everything, collect the fidelity figures, write them; safe at any stage."""
+        try:
+            self.observer.stage("stopping")
+            self._stop_processes()
+        finally:
+            self.state.remove()
+            self.stop_nodes()
+            self.helpers.close()
+
+    def _stop_processes(self) -> None:
+        drops = dropped_by_sockets(self.net.members if self.net is not None else ())
+        medium = self.medium_figures()
+        if "driver" in self.helpers and self.ended == "completed":
+            # The driver ends with the scenario, the command line perhaps a little before it.
+            await_condition(lambda: self.helpers["driver"].poll() is not None, 2.0)
+        self.nodes.end()
+        if self.mesh is not None:
+            ask(self.medium_control, {"op": "settle"})
+            problem = self.mesh.last_counters()
+            if problem is not None and self.epoch:
+                self.problems.append(problem)
+        self.helpers.end("driver", "recorder", "gpsd", *MeshBackbone.processes, "medium")
+        driver = read_json(self._driver_status)
+        self.problems += driver.get("problems", [])
+        if self.epoch:
+            self._write_record(self.ended)
+            self._write_fidelity(medium, driver, drops)
+        self.helpers.end(*self.helpers)
+        self.stop_radios()
+
+    def _write_fidelity(
+        self, medium: Mapping[str, Any], driver: Mapping[str, Any], drops: int
+    ) -> None:
+        recorder = read_json(self._recorder_status)
+        # Else nobody knows how it went, and the report says that.
+        if recorder and (medium or not self.measures_medium):
+            fidelity = assess(
+                medium=medium or None,
+                recorder=recorder,
+                driver=driver,
+                socket_drops=drops,
+                cpu=self._cpu,
+            )
+            self.folder.write_fidelity(fidelity)
+
+    def _write_record(self, ended: Ended) -> None:
+        self.folder.write_record(
+            backend=self._backend_name,
+            epoch_ns=unix_ns_of(self.epoch),
+            ended=ended,
+            wall_seconds=time.monotonic() - self._began,
+            problems=self.problems,
+        )
+
+
+def _says_ready(status: Path) -> Callable[[], bool]:
+    """Return what tells whether the process that writes a status file is ready."""
+    return lambda: bool(read_json(status).get("ready"))

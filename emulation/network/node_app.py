@@ -1,0 +1,32 @@
+"""The command line of a node app in an emulated network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from emulation.scenario.scenario import NodeSpec, Scenario
+from nodeapp.gps import GPSD_PORT
+
+GPSD: Final = f"127.0.0.1:{GPSD_PORT}"
+
+
+def node_arguments(scenario: Scenario, spec: NodeSpec, road_map: Path) -> list[str]:
+    """Return the command line of a node app, after `python -m nodeapp`.
+
+    `road_map` is the file that has the scenario's map, if it has one.
+    """
+    arguments = ["--id", str(spec.id), "--interface", spec.interface, "--gpsd", GPSD]
+    arguments += ["--protocol", scenario.protocol.name, "--seed", str(scenario.seed)]
+    # "=": a negative coordinate must not look like an option.
+    arguments.append("--area=" + ",".join(str(edge) for edge in scenario.area))
+    if scenario.radio.range is not None:
+        arguments += ["--range", str(scenario.radio.range)]
+    environment = scenario.environment()
+    if environment.waypoints:
+        arguments += ["--map", str(road_map)]
+    if environment.nodes:
+        arguments += ["--nodes", str(environment.nodes)]
+    for key, value in scenario.protocol.parameters.items():
+        arguments += ["--set", f"{key}={value}"]
+    return arguments

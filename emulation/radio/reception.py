@@ -1,0 +1,79 @@
+"""Who receives a frame when it ends: noise, interference, failed links, and the counters of each.
+
+The chances are those of the link table (`emulation.radio.links`) and, for frames that met others,
+of `emulation.radio.air`.  Draws are made in the order of the receivers, one each, so that the same
+generator gives the same receivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from emulation.radio.air import Air, Transmission
+from emulation.radio.counters import Counters
+from emulation.radio.links import Links
+
+
+class Reception:
+    """Decides about frames of stations whose links are `table`; `draw()` is uniform in [0, 1)."""
+
+    def __init__(
+        self, table: Links, air: Air, counters: Counters, draw: Callable[[], float]
+    ) -> None:
+        self._table = table
+        self._air = air
+        self._counters = counters
+        self._draw = draw
+
+    def receivers(self, frame: Transmission) -> list[int]:
+        """Return the stations that receive a broadcast, at its end."""
+        table = self._table
+        if frame.coding.table is table.basic:
+            certain, others = table.broadcast_outcome(frame.row, frame.coding.bits)
+        else:
+            coding = frame.coding
+            certain, others = table.outcome_at(frame.row, coding.table, coding.bits)
+        draw = self._draw
+        counters = self._counters
+        lost: list[int] = []
+        receivers = list(certain)
+        if frame.overlaps:
+            heard = [(receiver, draw()) for receiver in certain]
+            for receiver, chance in others:
+                luck = draw()
+                if luck < chance:
+                    heard.append((receiver, luck))
+                else:
+                    lost.append(receiver)
+            receivers, collided = self._air.survivors(frame, heard)
+            for receiver in collided:
+                counters.collisions[receiver] += 1
+        else:
+            for receiver, chance in others:
+                (receivers if draw() < chance else lost).append(receiver)
+        if table.failed:
+            receivers = [r for r in receivers if table.up(frame.source, r)]
+        for receiver in lost:
+            counters.noise_losses[receiver] += 1
+        received = counters.received
+        for receiver in receivers:
+            received[receiver] += 1
+        return receivers
+
+    def received(self, frame: Transmission, receiver: int) -> bool:
+        """Return whether the one receiver of a unicast or an ACK gets it, at its end."""
+        if receiver not in frame.row.snr_db:
+            return False
+        if self._table.failed and not self._table.up(frame.source, receiver):
+            return False
+        alone = self._air.alone(frame, receiver)
+        if alone == 1.0 and not frame.overlaps:
+            return True
+        luck = self._draw()
+        if luck >= alone:
+            self._counters.noise_losses[receiver] += 1
+            return False
+        if frame.overlaps and not self._air.survives(frame, receiver, luck):
+            self._counters.collisions[receiver] += 1
+            return False
+        return True

@@ -1,0 +1,99 @@
+"""Carrier sense and backoff: which frames silence a station, and how far it has counted meanwhile.
+
+The theory is that of `emulation.radio.medium`, which decides who contends and when.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from emulation.radio.air import Transmission
+from emulation.radio.links import Links
+from emulation.radio.station import FOREVER, RadioStation
+
+NS: Final = 1e-9
+"""Rounding of sums of times: two instants closer than this are one."""
+HISTORY: Final = 0.02
+"""Seconds after which a post-backoff is over at the latest."""
+
+
+class CarrierSense:
+    """The frames that silence stations whose links are `table`; `draw()` is uniform in [0, 1)."""
+
+    def __init__(self, table: Links, draw: Callable[[], float]) -> None:
+        self.frames = 0
+        """How many frames have been on the air so far."""
+        self._table = table
+        self._phy = table.phy
+        self._draw = draw
+        self._silencing: dict[int, Transmission] = {}
+        """Source: its last frame, as long as that may silence a station that has a frame now."""
+        self._ended: deque[Transmission] = deque()
+        """Of these, the frames that have ended."""
+        self._history: deque[Transmission] = deque()
+        """The frames of the last `HISTORY` seconds, by start."""
+
+    def add(self, frame: Transmission) -> None:
+        """Take note of a frame that starts."""
+        self.frames = frame.number = self.frames + 1
+        history = self._history
+        history.append(frame)
+        while history[0].start < frame.start - HISTORY:
+            history.popleft()
+        self._silencing[frame.source] = frame
+
+    def end(self, frame: Transmission, now: float) -> None:
+        """Take note of a frame that leaves the air; let go of those that silence nobody now."""
+        ended = self._ended
+        ended.append(frame)
+        while ended[0].reserved + self._phy.ifs < now:
+            old = ended.popleft()
+            if self._silencing[old.source] is old:
+                del self._silencing[old.source]
+
+    def silent_until(self, index: int, before: float) -> float:
+        """Return until when frames that started before `before` silence a station."""
+        until = -FOREVER
+        if self._silencing:
+            sense = self._table.row(index).sense
+            for source, frame in self._silencing.items():
+                if source in sense and frame.start <= before and frame.reserved > until:
+                    until = frame.reserved
+        return until
+
+    def draw_backoff(self, station: RadioStation, now: float) -> None:
+        """Draw a backoff and start counting it down."""
+        phy = self._phy
+        station.slots = int(self._draw() * (station.window + 1))
+        idle_from = station.idle_from = self.silent_until(station.index, now)
+        idle_from += phy.ifs
+        station.count_from = idle_from if idle_from > now else now
+        station.access_at = station.count_from + station.slots * phy.slot
+
+    def freeze(self, station: RadioStation, frame: Transmission) -> None:
+        """Stop a countdown until a frame that the station senses is over."""
+        phy = self._phy
+        if station.access_at < frame.start + phy.cca_time - NS:
+            return  # it is over before the station can have sensed this frame
+        counted = int((frame.start + NS - station.count_from) / phy.slot)
+        if counted > 0:
+            station.slots -= counted
+        if frame.reserved > station.idle_from:
+            station.idle_from = frame.reserved
+        station.count_from = station.idle_from + phy.ifs
+        station.access_at = station.count_from + station.slots * phy.slot
+
+    def still_counting(self, station: RadioStation, now: float) -> bool:
+        """Return whether a post-backoff goes on, after what froze it since it began."""
+        missed = []
+        for frame in reversed(self._history):
+            if frame.number <= station.since:
+                break
+            if station.index in frame.row.sense:
+                missed.append(frame)
+        for frame in reversed(missed):
+            self.freeze(station, frame)
+        station.post_backoff = -FOREVER
+        return station.access_at > now

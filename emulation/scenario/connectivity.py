@@ -1,0 +1,71 @@
+"""Which stations can reach each other over stations within the radio range of each other.
+
+A graph of the nodes at one moment, as `RadioSpec.range` has it: fading, obstacles and interference
+have no part in it.  Topologies ask it for placements, and whoever wants to know how well connected
+the nodes of a scenario stay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from emulation.mobility.trajectory import Position2D
+from emulation.radio.spec import RadioSpec
+from emulation.scenario.scenario import Scenario
+
+Positions = Sequence[Position2D] | np.ndarray[Any, Any]
+"""N positions, or an array (N, 2) of metres."""
+
+
+def partitions(radio: RadioSpec, positions: Positions) -> list[int]:
+    """Return how many stations each part of the network has, the largest first.
+
+    A radio without a range reaches everywhere.
+    """
+    points = np.asarray(positions, dtype=float).reshape(-1, 2)
+    reach = radio.range or math.inf
+    x, y = points.T
+    within = (x[:, None] - x) ** 2 + (y[:, None] - y) ** 2 <= reach**2
+    left = np.ones(len(points), dtype=bool)
+    sizes = []
+    while left.any():
+        part = np.zeros(len(points), dtype=bool)
+        part[left.argmax()] = True
+        frontier = part
+        while frontier.any():
+            frontier = within[frontier].any(axis=0) & ~part
+            part = part | frontier
+        left &= ~part
+        sizes.append(int(part.sum()))
+    return sorted(sizes, reverse=True)
+
+
+def connected(radio: RadioSpec, positions: Positions) -> bool:
+    """Return whether every station can reach every other."""
+    return len(partitions(radio, positions)) == 1
+
+
+def connected_share(scenario: Scenario, samples: int = 30) -> float:
+    """Return the share of `samples` moments of a run at which all nodes are connected."""
+    moments = _partitions(scenario, samples)
+    return sum(len(sizes) == 1 for sizes in moments) / len(moments)
+
+
+def connected_pairs(scenario: Scenario, samples: int = 30) -> float:
+    """Return the share of pairs of nodes that are connected, mean of `samples` moments of a run."""
+    nodes = len(scenario.nodes)
+    if nodes == 1:
+        return 1.0
+    moments = _partitions(scenario, samples)
+    pairs = sum(size * (size - 1) for sizes in moments for size in sizes)
+    return pairs / (nodes * (nodes - 1) * len(moments))
+
+
+def _partitions(scenario: Scenario, samples: int) -> list[list[int]]:
+    trace = scenario.trace()
+    times = np.linspace(0.0, scenario.duration, samples if trace.moving else 1)
+    return [partitions(scenario.radio, trace.positions(float(time))) for time in times]

@@ -1,0 +1,45 @@
+"""Stations that hear each other directly: one medium, and every node is a radio of it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from emulation.radio.medium import Delivery, Medium, Status
+from emulation.scenario.scenario import Scenario
+from emulation.virtual.channel import Hand, Unacknowledged
+
+
+class AdHocChannel:
+    """The `Channel` of a scenario without access points; a radio's index is its node's."""
+
+    reports_links = True
+
+    def __init__(self, scenario: Scenario, hand: Hand, unacknowledged: Unacknowledged) -> None:
+        self._hand = hand
+        self._unacknowledged = unacknowledged
+        rng = random.Random(f"{scenario.seed}/medium")
+        self.medium = Medium(scenario.radio, len(scenario.nodes), rng, self._sent)
+        # The medium's own methods: a call less for every packet.
+        self.transmit = self.medium.transmit
+        self.next_delivery = self.medium.next_delivery
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Hand a packet to all nodes that received it."""
+        self._hand(delivery.time, delivery.receivers, delivery.frame)
+
+    def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
+        """Place the stations."""
+        self.medium.set_positions(xy)
+
+    def exported(self) -> dict[str, Any] | None:
+        """Return None: there are no access points."""
+        return None
+
+    def _sent(self, status: Status) -> bool:
+        if status.acknowledged:
+            return False
+        return self._unacknowledged(status.time, status.source, status.destination, status.frame)

@@ -1,0 +1,67 @@
+"""The channel of a simulation: what lies between the nodes, from one node's stack to another's.
+
+Two implementations exist: stations that hear each other directly (`emulation.virtual.adhoc`), and
+stations and brokers behind access points (`emulation.virtual.mesh`).  `Simulation` takes one of
+them, by the scenario, and does not know which.
+
+Nodes are named by their index in `Scenario.nodes`; times are seconds into the run, positions
+metres, sizes bytes of the Ethernet frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from emulation.radio.medium import Delivery, Medium
+from emulation.virtual.message import Carried
+
+Hand = Callable[[float, list[int], Carried], None]
+"""Hands a packet that arrives at a time to the nodes with these indices."""
+Unacknowledged = Callable[[float, int, int, Carried], bool]
+"""Tells the simulation that at a time a packet from one node to another was given up.
+
+Returns whether it has made a timer for that instant: then the channel stops there, and the timer
+has its turn before anything else happens.
+"""
+
+
+class Channel(Protocol):
+    """Carries packets between nodes; given the same calls it does the same, to the bit.
+
+    The channel has no clock of its own: time passes in `next_delivery` only.
+    """
+
+    @property
+    def medium(self) -> Medium:
+        """The medium of the stations."""
+
+    @property
+    def reports_links(self) -> bool:
+        """Whether it tells of unicasts that were not acknowledged by the node that they are for."""
+
+    @property
+    def transmit(self) -> Callable[[float, int, int, int, Carried], object]:
+        """`transmit(now, source, destination, size, carried)`: send a packet of a node.
+
+        `destination` is a node or `emulation.radio.medium.BROADCAST`.
+        """
+
+    @property
+    def next_delivery(self) -> Callable[[float], Delivery | None]:
+        """`next_delivery(until)`: let time pass until something arrives, and return it.
+
+        None if `until` comes first, or if an `Unacknowledged` returned True.
+        """
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Hand what `next_delivery` has returned last to those who receive it."""
+
+    def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
+        """Place the nodes: an array (N, 2) of metres."""
+
+    def exported(self) -> dict[str, Any] | None:
+        """Return the flow counters of the access points so far; None if there are none."""

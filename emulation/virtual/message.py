@@ -1,0 +1,37 @@
+"""What travels on a channel under the virtual clock: a datagram, decoded once for all receivers."""
+
+from __future__ import annotations
+
+from emulation.virtual.recording import Packet
+from nodeapp import wire
+from nodeapp.wire import WireError
+
+
+class Message:
+    """A datagram on its way from node `sender`, in `count` packets: several if it is long."""
+
+    __slots__ = ("_decoded", "_frame", "count", "datagram", "failed", "sender")
+
+    def __init__(self, sender: int, datagram: bytes, count: int) -> None:
+        self.sender = sender
+        self.datagram = datagram
+        self.count = count
+        self.failed = False
+        """Whether the sender has been told that a packet of it was not acknowledged."""
+        self._frame: wire.Frame | None = None
+        self._decoded = False
+
+    def frame(self) -> wire.Frame | None:
+        """Return the decoded frame, the same one for every receiver; None if it is malformed."""
+        if not self._decoded:
+            self._decoded = True
+            try:
+                self._frame = wire.decode(self.datagram)
+            except WireError:
+                self._frame = None
+        return self._frame
+
+
+Carried = tuple[Message, int, Packet]
+"""What a channel carries: a message, the index of one of its packets, and that packet as the
+recorder knows it."""

@@ -1,0 +1,78 @@
+"""Finds workloads by name: every other module of this folder holds one `Workload` subclass."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from typing import Any, Final
+
+import emulation.workloads
+from emulation.errors import ScenarioError
+from emulation.workloads.base import Workload
+from nodeapp.parameters import Parameter, ParameterError, convert
+
+WORKLOAD: Final = "workload"
+"""The setting that chooses the workload."""
+FILE: Final = "file:"
+"""`file:PATH` as a workload is short for `recorded` with the recording PATH."""
+_OTHERS: Final = frozenset({"base", __name__.rpartition(".")[2]})
+
+
+def workload_names() -> list[str]:
+    """Return the names of the workloads, sorted."""
+    found = (module.name for module in pkgutil.iter_modules(emulation.workloads.__path__))
+    return sorted(name for name in found if name not in _OTHERS)
+
+
+def workload_class(name: str) -> type[Workload]:
+    """Return the class of a workload.  Raises `ScenarioError` for an unknown name."""
+    if name not in workload_names():
+        known = ", ".join([*workload_names(), f"{FILE}PATH"])
+        raise ScenarioError(f"no workload {name!r}; there are: {known}")
+    module = importlib.import_module(f"{emulation.workloads.__name__}.{name}")
+    for value in vars(module).values():
+        if (
+            isinstance(value, type)
+            and issubclass(value, Workload)
+            and value.__module__ == module.__name__
+        ):
+            return value
+    raise ScenarioError(
+        f"emulation/workloads/{name}.py has no subclass of Workload: add one with operations()"
+    )
+
+
+def workload_parameters(name: str) -> list[Parameter]:
+    """Return what `--set` takes for a workload.  Raises `ScenarioError` for an unknown name."""
+    return workload_class(name).parameters()
+
+
+def workload_summary(name: str) -> str:
+    """Return the line that describes a workload."""
+    return (workload_class(name).__doc__ or "").splitlines()[0]
+
+
+def make_workload(name: str, settings: Mapping[str, Any]) -> Workload:
+    """Return a workload with the parameters that `settings` name, which may be text.
+
+    Raises `ScenarioError` for names or values that do not exist.
+    """
+    try:
+        return workload_class(name)(**convert(workload_parameters(name), settings))
+    except ParameterError as error:
+        raise ScenarioError(f"{name}: {error}") from None
+
+
+def expanded(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with `workload=file:PATH` as the two settings for which it is short.
+
+    Raises `ScenarioError` if there is no path.
+    """
+    chosen = settings.get(WORKLOAD)
+    if not isinstance(chosen, str) or not chosen.startswith(FILE):
+        return dict(settings)
+    path = chosen.removeprefix(FILE)
+    if not path:
+        raise ScenarioError(f"the workload {FILE} needs the path of a file: {FILE}PATH")
+    return {**settings, WORKLOAD: "recorded", "recording": path}

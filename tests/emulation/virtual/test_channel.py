@@ -1,0 +1,135 @@
+"""Both channels of the virtual clock keep to what `Channel` promises the simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from emulation.radio.medium import BROADCAST
+from emulation.scenario.scenario import Scenario
+from emulation.virtual.adhoc import AdHocChannel
+from emulation.virtual.channel import Channel
+from emulation.virtual.clock import Clock
+from emulation.virtual.mesh import MeshChannel
+from emulation.virtual.message import Carried, Message
+from emulation.virtual.recording import NullRecorder
+from nodeapp.wire import Frame, Kind
+from tests.emulation.mesh_lab import cells
+from topologies.catalog import make_scenario
+
+
+class World:
+    """A channel, and what it has handed to nodes: (time, nodes, message)."""
+
+    def __init__(self, scenario: Scenario, make: Callable[[World, Scenario], Channel]) -> None:
+        self.scenario = scenario
+        self.clock = Clock()
+        self.handed: list[tuple[float, list[int], Message]] = []
+        self.given_up: list[tuple[int, int]] = []
+        self.channel = make(self, scenario)
+        self.channel.set_positions(scenario.trace().positions(0.0))
+
+    def hand(self, time: float, receivers: list[int], carried: Carried) -> None:
+        self.handed.append((time, list(receivers), carried[0]))
+
+    def unacknowledged(self, time: float, source: int, to: int, carried: Carried) -> bool:
+        self.given_up.append((source, to))
+        return False
+
+    def send(self, source: int, to: int) -> Message:
+        datagram = Frame(Kind.EVENT, self.scenario.nodes[source].id, body=bytes(50)).encode()
+        message = Message(self.scenario.nodes[source].id, datagram, 1)
+        size = 42 + len(datagram)
+        self.channel.transmit(self.clock.now, source, to, size, (message, 0, None))
+        return message
+
+    def run(self, until: float) -> None:
+        while True:
+            due = self.clock.heap[0][0] if self.clock.heap else until
+            delivery = self.channel.next_delivery(min(due, until))
+            if delivery is not None:
+                self.clock.now = delivery.time
+                self.channel.deliver(delivery)
+            elif self.clock.heap and self.clock.heap[0][0] <= until:
+                self.clock.step()
+            else:
+                break
+        self.clock.now = until
+
+
+def adhoc() -> World:
+    settings = {"nodes": 5, "side": 60, "speed": 0, "topics": 0}
+    scenario = make_scenario("roaming_field", "flooding", seed=1, duration=12, settings=settings)
+    return World(scenario, lambda w, s: AdHocChannel(s, w.hand, w.unacknowledged))
+
+
+def mesh() -> World:
+    return World(cells(), lambda w, s: MeshChannel(s, w.clock, NullRecorder(), w.hand))
+
+
+BOTH = pytest.mark.parametrize("make", [adhoc, mesh])
+
+
+@BOTH
+def test_a_broadcast_reaches_others_in_order_of_time_and_never_its_sender(
+    make: Callable[[], World],
+) -> None:
+    world = make()
+    world.run(1.0)  # stations have an access point now
+    message = world.send(0, BROADCAST)
+    world.run(2.0)
+    assert world.handed
+    times = [time for time, _, _ in world.handed]
+    assert times == sorted(times)
+    assert 1.0 <= times[0] < times[-1] + 1e-9 < 1.1
+    assert all(each is message for _, _, each in world.handed)
+    assert 0 not in [node for _, nodes, _ in world.handed for node in nodes]
+
+
+@BOTH
+def test_nothing_arrives_before_its_time(make: Callable[[], World]) -> None:
+    world = make()
+    world.run(1.0)
+    world.send(0, BROADCAST)
+    assert world.channel.next_delivery(1.0) is None
+    assert world.handed == []
+
+
+@BOTH
+def test_the_same_calls_give_the_same_deliveries(make: Callable[[], World]) -> None:
+    seen = []
+    for world in (make(), make()):
+        world.run(1.0)
+        for source in range(len(world.scenario.nodes)):
+            world.send(source, BROADCAST)
+            world.run(1.0 + 0.0005 * (source + 1))  # the next contends with this one
+        world.run(2.0)
+        seen.append([(time, nodes) for time, nodes, _ in world.handed])
+    assert seen[0] == seen[1] != []
+
+
+@BOTH
+def test_counters_are_those_of_access_points(make: Callable[[], World]) -> None:
+    world = make()
+    exported = world.channel.exported()
+    if world.scenario.access_points:
+        assert exported is not None
+        names = [each["name"] for each in exported["access_points"]]
+        assert names == [point.name for point in world.scenario.access_points]
+    else:
+        assert exported is None
+
+
+def test_only_without_access_points_a_unicast_that_is_lost_is_told_of() -> None:
+    world = adhoc()
+    assert world.channel.reports_links
+    assert not mesh().channel.reports_links
+    far = world.scenario.trace().positions(0.0)
+    far[1] += 100_000.0
+    world.channel.set_positions(far)
+    world.send(0, 1)
+    world.send(0, 2)
+    world.run(1.0)
+    assert world.given_up == [(0, 1)]
+    assert [nodes for _, nodes, _ in world.handed] == [[2]]
