@@ -20,7 +20,7 @@ LEVEL: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean of `count` values with the ends of its interval, infinite where one value is all."""
+    """A mean of `count` values with the ends of its interval, infinite if one value is all."""
 
     mean: float
     low: float
@@ -70,7 +70,7 @@ def difference_interval(
     total = sum(squares)
     if total == 0.0:
         return Interval(mean, mean, mean, count)
-    # As shares of the whole, whose squares do not vanish where the variances are tiny.
+    # As shares of the whole, whose squares do not vanish if the variances are tiny.
     shares = ((s / total) ** 2 / (len(g) - 1) for s, g in zip(squares, (ones, others), strict=True))
     half = t_quantile(1 / sum(shares), level) * math.sqrt(total)
     return Interval(mean, mean - half, mean + half, count)

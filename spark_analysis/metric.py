@@ -41,7 +41,7 @@ class Metric:
     detail: Callable[[RunTables], str] = lambda tables: ""
     """Text below the value in the tile."""
     heading: str | None = None
-    """Heading of its column where runs are compared."""
+    """Heading of its column in a comparison of runs."""
     of: str | None = None
     """The column of which it is a part, which comparisons name with it."""
     terminal: str | None = None

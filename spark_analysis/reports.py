@@ -70,7 +70,7 @@ def analyse_and_report(
 def write_report(analysis: Analysis, run: Run) -> Path:
     """Write the report of one of the analysis's runs into its folder and return its path.
 
-    The page is complete or not there at all.  Raises OSError where it cannot be written.
+    The page is complete or not there at all.  Raises OSError if it cannot be written.
     """
     tables = RunTables(analysis, run)
     html = environment().get_template("report.html").render(
@@ -99,7 +99,7 @@ def write_report(analysis: Analysis, run: Run) -> Path:
 def write_comparison(analysis: Analysis, path: Path) -> Path:
     """Write one page that sets all runs of the analysis side by side, and return its path.
 
-    Raises OSError where it cannot be written.
+    Raises OSError if it cannot be written.
     """
     runs = [RunTables(analysis, run) for run in analysis.runs]
     page = comparison_page(runs, METRICS)

@@ -45,7 +45,7 @@ class RunDisplay(_Display):
         self._task: TaskID | None = None
 
     def stage(self, text: str) -> None:
-        """Say what is being done now."""
+        """Show what is being done now."""
         if not self._console.is_terminal or self._progress.disable:
             self._console.print(f"... {text}")
         if self._task is not None:
@@ -53,13 +53,13 @@ class RunDisplay(_Display):
         self._task = self._progress.add_task(text, total=None, clock="")
 
     def elapsed(self, seconds: float) -> None:
-        """Say how much of the scenario has run."""
+        """Show how much of the scenario has run."""
         if self._task is not None:
             clock = f"{seconds:.0f} of {self._duration:g} s"
             self._progress.update(self._task, completed=seconds, total=self._duration, clock=clock)
 
     def problem(self, text: str) -> None:
-        """Say what went wrong while the run goes on."""
+        """Print what went wrong while the run goes on."""
         self._console.print(f"[yellow]warning:[/yellow] {text}", highlight=False)
 
 
@@ -78,7 +78,7 @@ class AnalysisDisplay(_Display):
         self._task = self._progress.add_task("", total=1.0)
 
     def progress(self, what: str, share: float) -> None:
-        """Say what is being worked out, and the share of the whole that is done."""
+        """Show what is being worked out, and the share of the whole that is done."""
         self._progress.update(self._task, description=what, completed=share)
 
 

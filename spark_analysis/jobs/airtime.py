@@ -53,7 +53,7 @@ AIRTIME: Final = Table(
     schema=StructType(
         [
             RUN,
-            column("node", STRING, "node or access point that sent; null where it is neither"),
+            column("node", STRING, "node or access point that sent; null if it is neither"),
             column("node_id", LONG, "node id; of an access point, its broker's"),
             column("frame_class", STRING, "data, beacon, management, acknowledgement or control"),
             column("frames", LONG, "802.11 frames in the capture of the air"),

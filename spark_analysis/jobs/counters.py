@@ -6,7 +6,7 @@ passed each of its ports in each direction.  The captures say the same once more
 access point's two radio ports, and that of the broker's end of the wire, where a frame whose IPv4
 source is the broker comes from it and any other goes to it.
 
-The two come from different places, packet sockets and flow tables, so where they agree neither has
+The two come from different places, packet sockets and flow tables, so if they agree neither has
 missed anything.  Frames of no class (not IPv4, or another code point) are left out: captures do not
 say which way they went.  What is in a bridge when the last counters are read is in one of the two
 only; a run ends its traffic first, so that nothing is.
@@ -159,12 +159,12 @@ def counter_tables(tables: RunTables) -> list[TextTable]:
     rows: list[list[Cell]] = []
     for (port, direction), group in frame.groupby(["port", "direction"]):
         for kind, line in group.groupby("traffic_class")[list(columns)].sum().iterrows():
-            where = f"{_PORTS.get(str(port), port)}, {direction}"
+            passage = f"{_PORTS.get(str(port), port)}, {direction}"
             frames, octets_ = line["counted_frames"], line["counted_bytes"]
             same = (frames, octets_) == (line["captured_frames"], line["captured_bytes"])
             rows.append(
                 [
-                    where, printable(str(kind)).lower().replace("_", " "),
+                    passage, printable(str(kind)).lower().replace("_", " "),
                     "equal" if same else "DIFFERENT", count(frames),
                     count(line["captured_frames"]), quantity(octets_, "B"),
                     quantity(line["captured_bytes"], "B"),

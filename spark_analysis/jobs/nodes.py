@@ -22,7 +22,7 @@ NODES: Final[Table] = Table(
             column("node", STRING, "name of the node"),
             column("node_id", LONG, "node id"),
             column("ip", LONG, "the node's IPv4 address as an integer"),
-            column("access_point", STRING, "whose radios send for it; null where it has its own"),
+            column("access_point", STRING, "whose radios send for it; null if it has its own"),
             column("radio_captured", BOOLEAN, "readable captures of all these radios exist"),
             column("loopback_captured", BOOLEAN, "a readable capture of the loopback exists"),
         ]

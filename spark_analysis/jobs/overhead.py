@@ -45,8 +45,8 @@ OVERHEAD: Final = Table(
             RUN,
             column("node", STRING, "name of the node"),
             column("node_id", LONG, "node id"),
-            column("kind", SHORT, "message kind; null where not a testbed frame"),
-            column("kind_name", STRING, "HELLO, EVENT, ...; `other` where not a testbed frame"),
+            column("kind", SHORT, "message kind; null if not a testbed frame"),
+            column("kind_name", STRING, "HELLO, EVENT, ...; `other` if not a testbed frame"),
             column("category", STRING, "event, control or other"),
             column("sent_frames", LONG, "frames the node's radio interface sent"),
             column("sent_bytes", LONG, "bytes of these, from the Ethernet header"),
@@ -90,8 +90,8 @@ LOAD: Final = Table(
 def radio_packets(frames: DataFrame, nodes: DataFrame) -> DataFrame:
     """Return the packets of the radio interfaces of the scenario's nodes, with `FRAMES` columns.
 
-    `node` is the node whose radio it is, the broker's where it is an access point's.  Adds node_id
-    and `sent`: true, false (received), or null where there is no IPv4 source.
+    `node` is the node whose radio it is, the broker's if it is an access point's.  Adds node_id
+    and `sent`: true, false (received), or null if there is no IPv4 source.
     """
     radios = nodes.select(
         "run",

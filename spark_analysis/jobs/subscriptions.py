@@ -35,9 +35,7 @@ SUBSCRIPTIONS: Final = Table(
             CLIENT,
             column("subscription", LONG, "the client's number for the subscription"),
             column("filter", STRING, "the filter as text"),
-            column(
-                "topic", STRING, "value of the predicate `topic = ...`; null where there is none"
-            ),
+            column("topic", STRING, "value of the predicate `topic = ...`; null if there is none"),
             column("body", BINARY, "body of the SUBSCRIBE: filter and the subscriber's attributes"),
             column("from_ns", LONG, "Unix time of the first SUBSCRIBE, ns"),
             column(

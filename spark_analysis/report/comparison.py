@@ -181,9 +181,9 @@ def delivery_bars(names: Sequence[str], received: Array, expected: Array) -> Dra
         figure = svg.new_figure(WIDTH, _bars_height(len(names)))
         axes = figure.add_subplot()
         axes.barh(range(len(names)), np.nan_to_num(ratio), color=svg.BLUE, height=0.42)
-        for place, text in enumerate(texts):  # above its bar, however short that is
+        for index, text in enumerate(texts):  # above its bar, however short that is
             axes.annotate(
-                text, (0, place - 0.21), xytext=(2, 2), textcoords="offset points",
+                text, (0, index - 0.21), xytext=(2, 2), textcoords="offset points",
                 va="bottom", fontsize=11,
             )  # fmt: skip
         axes.set_yticks(range(len(names)), list(names))
@@ -211,11 +211,11 @@ def delay_curves(names: Sequence[str], delays: Sequence[Array]) -> Drawing:
     with svg.style():
         figure = svg.new_figure(WIDTH, 360 + 17 * len(names))
         axes = figure.add_subplot()
-        for place, (name, values) in enumerate(zip(names, curves, strict=True)):
+        for index, (name, values) in enumerate(zip(names, curves, strict=True)):
             x, y = distribution(values) if len(values) else (values, values)
             axes.step(
-                x, y, where="post", color=svg.SERIES[place % len(svg.SERIES)],
-                linestyle=LINES[place // len(svg.SERIES) % len(LINES)],
+                x, y, where="post", color=svg.SERIES[index % len(svg.SERIES)],
+                linestyle=LINES[index // len(svg.SERIES) % len(LINES)],
                 label=f"{name} ({count(len(values))})",
             )  # fmt: skip
         together = np.concatenate(curves)
@@ -255,16 +255,16 @@ def overhead_bars(
         figure = svg.new_figure(WIDTH, _bars_height(len(names)) + 24)
         axes = figure.add_subplot()
         left = np.zeros(len(names))
-        for place, kind in enumerate(kinds):
+        for index, kind in enumerate(kinds):
             axes.barh(
-                range(len(names)), per_event[:, place], left=left, height=0.62,
-                color=svg.SERIES[place % len(svg.SERIES)], edgecolor=svg.PAPER, linewidth=0.8,
-                hatch="" if place < len(svg.SERIES) else "////", label=printable(kind),
+                range(len(names)), per_event[:, index], left=left, height=0.62,
+                color=svg.SERIES[index % len(svg.SERIES)], edgecolor=svg.PAPER, linewidth=0.8,
+                hatch="" if index < len(svg.SERIES) else "////", label=printable(kind),
             )  # fmt: skip
-            left += per_event[:, place]
-        for place, total in enumerate(totals):
+            left += per_event[:, index]
+        for index, total in enumerate(totals):
             axes.annotate(
-                number(total) if delivered[place] else "nothing delivered", (total, place),
+                number(total) if delivered[index] else "nothing delivered", (total, index),
                 xytext=(4, 0), textcoords="offset points", va="center", fontsize=11,
             )  # fmt: skip
         axes.set_yticks(range(len(names)), list(names))

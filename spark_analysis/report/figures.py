@@ -296,7 +296,7 @@ def overhead_by_kind(kinds: Sequence[str], frames: Array, octets: Array, deliver
 
 
 def load_per_node(names: Sequence[str], load: Array) -> Drawing:
-    """Draw bytes a second that every node sent; NaN where the node's capture is missing."""
+    """Draw bytes a second that every node sent; NaN if the node's capture is missing."""
     title = "Load per node"
     caption = (
         "Bytes a second that each node sent on its radio interface, every kind of frame, from "

@@ -59,7 +59,7 @@ def _radio(title: str, radio: RadioSpec) -> TextTable:
 
 
 def _mesh(scenario: Scenario) -> list[TextTable]:
-    """Return the radio among access points and how stations choose one, where there are any."""
+    """Return the radio among access points and how stations choose one, if there are any."""
     if scenario.mesh_radio is None:
         return []
     chosen = {"access points": count(len(scenario.access_points))}

@@ -12,19 +12,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from emulation.network.processes import PROJECT
 from spark_analysis.report.quantities import number
+from tests.pages import example
 from tests.spark_analysis.report.pages import Page
 
-PROJECT = Path(__file__).resolve().parents[2]
 PACKAGES = ("testbed", "spark_analysis", "topologies", "emulation", "capture", "nodeapp")
-TITLES = {"job": "## Job with its table and figure", "metric": "## Metric"}
-
-
-def blocks(kind: str) -> tuple[str, ...]:
-    """Return the Python of a section of the page, block by block."""
-    page = (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")
-    section = page.split(f"{TITLES[kind]}\n")[1].split("\n## ")[0]
-    return tuple(re.findall(r"```python\n(.*?)```", section, re.DOTALL))
+FILES = {
+    "spark_analysis/jobs/spread.py": "Job with its table and figure",
+    "spark_analysis/metrics/audience.py": "Metric",
+}
+LINE = "from spark_analysis.metrics.audience import AUDIENCE"
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +33,14 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(
             PROJECT / package, project / package, ignore=shutil.ignore_patterns("__pycache__")
         )
-    (job,) = blocks("job")
-    metric, line = blocks("metric")
-    (project / "spark_analysis/jobs/spread.py").write_text(job, encoding="utf-8")
-    (project / "spark_analysis/metrics/audience.py").write_text(metric, encoding="utf-8")
+    for path, title in FILES.items():
+        (project / path).write_text(example(title), encoding="utf-8")
+    assert f"`{LINE}`" in (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")
     measured = project / "spark_analysis/metrics/measured.py"
     text = measured.read_text(encoding="utf-8")
     before = "from spark_analysis.metric import MeasuredMetric\n"
-    assert text.count(before) == line.count("\n") == 1
-    measured.write_text(text.replace(before, before + line), encoding="utf-8")
+    assert before in text
+    measured.write_text(text.replace(before, f"{before}{LINE}\n"), encoding="utf-8")
     return project
 
 
