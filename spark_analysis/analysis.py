@@ -26,6 +26,7 @@ from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.jobs.nodes import captured_interfaces
 from spark_analysis.jobs.overhead import UNDECODED
 from spark_analysis.jobs.runs import SETTLE
+from spark_analysis.metrics.summary import SUMMARY
 from spark_analysis.reading import frames_folder, rows_of, survey_of
 from spark_analysis.registry import JOBS
 from spark_analysis.result import Analysis
@@ -65,7 +66,8 @@ def analyse(
         inputs = Inputs(spark, runs, surveys, frames, air, settle, width)
         tables: dict[str, pa.Table] = {}
         with inputs.kept():
-            for number, job in enumerate(JOBS):
+            # The summary last: it is made of most others, which are cached by then.
+            for number, job in enumerate(sorted(JOBS, key=lambda job: job.table is SUMMARY)):
                 progress(f"working out {job.table.name}", 0.5 + 0.5 * number / len(JOBS))
                 tables[job.table.name] = rows_of(inputs, job.table)
             undecoded = dict(map(tuple, inputs.of(UNDECODED).collect()))
@@ -82,8 +84,8 @@ def analyse(
     for run in runs:
         _write(run, tables)
     progress("done", 1.0)
-    found_tables = {name: table.to_pandas() for name, table in tables.items()}
-    return Analysis(runs, problems, found_tables)
+    pandas_tables = {name: table.to_pandas() for name, table in tables.items()}
+    return Analysis(runs, problems, pandas_tables)
 
 
 def _missing(run: Run, survey: Survey) -> Iterator[str]:

@@ -62,7 +62,7 @@ with spark_session("local[2]"):  # one for both: a cold start costs seconds
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_job_and_a_metric_are_a_file_each(extended: Path, tmp_path: Path) -> None:
     sweep = tmp_path / "sweep"
     done = subprocess.run(
@@ -71,7 +71,7 @@ def test_a_job_and_a_metric_are_a_file_each(extended: Path, tmp_path: Path) -> N
         env={**os.environ, "PYTHONPATH": str(extended)},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=580,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
