@@ -16,7 +16,7 @@ from emulation.backends.registry import backends
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm.backend import SUFFIX, GuestBackend
 from spark_analysis.agreement import text
-from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, Outcome
+from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, AgreementOutcome
 from spark_analysis.agreement.page import agree_and_report
 from spark_analysis.errors import AnalysisError
 from testbed.display import AnalysisDisplay, RunDisplay
@@ -102,7 +102,7 @@ def agree(
     for each in written:
         show(console, each.agreement)
         console.print(f"report: {each.page}", highlight=False, soft_wrap=True)
-    if any(each.agreement.outcome != Outcome.AGREE for each in written):
+    if any(each.agreement.outcome != AgreementOutcome.AGREE for each in written):
         raise typer.Exit(FAILED)
 
 

@@ -20,9 +20,11 @@ from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.errors import AnalysisError
+from spark_analysis.sweeps.folder import outdated
 from spark_analysis.sweeps.page import write_page, write_pictures
+from spark_analysis.sweeps.spec import SpecError, SweepSpec
 from spark_analysis.sweeps.sweep import Progress as Done
-from spark_analysis.sweeps.sweep import SpecError, SweepSpec, outdated, run_sweep
+from spark_analysis.sweeps.sweep import run_sweep
 from testbed.options import (
     FAILED,
     INTERRUPTED,
@@ -130,8 +132,10 @@ def sweep(
     )
     folder = out or SWEEPS / _name(spec.topology, spec.protocols, list(spec.vary))
     try:
-        if outdated(spec, folder):
-            console.print("the testbed has changed since this sweep began: all points run again")
+        if changed := outdated(spec, folder):
+            every = set(changed) == set(spec.protocols)
+            which = "all points" if every else f"points of {', '.join(changed)}"
+            console.print(f"the testbed has changed since this sweep began: {which} run again")
         with Interrupts() as interrupts, SweepDisplay(interrupts) as display:
             outcome = run_sweep(
                 spec, folder, master=master, keep_frames=keep_frames, progress=display.update

@@ -1,4 +1,8 @@
-"""The command `test`."""
+"""The command `test`: style, types and tests.
+
+All tests together need root, Java and a virtual machine.  The fast ones need none of these: they
+are the tests without the marks `root`, `vm` and `spark`, which tests/test_marks.py keeps honest.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +10,47 @@ import os
 import shlex
 import subprocess
 import sys
+from typing import Annotated, Final
 
 import typer
 
-from emulation.network import processes
-from testbed.options import console
+from emulation.network.processes import PROJECT
+from testbed.options import USAGE, console, fail
+
+CHECKS: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",))
+FAST: Final = ("-m", "not root and not vm and not spark")
+WORKERS: Final = 3
+"""Processes that share all tests: one has those of the virtual machine, one those that look at all
+of the host and mostly wait, one computes; tests/conftest.py gives them out."""
+FAST_WORKERS: Final = 2
 
 
-def test(context: typer.Context) -> None:
-    """Check style and types and run the tests; further arguments go to pytest.
+def test(
+    context: typer.Context,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="only what needs neither root nor Spark nor a machine")
+    ] = False,  # noqa: PT028  a command, no test
+) -> None:
+    """Check style and types and run the tests; further arguments go to pytest, which runs alone.
 
-    Without arguments three processes share the tests: one has those that look at all of the host,
-    one those of the virtual machine.
+    Without root, tests that need it are skipped.
+
+    Example: test --fast tests/nodeapp -k gpsr
     """
-    os.chdir(processes.PROJECT)
-    steps = [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]]
-    if context.args:
-        steps = [["pytest", *context.args]]
-    else:
-        steps.append(["pytest", "--numprocesses=3"])
-    for step in steps:
+    os.chdir(PROJECT)
+    for step in steps(fast, context.args):
         console.rule(shlex.join(step))
         code = subprocess.run([sys.executable, "-m", *step], check=False).returncode
         if code != 0:
             raise typer.Exit(code)
+
+
+def steps(fast: bool, arguments: list[str]) -> list[tuple[str, ...]]:
+    """Return the modules to run, with their arguments."""
+    selection = FAST if fast else ()
+    if fast and any(word.startswith("-m") for word in arguments):
+        fail("--fast selects tests by their marks: leave out -m or --fast", USAGE)
+    if arguments:
+        return [("pytest", *selection, *arguments)]
+    workers = FAST_WORKERS if fast else WORKERS
+    return [*CHECKS, ("pytest", f"--numprocesses={workers}", *selection)]

@@ -1,10 +1,13 @@
-"""What holds for all tests."""
+"""What holds for all tests: marks, and how several processes share the tests."""
 
 from __future__ import annotations
 
 import functools
+import os
+from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import settings
@@ -13,27 +16,78 @@ from hypothesis import settings
 settings.register_profile("testbed", deadline=None)
 settings.load_profile("testbed")
 
-MACHINE = "tests/emulation/vm/"
-"""Tests of the virtual machine: one at a time, beside all others."""
-ALONE = "mark.root"
-"""Mark of tests that look at all of the host: one at a time as well."""
+# Java machines of tests live for seconds: the optimising compiler costs them more than it saves.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+MACHINE: Final = "mark.vm"
+"""Files of the virtual machine: one at a time, beside all others."""
+BUILDS: Final = "tests/emulation/vm/test_build.py"
+"""Needs root, but touches folders of its own only."""
+ALONE: Final = "mark.root"
+"""Files of tests that look at all of the host: one at a time as well."""
+SPARK: Final = "mark.spark"
+"""Files that share a Spark session, which one process starts."""
+FIRST: Final = (MACHINE, ALONE, SPARK, BUILDS)
+"""Begun in this order, as those that take longest; then the files with the most tests."""
+
+HIDDEN: Final = {"spark": "JAVA_HOME", "vm": "TESTBED_VM_CACHE"}
+"""Mark of a test: the variable that leads tests without the mark, and what they start, astray."""
+NOWHERE: Final = "/nowhere"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let a test that starts Spark or a machine without saying so fail."""
+    variables = [name for mark, name in HIDDEN.items() if item.get_closest_marker(mark) is None]
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(dict.fromkeys(variables, NOWHERE))
+    try:
+        return (yield)
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if os.geteuid() != 0 and item.get_closest_marker("root") is not None:
+        pytest.skip("needs root")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In one of several processes, put the tests into the order in which they are given out."""
+    if hasattr(config, "workerinput"):
+        scopes = [scope_of(item.nodeid, config.rootpath) for item in items]
+        sizes = Counter(scopes)
+        ranks = {scope: rank for rank, scope in enumerate(FIRST)}
+        keyed = zip(scopes, items, strict=True)
+        ordered = sorted(keyed, key=lambda pair: (ranks.get(pair[0], 9), -sizes[pair[0]], pair[0]))
+        items[:] = [item for _, item in ordered]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Where several processes share the tests, give those of either sort to one of them."""
+    """Where several processes share the tests, give those of a scope to one of them."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            if file.startswith(MACHINE):
-                return MACHINE
-            return ALONE if _alone(config.rootpath / file) else file
+            return scope_of(nodeid, config.rootpath)
 
+    config.option.loadscopereorder = False  # the order of the items
     return ByFile(config, log)
 
 
+def scope_of(nodeid: str, root: Path) -> str:
+    """Return the scope of a test: its tests run one after the other, in one process."""
+    file = nodeid.partition("::")[0]
+    return _scope(root / file, file)
+
+
 @functools.cache
-def _alone(file: Path) -> bool:
-    return ALONE in file.read_text(encoding="utf-8")
+def _scope(path: Path, file: str) -> str:
+    text = path.read_text(encoding="utf-8")
+    if file == BUILDS:
+        return BUILDS
+    return next((mark for mark in FIRST if mark in text), file)

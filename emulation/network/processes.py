@@ -26,6 +26,8 @@ STATE: Final = Path("/run/pubsub-testbed")
 PROJECT: Final = Path(__file__).resolve().parents[2]
 GRACE: Final = 3.0
 """Seconds between the request to end and the kill."""
+EXEC_LIMIT: Final = 1.0
+"""Seconds that a process may take to get its arguments and environment from execve."""
 
 
 class StateFolder:
@@ -188,8 +190,24 @@ def _marked(run_ids: set[str]) -> Iterator[psutil.Process]:
     wanted = {f"{RUN_VARIABLE}={run_id}".encode() for run_id in run_ids}
     for process in psutil.process_iter():
         try:
-            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+            environment = _environment(Path(f"/proc/{process.pid}"))
         except OSError:
             continue
         if wanted.intersection(environment.split(b"\0")):
             yield process
+
+
+def _environment(folder: Path) -> bytes:
+    """Return the environment of the process with this folder in /proc.  Raises OSError.
+
+    For a moment in execve, after the parent has gone on, a process has its program but neither its
+    environment nor its arguments yet: await them.  Kernel threads and zombies have no program.
+    """
+    deadline = time.monotonic() + EXEC_LIMIT
+    while True:
+        begun = bool((folder / "cmdline").read_bytes())  # the kernel shows both at once
+        environment = (folder / "environ").read_bytes()
+        if environment or begun or time.monotonic() > deadline:
+            return environment
+        (folder / "exe").readlink()
+        time.sleep(0.001)

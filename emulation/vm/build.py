@@ -113,14 +113,16 @@ def ensure_image(
     Raises `VmError`, KeyboardInterrupt.
     """
     cache = cache or cache_folder()
-    inputs = inputs or chosen_inputs(cache)
-    found = find_image(inputs, cache)
-    if found is not None and not force:
-        return found
-    if os.geteuid() != 0:
-        raise VmError("no image of the virtual machine: build it once with sudo: vm build")
-    tools.install_missing(observer.stage)
+    chosen, inputs = inputs, inputs or chosen_inputs(cache)
     try:
+        found = find_image(inputs, cache)
+        if found is not None and not force:
+            if chosen is not None:
+                _remember(chosen, cache)
+            return found
+        if os.geteuid() != 0:
+            raise VmError("no image of the virtual machine: build it once with sudo: vm build")
+        tools.install_missing(observer.stage)
         (cache / "images").mkdir(parents=True, exist_ok=True)
         with _locked(cache / "build.lock", observer, interrupts):
             found = find_image(inputs, cache)
@@ -300,11 +302,14 @@ def chosen_inputs(cache: Path) -> Inputs:
 
 
 def _remember(inputs: Inputs, cache: Path) -> None:
+    """Make these inputs the ones that later commands use.  Raises OSError."""
     extra, provision = inputs.extra, inputs.provision
-    chosen = {"extra": str(extra or ""), "provision": str(provision or "")}
-    unfinished = cache / "chosen.tmp"
-    unfinished.write_text(json.dumps(chosen) + "\n", encoding="utf-8")
-    unfinished.replace(cache / "chosen.json")
+    chosen = json.dumps({"extra": str(extra or ""), "provision": str(provision or "")}) + "\n"
+    kept, unfinished = cache / "chosen.json", cache / "chosen.tmp"
+    if kept.is_file() and kept.read_text(encoding="utf-8") == chosen:
+        return
+    unfinished.write_text(chosen, encoding="utf-8")
+    unfinished.replace(kept)
 
 
 @contextmanager

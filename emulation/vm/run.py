@@ -24,7 +24,7 @@ from emulation.vm.machine import Machine, Sink
 from emulation.vm.qemu import Hardware, Share
 from emulation.vm.terminal import interact
 
-PACKAGES: Final = ("emulation", "nodeapp", "capture", "spark_analysis", "topologies")
+PACKAGES: Final = ("testbed", "emulation", "nodeapp", "capture", "spark_analysis", "topologies")
 PASSED_ON: Final = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
 
 

@@ -27,10 +27,15 @@ class Protocol:
     summary: str
 
     @property
+    def module(self) -> str:
+        """The full name of the module that holds the service."""
+        return f"nodeapp.pubsub.{self.location.partition(':')[0]}"
+
+    @property
     def service(self) -> type[Service]:
         """The class of the service."""
-        module, _, name = self.location.partition(":")
-        found = getattr(importlib.import_module(f"nodeapp.pubsub.{module}"), name)
+        name = self.location.partition(":")[2]
+        found = getattr(importlib.import_module(self.module), name)
         assert isinstance(found, type)
         assert issubclass(found, Service)
         return found

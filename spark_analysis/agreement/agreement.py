@@ -1,8 +1,8 @@
 """Do two backends agree?  One scenario, run several times on both, compared by its captures.
 
 Theory of operation.  Repeat i has the same placement, motion and workload on both backends; the
-seeds of the nodes and of the channel are other ones in every repeat, and the same on both.  What
-the repeats differ by is therefore chance, part of which (jitter, start times) both backends share:
+seeds of the nodes and of the channel differ between repeats, and are the same on both.  Repeats
+therefore differ by chance, part of which (jitter, start times) both backends share:
 differences are taken repeat by repeat, and an interval of confidence over the repeats says how
 well their mean is known.  Three criteria, none of which knows a backend by name:
 
@@ -13,7 +13,7 @@ differ by at most `FRAMES_BOUND` of the first backend's.
 
 *Delay*: the mean of the repeats' median delays differs by no more than the slower backend's own
 overhead explains, and the half width of the interval of the difference.  Real nodes take time
-where the protocol does not say so: a process is woken, Python runs, a frame goes through sockets
+beyond what the protocol says: a process is woken, Python runs, a frame goes through sockets
 and devices.  The captures show how much (`jobs.stages`): of every stage of an event's way, by how
 much the same step of the same delivery is longer on the slower backend, median.  A delivery over h
 hops has one `originate`, one `medium`, h - 1 `forward` and h - 1 `relay`, and one `notify`.  What
@@ -27,9 +27,9 @@ no other measure of what execution can cost.  On the medium no step is excused b
 lateness with which that backend's own medium says it delivered frames (99 of 100 frames): what
 goes beyond is the radio model.  A forwarder does what a publisher's and a subscriber's node do, it
 takes a frame in and sends one, so no forward is excused by more than both of these together, and
-by `TIMER` where it waits on purpose: what goes beyond is the protocol.
+by `TIMER` if it waits on purpose: what goes beyond is the protocol.
 
-A repeat whose run lost real time measures the machine, and does not count.  Where fewer than two
+A repeat whose run lost real time measures the machine, and does not count.  If fewer than two
 repeats are left, the verdict is that the machine was too slow, whatever the numbers say.
 """
 
@@ -40,22 +40,11 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import pandas as pd
-
-from emulation.network.fidelity import LATE_MEDIAN, LATE_P99
-from emulation.scenario.runfolder import Run
+from spark_analysis.agreement.measures import Measures, Side
 from spark_analysis.confidence import Interval, mean_interval
-from spark_analysis.errors import AnalysisError, plain_errors
-from spark_analysis.jobs.stages import Stage, on_air, stages, steps
-from spark_analysis.jobs.stages import matched as matched_steps
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_analysis.result import Analysis
+from spark_analysis.jobs.stages import Stage
 
 DELIVERY_BOUND: Final = 0.02
 """Greatest difference of the delivery ratios."""
@@ -68,59 +57,7 @@ LEAST_REPEATS: Final = 2
 
 
 @dataclass(frozen=True)
-class StageMeasure:
-    """One stage of one run: median step and mean share of a delivery, seconds."""
-
-    p50: float
-    per_delivery: float
-
-
-@dataclass(frozen=True)
-class Measures:
-    """What one run is compared by; NaN where there was nothing to measure."""
-
-    run: str
-    seed: int
-    delivery: float
-    """Ratio, settled events."""
-    delay: float
-    """s, median over deliveries at other nodes than the publisher's."""
-    hops: float
-    """Mean of these deliveries."""
-    frames: Mapping[str, float]
-    """Frames on the air by message kind."""
-    stages: Mapping[Stage, StageMeasure]
-    deliveries: tuple[tuple[int, float], ...]
-    """Hops and delay, s, of each of these deliveries."""
-    traced: float
-    """Share of the deliveries whose way was followed through the captures."""
-    kept_real_time: bool | None = None
-    """None: the backend does not run in real time."""
-    late_median: float = math.nan
-    late_p99: float = math.nan
-    """s, how late the backend's medium delivered frames, by its own account."""
-    failed_checks: tuple[str, ...] = ()
-
-    @property
-    def frames_total(self) -> float:
-        """Frames on the air of all kinds."""
-        return float(sum(self.frames.values()))
-
-
-@dataclass(frozen=True)
-class Side:
-    """One backend and its runs, one a repeat."""
-
-    name: str
-    runs: tuple[Measures, ...]
-
-    def values(self, of: Callable[[Measures], float]) -> list[float]:
-        """Return what was measured in each run, where something was."""
-        return [value for value in map(of, self.runs) if math.isfinite(value)]
-
-
-@dataclass(frozen=True)
-class Quantity:
+class ComparedQuantity:
     """A quantity on both sides, and first less second."""
 
     first: Interval
@@ -129,7 +66,7 @@ class Quantity:
 
     @property
     def relative(self) -> float:
-        """The difference as a share of the first side's mean; 0 where both are 0."""
+        """The difference as a share of the first side's mean; 0 if both are 0."""
         if self.difference.mean == 0:
             return 0.0
         return self.difference.mean / self.first.mean if self.first.mean else math.inf
@@ -140,12 +77,12 @@ class Overhead:
     """What one stage excuses; seconds."""
 
     stage: Stage
-    median: Quantity
+    median: ComparedQuantity
     """Median steps of the repeats; the difference is that of the same steps (`Matched`)."""
     excess: float
     """How much longer the slower side's step is, or shorter; 0 for a side without overhead."""
     limit: float
-    """Greatest excess that counts; infinite where nothing limits it."""
+    """Greatest excess that counts; infinite if nothing limits it."""
 
     @property
     def counts(self) -> float:
@@ -168,14 +105,14 @@ class Criterion:
     """One question, its answer and the bound; `quantity` and `bound` in the same unit."""
 
     name: str
-    quantity: Quantity
+    quantity: ComparedQuantity
     bound: float
     ok: bool
     why: str
     """One sentence, with numbers, whatever the answer."""
 
 
-class Outcome(StrEnum):
+class AgreementOutcome(StrEnum):
     """The answer to the whole."""
 
     AGREE = "agree"
@@ -190,14 +127,14 @@ class Agreement:
     first: Side
     second: Side
     counted: tuple[int, ...]
-    """Repeats, from 0, whose runs all kept real time; all where these are too few."""
-    outcome: Outcome
+    """Repeats, from 0, whose runs all kept real time; all repeats if these are too few."""
+    outcome: AgreementOutcome
     delivery: Criterion
     frames: Criterion
     delay: Criterion
-    kinds: Mapping[str, Quantity]
+    kinds: Mapping[str, ComparedQuantity]
     """Frames on the air by message kind."""
-    hops: Quantity
+    hops: ComparedQuantity
     overhead: tuple[Overhead, ...]
     explained: float
     """s of the difference in median delay that overhead explains."""
@@ -226,7 +163,7 @@ Matched = Mapping[Stage, float]
 def compare(first: Side, second: Side, matched: Sequence[Matched]) -> Agreement:
     """Return the comparison of two sides with as many runs each, at least `LEAST_REPEATS`.
 
-    `matched` has an entry a repeat, without the stages that no delivery has.
+    `matched` has an entry for each repeat, without the stages that no delivery has.
     """
     repeats = range(len(first.runs))
     kept = tuple(
@@ -252,26 +189,26 @@ def compare(first: Side, second: Side, matched: Sequence[Matched]) -> Agreement:
         _delay(delay, explained),
     )
     if not enough:
-        outcome = Outcome.TOO_SLOW
+        outcome = AgreementOutcome.TOO_SLOW
     elif all(criterion.ok for criterion in criteria):
-        outcome = Outcome.AGREE
+        outcome = AgreementOutcome.AGREE
     else:
-        outcome = Outcome.DISAGREE
+        outcome = AgreementOutcome.DISAGREE
     return Agreement(first, second, counted, outcome, *criteria, kinds, hops, overhead, explained)
 
 
 def half_width(interval: Interval) -> float:
-    """Return how far an interval reaches to either side; 0 where it is not known."""
+    """Return how far an interval reaches to either side; 0 if it is not known."""
     width = (interval.high - interval.low) / 2
     return width if math.isfinite(width) else 0.0
 
 
-def _quantity(first: Side, second: Side, of: Callable[[Measures], float]) -> Quantity:
+def _quantity(first: Side, second: Side, of: Callable[[Measures], float]) -> ComparedQuantity:
     pairs = [(of(a), of(b)) for a, b in zip(first.runs, second.runs, strict=True)]
     pairs = [(a, b) for a, b in pairs if math.isfinite(a) and math.isfinite(b)]
     if not pairs:
-        return Quantity(_NOTHING, _NOTHING, _NOTHING)
-    return Quantity(
+        return ComparedQuantity(_NOTHING, _NOTHING, _NOTHING)
+    return ComparedQuantity(
         mean_interval([a for a, _ in pairs]),
         mean_interval([b for _, b in pairs]),
         mean_interval([a - b for a, b in pairs]),
@@ -281,7 +218,7 @@ def _quantity(first: Side, second: Side, of: Callable[[Measures], float]) -> Qua
 _NOTHING: Final = Interval(math.nan, math.nan, math.nan, 0)
 
 
-def _delivery(quantity: Quantity) -> Criterion:
+def _delivery(quantity: ComparedQuantity) -> Criterion:
     off = abs(quantity.difference.mean)
     why = (
         f"the ratios differ by {100 * off:.2f} percentage points, "
@@ -290,14 +227,14 @@ def _delivery(quantity: Quantity) -> Criterion:
     return Criterion("delivery", quantity, DELIVERY_BOUND, off <= DELIVERY_BOUND, _known(off, why))
 
 
-def _frames(quantity: Quantity) -> Criterion:
+def _frames(quantity: ComparedQuantity) -> Criterion:
     off = abs(quantity.relative)
     why = f"the numbers differ by {100 * off:.2f} %, at most {100 * FRAMES_BOUND:g} % are allowed"
     bound = FRAMES_BOUND * quantity.first.mean
     return Criterion("frames on the air", quantity, bound, off <= FRAMES_BOUND, _known(off, why))
 
 
-def _delay(quantity: Quantity, explained: float) -> Criterion:
+def _delay(quantity: ComparedQuantity, explained: float) -> Criterion:
     off, chance = abs(quantity.difference.mean), half_width(quantity.difference)
     bound = explained + chance
     why = (
@@ -312,7 +249,7 @@ def _known(off: float, why: str) -> str:
 
 
 def _overhead(
-    first: Side, second: Side, delay: Quantity, matched: Sequence[Matched]
+    first: Side, second: Side, delay: ComparedQuantity, matched: Sequence[Matched]
 ) -> tuple[Overhead, ...]:
     """Return what the stages excuse of the slower side's longer delays."""
     sign = -1.0 if delay.difference.mean < 0 else 1.0
@@ -350,8 +287,8 @@ def _explained(quicker: Side, overhead: Sequence[Overhead]) -> float:
     return max(0.0, statistics.fmean(shifts)) if shifts else 0.0
 
 
-def _waits(medians: Mapping[Stage, Quantity], sign: float) -> bool:
-    """Say whether forwarders wait on purpose: longer than nodes need, on the quicker side."""
+def _waits(medians: Mapping[Stage, ComparedQuantity], sign: float) -> bool:
+    """Return whether forwarders wait on purpose: longer than nodes need, on the quicker side."""
     quicker = {
         stage: (median.second if sign > 0 else median.first).mean
         for stage, median in medians.items()
@@ -369,112 +306,3 @@ def _limits(slower: Side, excess: Mapping[Stage, float], waits: bool) -> dict[St
         Stage.RELAY: late,
         Stage.FORWARD: nodes + (TIMER if waits else 0.0),
     }
-
-
-# From run folders.
-
-
-def measure(run: Run, analysis: Analysis, stages: pd.DataFrame, air: pd.DataFrame) -> Measures:
-    """Return a run's measures from its tables: those of the analysis, `STAGES` and `ON_AIR`."""
-    summary = analysis.of(run).table("summary").iloc[0]
-    of_run = stages[stages["run"] == run.name]
-    delays = analysis.of(run).table("delay")
-    delays = delays[~delays["local"].eq(True)]
-    sent = air[air["run"] == run.name].sort_values("kind_name")
-    delivered = float(summary["delay_count"])
-    checks = {} if run.fidelity is None else {check.name: check for check in run.fidelity.checks}
-
-    def late(name: str) -> float:
-        value = checks[name].value if name in checks else None
-        return math.nan if value is None else value / 1e6
-
-    return Measures(
-        run=run.name,
-        seed=run.scenario.seed,
-        delivery=float(summary["delivery_ratio"]),
-        delay=float(summary["delay_p50"]),
-        hops=float(summary["hops_mean"]),
-        frames={str(row.kind_name): float(row.frames) for row in sent.itertuples()},
-        stages={
-            Stage(row.stage): StageMeasure(float(row.p50), float(row.per_delivery))
-            for row in of_run.itertuples()
-        },
-        deliveries=tuple(
-            (int(hops), float(delay))
-            for hops, delay in zip(delays["hops"], delays["delay"], strict=True)
-        ),
-        traced=float(of_run["deliveries"].max()) / delivered if delivered and len(of_run) else 0.0,
-        kept_real_time=run.fidelity.kept_real_time if checks and run.fidelity else None,
-        late_median=late(LATE_MEDIAN),
-        late_p99=late(LATE_P99),
-        failed_checks=tuple(name for name, check in checks.items() if not check.ok),
-    )
-
-
-def read_agreements(
-    spark: SparkSession,
-    folders: Sequence[Sequence[Path]],
-    names: Sequence[str],
-    progress: Callable[[str, float], None] = lambda what, share: None,
-) -> tuple[list[Agreement], Analysis]:
-    """Analyse the run folders of all repeats in one session; return comparisons and analysis.
-
-    `folders` has those of each repeat in the order of `names`; the first backend is compared with
-    each of the others.  Raises `AnalysisError`.
-    """
-    from spark_analysis.analysis import analyse
-
-    if len(folders) < LEAST_REPEATS:
-        raise AnalysisError(f"{len(folders)} repeats are too few: at least {LEAST_REPEATS}")
-    every = [folder for repeat in folders for folder in repeat]
-    analysis = analyse(spark, every, progress=lambda what, share: progress(what, 0.7 * share))
-    progress("following every delivery through the captures", 0.7)
-    with plain_errors():
-        tables, longer = _tables(spark, analysis, len(names))
-    of_runs = [measure(run, analysis, tables["stages"], tables["on_air"]) for run in analysis.runs]
-    first, *others = (
-        Side(name, tuple(of_runs[place :: len(names)])) for place, name in enumerate(names)
-    )
-    found = []
-    for other, table in zip(others, longer, strict=True):
-        matched: list[dict[Stage, float]] = [{} for _ in folders]
-        for row in table.itertuples():
-            matched[row.repeat][Stage(row.stage)] = float(row.longer)
-        found.append(compare(first, other, matched))
-    return found, analysis
-
-
-def _tables(
-    spark: SparkSession, analysis: Analysis, sides: int
-) -> tuple[dict[str, pd.DataFrame], list[pd.DataFrame]]:
-    """Return `STAGES` and `ON_AIR` of all runs, and `MATCHED` of the first side with each other.
-
-    The runs of a repeat are after each other.
-    """
-    from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
-    from spark_analysis.jobs.nodes import NODES
-    from spark_analysis.jobs.overhead import radio_packets
-
-    frames = read_frames(spark, [run.metrics / FRAMES_FOLDER for run in analysis.runs])
-    nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
-    runs = spark.createDataFrame(analysis.table("summary")[["run", "epoch_ns", "duration"]])
-    found = steps(frames, nodes).cache()
-    try:
-        tables = {
-            "stages": stages(found).toPandas(),
-            "on_air": on_air(radio_packets(frames, nodes), runs).toPandas(),
-        }
-        longer = []
-        for other in range(1, sides):
-            turns = spark.createDataFrame(
-                [
-                    (run.name, i // sides, i % sides == 0)
-                    for i, run in enumerate(analysis.runs)
-                    if i % sides in (0, other)
-                ],
-                "run string, repeat int, first boolean",
-            )
-            longer.append(matched_steps(found, turns).toPandas())
-    finally:
-        found.unpersist()
-    return tables, longer

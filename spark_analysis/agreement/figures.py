@@ -12,13 +12,12 @@ from matplotlib.ticker import MaxNLocator
 from spark_analysis.agreement.agreement import (
     DELIVERY_BOUND,
     Agreement,
+    ComparedQuantity,
     Criterion,
-    Measures,
-    Quantity,
-    Side,
     along_the_way,
     half_width,
 )
+from spark_analysis.agreement.measures import Measures, Side
 from spark_analysis.jobs.stages import Stage
 from spark_analysis.report import svg
 from spark_analysis.report.comparison import delay_curves
@@ -216,7 +215,7 @@ def _per_delivery(side: Side, stage: Stage) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
-def frames(names: Sequence[str], kinds: Mapping[str, Quantity]) -> Drawing:
+def frames(names: Sequence[str], kinds: Mapping[str, ComparedQuantity]) -> Drawing:
     """Draw the frames on the air by message kind, side by side, with intervals."""
     title = "Frames on the air"
     caption = (

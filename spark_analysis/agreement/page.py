@@ -15,7 +15,8 @@ import pandas as pd
 
 from spark_analysis.agreement import figures as agreement_figures
 from spark_analysis.agreement import text as agreement_text
-from spark_analysis.agreement.agreement import Agreement, read_agreements
+from spark_analysis.agreement.agreement import Agreement
+from spark_analysis.agreement.reading import read_agreements
 from spark_analysis.captures.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.report import page as report
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
     from spark_analysis.result import Analysis
 
 STEM: Final = "agreement"
-"""Of the names of page and numbers; where there are several pairs, their names follow."""
+"""Of the names of page and numbers; if there are several pairs, their names follow."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A comparison and where its page lies."""
+    """A comparison and its page."""
 
     agreement: Agreement
     page: Path
@@ -55,8 +56,8 @@ def agree_and_report(
         agreements, analysis = read_agreements(spark, folders, names, progress)
     written = []
     try:
-        for place, run in enumerate(analysis.runs):
-            progress(f"writing the report of {run.name}", 0.9 + 0.1 * place / len(analysis.runs))
+        for index, run in enumerate(analysis.runs):
+            progress(f"writing the report of {run.name}", 0.9 + 0.1 * index / len(analysis.runs))
             write_report(analysis, run)
         for agreement in agreements:
             both = (agreement.first.name, agreement.second.name)

@@ -11,12 +11,12 @@ from spark_analysis.agreement.agreement import (
     FRAMES_BOUND,
     LEAST_REPEATS,
     Agreement,
+    AgreementOutcome,
+    ComparedQuantity,
     Criterion,
-    Measures,
-    Outcome,
-    Quantity,
     half_width,
 )
+from spark_analysis.agreement.measures import Measures
 from spark_analysis.confidence import Interval
 from spark_analysis.jobs.stages import Stage
 from spark_analysis.report.fidelity_text import FidelityVerdict
@@ -42,7 +42,7 @@ def head(agreement: Agreement) -> tuple[str, ...]:
 
 
 def rows(agreement: Agreement) -> list[tuple[str, ...]]:
-    """Return the comparison, a row a quantity; only criteria have a bound and a verdict."""
+    """Return the comparison, a row for each quantity; only criteria have a bound and a verdict."""
     delivery, frames, delay = agreement.criteria
     found = [
         _row(delivery, _percent, _points, f"{100 * DELIVERY_BOUND:g} points"),
@@ -65,7 +65,7 @@ def _row(
 
 
 def _cells(
-    quantity: Quantity, value: _UNITS, off: _UNITS, relative: bool = False
+    quantity: ComparedQuantity, value: _UNITS, off: _UNITS, relative: bool = False
 ) -> tuple[str, str, str]:
     difference = spread(quantity.difference, off, signed=True)
     if relative and math.isfinite(quantity.relative) and quantity.first.mean:
@@ -101,15 +101,15 @@ def verdict(agreement: Agreement) -> FidelityVerdict:
     repeats, counted = len(agreement.first.runs), len(agreement.counted)
     of = f"{counted} repeats" if counted == repeats else f"{counted} of {repeats} repeats"
     match agreement.outcome:
-        case Outcome.AGREE:
+        case AgreementOutcome.AGREE:
             headline = f"{first} and {second} agree"
             detail = f"Delivery, frames on the air and median delay, over {of}."
             return FidelityVerdict("warning" if agreement.slow else "good", headline, detail)
-        case Outcome.DISAGREE:
+        case AgreementOutcome.DISAGREE:
             which = " and ".join(c.name for c in agreement.criteria if not c.ok)
             headline = f"{first} and {second} differ: {which}"
             return FidelityVerdict("bad", headline, f"Means over {of}.")
-        case Outcome.TOO_SLOW:
+        case AgreementOutcome.TOO_SLOW:
             headline = "The machine was too slow to tell"
             detail = (
                 f"Fewer than {LEAST_REPEATS} repeats kept real time, so the numbers say more about "
@@ -120,13 +120,13 @@ def verdict(agreement: Agreement) -> FidelityVerdict:
 
 
 def reasons(agreement: Agreement) -> list[str]:
-    """Return one line a criterion, and one a run that lost real time."""
+    """Return a line for each criterion, and one for each run that lost real time."""
     lines = [f"{c.name}: {c.why}{_unsure(c)}" for c in agreement.criteria]
     return [*lines, *(_slow(agreement, run) for run in agreement.slow)]
 
 
 def _unsure(criterion: Criterion) -> str:
-    """Say where chance alone could be more than the bound allows, which holds for the mean."""
+    """Return a remark if chance alone may be more than the bound, which is kept by the mean."""
     if half_width(criterion.quantity.difference) <= criterion.bound:
         return ""
     return "; chance alone may be as much: more repeats would say more"
@@ -134,7 +134,7 @@ def _unsure(criterion: Criterion) -> str:
 
 def _slow(agreement: Agreement, run: Measures) -> str:
     checks = ", ".join(run.failed_checks)
-    counts = agreement.outcome == Outcome.TOO_SLOW
+    counts = agreement.outcome == AgreementOutcome.TOO_SLOW
     return f"{run.run} lost real time ({checks})" + ("" if counts else ": its repeat is left out")
 
 
@@ -192,10 +192,10 @@ def stage_table(agreement: Agreement) -> TextTable:
 def runs_table(agreement: Agreement) -> TextTable:
     """Return the single runs."""
     lines = []
-    for place, pair in enumerate(zip(agreement.first.runs, agreement.second.runs, strict=True)):
+    for index, pair in enumerate(zip(agreement.first.runs, agreement.second.runs, strict=True)):
         for run in pair:
             kept = {None: NOTHING, True: "kept", False: "LOST"}[run.kept_real_time]
-            out = place not in agreement.counted
+            out = index not in agreement.counted
             lines.append(
                 (
                     run.run,

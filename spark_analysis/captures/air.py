@@ -27,7 +27,7 @@ _NULLABLE: Final = ("rate_kbps", "frequency_mhz", "transmitter")
 
 
 def air_captures(run: Run) -> list[Capture]:
-    """Return the capture of the air of a run, where it has one."""
+    """Return the capture of the air of a run, if it has one."""
     path = run.captures / AIR
     return [Capture(path)] if path.exists() else []
 
@@ -35,7 +35,7 @@ def air_captures(run: Run) -> list[Capture]:
 def read_air(spark: SparkSession, runs: Sequence[Run], surveys: Mapping[str, Survey]) -> DataFrame:
     """Return `AIR_FRAMES` of runs, after decoding what is not up to date; `surveys` by run.
 
-    Raises `AnalysisError` where decoded frames cannot be written.
+    Raises `AnalysisError` if decoded frames cannot be written.
     """
     folders = []
     for run in runs:

@@ -1,6 +1,6 @@
 """Decoded packets as Arrow record batches, on NumPy's own buffers.
 
-Spark takes a batch only where its types are exactly those of the schema, so nothing is inferred
+Spark takes a batch only if its types are exactly those of the schema, so nothing is inferred
 here: every column is built from its values and the bits that say which of them are not null.
 """
 
@@ -27,7 +27,7 @@ def record_batch(
 ) -> pa.RecordBatch:
     """Return a batch with the columns of `schema`, which are some of `FRAMES` (`schemas`).
 
-    `labels` are the columns that packets do not tell, a text where it is the same in every row;
+    `labels` are the columns that packets do not tell, a text if it is the same in every row;
     `number` is that of the first record, or those of all; `decoded` what
     `capture.decode.decode_records` made of `data`.  Bodies are given for message kinds from
     `bodies_from` on.
@@ -88,8 +88,8 @@ def _bodies(
     lengths = decoded["body_length"][wanted]
     view = data.data
     ends = starts + lengths
-    places = zip(starts.tolist(), ends.tolist(), strict=True)
-    bodies = b"".join([view[start:end] for start, end in places])
+    spans = zip(starts.tolist(), ends.tolist(), strict=True)
+    bodies = b"".join([view[start:end] for start, end in spans])
     offsets = np.zeros(len(wanted) + 1, np.int32)
     np.cumsum(np.where(wanted, decoded["body_length"], 0), out=offsets[1:])
     buffers = [_bits(wanted), pa.py_buffer(offsets), pa.py_buffer(bodies)]

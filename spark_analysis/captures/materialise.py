@@ -1,9 +1,9 @@
 """Captures decoded once: `<run>/metrics/frames.parquet`, and `air.parquet` of the air.
 
 Every table is a query over the same frames, and Parquet answers it several times faster than the
-captures do.  Beside the Parquet files lies the name, size and time of change of every capture they
-were made of; while these are unchanged the files are used again.  A folder is complete or not
-there: it is written under another name and renamed.
+captures do.  Beside the Parquet files are the name, size and time of change of every capture they
+were made of; while these are unchanged the files are used again.  A folder is complete or
+missing: it is written under another name and renamed.
 
 The tasks are those of the data source, but write their Arrow batches to Parquet themselves: that
 takes a third of the time of a query that hands every packet to Spark as a row.
@@ -33,7 +33,7 @@ from spark_analysis.errors import AnalysisError
 from spark_analysis.schemas import FRAMES
 
 FORMAT: Final = 2
-"""Version of the frames; one more wherever the same captures would give other rows."""
+"""Version of the frames; one more whenever the same captures would give other rows."""
 FRAMES_FOLDER: Final = "frames.parquet"
 _MADE_OF: Final = "_captures.json"  # Spark passes over names that begin so
 _RECORDED: Final = json.dumps({"format": FORMAT, "recorded": True})
@@ -61,9 +61,9 @@ def materialise(
     captures: Sequence[Capture],
     decoded: Decoded = PACKETS,
 ) -> Path:
-    """Return the folder of the run's frames, after decoding `captures` where it is not up to date.
+    """Return the folder of the run's frames, after decoding `captures` if it is not up to date.
 
-    Raises `AnalysisError` where it cannot be written.
+    Raises `AnalysisError` if it cannot be written.
     """
     folder = run.metrics / decoded.folder
     made_of = _fingerprint(captures)
@@ -95,9 +95,9 @@ def mark_recorded(folder: Path) -> None:
 
 
 def recorded(run: Run) -> Path | None:
-    """Return the folder of the frames that a run without captures has written; None elsewhere.
+    """Return the folder of the frames that a run wrote itself; None if it has captures.
 
-    Raises `AnalysisError` where another version of the testbed has written them.
+    Raises `AnalysisError` if another version of the testbed has written them.
     """
     folder = run.metrics / FRAMES_FOLDER
     made_of = _read(folder / _MADE_OF)
@@ -147,7 +147,7 @@ def _read(path: Path) -> str | None:
 
 
 def _sweep(metrics: Path, folder: str) -> None:
-    """Remove what analyses that were killed left behind."""
+    """Remove folders that killed analyses left behind."""
     for left in metrics.glob(f".{folder}-*"):
         process = re.match(rf"\.{re.escape(folder)}-(\d+)", left.name)
         if process is None or not Path("/proc", process[1]).exists():

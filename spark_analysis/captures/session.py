@@ -4,8 +4,8 @@ One session serves everything a command does, since a cold start costs seconds: 
 the Java machine.  By default Spark runs inside this process on all processors (`local[*]`),
 reachable from this machine only; any other master (`spark://...`, `yarn`) takes the same jobs.
 
-Workers run this interpreter and import the project from where this file lies, so on a cluster the
-project must lie at the same place on every machine (or a shared file system).
+Workers run this interpreter and import the project from the folder of this file, so on a cluster
+the project must be at the same path on every machine (or a shared file system).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SessionError(AnalysisError):
 def java_version(environment: Mapping[str, str] | None = None) -> int:
     """Return the major version of the Java that Spark would use.
 
-    That is the one in JAVA_HOME, else the one in PATH.  Raises `SessionError` where there is none
+    That is the one in JAVA_HOME, else the one in PATH.  Raises `SessionError` if there is none
     or it is older than `MINIMUM_JAVA`.
     """
     environment = os.environ if environment is None else environment
@@ -111,7 +111,7 @@ def settings(master: str, scratch: Path) -> dict[str, str]:
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
         # Tables are small after their first aggregation.  Few partitions, and plans made once
-        # instead of anew after every shuffle, save more than they cost.
+        # instead of after every shuffle, save more than they cost.
         "spark.sql.shuffle.partitions": str(cores if local else 64),
         "spark.sql.adaptive.enabled": str(not local).lower(),
     }
@@ -138,7 +138,7 @@ def spark_session(
     """Start Spark for the block, with the `pcap` data source; stop it after.
 
     Inside another such block its session is used, whatever the master, and goes on.  `extra` are
-    further Spark options.  Raises `SessionError` where Spark cannot start.
+    further Spark options.  Raises `SessionError` if Spark cannot start.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -158,7 +158,7 @@ def spark_session(
 
 
 def find_master(master: str) -> None:
-    """Raise `SessionError` where nobody answers at the address of a standalone master.
+    """Raise `SessionError` if nobody answers at the address of a standalone master.
 
     Spark itself tries for a minute, and then says that its context was stopped.
     """

@@ -9,7 +9,7 @@ reads only them, in less time.  Options:
 
 Theory of operation.  The driver lists the captures and cuts them into slices: a small file is one
 slice, a large one is split where records start, which only following its records from the
-beginning can tell (`capture.scan`; guessing fails where a packet carries a capture).  Slices are
+beginning can tell (`capture.scan`; guessing fails if a packet carries a capture).  Slices are
 packed into few partitions, since a task costs more than a small file.  A task reads a slice,
 follows its records and decodes them with NumPy (`capture.decode`) into Arrow batches on NumPy's
 own buffers.
@@ -65,13 +65,13 @@ class SourceError(AnalysisError):
 
 @dataclass(frozen=True)
 class Capture:
-    """One capture file and whose it is, by its place: <run>/captures/<node>-<interface>.pcap."""
+    """One capture file and its owner, by its path: <run>/captures/<node>-<interface>.pcap."""
 
     path: Path
 
     @property
     def run(self) -> str:
-        """Name of the run folder, or of the folder where that is not a run's."""
+        """Name of the run folder, or of the folder if that is not a run's."""
         folder = self.path.absolute().parent
         return (folder.parent if folder.name == "captures" else folder).name
 
@@ -82,7 +82,7 @@ class Capture:
 
     @property
     def interface(self) -> str:
-        """Name of the interface without the node's; empty where the file name has none."""
+        """Name of the interface without the node's; empty if the file name has none."""
         return self.path.stem.partition("-")[2]
 
     @property
@@ -112,7 +112,7 @@ class Survey:
 def find_captures(paths: Sequence[str | Path]) -> list[Capture]:
     """Return the captures at `paths`, in order of path.
 
-    Each is a run folder, a folder of captures, a capture or a glob.  Raises `SourceError` where
+    Each is a run folder, a folder of captures, a capture or a glob.  Raises `SourceError` if
     nothing is there.
     """
     found: set[Path] = set()
@@ -161,7 +161,7 @@ def survey(captures: Sequence[Capture]) -> Survey:
 def _map(capture: Capture) -> tuple[PcapHeader, npt.NDArray[np.uint8]]:
     """Return a capture's header and its bytes, mapped for as long as the array is there.
 
-    Raises `PcapError` or OSError where there is no readable capture.
+    Raises `PcapError` or OSError if there is no readable capture.
     """
     with capture.path.open("rb") as file:
         header = read_header(file.read(FILE_HEADER), capture.linktype)
@@ -227,8 +227,8 @@ def _slices(capture: Capture, size: int, target: int) -> list[Slice]:
     first = first[first < len(offsets)]
     edges = [*offsets[first].tolist(), stop]
     return [
-        Slice(capture, edges[place], edges[place + 1], number + 1)
-        for place, number in enumerate(first.tolist())
+        Slice(capture, edges[index], edges[index + 1], number + 1)
+        for index, number in enumerate(first.tolist())
     ]
 
 
@@ -250,7 +250,7 @@ class PcapDataSource(DataSource):
 
 
 class PcapReader(DataSourceReader):
-    """Plans and reads partitions.  Raises `SourceError` where an option or a column is unknown."""
+    """Plans and reads partitions.  Raises `SourceError` if an option or a column is unknown."""
 
     def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
         unknown = set(options) - {"path", "paths", "body", "partitions"}
@@ -274,7 +274,7 @@ class PcapReader(DataSourceReader):
         self._partitions = int(partitions)
 
     def partitions(self) -> list[Partition]:
-        """Return the partitions: one without slices where nothing is readable."""
+        """Return the partitions: one without slices if nothing is readable."""
         return plan(find_captures(self._paths), self._partitions) or [Partition([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -298,7 +298,7 @@ def load_slice(
 ) -> tuple[PcapHeader, npt.NDArray[np.uint8], npt.NDArray[np.int64]] | None:
     """Return the file header, a slice's bytes and where its records start in these.
 
-    None where the file is foreign or gone.
+    None if the file is no such capture, or gone.
     """
     try:
         with part.capture.path.open("rb") as file:

@@ -36,7 +36,7 @@ def run_to_frames(
     """Run a scenario under the virtual clock into a run folder without captures.
 
     `progress(seconds)` is called as the run goes on, and ends it with what it raises.  A run that
-    did not reach its end leaves no frames.  Raises OSError where the folder cannot be written,
+    did not reach its end leaves no frames.  Raises OSError if the folder cannot be written,
     `emulation.backends.base.BackendError` for a scenario that cannot run.
     """
     metrics = folder.path / "metrics"
@@ -50,7 +50,7 @@ def run_to_frames(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         with suppress(OSError):
-            metrics.rmdir()  # of a run that has come to nothing
+            metrics.rmdir()  # of a run that left no frames
 
 
 class FramesBackend(VirtualBackend):

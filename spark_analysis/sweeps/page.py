@@ -1,4 +1,4 @@
-"""The page of a sweep: a figure a metric, with confidence intervals over the seeds, and a table."""
+"""The page of a sweep: a figure for each metric, with confidence intervals over the seeds."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import NOTHING, count, number
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import TextTable
-from spark_analysis.sweeps.sweep import Outcome, SweepSpec
+from spark_analysis.sweeps.spec import SweepSpec
+from spark_analysis.sweeps.sweep import SweepOutcome
 from topologies.catalog import protocol_parameters, topology_parameters
 
 PAGE: Final = "sweep.html"
 TOGETHER: Final = 6
-"""Curves that are told apart in one panel."""
+"""Most curves that can be told apart in one panel."""
 QUANTITIES: Final = tuple(Quantity.of(metric) for metric in METRICS if metric.swept)
 """What is drawn and listed of a sweep."""
 
@@ -46,16 +47,16 @@ def grouped(
             for key, value in zip(others, names[1:], strict=True)
             if not pd.isna(value)
         ]
-        places: Mapping[Any, pd.DataFrame] = {"": rows}
+        by_value: Mapping[Any, pd.DataFrame] = {"": rows}
         if parameter is not None:  # words are in the order in which they were given
             ordered = pd.api.types.is_numeric_dtype(results[parameter])
-            places = dict(list(rows.groupby(parameter, sort=ordered)))
-        if not places:  # the protocol does not have the parameter: the same at each value
-            places = dict.fromkeys(_values(results[parameter]), rows)
+            by_value = dict(list(rows.groupby(parameter, sort=ordered)))
+        if not by_value:  # the protocol does not have the parameter: the same at each value
+            by_value = dict.fromkeys(_values(results[parameter]), rows)
         curve = [
-            (_plain(place), mean_interval(values))
-            for place, at in places.items()
-            if (values := [float(v) for v in at[column].dropna()])
+            (_plain(value), mean_interval(measured))
+            for value, at in by_value.items()
+            if (measured := [float(v) for v in at[column].dropna()])
         ]
         if curve:
             series[", ".join(texts)] = curve
@@ -76,8 +77,8 @@ def arranged(
 ) -> dict[str, dict[str, list[tuple[Any, Interval]]]]:
     """Return the curves of `grouped`, by panel.
 
-    Few are in one; many have a panel for each combination of the values of `others`.  A protocol
-    that does not have one of these parameters is in every panel.
+    Up to `TOGETHER` are in one panel, more have a panel for each combination of the values of
+    `others`.  A protocol that does not have one of these parameters is in every panel.
     """
     series = grouped(results, column, parameter, others)
     if len(series) <= TOGETHER or not others:
@@ -93,7 +94,7 @@ def arranged(
 
 
 def _axis(spec: SweepSpec, parameter: str | None) -> str:
-    """Return what the axis of a parameter says: its name, and its meaning up to the details."""
+    """Return the label of a parameter's axis: its name, and its help text up to the details."""
     known = [
         *topology_parameters(spec.topology),
         *(each for protocol in spec.protocols for each in protocol_parameters(protocol)),
@@ -103,8 +104,8 @@ def _axis(spec: SweepSpec, parameter: str | None) -> str:
     return f"{parameter}, {meaning}" if meaning else parameter or ""
 
 
-def drawings(outcome: Outcome) -> list[tuple[str, Drawing]]:
-    """Return a figure a metric, over the parameter that was varied first."""
+def drawings(outcome: SweepOutcome) -> list[tuple[str, Drawing]]:
+    """Return a figure for each metric, over the parameter that was varied first."""
     varied = list(outcome.spec.vary)
     parameter = varied[0] if varied else None
     over = (
@@ -126,8 +127,8 @@ def drawings(outcome: Outcome) -> list[tuple[str, Drawing]]:
     ]
 
 
-def number_table(outcome: Outcome) -> TextTable:
-    """Return all means with their intervals, a row a point of the figures."""
+def number_table(outcome: SweepOutcome) -> TextTable:
+    """Return all means with their intervals, a row for each point of the figures."""
     varied = list(outcome.spec.vary)
     rows: list[list[str]] = []
     groups = outcome.results.groupby(["protocol", *varied], sort=False, dropna=False)
@@ -148,13 +149,13 @@ def _interval(quantity: Quantity, values: Sequence[float]) -> str:
     interval = mean_interval([value * quantity.scale for value in values])
     if not interval.known:
         return number(interval.mean)
-    # As many places as two digits of the half width need.
+    # As many decimals as two digits of the half width need.
     half = interval.half_width
-    places = min(max(1 - math.floor(math.log10(half)), 0), 6) if half > 0 else 2
-    return f"{interval.mean:.{places}f} ± {half:.{places}f}"
+    decimals = min(max(1 - math.floor(math.log10(half)), 0), 6) if half > 0 else 2
+    return f"{interval.mean:.{decimals}f} ± {half:.{decimals}f}"
 
 
-def write_page(outcome: Outcome) -> Path:
+def write_page(outcome: SweepOutcome) -> Path:
     """Write the page into the sweep's folder and return its path.  Raises OSError."""
     spec = outcome.spec
     html = report.environment().get_template("sweep.html").render(
@@ -175,7 +176,7 @@ def write_page(outcome: Outcome) -> Path:
     return report.write_html(outcome.folder / PAGE, html)
 
 
-def write_pictures(outcome: Outcome) -> list[Path]:
+def write_pictures(outcome: SweepOutcome) -> list[Path]:
     """Write each figure as a PNG beside the page and return their paths.  Raises OSError."""
     folder = outcome.folder / "figures"
     folder.mkdir(exist_ok=True)

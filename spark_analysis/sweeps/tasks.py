@@ -1,9 +1,9 @@
 """Points of a sweep as Spark tasks.
 
-A task leaves in its folder either a run's frames or `failed.txt`: what is wrong with a run is
-written down where it happens and does not end the job.  A run that ends its worker's process
-(the kernel takes one that asks for too much memory) ends the job as well; what the job had not
-done is then run again, one point a job, so that only the one to blame fails.
+A task leaves in its folder either a run's frames or `failed.txt`: an error in a run is written
+there by its worker and does not end the job.  A run that ends its worker's process (the kernel
+kills one that asks for too much memory) ends the job as well; points that the job had not finished
+are then run again, one point a job, so that only the one to blame fails.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
 from threading import Thread
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pyspark import InheritableThread, SparkContext
 from pyspark.sql import SparkSession
 
 from emulation.backends.base import BackendError
 from emulation.errors import ScenarioError
-from emulation.scenario.runfolder import RunFolder
 from spark_analysis.captures.materialise import FRAMES_FOLDER
-from spark_analysis.captures.virtual_run import run_to_frames
 from spark_analysis.errors import AnalysisError, first_line, plain_errors
-from topologies.catalog import make_scenario
+from spark_analysis.sweeps.rows import run_point
 
 FAILURE: Final = "failed.txt"
 POLL: Final = 0.3
@@ -40,7 +38,7 @@ PATIENCE: Final = 20
 
 @dataclass(frozen=True)
 class Task:
-    """One run and the folder that it is to be in, which is made anew."""
+    """One run and its folder, which is replaced."""
 
     folder: Path
     topology: str
@@ -54,16 +52,14 @@ class Task:
         shutil.rmtree(self.folder, ignore_errors=True)  # of an attempt that Spark lost
         self.folder.mkdir(parents=True)
         try:
-            scenario = make_scenario(
+            run_point(
+                self.folder,
                 self.topology,
                 self.protocol,
-                seed=self.seed,
-                duration=self.duration,
-                settings=dict(self.settings),
+                self.seed,
+                self.duration,
+                self.settings,
             )
-            folder = RunFolder(self.folder)
-            folder.begin(scenario)
-            run_to_frames(scenario, folder)
         except Exception as error:
             note_failure(self.folder, error)
 
@@ -79,7 +75,7 @@ def failed(folder: Path) -> bool:
 
 
 def _missing(tasks: Sequence[Task], report: Callable[[str], None]) -> list[Task]:
-    """Return tasks that have left nothing; shared folders are given time, they show files late."""
+    """Return tasks that have left nothing, after a while: shared folders show files late."""
     missing = list(tasks)
     for _ in range(PATIENCE):
         missing = [task for task in missing if not (ran(task.folder) or failed(task.folder))]
@@ -91,8 +87,8 @@ def _missing(tasks: Sequence[Task], report: Callable[[str], None]) -> list[Task]
 
 
 def note_failure(folder: Path, error: Exception) -> None:
-    """Write down why a point failed: where, and last what, in a line."""
-    # The words of other errors say little without their name ("'speed'").
+    """Write down why a point failed: the traceback, and last the reason in a line."""
+    # Messages of other errors say little without the error's name ("'speed'").
     plain = isinstance(error, AnalysisError | BackendError | OSError | ScenarioError)
     reason = first_line(error) if plain else f"{type(error).__name__}: {first_line(error)}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +97,7 @@ def note_failure(folder: Path, error: Exception) -> None:
 
 
 def failure(folder: Path) -> str | None:
-    """Return why a point failed, in a line, where it did."""
+    """Return why a point failed, in a line; None if it did not."""
     try:
         text = (folder / FAILURE).read_text(encoding="utf-8")
     except OSError:
@@ -110,7 +106,7 @@ def failure(folder: Path) -> str | None:
 
 
 def await_workers(context: SparkContext, report: Callable[[str], None]) -> None:
-    """Return when the workers of a cluster have come; `report(what)` as in `run_tasks`."""
+    """Wait until the workers of a cluster have come; `report(what)` as in `run_tasks`."""
     if _is_local(context):
         return
     known, since = 0, time.monotonic()
@@ -123,9 +119,9 @@ def await_workers(context: SparkContext, report: Callable[[str], None]) -> None:
 
 
 def run_tasks(spark: SparkSession, tasks: Sequence[Task], report: Callable[[str], None]) -> None:
-    """Run tasks at a time; `report(what)` is called while they run.
+    """Run tasks in parallel; `report(what)` is called while they run.
 
-    What `report` raises ends the tasks, and is raised.  Raises `AnalysisError` where Spark ends.
+    What `report` raises ends the tasks and is raised.  Raises `AnalysisError` if Spark ends.
     """
     if not tasks:
         return
@@ -133,7 +129,7 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], report: Callable[[str]
         shutil.rmtree(task.folder, ignore_errors=True)
     try:
         with plain_errors():
-            _run_job(spark.sparkContext, tasks, report)
+            run_job(spark.sparkContext, tasks, report)
         for task in _missing(tasks, report):
             why = "its run is not here: a cluster's workers need the sweep's folder, shared"
             note_failure(task.folder, AnalysisError(why))
@@ -149,14 +145,33 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], report: Callable[[str]
                 run_tasks(spark, [task], report)
 
 
-def _run_job(context: SparkContext, tasks: Sequence[Task], report: Callable[[str], None]) -> None:
+class Runnable(Protocol):
+    """What a worker runs: it can be pickled, and leaves its results in its folder."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    def run(self) -> None: ...
+
+
+def run_job(
+    context: SparkContext,
+    tasks: Sequence[Runnable],
+    report: Callable[[str], None],
+    partitions: int | None = None,
+) -> None:
+    """Run tasks as one job, in as many partitions as there are tasks if none are given.
+
+    `report` as in `run_tasks`.  Raises what ends the job.
+    """
     group = f"sweep-{tasks[0].folder.name}"
     errors: list[Exception] = []
 
     def job() -> None:
         context.setJobGroup(group, "points of a sweep", interruptOnCancel=True)
         try:
-            context.parallelize(tasks, len(tasks)).foreach(methodcaller("run"))
+            count = min(partitions or len(tasks), len(tasks))
+            context.parallelize(tasks, count).foreach(methodcaller("run"))
         except Exception as error:
             errors.append(error)
 
@@ -178,7 +193,7 @@ def _is_local(context: SparkContext) -> bool:
 
 
 def _has_executors(context: SparkContext) -> bool:
-    """Return whether there is anybody to run tasks."""
+    """Return whether there is an executor for tasks."""
     if _is_local(context):
         return True
     jvm_context = context._jsc

@@ -1,6 +1,6 @@
 """The medium of mac80211_hwsim with real radios; needs the module: run it in the virtual machine.
 
-./run_testbed.sh vm boot -- python3 -m pytest -q tests/emulation/radio/test_hwsim.py
+./run_testbed.sh vm boot -- python3 -m pytest -q tests/emulation/realtime/test_hwsim.py
 """
 
 from __future__ import annotations

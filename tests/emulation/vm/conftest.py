@@ -42,9 +42,9 @@ def image() -> Image:
     return ensure_image(Stages(), inputs=inputs_of(ADDITIONS / "extra", ADDITIONS / "provision"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def machine(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """A machine with the project and a folder for both."""
+    """A machine with the project and a folder for both; tests leave it as they found it."""
     folder = tmp_path_factory.mktemp("exchange")
     shares = [Share(PROJECT, PROJECT, overlay=True), Share(folder, Path("/exchange"), False)]
     with Machine(image, Hardware("tcg"), shares, folder / "serial.log") as booted:

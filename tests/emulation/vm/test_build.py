@@ -15,20 +15,25 @@ import pytest
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import await_condition
 from emulation.vm import tools
-from emulation.vm.build import UNFINISHED, Image, clean, ensure_image, find_image
+from emulation.vm.build import UNFINISHED, clean, ensure_image, find_image
 from emulation.vm.errors import VmError
+from emulation.vm.inputs import Inputs, inputs_of
 from tests.emulation.vm.conftest import Stages
 
 pytestmark = pytest.mark.timeout(300)
+
+FEW = Inputs(inputs_of().requirements[:1])
+"""What an image is made of that is never finished: one Python package is soon fetched."""
 
 BUILDER = """
 import sys
 from pathlib import Path
 from emulation.vm.build import ensure_image
+from emulation.vm.inputs import Inputs
 class Stages:
     def stage(self, text):
         print(text, flush=True)
-ensure_image(Stages(), cache=Path(sys.argv[1]))
+ensure_image(Stages(), inputs=Inputs((sys.argv[2],)), cache=Path(sys.argv[1]))
 """
 
 
@@ -86,6 +91,19 @@ def test_a_folder_that_is_no_image_counts_for_nothing(tmp_path: Path) -> None:
     assert clean(tmp_path) == []
 
 
+def test_the_image_that_was_asked_for_last_is_used_though_it_was_there(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("#!/bin/sh\ntrue\n")
+    plain, provisioned = inputs_of(), inputs_of(None, tmp_path / "script")
+    for inputs in (plain, provisioned):
+        folder = tmp_path / "images" / inputs.digest()
+        folder.mkdir(parents=True)
+        (folder / "image.json").touch()
+    for inputs in (provisioned, plain, provisioned):
+        asked = ensure_image(Stages(), inputs=inputs, cache=tmp_path)
+        assert asked.name == inputs.digest()
+        assert find_image(cache=tmp_path) == ensure_image(Stages(), cache=tmp_path) == asked
+
+
 @pytest.mark.root
 def test_a_disk_without_room_is_told_before_anything_is_done(small_disk: Path) -> None:
     stages = Stages()
@@ -98,9 +116,9 @@ def test_a_disk_without_room_is_told_before_anything_is_done(small_disk: Path) -
 def test_a_disk_that_fills_up_during_the_build_is_told(small_disk: Path) -> None:
     stages = Stages()
     with pytest.raises(VmError, match=r"the disk is full: .* make room"):
-        ensure_image(stages, cache=small_disk, needed=0)
+        ensure_image(stages, inputs=FEW, cache=small_disk, needed=0)
     assert stages.seen
-    assert find_image(cache=small_disk) is None
+    assert find_image(FEW, small_disk) is None
     assert unfinished(small_disk) == []
 
 
@@ -111,7 +129,7 @@ def test_a_mirror_that_does_not_answer_is_quoted(
     source = "deb http://127.0.0.1:9/debian bookworm main"
     monkeypatch.setattr("emulation.vm.mirror.sources", lambda: (source,))
     with pytest.raises(VmError, match=r"the image cannot be built: .*build.log") as told:
-        ensure_image(Stages(), cache=tmp_path, needed=0)
+        ensure_image(Stages(), inputs=FEW, cache=tmp_path, needed=0)
     assert "\n" not in str(told.value)
     assert "127.0.0.1" in (tmp_path / "build.log").read_text()
 
@@ -119,7 +137,9 @@ def test_a_mirror_that_does_not_answer_is_quoted(
 @pytest.mark.root
 def test_a_killed_build_leaves_no_process_and_the_next_starts_clean(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", BUILDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", BUILDER, str(tmp_path), *FEW.requirements],
+        stdout=subprocess.PIPE,
+        text=True,
     ) as builder:
         assert builder.stdout is not None
         for line in builder.stdout:
@@ -131,12 +151,12 @@ def test_a_killed_build_leaves_no_process_and_the_next_starts_clean(tmp_path: Pa
     assert await_condition(lambda: not at_work_in(tmp_path), 10.0)
     left = unfinished(tmp_path)
     assert len(left) == 1
-    assert find_image(cache=tmp_path) is None
+    assert find_image(FEW, tmp_path) is None
 
     with Interrupts() as interrupts:
         stages = StopAt(interrupts, "running apt-get update")
         with pytest.raises(KeyboardInterrupt):
-            ensure_image(stages, cache=tmp_path, interrupts=interrupts)
+            ensure_image(stages, inputs=FEW, cache=tmp_path, interrupts=interrupts)
     assert "image: running apt-get update" in stages.seen
     assert unfinished(tmp_path) == []
     assert at_work_in(tmp_path) == []
@@ -159,16 +179,6 @@ def test_a_second_build_waits_and_can_be_interrupted_in_that(tmp_path: Path) -> 
         with pytest.raises(KeyboardInterrupt):
             ensure_image(stages, cache=tmp_path, needed=0, interrupts=interrupts)
     assert stages.seen == ["waiting for another build to end"]
-
-
-@pytest.mark.vm
-@pytest.mark.root
-def test_what_is_built_is_found_without_building(image: Image) -> None:
-    stages = Stages()
-    assert ensure_image(stages) == image
-    assert stages.seen == []
-    for path in (image.kernel, image.initramfs, image.root):
-        assert path.stat().st_size > 1 << 20
 
 
 @pytest.fixture

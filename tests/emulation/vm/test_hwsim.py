@@ -30,6 +30,13 @@ pytestmark = [pytest.mark.vm, pytest.mark.root, pytest.mark.spark, pytest.mark.t
 SIDE = 2
 STATIONS = 4
 SUBSCRIBERS = 2
+RANGE = 400
+"""Metres, more than the 354 between diagonal access points.
+
+At 250 they do not hear each other, and an emulated processor reads frames late enough to close the
+gap that the jitter of their broadcasts leaves: both are on the air together, and a station between
+them may receive neither.
+"""
 
 
 def on_this_machine(*words: object) -> subprocess.CompletedProcess[str]:
@@ -50,8 +57,9 @@ def logs(root: Path) -> str:
 def test_events_cross_access_points_under_a_controller(image: Image, tmp_path: Path) -> None:
     done = on_this_machine(
         *("vm", "run", "mesh_grid", "flooding", "--backend", "hwsim"),
-        *("--nodes", STATIONS, "--duration", 24, "--runs", tmp_path),
-        *settings(side=SIDE, topics=1, publishers=1, subscribers=SUBSCRIBERS),
+        *("--nodes", STATIONS, "--duration", 17, "--runs", tmp_path),
+        *settings(side=SIDE, range=RANGE),
+        *settings(topics=1, publishers=1, subscribers=SUBSCRIBERS, interval=1),
     )
     assert done.returncode == 0, done.stderr + logs(tmp_path)
     (folder,) = tmp_path.iterdir()
@@ -96,7 +104,6 @@ def check_infrastructure(folder: Path) -> None:
     assert reason is None
     air = decode_air(data, header, offsets)
     assert air["is_frame"].all()
-    assert (np.diff(air["time_ns"]) >= 0).mean() > 0.9
     points = {number(point.bssid) for point in scenario.access_points}
     meshes = {number(point.mesh_mac) for point in scenario.access_points}
     stations = {number(node.mac) for node in scenario.stations}
@@ -104,6 +111,9 @@ def check_infrastructure(folder: Path) -> None:
     beacons = (air["type"] == MANAGEMENT) & (air["subtype"] == BEACON)
     assert set(air["transmitter"][beacons].tolist()) == points | meshes
     assert (air["rate_kbps"][beacons] == 6000).all()  # the basic rate of 802.11g
+    # A frame's time is when its sending began, and it is captured when that ends.  Beacons of four
+    # access points, which are due together, say nothing of the order of the others.
+    assert (np.diff(air["time_ns"][~beacons]) >= 0).mean() > 0.9
     # To the access point, whatever it is for, and acknowledged.
     sent = (air["type"] == DATA) & np.isin(air["transmitter"], list(stations))
     assert set(air["receiver"][sent].tolist()) <= points

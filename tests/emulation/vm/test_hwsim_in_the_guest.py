@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from emulation.network.processes import PROJECT
-from emulation.vm.build import Image
-from emulation.vm.run import Options, run_in_vm
-from tests.emulation.vm.conftest import Stages
+from emulation.vm.machine import Machine
+from emulation.vm.run import guest_environment
 from tests.hwsim import has_hwsim
 
 TESTS = (
@@ -21,24 +20,20 @@ TESTS = (
 )
 
 
-class Quiet(Stages):
-    def hide(self) -> None:
-        """There is nothing to hide."""
-
-
 @pytest.mark.vm
 @pytest.mark.root
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(has_hwsim(), reason="the tests run on this machine")
-def test_in_the_virtual_machine(image: Image) -> None:
+def test_in_the_virtual_machine(machine: Machine) -> None:
     assert all(Path(PROJECT / path).exists() for path in TESTS)
     output = bytearray()
-    code = run_in_vm(
+    code = machine.run(
         ["python3", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *TESTS],
-        observer=Quiet(),
-        options=Options(time_limit=800.0),
+        folder=PROJECT,
+        environment=guest_environment(PROJECT),
         output=output.extend,
         errors=output.extend,
+        time_limit=800.0,
     )
     said = output.decode(errors="replace")
     assert code == 0, said

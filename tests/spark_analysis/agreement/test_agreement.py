@@ -18,16 +18,14 @@ from spark_analysis.agreement.agreement import (
     FRAMES_BOUND,
     TIMER,
     Agreement,
-    Measures,
-    Outcome,
-    Side,
-    StageMeasure,
+    AgreementOutcome,
     compare,
     half_width,
-    read_agreements,
     times,
 )
+from spark_analysis.agreement.measures import Measures, Side, StageMeasure
 from spark_analysis.agreement.page import STEM, pairs, write_page, write_result
+from spark_analysis.agreement.reading import read_agreements
 from spark_analysis.agreement.text import reasons, rows, verdict
 from spark_analysis.errors import AnalysisError
 from spark_analysis.jobs.stages import Stage
@@ -139,23 +137,23 @@ def failed(agreement: Agreement) -> list[str]:
 def test_a_backend_agrees_with_itself() -> None:
     for side in (ideal(), real()):
         found = compared(side, side)
-        assert found.outcome == Outcome.AGREE
+        assert found.outcome == AgreementOutcome.AGREE
         assert all(c.quantity.difference.mean == 0 for c in found.criteria)
 
 
 def test_a_delay_that_overhead_explains_agrees_and_one_beyond_does_not() -> None:
     # The repeats differ alike on both sides, so chance explains nothing.
     found = compared(real(), ideal())
-    assert found.outcome == Outcome.AGREE
+    assert found.outcome == AgreementOutcome.AGREE
     assert found.delay.bound == pytest.approx(_along_the_way(OVERHEAD))
     assert found.delay.quantity.difference.mean == pytest.approx(found.delay.bound)
     found = compared(real(beyond=2e-6), ideal())
-    assert found.outcome == Outcome.DISAGREE
+    assert found.outcome == AgreementOutcome.DISAGREE
     assert failed(found) == ["median delay"]
 
 
 def test_the_order_of_the_backends_does_not_matter() -> None:
-    for beyond, outcome in ((-1e-6, Outcome.AGREE), (2e-6, Outcome.DISAGREE)):
+    for beyond, outcome in ((-1e-6, AgreementOutcome.AGREE), (2e-6, AgreementOutcome.DISAGREE)):
         found = compared(ideal(), real(beyond=beyond))
         assert found.outcome == outcome
         assert found.slower.name == "real"
@@ -176,12 +174,12 @@ def test_the_medium_explains_no_more_than_its_own_lateness() -> None:
     assert relay.counts == pytest.approx(0.0003)
     counts = {**OVERHEAD, Stage.RELAY: 0.0003}
     assert found.explained == pytest.approx(_along_the_way(counts))
-    assert compared(real(overhead=overhead, late=0.003), ideal()).outcome == Outcome.AGREE
+    assert compared(real(overhead=overhead, late=0.003), ideal()).outcome == AgreementOutcome.AGREE
 
 
 def test_a_forward_explains_no_more_than_nodes_and_timers_take() -> None:
     most = OVERHEAD[Stage.ORIGINATE] + OVERHEAD[Stage.NOTIFY] + TIMER
-    for off, outcome in ((-1e-6, Outcome.AGREE), (1e-5, Outcome.DISAGREE)):
+    for off, outcome in ((-1e-6, AgreementOutcome.AGREE), (1e-5, AgreementOutcome.DISAGREE)):
         found = compared(real(overhead={**OVERHEAD, Stage.FORWARD: most + off}), ideal())
         assert found.outcome == outcome
     # Forwarders that do not wait have no timers to be late.
@@ -200,7 +198,7 @@ def test_longer_ways_are_not_excused() -> None:
 def test_a_stage_that_is_quicker_counts_against_the_others() -> None:
     quicker = {**OVERHEAD, Stage.RELAY: -0.0001}
     found = compared(real(overhead=quicker), ideal())
-    assert found.outcome == Outcome.AGREE
+    assert found.outcome == AgreementOutcome.AGREE
     assert found.delay.bound == pytest.approx(_along_the_way(quicker))
     assert failed(compared(real(overhead=quicker, beyond=2e-6), ideal())) == ["median delay"]
 
@@ -234,7 +232,7 @@ def test_frames_agree_within_five_percent_of_the_first(number: int, off: float) 
 def test_kinds_that_one_side_never_sends_are_listed() -> None:
     other = changed(ideal(), frames={"EVENT": 600.0, "HELLO": 390.0, "other": 10.0})
     found = compared(ideal(), other)
-    assert found.outcome == Outcome.AGREE
+    assert found.outcome == AgreementOutcome.AGREE
     assert found.kinds["other"].first.mean == 0
     assert any(row[0] == "– other" and row[3].startswith("−") for row in rows(found))
 
@@ -242,7 +240,7 @@ def test_kinds_that_one_side_never_sends_are_listed() -> None:
 def test_repeats_that_lost_real_time_do_not_count() -> None:
     slow = changed(real(), [1], kept_real_time=False, delivery=0.2, failed_checks=("late",))
     found = compared(slow, ideal())
-    assert found.outcome == Outcome.AGREE
+    assert found.outcome == AgreementOutcome.AGREE
     assert found.counted == (0, 2)
     assert verdict(found).level == "warning"
     assert "2 of 3 repeats" in verdict(found).detail
@@ -252,7 +250,7 @@ def test_repeats_that_lost_real_time_do_not_count() -> None:
 def test_a_machine_that_is_too_slow_is_no_disagreement() -> None:
     slow = changed(real(), [0, 1], kept_real_time=False, delivery=0.2)
     found = compared(slow, ideal())
-    assert found.outcome == Outcome.TOO_SLOW
+    assert found.outcome == AgreementOutcome.TOO_SLOW
     assert "too slow" in verdict(found).headline
     assert "differ" not in verdict(found).headline
 
@@ -260,7 +258,7 @@ def test_a_machine_that_is_too_slow_is_no_disagreement() -> None:
 def test_nothing_to_measure_is_no_agreement() -> None:
     nothing = without_deliveries(ideal())
     found = compared(nothing, nothing)
-    assert found.outcome == Outcome.DISAGREE
+    assert found.outcome == AgreementOutcome.DISAGREE
     assert failed(found) == ["delivery", "median delay"]
     assert found.overhead == ()
     assert any("there is nothing to measure" in line for line in reasons(found))
@@ -386,7 +384,7 @@ def test_run_folders_are_measured_by_their_captures(spark: SparkSession, tmp_pat
     assert first.runs[0].stages[Stage.FORWARD].p50 == pytest.approx(0.0005)
     assert first.runs[0].late_p99 == pytest.approx(250e-6)
     assert second.runs[0].kept_real_time is None
-    assert found.outcome == Outcome.AGREE
+    assert found.outcome == AgreementOutcome.AGREE
     assert found.explained == pytest.approx(0.0015)
     same = pairs(found, analysis)
     assert len(same) == 2 * 9

@@ -27,28 +27,30 @@ def scenario() -> Scenario:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("topology", ["roaming_field", "mesh_grid"])
 def test_metrics_are_those_of_captures(
-    spark: SparkSession, scenario: Scenario, tmp_path: Path, topology: str
+    spark: SparkSession, scenario: Scenario, tmp_path: Path
 ) -> None:
-    if topology == "mesh_grid":
-        settings = {"side": 2, "nodes": 6, "speed": 5, "interval": 1}
-        scenario = make_scenario(topology, "broker-gpsr", seed=2, duration=20, settings=settings)
-    captured = RunFolder.create(tmp_path, scenario)
-    simulate(scenario, captured, PcapRecorder(scenario, captured))
-    columns = RunFolder.create(tmp_path, scenario)
-    run_to_frames(scenario, columns)
-    assert not any(columns.captures.iterdir())
-    analysis = analyse(spark, [captured.path, columns.path])
+    settings = {"side": 2, "nodes": 6, "speed": 5, "interval": 1}
+    mesh = make_scenario("mesh_grid", "broker-gpsr", seed=2, duration=20, settings=settings)
+    folders = []
+    for each in (scenario, mesh):
+        captured = RunFolder.create(tmp_path, each)
+        simulate(each, captured, PcapRecorder(each, captured))
+        columns = RunFolder.create(tmp_path, each)
+        run_to_frames(each, columns)
+        assert not any(columns.captures.iterdir())
+        folders += [captured.path, columns.path]
+    analysis = analyse(spark, folders)
     assert not any(analysis.problems.values())
-    one, other = (analysis.of(run) for run in analysis.runs)
-    for name in analysis.tables:
-        left, right = (
-            part.table(name).drop(columns="run").reset_index(drop=True) for part in (one, other)
-        )
-        there = {"counters": bool(scenario.access_points), "airtime": False}
-        assert (len(left) > 0) == there.get(name, True)
-        pd.testing.assert_frame_equal(left, right, obj=name)
+    parts = [analysis.of(run) for run in analysis.runs]
+    for simulated, (one, other) in ((scenario, parts[:2]), (mesh, parts[2:])):
+        for name in analysis.tables:
+            left, right = (
+                part.table(name).drop(columns="run").reset_index(drop=True) for part in (one, other)
+            )
+            there = {"counters": bool(simulated.access_points), "airtime": False}
+            assert (len(left) > 0) == there.get(name, True)
+            pd.testing.assert_frame_equal(left, right, obj=name)
 
 
 def test_a_run_that_was_ended_has_no_frames(scenario: Scenario, tmp_path: Path) -> None:

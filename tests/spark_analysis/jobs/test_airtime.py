@@ -166,23 +166,23 @@ def test_a_run_is_analysed_with_its_air(spark: SparkSession, tmp_path: Path) -> 
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("damage", "problem"),
-    [
-        (lambda data: data[:-3], "air.pcap is read up to record 1: truncated"),
-        (lambda data: pcap([ethernet(b"")]), "air.pcap is left out: it is a capture of link"),
-        (lambda data: b"", "air.pcap is left out: it is not a pcap capture: it is empty"),
-    ],
-)
 def test_a_damaged_capture_of_the_air_is_a_problem_of_the_run(
-    spark: SparkSession, tmp_path: Path, damage: Any, problem: str
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    run = run_folder(tmp_path / "run", [frame(BEACON, ALL, node(1), 66)] * 2)
-    path = run.captures / "air.pcap"
-    path.write_bytes(damage(path.read_bytes()))
-    analysis = analyse(spark, [run.path])
-    assert [line for line in analysis.problems[run.name] if line.startswith(problem)]
-    assert analysis.table("airtime")["frames"].sum() == (1 if "record 1" in problem else 0)
+    whole = air([frame(BEACON, ALL, node(1), 66)] * 2)
+    cases = {
+        "cut": (whole[:-3], "air.pcap is read up to record 1: truncated", 1),
+        "wired": (pcap([ethernet(b"")]), "air.pcap is left out: it is a capture of link", 0),
+        "empty": (b"", "air.pcap is left out: it is not a pcap capture: it is empty", 0),
+    }
+    runs = {name: run_folder(tmp_path / name, []) for name in cases}
+    for name, (damaged, _, _) in cases.items():
+        (runs[name].captures / "air.pcap").write_bytes(damaged)
+    analysis = analyse(spark, [run.path for run in runs.values()])
+    for name, (_, problem, frames) in cases.items():
+        part = analysis.of(runs[name])
+        assert [line for line in part.problems[name] if line.startswith(problem)]
+        assert part.airtime["frames"].sum() == frames
 
 
 def test_the_air_is_no_nodes_capture(tmp_path: Path) -> None:
@@ -197,6 +197,7 @@ def test_the_report_has_no_airtime_without_the_air(tmp_path: Path) -> None:
     assert airtime_tables(RunTables(analysis, made.read)) == []
 
 
+@pytest.mark.spark
 def test_a_record_that_is_no_frame_is_left_out(tmp_path: Path, spark: SparkSession) -> None:
     run = run_folder(tmp_path / "run", [])
     path = run.captures / "air.pcap"

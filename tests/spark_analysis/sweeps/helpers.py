@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from spark_analysis.sweeps.page import QUANTITIES
-from spark_analysis.sweeps.sweep import SweepSpec
+from spark_analysis.sweeps.spec import SweepSpec
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = {"nodes": "7", "interval": "1"}

@@ -18,7 +18,7 @@ from spark_analysis.report import svg
 from spark_analysis.report.curves import Curve, Quantity, multiples
 from spark_analysis.report.figures import Drawing
 from spark_analysis.sweeps.page import arranged, grouped, number_table, write_page, write_pictures
-from spark_analysis.sweeps.sweep import Outcome
+from spark_analysis.sweeps.sweep import SweepOutcome
 from tests.spark_analysis.sweeps.helpers import spec, synthetic
 
 
@@ -94,13 +94,26 @@ WORDS = ["twoRayGround", "friis", "logDistance", "logNormalShadowing", "unitDisk
 DELAY = Quantity("delay_p50", "Median delay", "Of each run.", "ms", 1000.0)
 
 
-@pytest.mark.parametrize("lines", [1, 2, 6, 9])
-@pytest.mark.parametrize("panels", [1, 2, 3, 5])
-@pytest.mark.parametrize(
-    "values",
-    [[5.0], [0.0, 1.0, 2.0, 5.0, 100.0], [0.1, 1.0, 2.0, 3.0, 100.0], [True, False], WORDS,
-     list(range(20)), [""]],
-)  # fmt: skip
+VALUES: list[list[Any]] = [
+    [5.0],
+    [0.0, 1.0, 2.0, 5.0, 100.0],
+    [0.1, 1.0, 2.0, 3.0, 100.0],
+    [True, False],
+    WORDS,
+    list(range(20)),
+    [""],
+]
+CROWDED = [(values, panels, 9) for values in VALUES for panels in (1, 2, 3, 5)]
+"""As many lines as there may be, whatever the values and however many the panels."""
+SPARSE = [
+    (values, panels, (1, 2, 6)[(number + panels) % 3])
+    for number, values in enumerate(VALUES)
+    for panels in (1, 2, 3, 5)
+]
+"""Every pair of values and panels, and fewer lines: each number of them with either."""
+
+
+@pytest.mark.parametrize(("values", "panels", "lines"), CROWDED + SPARSE)
 def test_no_text_covers_another(values: list[Any], panels: int, lines: int) -> None:
     def curve(height: float) -> Curve:
         return [(value, mean_interval([height, height + 0.002])) for value in values]
@@ -163,7 +176,7 @@ def test_intervals_wider_than_everything_leave_the_means_to_be_seen() -> None:
 def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     wanted = spec(vary={"speed": ("1", "10")}, seeds=3)
     odd = {"flooding seed=8": "<i>odd</i>"}
-    done = Outcome(wanted, tmp_path, synthetic(), {"flooding seed=9": "<b>broke</b>"}, odd)
+    done = SweepOutcome(wanted, tmp_path, synthetic(), {"flooding seed=9": "<b>broke</b>"}, odd)
     page = write_page(done).read_text(encoding="utf-8")
     assert "1 point failed" in page
     assert "&lt;b&gt;broke" in page
@@ -180,7 +193,7 @@ def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
 
 
 def test_a_page_of_nothing_but_failures(tmp_path: Path) -> None:
-    done = Outcome(spec(), tmp_path, pd.DataFrame(), {"flooding seed=1": "broke"})
+    done = SweepOutcome(spec(), tmp_path, pd.DataFrame(), {"flooding seed=1": "broke"})
     assert "<svg" not in write_page(done).read_text(encoding="utf-8")
 
 

@@ -18,8 +18,9 @@ import typer
 from pyspark.find_spark_home import _find_spark_home
 from typer.testing import CliRunner
 
-from spark_analysis.sweeps import sweep as sweep_module
-from spark_analysis.sweeps.sweep import Outcome, Progress, Sweep, SweepSpec
+from spark_analysis.sweeps.folder import SweepFolder
+from spark_analysis.sweeps.spec import SweepSpec
+from spark_analysis.sweeps.sweep import Progress, SweepOutcome
 from testbed.app import app as command_line
 from tests.spark_analysis.sweeps.helpers import ROOT, spec, synthetic
 
@@ -52,19 +53,19 @@ def test_bad_input_ends_in_one_line(
     assert "Traceback" not in result.output
 
 
-def test_what_came_of_a_sweep_is_said(
+def test_the_end_of_a_sweep_is_printed(
     app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures: dict[str, str] = {}
     problems = {f"flooding seed={seed}": "odd" for seed in range(7)}
 
-    def pretend(spec: SweepSpec, folder: Path, *, progress: Any, **_: Any) -> Outcome:
-        with Sweep(folder).alone():
-            Sweep(folder).note(spec)
+    def pretend(spec: SweepSpec, folder: Path, *, progress: Any, **_: Any) -> SweepOutcome:
+        with SweepFolder(folder).alone():
+            SweepFolder(folder).note(spec)
         progress(Progress("running", 1, 0, 2))
-        return Outcome(spec, folder, synthetic(), failures, problems)
+        return SweepOutcome(spec, folder, synthetic(), failures, problems)
 
-    monkeypatch.setattr(sweep_module, "run_sweep", pretend)
+    monkeypatch.setattr("testbed.sweep.run_sweep", pretend)
     words = ["sweep", "roaming_field", "flooding", "--vary", "speed=1,10"]
     words += ["--out", str(tmp_path / "s")]
     done = CliRunner().invoke(app, words)
@@ -79,8 +80,8 @@ def test_what_came_of_a_sweep_is_said(
     assert "1 point failed; the same command runs it again" in done.output
 
 
-def test_another_question_in_the_folder_is_one_line(app: typer.Typer, tmp_path: Path) -> None:
-    sweep = Sweep(tmp_path)
+def test_another_spec_in_the_folder_is_one_line(app: typer.Typer, tmp_path: Path) -> None:
+    sweep = SweepFolder(tmp_path)
     with sweep.alone():
         sweep.note(spec())
     words = ["sweep", "roaming_field", "flooding", "--out", str(tmp_path)]
@@ -136,6 +137,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(tmp_path / "work"),
         "SPARK_DAEMON_MEMORY": "256m",
+        "JDK_JAVA_OPTIONS": os.environ["JDK_JAVA_OPTIONS"],
     }
     deploy = "org.apache.spark.deploy"
     worker = ["--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "1g", master]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_analysis.report.scenario_text import command
-from spark_analysis.sweeps.sweep import Point, SpecError, SweepSpec, points
+from spark_analysis.sweeps.spec import Point, SpecError, SweepSpec, points
 from testbed.options import settings_of
 from topologies.catalog import make_scenario
 

@@ -1,0 +1,106 @@
+"""What one run of a comparison of backends is compared by, taken from its tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from emulation.network.fidelity import LATE_MEDIAN, LATE_P99
+from emulation.scenario.runfolder import Run
+from spark_analysis.jobs.stages import Stage
+
+if TYPE_CHECKING:
+    from spark_analysis.result import Analysis
+
+
+@dataclass(frozen=True)
+class StageMeasure:
+    """One stage of one run: median step and mean share of a delivery, seconds."""
+
+    p50: float
+    per_delivery: float
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What one run is compared by; NaN if there was nothing to measure."""
+
+    run: str
+    seed: int
+    delivery: float
+    """Ratio, settled events."""
+    delay: float
+    """s, median over deliveries at other nodes than the publisher's."""
+    hops: float
+    """Mean of these deliveries."""
+    frames: Mapping[str, float]
+    """Frames on the air by message kind."""
+    stages: Mapping[Stage, StageMeasure]
+    deliveries: tuple[tuple[int, float], ...]
+    """Hops and delay, s, of each of these deliveries."""
+    traced: float
+    """Share of the deliveries whose way was followed through the captures."""
+    kept_real_time: bool | None = None
+    """None: the backend does not run in real time."""
+    late_median: float = math.nan
+    late_p99: float = math.nan
+    """s, how late the backend's medium delivered frames, by its own account."""
+    failed_checks: tuple[str, ...] = ()
+
+    @property
+    def frames_total(self) -> float:
+        """Frames on the air of all kinds."""
+        return float(sum(self.frames.values()))
+
+
+@dataclass(frozen=True)
+class Side:
+    """One backend and its runs, one for each repeat."""
+
+    name: str
+    runs: tuple[Measures, ...]
+
+    def values(self, of: Callable[[Measures], float]) -> list[float]:
+        """Return what was measured in each run, without NaN."""
+        return [value for value in map(of, self.runs) if math.isfinite(value)]
+
+
+def measure(run: Run, analysis: Analysis, stages: pd.DataFrame, air: pd.DataFrame) -> Measures:
+    """Return a run's measures from its tables: those of the analysis, `STAGES` and `ON_AIR`."""
+    summary = analysis.of(run).table("summary").iloc[0]
+    of_run = stages[stages["run"] == run.name]
+    delays = analysis.of(run).table("delay")
+    delays = delays[~delays["local"].eq(True)]
+    sent = air[air["run"] == run.name].sort_values("kind_name")
+    delivered = float(summary["delay_count"])
+    checks = {} if run.fidelity is None else {check.name: check for check in run.fidelity.checks}
+
+    def late(name: str) -> float:
+        value = checks[name].value if name in checks else None
+        return math.nan if value is None else value / 1e6
+
+    return Measures(
+        run=run.name,
+        seed=run.scenario.seed,
+        delivery=float(summary["delivery_ratio"]),
+        delay=float(summary["delay_p50"]),
+        hops=float(summary["hops_mean"]),
+        frames={str(row.kind_name): float(row.frames) for row in sent.itertuples()},
+        stages={
+            Stage(row.stage): StageMeasure(float(row.p50), float(row.per_delivery))
+            for row in of_run.itertuples()
+        },
+        deliveries=tuple(
+            (int(hops), float(delay))
+            for hops, delay in zip(delays["hops"], delays["delay"], strict=True)
+        ),
+        traced=float(of_run["deliveries"].max()) / delivered if delivered and len(of_run) else 0.0,
+        kept_real_time=run.fidelity.kept_real_time if checks and run.fidelity else None,
+        late_median=late(LATE_MEDIAN),
+        late_p99=late(LATE_P99),
+        failed_checks=tuple(name for name, check in checks.items() if not check.ok),
+    )

@@ -1,0 +1,89 @@
+"""From the run folders of all repeats to the comparisons of their backends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, compare
+from spark_analysis.agreement.measures import Side, measure
+from spark_analysis.errors import AnalysisError, plain_errors
+from spark_analysis.jobs.stages import Stage, on_air, stages, steps
+from spark_analysis.jobs.stages import matched as matched_steps
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_analysis.result import Analysis
+
+
+def read_agreements(
+    spark: SparkSession,
+    folders: Sequence[Sequence[Path]],
+    names: Sequence[str],
+    progress: Callable[[str, float], None] = lambda what, share: None,
+) -> tuple[list[Agreement], Analysis]:
+    """Analyse the run folders of all repeats in one session; return comparisons and analysis.
+
+    `folders` has those of each repeat in the order of `names`; the first backend is compared with
+    each of the others.  Raises `AnalysisError`.
+    """
+    from spark_analysis.analysis import analyse
+
+    if len(folders) < LEAST_REPEATS:
+        raise AnalysisError(f"{len(folders)} repeats are too few: at least {LEAST_REPEATS}")
+    every = [folder for repeat in folders for folder in repeat]
+    analysis = analyse(spark, every, progress=lambda what, share: progress(what, 0.7 * share))
+    progress("following every delivery through the captures", 0.7)
+    with plain_errors():
+        tables, longer = _tables(spark, analysis, len(names))
+    of_runs = [measure(run, analysis, tables["stages"], tables["on_air"]) for run in analysis.runs]
+    first, *others = (
+        Side(name, tuple(of_runs[index :: len(names)])) for index, name in enumerate(names)
+    )
+    found = []
+    for other, table in zip(others, longer, strict=True):
+        matched: list[dict[Stage, float]] = [{} for _ in folders]
+        for row in table.itertuples():
+            matched[row.repeat][Stage(row.stage)] = float(row.longer)
+        found.append(compare(first, other, matched))
+    return found, analysis
+
+
+def _tables(
+    spark: SparkSession, analysis: Analysis, sides: int
+) -> tuple[dict[str, pd.DataFrame], list[pd.DataFrame]]:
+    """Return `STAGES` and `ON_AIR` of all runs, and `MATCHED` of the first side with each other.
+
+    The runs of a repeat follow each other.
+    """
+    from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
+    from spark_analysis.jobs.nodes import NODES
+    from spark_analysis.jobs.overhead import radio_packets
+
+    frames = read_frames(spark, [run.metrics / FRAMES_FOLDER for run in analysis.runs])
+    nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
+    runs = spark.createDataFrame(analysis.table("summary")[["run", "epoch_ns", "duration"]])
+    found = steps(frames, nodes).cache()
+    try:
+        tables = {
+            "stages": stages(found).toPandas(),
+            "on_air": on_air(radio_packets(frames, nodes), runs).toPandas(),
+        }
+        longer = []
+        for other in range(1, sides):
+            turns = spark.createDataFrame(
+                [
+                    (run.name, i // sides, i % sides == 0)
+                    for i, run in enumerate(analysis.runs)
+                    if i % sides in (0, other)
+                ],
+                "run string, repeat int, first boolean",
+            )
+            longer.append(matched_steps(found, turns).toPandas())
+    finally:
+        found.unpersist()
+    return tables, longer

@@ -1,0 +1,177 @@
+"""The folder of a sweep: what was asked for, its points, and their results.
+
+    <sweep>/sweep.json  results.parquet  sweep.html  points/<key>/scenario.json run.json ...
+
+A point whose folder has a summary is finished, whatever spec asks for it.  Points of older code
+have other keys; they stay until the folder is deleted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from spark_analysis.sweeps.rows import SUMMARY
+from spark_analysis.sweeps.spec import Point, SpecError, SweepError, SweepSpec, points
+from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
+
+SPEC: Final = "sweep.json"
+LOCK: Final = ".lock"
+RESULTS: Final = "results.parquet"
+_TYPES: Final = {int: "Int64", float: "float64", bool: "boolean", str: "object"}
+"""Types of columns that may have gaps: not every protocol has every parameter."""
+
+
+class SweepFolder:
+    """The folder of a sweep, which need not exist.  Raises `SweepError` if it is another's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._points = folder / "points"
+        try:
+            there = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        except OSError as error:
+            raise SweepError(f"cannot write a sweep in {folder}: {error.strerror}") from None
+        if SPEC not in there and there - {self._points.name, LOCK}:
+            raise SweepError(f"{folder} is not the folder of a sweep: give another with --out")
+
+    def path(self, point: Point) -> Path:
+        """Return the run folder of a point."""
+        return self._points / point.key
+
+    def finished(self, point: Point) -> bool:
+        """Return whether a point has been run and analysed."""
+        return self._summary(point).exists()
+
+    def ended(self, point: Point) -> bool:
+        """Return whether nothing of a point is left to run."""
+        return self.finished(point) or ran(self.path(point)) or failed(self.path(point))
+
+    def _summary(self, point: Point) -> Path:
+        return self.path(point) / "metrics" / SUMMARY
+
+    def note(self, spec: SweepSpec) -> None:
+        """Note the spec, and the code that makes the rows of each protocol now."""
+        noted = {**asdict(spec), "code": _code(points(spec))}
+        scratch = self.folder / f".{SPEC}"
+        scratch.write_text(json.dumps(noted, indent=1) + "\n", encoding="utf-8")
+        scratch.replace(self.folder / SPEC)
+
+    def noted(self) -> tuple[SweepSpec, dict[str, list[str]]] | None:
+        """Return the spec noted last and the hashes of the code then, by protocol.
+
+        Sweeps of earlier versions have one hash for all; then none is returned.
+        """
+        try:
+            noted = json.loads((self.folder / SPEC).read_text(encoding="utf-8"))
+            code = noted.pop("code", {})
+            noted["protocols"] = tuple(noted["protocols"])
+            noted["vary"] = {key: tuple(values) for key, values in noted["vary"].items()}
+            return SweepSpec(**noted), code if isinstance(code, dict) else {}
+        except FileNotFoundError:
+            return None
+        except (KeyError, TypeError, ValueError, AttributeError):
+            path = self.folder / SPEC
+            raise SweepError(f"{path} is damaged: give another folder with --out") from None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Make the folder, and keep others out for the block.
+
+        Raises `SweepError` if somebody else works on it, OSError if it cannot be made.
+        """
+        self._points.mkdir(parents=True, exist_ok=True)
+        with (self.folder / LOCK).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SweepError(
+                    f"{self.folder} is being worked on: wait for it, or give another with --out"
+                ) from None
+            yield
+
+    def results(self, wanted: Sequence[Point], varied: Iterable[str]) -> pd.DataFrame:
+        """Return the rows of the points that are finished, and write them.
+
+        Columns `varied` are typed as the parameters are, with gaps if a protocol has none.
+        """
+        rows = [
+            {**pq.read_table(self._summary(point)).to_pylist()[0], **point.values}
+            for point in wanted
+            if self.finished(point)
+        ]
+        if not rows:
+            return pd.DataFrame()
+        table = pd.DataFrame.from_records(rows)
+        for key in varied:
+            kind = type(next(point.values[key] for point in wanted if key in point.values))
+            column = table[key] if key in table else pd.Series(None, table.index, dtype=object)
+            gaps = bool(column.isna().any())
+            table[key] = column.astype(_TYPES[kind] if gaps else kind)
+        first = ["topology", "protocol", *varied, "seed"]
+        table = table[[*first, *(name for name in table if name not in first)]]
+        scratch = self.folder / f".{RESULTS}"
+        table.to_parquet(scratch, index=False)
+        scratch.replace(self.folder / RESULTS)
+        return table
+
+    def remarks(self, wanted: Sequence[Point]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return why points have failed, and what is to be said of those that are finished."""
+        failures, problems = {}, {}
+        for point in wanted:
+            if self.finished(point):
+                run = json.loads((self.path(point) / "run.json").read_text(encoding="utf-8"))
+                if run["problems"]:
+                    problems[str(point)] = _first(run["problems"])
+            elif (reason := failure(self.path(point))) is not None:
+                failures[str(point)] = f"{reason} ({self.path(point) / FAILURE})"
+        return failures, problems
+
+
+def _first(problems: Sequence[str]) -> str:
+    return problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
+
+
+def _code(asked: Sequence[Point]) -> dict[str, list[str]]:
+    """Return the hashes of the code that makes the rows of points, by protocol."""
+    protocols = dict.fromkeys(point.protocol for point in asked)
+    return {
+        protocol: sorted({point.code for point in asked if point.protocol == protocol})
+        for protocol in protocols
+    }
+
+
+def outdated(spec: SweepSpec, folder: Path) -> tuple[str, ...]:
+    """Return the protocols that ran for an earlier spec and run again: their code has changed.
+
+    Raises `SweepError` if the folder holds a spec that this one does not contain.
+    """
+    wanted = {point.key for point in points(spec)}
+    sweep = SweepFolder(folder)
+    earlier = sweep.noted()
+    if earlier is None:
+        return ()
+    before, code = earlier
+    other = SweepError(
+        f"{folder} holds another sweep ({before.command()}): ask for all of it and more, or give "
+        "another folder with --out"
+    )
+    try:
+        asked = points(before)
+    except SpecError:
+        raise other from None
+    if any(point.key not in wanted for point in asked):
+        raise other
+    if not any((folder / "points").glob(f"*/metrics/{SUMMARY}")):
+        return ()
+    left = {point.protocol for point in asked if not sweep.finished(point)}
+    now = _code(asked)
+    return tuple(each for each in now if code.get(each) != now[each] and each in left)

@@ -1,0 +1,172 @@
+"""What a sweep is asked for, and the points that it consists of.
+
+A spec is a product of protocols, varied values and seeds.  A point has a key, the hash of what its
+row follows from: topology, protocol, all parameters, seed, duration, and the code that makes the
+row (`spark_analysis.sweeps.source_key`).  So equal points of different specs are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from emulation.errors import ScenarioError
+from emulation.scenario.scenario import Scenario
+from emulation.workloads.registry import WORKLOAD
+from nodeapp.parameters import Parameter, ParameterError, convert
+from spark_analysis.errors import AnalysisError
+from spark_analysis.sweeps.source_key import code_key
+from spark_analysis.sweeps.tasks import Task
+from topologies.catalog import all_parameters, make_scenario
+
+
+class SweepError(AnalysisError):
+    """A sweep that cannot be written, or a spec that does not fit what is there."""
+
+
+class SpecError(SweepError):
+    """A spec that cannot be run; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """What to run.  `settings` and the values of `vary` are as `--set` takes them."""
+
+    topology: str
+    protocols: tuple[str, ...]
+    vary: Mapping[str, tuple[str, ...]]
+    seeds: int = 3
+    duration: float = 60.0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def command(self) -> str:
+        """Return the command that asks for it."""
+        words = ["./run_testbed.sh", "sweep", self.topology, *self.protocols]
+        for key, values in self.vary.items():
+            words += ["--vary", f"{key}={','.join(values)}"]
+        words += ["--seeds", str(self.seeds), "--duration", f"{self.duration:.12g}"]
+        for key, value in self.settings.items():
+            words += ["--set", f"{key}={value}"]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a spec; `values` are the varied parameters that it has, as they are typed.
+
+    `key` names its folder; `code` is the hash of the code that makes its row.
+    """
+
+    topology: str
+    protocol: str
+    seed: int
+    duration: float
+    settings: Mapping[str, Any]
+    values: Mapping[str, Any]
+    key: str
+    code: str
+
+    def scenario(self) -> Scenario:
+        """Return the scenario.  Raises `ScenarioError`."""
+        return make_scenario(
+            self.topology,
+            self.protocol,
+            seed=self.seed,
+            duration=self.duration,
+            settings=dict(self.settings),
+        )
+
+    def task(self, folder: Path) -> Task:
+        """Return what runs it in a folder."""
+        settings = dict(self.settings)
+        return Task(folder, self.topology, self.protocol, self.seed, self.duration, settings)
+
+    def __str__(self) -> str:
+        values = "".join(f" {key}={value}" for key, value in self.values.items())
+        return f"{self.protocol}{values} seed={self.seed}"
+
+
+def points(spec: SweepSpec) -> list[Point]:
+    """Return the points of a spec, each once; the first seed of all comes first.
+
+    So a sweep that is stopped has whole curves of fewer seeds.
+
+    Names and values are checked here, what they make together when a scenario is made of them.
+    Raises `SpecError`.
+    """
+    if not spec.protocols:
+        raise SpecError("name at least one protocol")
+    if spec.seeds < 1:
+        raise SpecError("--seeds is a number from 1")
+    for key in spec.vary:
+        if key in spec.settings:
+            raise SpecError(f"{key} is both varied and set: leave one of them out")
+    found: dict[str, Point] = {}
+    workloads = spec.vary.get(WORKLOAD) or (str(spec.settings.get(WORKLOAD, "")),)
+    try:
+        known = {
+            (protocol, workload): all_parameters(spec.topology, protocol, workload)
+            for protocol in spec.protocols
+            for workload in workloads
+        }
+        _check_keys(spec, known)
+        for (protocol, workload), parameters in known.items():
+            varied = {key: values for key, values in spec.vary.items() if key in parameters}
+            common = {key: value for key, value in spec.settings.items() if key in parameters}
+            for values in itertools.product(*varied.values()):
+                chosen = dict(zip(varied, values, strict=True))
+                if chosen.get(WORKLOAD, workload) != workload:
+                    continue
+                for point in _repeats(spec, protocol, parameters, common, chosen):
+                    found.setdefault(point.key, point)  # 5 and 5.0 are one value
+    except (ScenarioError, ParameterError) as error:
+        raise SpecError(str(error)) from None
+    return sorted(found.values(), key=lambda point: point.seed)
+
+
+def _check_keys(spec: SweepSpec, known: Mapping[tuple[str, str], Mapping[str, Parameter]]) -> None:
+    names = set[str]().union(*known.values())
+    for key in (*spec.vary, *spec.settings):
+        if key not in names:
+            raise SpecError(
+                f"no parameter {key!r} of {spec.topology} or {', '.join(spec.protocols)}; "
+                f"there are: {', '.join(sorted(names))}"
+            )
+
+
+def _repeats(
+    spec: SweepSpec,
+    protocol: str,
+    parameters: Mapping[str, Parameter],
+    common: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+) -> Iterator[Point]:
+    """Yield the point of every seed."""
+    settings = {**common, **chosen}
+    values = convert(parameters.values(), settings)
+    files = {}
+    for key in settings:
+        path = Path(str(values[key]))
+        if parameters[key].type is str and not parameters[key].choices and path.is_file():
+            settings[key] = str(path.resolve())  # workers have a current folder of their own
+            files[key] = hashlib.sha256(path.read_bytes()).hexdigest()
+    code = code_key(spec.topology, protocol, str(values[WORKLOAD]))
+    for seed in range(1, spec.seeds + 1):
+        identity = {
+            "code": code,
+            "topology": spec.topology,
+            "protocol": protocol,
+            "parameters": {**values, **files},
+            "seed": seed,
+            "duration": float(spec.duration),
+        }
+        text = json.dumps(identity, sort_keys=True)
+        key = hashlib.sha256(text.encode()).hexdigest()[:16]
+        of_point = {name: values[name] for name in chosen}
+        yield Point(spec.topology, protocol, seed, spec.duration, settings, of_point, key, code)
