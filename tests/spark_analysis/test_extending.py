@@ -95,7 +95,7 @@ def test_a_job_and_a_metric_are_a_file_each(extended: Path, tmp_path: Path) -> N
         }
         heard = table["nodes"].to_pylist()
         assert heard
-        assert set(heard) <= set(range(1, 7))
+        assert set(heard) <= set(range(1, 8))
         report = Page((run / "report.html").read_text(encoding="utf-8"))
         shown = {int(nodes): int(events) for nodes, events in report.tables["spread-of-events"][1:]}
         assert shown == {nodes: heard.count(nodes) for nodes in set(heard)}
