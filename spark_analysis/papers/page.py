@@ -11,9 +11,9 @@ from spark_analysis.papers.figures import drawings
 from spark_analysis.papers.paper import Axis, Paper, Preset
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.report import page as report
-from spark_analysis.report.content import Link, Table
 from spark_analysis.report.quantities import count, number
 from spark_analysis.report.scenario_text import plain
+from spark_analysis.report.text_table import FileLink, TextTable
 
 PAGE: Final = "reproduction.html"
 MARKS: Final = {Verdict.HOLDS: "✓", Verdict.FAILS: "✕", Verdict.OPEN: "?"}
@@ -62,7 +62,7 @@ def _columns(result: Reproduction) -> list[str]:
     return [*sorted(names - {""}), *([JOINT] if "" in names else [])]
 
 
-def verdict_table(result: Reproduction) -> Table:
+def verdict_table(result: Reproduction) -> TextTable:
     """Return whether each claim holds, in every study, with every variation."""
     studies = _columns(result)
     head = ["claim", *(f"{s}, {each.variation.name}" for each in result.judged for s in studies)]
@@ -70,10 +70,10 @@ def verdict_table(result: Reproduction) -> Table:
     keys = [(study, each.variation.key) for each in result.judged for study in studies]
     claims = result.paper.claims
     rows = [[claim.statement, *(mark(claim, *key) for key in keys)] for claim in claims]
-    return Table("Claims", f"{LEGEND} {RULES}", head, rows, words=len(head))
+    return TextTable("Claims", f"{LEGEND} {RULES}", head, rows, words=len(head))
 
 
-def marks_table(result: Reproduction) -> Table:
+def marks_table(result: Reproduction) -> TextTable:
     """Return the same in marks, narrow enough for a terminal: a column a study."""
     studies = _columns(result)
     mark = _marks(result)
@@ -87,7 +87,7 @@ def marks_table(result: Reproduction) -> Table:
     ]
     ways = ", ".join(each.variation.name for each in result.judged)
     note = f"{LEGEND} From left to right: {ways}."
-    return Table("Claims", note, ["claim", *studies], rows, words=1 + len(studies))
+    return TextTable("Claims", note, ["claim", *studies], rows, words=1 + len(studies))
 
 
 def facts(result: Reproduction) -> list[tuple[str, str]]:
@@ -108,7 +108,7 @@ def _duration(preset: Preset) -> str:
     return text
 
 
-def study_table(paper: Paper, preset: Preset) -> Table:
+def study_table(paper: Paper, preset: Preset) -> TextTable:
     """Return what is run: the studies with the values of their axes."""
 
     def line(axis: Axis, values: Sequence[Any]) -> str:
@@ -123,7 +123,7 @@ def study_table(paper: Paper, preset: Preset) -> Table:
         for study in paper.studies
         if study.name in preset.values
     ]
-    return Table("Studies", preset.summary, ["study", "axes"], rows, words=2)
+    return TextTable("Studies", preset.summary, ["study", "axes"], rows, words=2)
 
 
 def _claim(result: Reproduction, claim: Claim) -> Mapping[str, Any]:
@@ -162,13 +162,13 @@ def write_page(result: Reproduction, path: Path) -> Path:
     return report.write_html(path, html)
 
 
-def overview_table(result: Reproduction, page: str) -> Table:
+def overview_table(result: Reproduction, page: str) -> TextTable:
     """Return the claims of one paper for the page of all: its base, and a link to its own page."""
     marks = marks_table(result)
     rows = [[statement, *texts] for statement, *texts in marks.rows]
-    link = (Link("figures, numbers, remarks", page),)
+    link = (FileLink("figures, numbers, remarks", page),)
     rows.append([link, *("" for _ in marks.head[1:])])
-    return Table(result.paper.title, marks.note, marks.head, rows, words=len(marks.head))
+    return TextTable(result.paper.title, marks.note, marks.head, rows, words=len(marks.head))
 
 
 def write_overview(results: Sequence[tuple[Reproduction, str]], path: Path) -> Path:

@@ -14,11 +14,13 @@ scenarios is stated in the topologies `freeway` and `manhattan`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 import pandas as pd
 
+from spark_analysis.metrics.known import DELAY_MEAN, DELIVERY_RATIO, LOAD_MEAN
 from spark_analysis.papers.claims import (
     Claim,
     Comparison,
@@ -169,26 +171,21 @@ VARIATIONS: Final = (
 
 _OVER: Final = "Mean of the seeds with its 95 % confidence interval."
 QUANTITIES: Final = (
-    Quantity(
-        "delivery_ratio",
-        "Event delivery reliability",
-        f"Deliveries made out of those expected. {_OVER}",
-        "% of deliveries",
-        100.0,
-        100.0,
+    replace(
+        Quantity.of(DELIVERY_RATIO),
+        title="Event delivery reliability",
+        caption=f"Deliveries made out of those expected. {_OVER}",
     ),
-    Quantity(
-        "delay_mean",
-        "End-to-end event delivery delay",
-        f"From PUBLISH to NOTIFY, mean of the deliveries made. {_OVER}",
-        "ms",
-        1000.0,
+    replace(
+        Quantity.of(DELAY_MEAN),
+        title="End-to-end event delivery delay",
+        caption=f"{DELAY_MEAN.caption} {_OVER}",
     ),
-    Quantity(
-        "load_mean",
-        "Per-node message load",
-        f"Bytes a second that a node sends by radio, from the Ethernet header. {_OVER}",
-        "bytes/s a node",
+    replace(
+        Quantity.of(LOAD_MEAN),
+        title="Per-node message load",
+        caption=f"Bytes a second that a node sends by radio, from the Ethernet header. {_OVER}",
+        unit="bytes/s a node",
     ),
 )
 

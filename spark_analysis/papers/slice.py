@@ -9,11 +9,11 @@ import pandas as pd
 
 from spark_analysis.papers.paper import Paper
 from spark_analysis.report import page as report
-from spark_analysis.report.content import Table
 from spark_analysis.report.quantities import number, seconds, share
+from spark_analysis.report.text_table import TextTable
 
 
-def slice_table(paper: Paper, rows: pd.DataFrame, backends: Sequence[str]) -> Table:
+def slice_table(paper: Paper, rows: pd.DataFrame, backends: Sequence[str]) -> TextTable:
     """Return what every protocol did on each backend; `rows` are summaries of runs."""
     head = ["scenario", "scheme"]
     for title in ("delivery", "mean delay", "load, B/s"):
@@ -35,7 +35,7 @@ def slice_table(paper: Paper, rows: pd.DataFrame, backends: Sequence[str]) -> Ta
                     line.append(text(float(found.iloc[0])) if len(found) else "–")
             body.append(line)
     note = "One run each of the same scenario: placement, motion and workload are the same."
-    return Table("Real time beside virtual time", note, head, body, words=2)
+    return TextTable("Real time beside virtual time", note, head, body, words=2)
 
 
 def write_slice(

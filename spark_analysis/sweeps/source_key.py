@@ -40,6 +40,7 @@ _DESCRIBED: Final[Mapping[str, tuple[int | None, str]]] = {
     "nodeapp.pubsub.registry.Protocol": (1, "summary"),
     "pydantic.Field": (None, "description"),
     "spark_analysis.schemas.column": (2, "comment"),
+    "spark_analysis.table.Table": (None, "description"),
 }
 """Arguments that are texts for readers, by what is called: index, if it may go without the keyword,
 and keyword."""
