@@ -9,73 +9,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
-from emulation.virtual.recording import captures
 from spark_analysis.captures.air import air_captures, read_air
-from spark_analysis.captures.materialise import materialise, read_frames, recorded
+from spark_analysis.captures.materialise import read_frames
 from spark_analysis.captures.runs import read_runs
-from spark_analysis.captures.source import Capture, Survey, Surveyed, find_captures, survey
+from spark_analysis.captures.source import Survey, survey
 from spark_analysis.errors import AnalysisError, plain_errors
-from spark_analysis.jobs.delivery import SETTLE
-from spark_analysis.queries import captured_interfaces, queries
-from spark_analysis.schemas import TABLES
+from spark_analysis.jobs.nodes import captured_interfaces
+from spark_analysis.jobs.overhead import UNDECODED
+from spark_analysis.jobs.runs import SETTLE
+from spark_analysis.metrics.summary import SUMMARY
+from spark_analysis.reading import frames_folder, rows_of, survey_of
+from spark_analysis.registry import JOBS
+from spark_analysis.result import Analysis
+from spark_analysis.table import Inputs
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and the share of the whole that is done already."""
-
-_ORDER: Final = (
-    *("run", "time", "from_ns", "publisher", "sequence", "receiver", "sender"),
-    *("client", "node_id", "kind", "hops", "second"),
-    *("access_point", "port", "direction", "traffic_class", "frame_class"),
-)
-"""Columns that tables are sorted by, where they have them."""
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """The tables of one or several runs, as pandas frames.
-
-    Columns, with units, are those of the schema of the same name in `spark_analysis.schemas`
-    (`SUMMARY` for `summary`, and so on); every table has a column `run`.  Nulls are pandas' own:
-    NaN in numbers (which are float where a column has nulls), None in text and truth values.
-    `problems` are one-line messages by run: files skipped or cut off, captures that are missing,
-    an estimated time 0.
-    """
-
-    runs: tuple[Run, ...]
-    problems: Mapping[str, tuple[str, ...]]
-    summary: pd.DataFrame
-    nodes: pd.DataFrame
-    subscriptions: pd.DataFrame
-    events: pd.DataFrame
-    delivery: pd.DataFrame
-    delivery_over_time: pd.DataFrame
-    delay: pd.DataFrame
-    delay_by_hops: pd.DataFrame
-    overhead: pd.DataFrame
-    load: pd.DataFrame
-    links: pd.DataFrame
-    counters: pd.DataFrame
-    airtime: pd.DataFrame
-
-    def of(self, run: Run) -> Analysis:
-        """Return the analysis of one of the runs alone."""
-        tables = {
-            name: table[table["run"] == run.name].reset_index(drop=True)
-            for name, table in ((name, getattr(self, name)) for name in TABLES)
-        }
-        return replace(self, runs=(run,), problems={run.name: self.problems[run.name]}, **tables)
 
 
 def analyse(
@@ -88,7 +46,7 @@ def analyse(
 ) -> Analysis:
     """Analyse run folders and write each one's `metrics`.
 
-    Events published in the last `settle` seconds are told apart (`jobs.delivery`); `width` is that
+    Events published in the last `settle` seconds are told apart (`jobs.runs`); `width` is that
     of the buckets over time in seconds, chosen by the length of the longest run unless given.
     Raises `AnalysisError`.
     """
@@ -100,18 +58,19 @@ def analyse(
         surveys[run.name] = survey_of(run)
         airs[run.name] = survey(air_captures(run))
     with plain_errors():
-        folders = []
+        found = []
         for number, run in enumerate(runs):
             progress(f"decoding the captures of {run.name}", 0.1 + 0.4 * number / len(runs))
-            folders.append(_frames(spark, run, surveys[run.name]))
-        frames = read_frames(spark, folders)
-        air = read_air(spark, runs, airs)
+            found.append(frames_folder(spark, run, surveys[run.name]))
+        frames, air = read_frames(spark, found), read_air(spark, runs, airs)
+        inputs = Inputs(spark, runs, surveys, frames, air, settle, width)
         tables: dict[str, pa.Table] = {}
-        with queries(spark, runs, surveys, frames, air, settle=settle, width=width) as asked:
-            for number, (name, query) in enumerate(asked.items()):
-                progress(f"working out {name}", 0.5 + 0.5 * number / len(asked))
-                tables[name] = _collect(query)
-    undecoded = {row["run"]: row["packets"] for row in tables.pop("undecoded").to_pylist()}
+        with inputs.kept():
+            # The summary last: it is made of most others, which are cached by then.
+            for number, job in enumerate(sorted(JOBS, key=lambda job: job.table is SUMMARY)):
+                progress(f"working out {job.table.name}", 0.5 + 0.5 * number / len(JOBS))
+                tables[job.table.name] = rows_of(inputs, job.table)
+            undecoded = dict(map(tuple, inputs.of(UNDECODED).collect()))
     unknown = {row["run"]: row["unknown"] for row in tables["summary"].to_pylist()}
     problems = {}
     for run in runs:
@@ -125,41 +84,12 @@ def analyse(
     for run in runs:
         _write(run, tables)
     progress("done", 1.0)
-    return Analysis(runs, problems, **{name: table.to_pandas() for name, table in tables.items()})
-
-
-def summaries(
-    spark: SparkSession, folders: Sequence[Path], *, settle: float = SETTLE
-) -> pd.DataFrame:
-    """Return the `SUMMARY` rows of several runs, and nothing else; writes nothing but frames.
-
-    Raises `AnalysisError`.
-    """
-    runs = read_runs(folders)
-    surveys = {run.name: survey_of(run) for run in runs}
-    with plain_errors():
-        found = [_frames(spark, run, surveys[run.name]) for run in runs]
-        frames = read_frames(spark, found)
-        air = read_air(spark, [], {})  # the summary has nothing of it
-        with queries(spark, runs, surveys, frames, air, settle=settle, width=None) as asked:
-            return _collect(asked["summary"]).to_pandas()
-
-
-def _frames(spark: SparkSession, run: Run, found: Survey) -> Path:
-    """Return the folder of a run's frames: those that it recorded, else its captures, decoded."""
-    return recorded(run) or materialise(spark, run, [each.capture for each in found.captures])
-
-
-def survey_of(run: Run) -> Survey:
-    """Return what captures there are; of a run without any, those that it would have written."""
-    if recorded(run) is None:
-        return survey(find_captures([run.captures]))
-    paths = [run.captures / f"{interface}.pcap" for interface in captures(run.scenario)]
-    return Survey(tuple(Surveyed(Capture(path), 0, 0, None) for path in paths), {})
+    pandas_tables = {name: table.to_pandas() for name, table in tables.items()}
+    return Analysis(runs, problems, pandas_tables)
 
 
 def _missing(run: Run, survey: Survey) -> Iterator[str]:
-    """Say which nodes are not captured, and which captures are of no node."""
+    """Yield, in words, which nodes are not captured, and which captures are of no node."""
     captured = captured_interfaces(survey)
     scenario = run.scenario
     names = [node.name for node in scenario.nodes]
@@ -193,16 +123,6 @@ def _strange(undecoded: int, unknown: int) -> Iterator[str]:
         )
     if unknown:
         yield f"{unknown} deliveries are of events whose PUBLISH is in no capture: not counted"
-
-
-def _collect(query: DataFrame) -> pa.Table:
-    """Run a query and return its rows in a fixed order, with the comments of its columns."""
-    comments = [{"comment": str(field.metadata.get("comment", ""))} for field in query.schema]
-    table = query.toArrow()
-    keys = [(name, "ascending") for name in _ORDER if name in table.column_names]
-    fields = zip(table.schema, comments, strict=True)
-    schema = pa.schema([field.with_metadata(comment) for field, comment in fields])
-    return table.sort_by(keys).cast(schema)
 
 
 def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from spark_analysis.errors import AnalysisError
-from spark_analysis.report.reports import analyse_and_report
+from spark_analysis.metrics.known import METRICS
+from spark_analysis.reports import analyse_and_report
 from testbed.display import AnalysisDisplay, summarise
 from testbed.options import RUNS, USAGE, MasterOption, console, fail
 
@@ -29,11 +30,11 @@ def analyse_folders(folders: Sequence[Path], master: str = "local[*]") -> None:
     """Analyse run folders with a Spark master, write their reports and print the key figures."""
     try:
         with AnalysisDisplay(console) as display:
-            outcome = analyse_and_report(folders, master, display.progress)
+            made = analyse_and_report(folders, master, display.progress)
     except AnalysisError as error:
         fail(str(error))
-    summarise(console, outcome.analysis)
-    for page in outcome.reports:
+    summarise(console, made.analysis, METRICS)
+    for page in made.pages:
         console.print(f"report: {page}", highlight=False, soft_wrap=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -10,7 +10,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 if TYPE_CHECKING:
     from emulation.scenario.runfolder import Run
-    from spark_analysis.analysis import Analysis
+    from spark_analysis.metric import Metric
+    from spark_analysis.result import Analysis
 
 
 class _Display:
@@ -44,7 +45,7 @@ class RunDisplay(_Display):
         self._task: TaskID | None = None
 
     def stage(self, text: str) -> None:
-        """Say what is being done now."""
+        """Show what is being done now."""
         if not self._console.is_terminal or self._progress.disable:
             self._console.print(f"... {text}")
         if self._task is not None:
@@ -52,13 +53,13 @@ class RunDisplay(_Display):
         self._task = self._progress.add_task(text, total=None, clock="")
 
     def elapsed(self, seconds: float) -> None:
-        """Say how much of the scenario has run."""
+        """Show how much of the scenario has run."""
         if self._task is not None:
             clock = f"{seconds:.0f} of {self._duration:g} s"
             self._progress.update(self._task, completed=seconds, total=self._duration, clock=clock)
 
     def problem(self, text: str) -> None:
-        """Say what went wrong while the run goes on."""
+        """Print what went wrong while the run goes on."""
         self._console.print(f"[yellow]warning:[/yellow] {text}", highlight=False)
 
 
@@ -77,23 +78,17 @@ class AnalysisDisplay(_Display):
         self._task = self._progress.add_task("", total=1.0)
 
     def progress(self, what: str, share: float) -> None:
-        """Say what is being worked out, and the share of the whole that is done."""
+        """Show what is being worked out, and the share of the whole that is done."""
         self._progress.update(self._task, description=what, completed=share)
 
 
-def summarise(console: Console, analysis: Analysis) -> None:
+def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -> None:
     """Print the key figures of every run, and whether it kept real time."""
-    for row in analysis.summary.itertuples():
-        console.print(f"[bold]{row.run}[/bold]", highlight=False, soft_wrap=True)
-        console.print(
-            f"  delivery {_number(100 * row.delivery_ratio, '.1f')} % "
-            f"({row.received:.0f} of {row.expected:.0f}), "
-            f"delay {_number(1e3 * row.delay_p50, '.1f')} ms median, "
-            f"{_number(1e3 * row.delay_p99, '.1f')} ms p99, "
-            f"{_number(row.frames_per_delivery, '.1f')} frames per delivery",
-            highlight=False,
-            soft_wrap=True,
-        )
+    printed = [metric for metric in metrics if metric.terminal is not None]
+    for row in analysis.table("summary").to_dict("records"):
+        console.print(f"[bold]{row['run']}[/bold]", highlight=False, soft_wrap=True)
+        words = ", ".join(metric.words(row) for metric in printed)
+        console.print(f"  {words}", highlight=False, soft_wrap=True)
     for run in analysis.runs:
         for problem in analysis.problems[run.name]:
             console.print(
@@ -123,7 +118,3 @@ def warn_of_infidelity(console: Console, run: Run) -> None:
                 highlight=False,
                 soft_wrap=True,
             )
-
-
-def _number(value: float, form: str) -> str:
-    return "-" if value is None or math.isnan(value) else format(value, form)

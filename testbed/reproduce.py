@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE
-from rich.table import Table
+from rich.console import Console
+from rich.table import Column, Table
 
 from emulation.backends.base import BackendError
 from emulation.backends.registry import backends
@@ -18,6 +19,8 @@ from emulation.errors import ScenarioError
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
+from spark_analysis.errors import AnalysisError
+from spark_analysis.papers.registry import load_paper, paper_names, papers_rows
 from testbed.display import RunDisplay
 from testbed.options import INTERRUPTED, USAGE, MasterOption, console, fail
 from testbed.sweep import SweepDisplay
@@ -26,13 +29,18 @@ from topologies.catalog import make_scenario
 if TYPE_CHECKING:
     import pandas as pd
 
+    from spark_analysis.papers.paper import Paper, Preset
+    from spark_analysis.papers.results import Reproduction
+
 REPRODUCTIONS = processes.PROJECT / "reproductions"
-PAPERS = ("six-schemes",)
+ALL = "all"
 SLICE_DURATION = 45.0
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help=f"one of: {', '.join(PAPERS)}", metavar="PAPER")],
+    paper: Annotated[
+        str | None, typer.Argument(help="a paper of --list, or all", metavar="PAPER")
+    ] = None,
     preset: Annotated[
         str, typer.Option("--preset", help="quick (minutes) or paper (as published)")
     ] = "quick",
@@ -44,71 +52,148 @@ def reproduce(
     ] = None,
     master: MasterOption = "local[*]",
     out: Annotated[Path | None, typer.Option("--out", help="folder", file_okay=False)] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="list the papers, and what each preset costs in time")
+    ] = False,
 ) -> None:
-    """Repeat a published evaluation: its figures, and its claims with what came of them.
+    """Repeat a published evaluation: its figures, and its claims with a verdict on each.
 
-    Stopped work goes on where it was: the same command runs what is not finished.
+    Work that was stopped resumes: the same command runs what is not finished.  `all` runs all
+    papers and writes one page with the claims of all.
 
     Example: reproduce six-schemes --preset quick
     """
-    from spark_analysis.papers.six_schemes import PRESETS
-
-    if paper not in PAPERS:
-        fail(f"no paper {paper!r}; there are: {', '.join(PAPERS)}", USAGE)
-    if preset not in PRESETS:
-        fail(f"no preset {preset!r}; there are: {', '.join(PRESETS)}", USAGE)
+    if list_:
+        _list()
+        return
+    if paper is None:
+        fail(f"name a paper, or all; there are: {', '.join(paper_names())}", USAGE)
+    papers = _papers(paper)
     if backend not in backends():
         fail(f"no backend {backend!r}; there are: {', '.join(backends())}", USAGE)
     if backend == "virtual":
         if duration is not None:
             fail("--duration is for a slice in real time; choose a --preset instead", USAGE)
-        _sweeps(preset, master, out or REPRODUCTIONS / f"{paper}-{preset}")
+        chosen = [(each, _preset(each, preset, several=paper == ALL)) for each in papers]
+        if paper == ALL:
+            _all(chosen, preset, master, out or REPRODUCTIONS)
+        else:
+            _sweeps(*chosen[0], master, out or REPRODUCTIONS / f"{paper}-{preset}")
     else:
+        if paper == ALL:
+            fail("a slice in real time is of one paper: name it", USAGE)
+        if papers[0].slice is None:
+            fail(f"{paper} has no slice in real time: leave out --backend", USAGE)
         if duration is None:
             duration = SLICE_DURATION
         if not 12 <= duration <= 3600:
             fail("--duration must be between 12 and 3600 s", USAGE)
         stamp = f"{datetime.now():%Y%m%d-%H%M%S}"
-        _slice(backend, duration, master, out or REPRODUCTIONS / f"{paper}-{backend}-{stamp}")
+        folder = out or REPRODUCTIONS / f"{paper}-{backend}-{stamp}"
+        _slice(papers[0], backend, duration, master, folder)
 
 
-def _sweeps(preset: str, master: str, folder: Path) -> None:
-    from spark_analysis.errors import AnalysisError
-    from spark_analysis.papers.reproduction import PAGE, marks_table, reproduce
-    from spark_analysis.papers.six_schemes import PRESETS
+def _list() -> None:
+    table = Table(Column("paper", no_wrap=True), "what", "presets", box=SIMPLE, pad_edge=False)
+    for row in papers_rows():
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _papers(name: str) -> list[Paper]:
+    """Return the papers that a name stands for."""
+    try:
+        return [load_paper(each) for each in (paper_names() if name == ALL else [name])]
+    except AnalysisError as error:
+        fail(str(error), USAGE)
+
+
+def _preset(paper: Paper, name: str, *, several: bool) -> Preset:
+    found = paper.preset(name)
+    if found is None:
+        known = ", ".join(preset.name for preset in paper.presets)
+        of = f"{paper.key}: " if several else ""
+        fail(f"{of}no preset {name!r}; there are: {known}", USAGE)
+    return found
+
+
+def _sweeps(paper: Paper, preset: Preset, master: str, folder: Path) -> None:
+    from spark_analysis.papers.page import PAGE
+
+    [result] = _reproduced([(paper, preset, folder)], master)
+    _print_claims(result)
+    console.print(f"report: {folder / PAGE}", soft_wrap=True)
+    _end_with_failures([result])
+
+
+def _all(chosen: list[tuple[Paper, Preset]], preset: str, master: str, folder: Path) -> None:
+    from spark_analysis.papers.page import PAGE
+    from spark_analysis.papers.reproduction import write_all
+
+    folders = {paper.key: f"{paper.key}-{preset}" for paper, _ in chosen}
+    work = [(paper, each, folder / folders[paper.key]) for paper, each in chosen]
+    results = _reproduced(work, master)
+    try:
+        pages = [(result, f"{folders[result.paper.key]}/{PAGE}") for result in results]
+        page = write_all(pages, folder / f"{ALL}-{preset}.html")
+    except OSError as error:
+        fail(f"cannot write in {folder}: {error.strerror or error}")
+    for result in results:
+        _print_claims(result)
+    console.print(f"report: {page}", soft_wrap=True)
+    _end_with_failures(results)
+
+
+def _reproduced(work: list[tuple[Paper, Preset, Path]], master: str) -> list[Reproduction]:
+    """Return the results of papers, each of which runs in its folder."""
+    from spark_analysis.papers.reproduction import reproduce
     from spark_analysis.sweeps.sweep import Progress
 
+    results: list[Reproduction] = []
+    folder = work[0][2]
     try:
         with Interrupts() as interrupts, SweepDisplay(interrupts) as display:
+            for paper, preset, folder in work:  # the one that an error is about
+                of = f"{paper.key}, " if len(work) > 1 else ""
 
-            def update(what: str, progress: Progress) -> None:
-                display.update(progress, what)
+                def update(what: str, progress: Progress, of: str = of) -> None:
+                    display.update(progress, of + what)
 
-            result = reproduce(PRESETS[preset], folder, master=master, progress=update)
+                results.append(reproduce(paper, preset, folder, master=master, progress=update))
     except KeyboardInterrupt:
-        console.print("interrupted: finished points are kept; the same command goes on from here")
+        console.print("interrupted: finished points are kept; the same command resumes")
         raise typer.Exit(INTERRUPTED) from None
     except AnalysisError as error:
         fail(str(error))
     except OSError as error:
         fail(f"cannot write in {folder}: {error.strerror or error}")
+    return results
+
+
+def _print_claims(result: Reproduction) -> None:
+    from spark_analysis.papers.page import marks_table
+
     table = marks_table(result)
-    shown = Table(*table.head, title=table.title, title_justify="left", caption=table.note)
+    title = f"{table.title}: {result.paper.title}"
+    shown = Table(*table.head, title=title, title_justify="left", caption=table.note)
     for row in table.rows:
         shown.add_row(*map(str, row))
     console.print(shown)
-    console.print(f"report: {folder / PAGE}", soft_wrap=True)
-    if result.failures:
-        for point, reason in result.failures.items():
+
+
+def _end_with_failures(results: list[Reproduction]) -> None:
+    failures = [failure for result in results for failure in result.failures.items()]
+    if failures:
+        for point, reason in failures:
             console.print(f"[red]failed:[/red] {point}: {reason}", highlight=False, soft_wrap=True)
-        fail(f"{len(result.failures)} points failed; the same command runs them again")
+        fail(f"{len(failures)} points failed; the same command runs them again")
 
 
-def _slice(backend: str, duration: float, master: str, folder: Path) -> None:
-    from spark_analysis.errors import AnalysisError
-    from spark_analysis.papers.reproduction import PAGE, write_slice
-    from spark_analysis.papers.six_schemes import SCHEMES, SLICE_SPEEDS
+def _slice(paper: Paper, backend: str, duration: float, master: str, folder: Path) -> None:
+    from spark_analysis.papers.page import PAGE
+    from spark_analysis.papers.slice import write_slice
 
+    assert paper.slice is not None
     known = backends()
     obstacles = known[backend].obstacles()
     if obstacles:
@@ -119,23 +204,21 @@ def _slice(backend: str, duration: float, master: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             fail(f"{folder} is not empty: name another folder with --out")
-        turns = [(s, p, b) for s in SLICE_SPEEDS for p in SCHEMES for b in used]
-        for number, (scenario_name, protocol, name) in enumerate(turns, start=1):
+        topologies, protocols = paper.slice.topologies, paper.slice.protocols
+        turns = [(t, p, b) for t in topologies for p in protocols for b in used]
+        for number, (topology, protocol, name) in enumerate(turns, start=1):
+            settings = dict(topologies[topology])
             scenario = make_scenario(
-                scenario_name,
-                protocol,
-                seed=1,
-                duration=duration,
-                settings={"speed": SLICE_SPEEDS[scenario_name]},
+                topology, protocol, seed=1, duration=duration, settings=settings
             )
-            run = RunFolder(folder / f"{scenario_name}-{protocol}-{name}")
+            run = RunFolder(folder / f"{topology}-{protocol}-{name}")
             run.path.mkdir()
             run.begin(scenario)
             with _turn(number, len(turns), run.path.name, duration) as display:
                 known[name].execute(scenario, run, display)
             runs.append(run.path)
         rows, problems = _summaries(runs, master)
-        page = write_slice(rows, used, problems, folder / PAGE)
+        page = write_slice(paper, rows, used, problems, folder / PAGE)
     except KeyboardInterrupt:
         console.print(f"interrupted: stopped everything; runs up to here are in {folder}")
         raise typer.Exit(INTERRUPTED) from None
@@ -146,7 +229,7 @@ def _slice(backend: str, duration: float, master: str, folder: Path) -> None:
     finally:
         if folder.is_dir():
             RunFolder(folder).give_to_caller()
-    _print_slice(rows, used)
+    _print_slice(paper, rows, used)
     for problem in problems:
         console.print(f"[yellow]warning:[/yellow] {problem}", highlight=False, soft_wrap=True)
     console.print(f"report: {page}", soft_wrap=True)
@@ -160,10 +243,10 @@ def _turn(number: int, of: int, name: str, duration: float) -> Iterator[RunDispl
 
 
 def _summaries(runs: list[Path], master: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the summary rows of runs, with their scenarios, and what went wrong."""
+    """Return the summary rows of runs, and what went wrong."""
     from emulation.scenario.runfolder import read_run
-    from spark_analysis.analysis import summaries
     from spark_analysis.captures.session import spark_session
+    from spark_analysis.summaries import summaries
 
     with spark_session(master) as spark:
         rows = summaries(spark, runs)
@@ -173,17 +256,17 @@ def _summaries(runs: list[Path], master: str) -> tuple[pd.DataFrame, list[str]]:
         problems += [f"{run.name}: {problem}" for problem in run.problems]
         if run.fidelity is not None and not run.fidelity.kept_real_time:
             problems.append(f"{run.name} did not keep real time: this machine is too slow or busy")
-    return rows.assign(scenario=rows["topology"]), problems
+    return rows, problems
 
 
-def _print_slice(rows: pd.DataFrame, used: tuple[str, ...]) -> None:
-    from spark_analysis.papers.reproduction import slice_table
+def _print_slice(paper: Paper, rows: pd.DataFrame, used: tuple[str, ...]) -> None:
+    from spark_analysis.papers.slice import slice_table
 
-    for scenario, of_scenario in rows.groupby("scenario", sort=True):
-        table = slice_table(of_scenario, used)
-        # The scenario's name stands above: the rest then fits a terminal of 80 columns.
+    for topology, of_topology in rows.groupby("topology", sort=True):
+        table = slice_table(paper, of_topology, used)
+        # The topology's name stands above: the rest then fits a terminal of 80 columns.
         shown = Table(
-            title=str(scenario),
+            title=str(topology),
             title_justify="left",
             box=SIMPLE,
             pad_edge=False,
@@ -194,8 +277,3 @@ def _print_slice(rows: pd.DataFrame, used: tuple[str, ...]) -> None:
         for row in table.rows:
             shown.add_row(*map(str, row[1:]))
         console.print(shown)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(reproduce)

@@ -14,7 +14,7 @@ from emulation.scenario.runfolder import Run
 from spark_analysis.jobs.stages import Stage
 
 if TYPE_CHECKING:
-    from spark_analysis.analysis import Analysis
+    from spark_analysis.result import Analysis
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,10 @@ class Side:
 
 def measure(run: Run, analysis: Analysis, stages: pd.DataFrame, air: pd.DataFrame) -> Measures:
     """Return a run's measures from its tables: those of the analysis, `STAGES` and `ON_AIR`."""
-    summary = analysis.summary[analysis.summary["run"] == run.name].iloc[0]
+    summary = analysis.of(run).table("summary").iloc[0]
     of_run = stages[stages["run"] == run.name]
-    delays = analysis.delay[(analysis.delay["run"] == run.name) & ~analysis.delay["local"].eq(True)]
+    delays = analysis.of(run).table("delay")
+    delays = delays[~delays["local"].eq(True)]
     sent = air[air["run"] == run.name].sort_values("kind_name")
     delivered = float(summary["delay_count"])
     checks = {} if run.fidelity is None else {check.name: check for check in run.fidelity.checks}

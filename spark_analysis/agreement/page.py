@@ -22,9 +22,10 @@ from spark_analysis.errors import AnalysisError
 from spark_analysis.report import page as report
 from spark_analysis.report.figures import Array
 from spark_analysis.report.scenario_text import plain
+from spark_analysis.reports import REPORT, write_report
 
 if TYPE_CHECKING:
-    from spark_analysis.analysis import Analysis
+    from spark_analysis.result import Analysis
 
 STEM: Final = "agreement"
 """Of the names of page and numbers; if there are several pairs, their names follow."""
@@ -57,7 +58,7 @@ def agree_and_report(
     try:
         for index, run in enumerate(analysis.runs):
             progress(f"writing the report of {run.name}", 0.9 + 0.1 * index / len(analysis.runs))
-            report.write_report(analysis, run)
+            write_report(analysis, run)
         for agreement in agreements:
             both = (agreement.first.name, agreement.second.name)
             stem = STEM if len(agreements) == 1 else "-".join((STEM, *both)).replace(" ", "-")
@@ -100,7 +101,7 @@ def write_page(agreement: Agreement, analysis: Analysis, path: Path) -> Path:
         ],
         parameters=[(name, plain(value)) for name, value in parameters.items()],
         runs=[
-            (run.name, quote(f"{run.name}/{report.REPORT}"), analysis.problems[run.name])
+            (run.name, quote(f"{run.name}/{REPORT}"), analysis.problems[run.name])
             for run in analysis.runs
             if run.name in compared
         ],
@@ -110,7 +111,8 @@ def write_page(agreement: Agreement, analysis: Analysis, path: Path) -> Path:
 
 def _delays(agreement: Agreement, analysis: Analysis) -> list[Array]:
     """Return the delays of deliveries to other nodes, all counted repeats of a side together."""
-    remote = analysis.delay[~analysis.delay["local"].eq(True)]
+    remote = analysis.table("delay")
+    remote = remote[~remote["local"].eq(True)]
     return [
         np.asarray(
             remote[remote["run"].isin([side.runs[i].run for i in agreement.counted])]["delay"],
@@ -127,7 +129,8 @@ def pairs(agreement: Agreement, analysis: Analysis) -> pd.DataFrame:
     delay less the second's, seconds.
     """
     same = ["publisher", "sequence", "receiver"]
-    remote = analysis.delay[~analysis.delay["local"].eq(True)].sort_values("delay")
+    remote = analysis.table("delay")
+    remote = remote[~remote["local"].eq(True)].sort_values("delay")
     found = []
     for repeat in agreement.counted:
         first, second = (

@@ -17,7 +17,7 @@ from spark_analysis.jobs.stages import matched as matched_steps
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_analysis.analysis import Analysis
+    from spark_analysis.result import Analysis
 
 
 def read_agreements(
@@ -61,12 +61,12 @@ def _tables(
     The runs of a repeat follow each other.
     """
     from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
+    from spark_analysis.jobs.nodes import NODES
     from spark_analysis.jobs.overhead import radio_packets
-    from spark_analysis.schemas import NODES
 
     frames = read_frames(spark, [run.metrics / FRAMES_FOLDER for run in analysis.runs])
-    nodes = spark.createDataFrame(analysis.nodes[NODES.fieldNames()], NODES)
-    runs = spark.createDataFrame(analysis.summary[["run", "epoch_ns", "duration"]])
+    nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
+    runs = spark.createDataFrame(analysis.table("summary")[["run", "epoch_ns", "duration"]])
     found = steps(frames, nodes).cache()
     try:
         tables = {

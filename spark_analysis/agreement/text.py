@@ -19,8 +19,9 @@ from spark_analysis.agreement.agreement import (
 from spark_analysis.agreement.measures import Measures
 from spark_analysis.confidence import Interval
 from spark_analysis.jobs.stages import Stage
-from spark_analysis.report.content import Table, Verdict
+from spark_analysis.report.fidelity_text import FidelityVerdict
 from spark_analysis.report.quantities import NOTHING, count, number, printable, seconds, share
+from spark_analysis.report.text_table import TextTable
 
 AGREES: Final = "agrees"
 DIFFERS: Final = "differs"
@@ -94,7 +95,7 @@ def _points(value: float) -> str:
     return f"{100 * value:.2f}"
 
 
-def verdict(agreement: Agreement) -> Verdict:
+def verdict(agreement: Agreement) -> FidelityVerdict:
     """Return the answer in one line, and what it rests on."""
     first, second = agreement.first.name, agreement.second.name
     repeats, counted = len(agreement.first.runs), len(agreement.counted)
@@ -103,11 +104,11 @@ def verdict(agreement: Agreement) -> Verdict:
         case AgreementOutcome.AGREE:
             headline = f"{first} and {second} agree"
             detail = f"Delivery, frames on the air and median delay, over {of}."
-            return Verdict("warning" if agreement.slow else "good", headline, detail)
+            return FidelityVerdict("warning" if agreement.slow else "good", headline, detail)
         case AgreementOutcome.DISAGREE:
             which = " and ".join(c.name for c in agreement.criteria if not c.ok)
             headline = f"{first} and {second} differ: {which}"
-            return Verdict("bad", headline, f"Means over {of}.")
+            return FidelityVerdict("bad", headline, f"Means over {of}.")
         case AgreementOutcome.TOO_SLOW:
             headline = "The machine was too slow to tell"
             detail = (
@@ -115,7 +116,7 @@ def verdict(agreement: Agreement) -> Verdict:
                 "the machine than about the backends. Use fewer nodes, a lower message rate, a "
                 "calmer machine or one with more cores."
             )
-            return Verdict("unknown", headline, detail)
+            return FidelityVerdict("unknown", headline, detail)
 
 
 def reasons(agreement: Agreement) -> list[str]:
@@ -137,9 +138,9 @@ def _slow(agreement: Agreement, run: Measures) -> str:
     return f"{run.run} lost real time ({checks})" + ("" if counts else ": its repeat is left out")
 
 
-def comparison_table(agreement: Agreement) -> Table:
+def comparison_table(agreement: Agreement) -> TextTable:
     """Return the comparison as a table of the page."""
-    return Table(
+    return TextTable(
         "Side by side",
         "Means over the repeats and half widths of their 95 % confidence intervals. Difference: "
         f"{agreement.first.name} less {agreement.second.name}. Frames: sent on all radios from "
@@ -149,7 +150,7 @@ def comparison_table(agreement: Agreement) -> Table:
     )
 
 
-def stage_table(agreement: Agreement) -> Table:
+def stage_table(agreement: Agreement) -> TextTable:
     """Return how the difference in delay is explained."""
     first, second = agreement.first, agreement.second
     lines = [
@@ -170,7 +171,7 @@ def stage_table(agreement: Agreement) -> Table:
         ("chance: half width of the interval", "", "", "", "", "", seconds(chance)),
         ("allowed", "", "", "", "", "", seconds(agreement.delay.bound)),
     ]  # fmt: skip
-    return Table(
+    return TextTable(
         "What explains the difference in delay",
         f"Median step of each stage on {first.name} and {second.name}; difference: of the same "
         "step of the same delivery in the same repeat, median delivery. What "
@@ -188,7 +189,7 @@ def stage_table(agreement: Agreement) -> Table:
     )
 
 
-def runs_table(agreement: Agreement) -> Table:
+def runs_table(agreement: Agreement) -> TextTable:
     """Return the single runs."""
     lines = []
     for index, pair in enumerate(zip(agreement.first.runs, agreement.second.runs, strict=True)):
@@ -209,7 +210,7 @@ def runs_table(agreement: Agreement) -> Table:
                     seconds(run.late_p99),
                 )
             )
-    return Table(
+    return TextTable(
         "Single runs",
         "Traced: deliveries whose every frame was found in the captures. Late: how late the "
         "backend's medium delivered frames, by its own clock; only where it runs in real time.",

@@ -16,10 +16,14 @@ is tried again is shown once.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Final
 
+import pandas as pd
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from capture.radiotap import ACK, BEACON, CONTROL, DATA, MANAGEMENT
 from emulation.radio.airtime import (
@@ -31,10 +35,39 @@ from emulation.radio.airtime import (
     PREAMBLE,
     SIGNAL_EXTENSION,
 )
-from spark_analysis.schemas import AIRTIME
+from emulation.scenario.runfolder import Run
+from spark_analysis.job import Job
+from spark_analysis.report.quantities import count, number, printable, quantity, seconds, share
+from spark_analysis.report.section import Section
+from spark_analysis.report.text_table import Cell, TextTable
+from spark_analysis.result import RunTables
+from spark_analysis.schemas import DOUBLE, LONG, RUN, STRING, column
+from spark_analysis.table import Table
 
 RADIOS: Final = "run string, node string, node_id long, address long"
 """Whose each radio is; addresses are 48-bit numbers."""
+
+AIRTIME: Final = Table(
+    name="airtime",
+    description="802.11 frames, bytes and airtime by sender and class, where the air was captured",
+    schema=StructType(
+        [
+            RUN,
+            column("node", STRING, "node or access point that sent; null if it is neither"),
+            column("node_id", LONG, "node id; of an access point, its broker's"),
+            column("frame_class", STRING, "data, beacon, management, acknowledgement or control"),
+            column("frames", LONG, "802.11 frames in the capture of the air"),
+            column("group_frames", LONG, "of these, frames to a group address, never acknowledged"),
+            column("retries", LONG, "of these, frames with the Retry bit"),
+            column("bytes", LONG, "bytes of these on the air, headers and check sequence included"),
+            column("airtime", DOUBLE, "s on the air, preambles included; frames of known rate"),
+            column("untimed_frames", LONG, "of these, frames without a known rate"),
+        ]
+    ),
+    order=("node_id", "frame_class"),
+    make=lambda inputs: airtime(inputs.air, inputs.rows(radio_rows(inputs.runs), RADIOS)),
+)
+"""802.11 frames that one radio owner sent, of one class."""
 
 SHORT_PREAMBLE: Final = 96
 """Microseconds of the short preamble and header of DSSS (802.11-2016, 16.2.2.3)."""
@@ -137,5 +170,90 @@ def airtime(air: DataFrame, radios: DataFrame) -> DataFrame:
             sf.coalesce(sf.sum("duration"), sf.lit(0.0)).alias("airtime"),
             sf.count_if(sf.col("duration").isNull()).alias("untimed_frames"),
         )
-        .to(AIRTIME)
+        .to(AIRTIME.schema)
     )
+
+
+def radio_rows(runs: Sequence[Run]) -> list[tuple[str, str, int, int]]:
+    """Return the rows of `RADIOS`: whose each address on the air is."""
+    rows = []
+    for run in runs:
+        for node in run.scenario.stations:
+            rows.append((run.name, node.name, node.id, _number(node.mac)))
+        for point in run.scenario.access_points:
+            for address in (point.bssid, point.mesh_mac):
+                rows.append((run.name, point.name, point.broker, _number(address)))
+    return rows
+
+
+def _number(mac: str) -> int:
+    return int(mac.replace(":", ""), 16)
+
+
+def airtime_tables(tables: RunTables) -> list[TextTable]:
+    """Return airtime by class of frame and by sender; nothing without a capture of the air."""
+    frame = tables.table("airtime")
+    if frame.empty:
+        return []
+    total = float(frame["airtime"].sum())
+    handed = float(pd.to_numeric(tables.table("overhead")["sent_bytes"]).fillna(0).sum())
+    note = (
+        "802.11 frames of all radios, capture of the air. Together they take "
+        f"{share(total / tables.observed)} of the time of one channel; frames out of reach of each "
+        "other share the time. "
+    )
+    if handed:
+        note += (
+            f"{number(float(frame['bytes'].sum()) / handed)} bytes went on the air for each byte "
+            "of Ethernet frames that stations sent. "
+        )
+    untimed = int(frame["untimed_frames"].sum())
+    if untimed:
+        note += f"{count(untimed)} frames without a known rate have no airtime here. "
+    if tables.run.record is not None and tables.run.record.backend == "hwsim":
+        note += (
+            "mac80211_hwsim's monitor shows a frame once, at its first rate, however often the "
+            "medium tried it."
+        )
+    return [
+        _table("Airtime by class of frame", note.strip(), "class", frame, "frame_class", total),
+        _table(
+            "Airtime by sender",
+            "Senders of acknowledgements are told by the frames before them.",
+            "sender",
+            frame.assign(node=frame["node"].fillna("(unknown)")),
+            "node",
+            total,
+        ),
+    ]
+
+
+def _table(
+    title: str, note: str, label: str, frame: pd.DataFrame, by: str, total: float
+) -> TextTable:
+    columns = ["frames", "group_frames", "retries", "bytes", "airtime"]
+    sums = frame.groupby(by)[columns].sum().sort_values("airtime", ascending=False, kind="stable")
+    rows: list[list[Cell]] = [
+        _row(printable(str(name)), line, total) for name, line in sums.iterrows()
+    ]
+    if len(rows) > 1:
+        rows.append(_row("all", sums.sum(), total))
+    return TextTable(
+        title,
+        note,
+        (label, "frames", "to groups", "retries", "bytes", "airtime", "of airtime"),
+        rows,
+        last_is_total=len(rows) > 1,
+    )
+
+
+def _row(name: str, line: pd.Series, total: float) -> list[Cell]:
+    return [
+        name, count(line.frames), count(line.group_frames), count(line.retries),
+        quantity(line.bytes, "B"), seconds(line.airtime),
+        # The sum of sums may differ in the last digit.
+        share(min(round(line.airtime / total, 9), 1.0) if total else math.nan),
+    ]  # fmt: skip
+
+
+JOB: Final = Job(AIRTIME, Section(tables=airtime_tables))

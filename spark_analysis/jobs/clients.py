@@ -13,9 +13,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from nodeapp.wire import CLIENT_PORT, FIRST_CLIENT_KIND, Kind, encode_body
+from spark_analysis.jobs.nodes import NODES
+from spark_analysis.table import Query
 
 _DONE: Final = encode_body(None)
 """Body of the ACK of a request that was done."""
+
+MESSAGES: Final = Query(
+    make=lambda inputs: client_messages(inputs.frames, inputs.of(NODES)), cached=True
+)
+"""`client_messages` of all runs."""
+REQUESTS: Final = Query(make=lambda inputs: requests(inputs.of(MESSAGES)))
+"""`requests` of all runs."""
 
 
 def client_messages(frames: DataFrame, nodes: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ passed each of its ports in each direction.  The captures say the same once more
 access point's two radio ports, and that of the broker's end of the wire, where a frame whose IPv4
 source is the broker comes from it and any other goes to it.
 
-The two come from different places, packet sockets and flow tables, so where they agree neither has
+The two come from different places, packet sockets and flow tables, so if they agree neither has
 missed anything.  Frames of no class (not IPv4, or another code point) are left out: captures do not
 say which way they went.  What is in a bridge when the last counters are read is in one of the two
 only; a run ends its traffic first, so that nothing is.
@@ -14,22 +14,59 @@ only; a run ends its traffic first, so that nothing is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from emulation.network.controller.flows import ACCESS_PORT, BROKER_PORT, MESH_PORT, OUTPUTS, Path
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
+from emulation.scenario.runfolder import Run
 from nodeapp.wire import TrafficClass
-from spark_analysis.schemas import COUNTERS
+from spark_analysis.job import Job
+from spark_analysis.jobs.nodes import NODES
+from spark_analysis.report.quantities import count, printable, quantity
+from spark_analysis.report.section import Section
+from spark_analysis.report.text_table import Cell, TextTable
+from spark_analysis.result import RunTables
+from spark_analysis.schemas import LONG, RUN, STRING, column
+from spark_analysis.table import Table
 
 COUNTED: Final = (
     "run string, access_point string, path string, traffic_class string, "
     "counted_frames long, counted_bytes long"
 )
 """Flow counters as exported."""
+
+COUNTERS: Final = Table(
+    name="counters",
+    description="flow counters of access points beside their captures",
+    schema=StructType(
+        [
+            RUN,
+            column("access_point", STRING, "name of the access point"),
+            column("port", STRING, "wlan0 (stations), mesh0 (mesh) or eth0 (broker)"),
+            column("direction", STRING, "in or out, as the bridge sees it"),
+            column("traffic_class", STRING, "class of messages by the DS field"),
+            column("counted_frames", LONG, "by the bridge's flow counters"),
+            column(
+                "counted_bytes", LONG, "by the bridge's flow counters, from the Ethernet header"
+            ),
+            column("captured_frames", LONG, "in the capture of the port, or of the broker's wire"),
+            column("captured_bytes", LONG, "bytes of these, from the Ethernet header"),
+        ]
+    ),
+    order=("access_point", "port", "direction", "traffic_class"),
+    make=lambda inputs: counters(
+        inputs.frames, inputs.of(NODES), inputs.rows(counted_rows(inputs.runs), COUNTED)
+    ),
+)
+"""What passed one port of an access point in one direction, counted twice."""
+
 _KINDS: Final = {ACCESS_PORT: ACCESS, MESH_PORT: MESH, BROKER_PORT: WIRED}
+_PORTS: Final = {ACCESS: "stations", MESH: "mesh", WIRED: "broker"}
 _KEY: Final = ["run", "access_point", "port", "direction", "traffic_class"]
 
 
@@ -87,4 +124,64 @@ def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFra
     table = told.join(captured, _KEY, "full").fillna(
         0, ["counted_frames", "counted_bytes", "captured_frames", "captured_bytes"]
     )
-    return table.to(COUNTERS)
+    return table.to(COUNTERS.schema)
+
+
+def counted_rows(runs: Sequence[Run]) -> list[tuple[str, str, str, str, int, int]]:
+    """Return the rows of `COUNTED`: the flow counters that the runs exported."""
+    return [
+        (run.name, point.name, each.path, each.traffic_class, each.frames, each.bytes)
+        for run in runs
+        if run.flows is not None
+        for point in run.flows.access_points
+        for each in point.counters
+    ]
+
+
+def counter_tables(tables: RunTables) -> list[TextTable]:
+    """Return the table of the report; none without access points."""
+    if not tables.scenario.access_points:
+        return []
+    columns = ("counted_frames", "captured_frames", "counted_bytes", "captured_bytes")
+    frame = tables.table("counters")
+    off = int((frame["counted_frames"] - frame["captured_frames"]).abs().sum())
+    octets = int((frame["counted_bytes"] - frame["captured_bytes"]).abs().sum())
+    if tables.run.flows is None:
+        verdict = "There are no counters: the controller exported none."
+    elif off or octets:
+        verdict = f"They DIFFER, port by port, by {count(off)} frames and {quantity(octets, 'B')}."
+    else:
+        verdict = (
+            f"They agree at every port, in all {count(frame['counted_frames'].sum())} passages."
+        )
+    if tables.run.flows is not None and not tables.run.flows.complete:
+        verdict += " The last counters are missing: the run did not end in order."
+    rows: list[list[Cell]] = []
+    for (port, direction), group in frame.groupby(["port", "direction"]):
+        for kind, line in group.groupby("traffic_class")[list(columns)].sum().iterrows():
+            passage = f"{_PORTS.get(str(port), port)}, {direction}"
+            frames, octets_ = line["counted_frames"], line["counted_bytes"]
+            same = (frames, octets_) == (line["captured_frames"], line["captured_bytes"])
+            rows.append(
+                [
+                    passage, printable(str(kind)).lower().replace("_", " "),
+                    "equal" if same else "DIFFERENT", count(frames),
+                    count(line["captured_frames"]), quantity(octets_, "B"),
+                    quantity(line["captured_bytes"], "B"),
+                ]
+            )  # fmt: skip
+    return [
+        TextTable(
+            "The network's own counters",
+            "Flow counters of the access points' bridges beside the captures of the same ports, "
+            f"all access points together. {verdict}",
+            ("port and direction", "class", "verdict", "counted frames", "captured frames",
+             "counted bytes", "captured bytes"),
+            rows,
+            words=3,
+            empty="No frame passed an access point.",
+        )
+    ]  # fmt: skip
+
+
+JOB: Final = Job(COUNTERS, Section(tables=counter_tables))

@@ -10,16 +10,71 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
-from spark_analysis.schemas import DELAY, DELAY_BY_HOPS
+from spark_analysis.jobs.delivery import DELIVERY
+from spark_analysis.schemas import (
+    CLIENT,
+    DOUBLE,
+    LOCAL,
+    LONG,
+    PUBLISHER,
+    RECEIVER,
+    RUN,
+    SEQUENCE,
+    SHORT,
+    column,
+)
+from spark_analysis.table import Table
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 """Names and values of the quantiles reported (exact, interpolated between neighbours)."""
 
+DELAY: Final = Table(
+    name="delay",
+    description="one row a delivery: delay and hops",
+    schema=StructType(
+        [
+            RUN,
+            PUBLISHER,
+            SEQUENCE,
+            RECEIVER,
+            CLIENT,
+            LOCAL,
+            column("time", DOUBLE, "s into the run of the PUBLISH"),
+            column("hops", SHORT, "radio hops the event travelled; 0 at the publisher's node"),
+            column("delay", DOUBLE, "s from PUBLISH on its loopback to NOTIFY on the receiver's"),
+        ]
+    ),
+    order=("time", "publisher", "sequence", "receiver", "client", "hops"),
+    make=lambda inputs: delay(inputs.of(DELIVERY)),
+)
+"""One delivery that was expected and made (its first NOTIFY)."""
+
+_DELAY_STATISTICS: Final = [
+    column("count", LONG, "deliveries"),
+    column("mean", DOUBLE, "s"),
+    column("p50", DOUBLE, "s, median"),
+    column("p90", DOUBLE, "s, 90th percentile"),
+    column("p99", DOUBLE, "s, 99th percentile"),
+    column("max", DOUBLE, "s"),
+]
+
+DELAY_BY_HOPS: Final = Table(
+    name="delay_by_hops",
+    description="delay statistics by hop count",
+    schema=StructType(
+        [RUN, column("hops", SHORT, "radio hops; 0 at the publisher's node"), *_DELAY_STATISTICS]
+    ),
+    order=("hops",),
+    make=lambda inputs: delay_by_hops(inputs.of(DELAY)),
+)
+"""Delay by hop count."""
+
 
 def delay(delivery: DataFrame) -> DataFrame:
     """Return `DELAY` from `DELIVERY`."""
-    return delivery.filter(sf.col("expected") & sf.col("delay").isNotNull()).to(DELAY)
+    return delivery.filter(sf.col("expected") & sf.col("delay").isNotNull()).to(DELAY.schema)
 
 
 def statistics() -> list[Column]:
@@ -34,4 +89,4 @@ def statistics() -> list[Column]:
 
 def delay_by_hops(delay: DataFrame) -> DataFrame:
     """Return `DELAY_BY_HOPS` from `DELAY`."""
-    return delay.groupBy("run", "hops").agg(*statistics()).to(DELAY_BY_HOPS)
+    return delay.groupBy("run", "hops").agg(*statistics()).to(DELAY_BY_HOPS.schema)

@@ -15,94 +15,118 @@ packet that any capture of the run holds, so a run that goes on or was killed ne
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from nodeapp.events import Event, Subscription
-from nodeapp.wire import Kind, WireError
+from nodeapp.wire import Kind
+from spark_analysis.jobs.clients import MESSAGES
 from spark_analysis.jobs.columns import EVENT, PAIR, count_if, seconds
+from spark_analysis.jobs.publications import PUBLICATIONS
+from spark_analysis.jobs.runs import RUNS, bucket_width
+from spark_analysis.jobs.subscriptions import SUBSCRIPTIONS
 from spark_analysis.schemas import (
-    BINARY,
+    BOOLEAN,
     CLIENT,
-    DELIVERY,
-    DELIVERY_OVER_TIME,
-    EVENTS,
+    DOUBLE,
     INT,
+    LOCAL,
     LONG,
     PUBLISHER,
     RECEIVER,
     RUN,
     SEQUENCE,
+    SHORT,
     STRING,
     column,
 )
+from spark_analysis.table import Table
 
-SETTLE: Final = 2.0
-"""Seconds before the end of the captures after which an event is not settled, by default."""
-
-PUBLICATIONS: Final = StructType(
-    [
-        RUN,
-        PUBLISHER,
-        SEQUENCE,
-        column("time_ns", LONG, "Unix time of the PUBLISH, ns"),
-        column("topic", STRING, "value of the attribute topic"),
-        column("attributes", STRING, "the event's attributes as JSON"),
-        column("policy", STRING, "access policy as text"),
-        column("size", INT, "bytes of the event body"),
-        column("head", BINARY, "the event without its payload, encoded"),
-    ]
+DELIVERY: Final = Table(
+    name="delivery",
+    description="one row an event and client: expected, notifications, delay, hops",
+    schema=StructType(
+        [
+            RUN,
+            PUBLISHER,
+            SEQUENCE,
+            RECEIVER,
+            CLIENT,
+            LOCAL,
+            column("time", DOUBLE, "s into the run of the PUBLISH; null if it was not captured"),
+            column("settled", BOOLEAN, "the event counts in settled ratios; null without PUBLISH"),
+            column("expected", BOOLEAN, "the client should receive the event"),
+            column("notifications", INT, "NOTIFY messages of the event to the client"),
+            column("delay", DOUBLE, "s from PUBLISH to the first NOTIFY; null if not received"),
+            column("hops", SHORT, "radio hops of the first NOTIFY; null if not received"),
+        ]
+    ),
+    order=("time", "publisher", "sequence", "receiver", "client", "hops"),
+    make=lambda inputs: delivery(
+        inputs.of(PUBLICATIONS),
+        due(inputs.of(PUBLICATIONS), inputs.of(SUBSCRIPTIONS)),
+        notifications(inputs.of(MESSAGES)),
+        inputs.of(RUNS),
+    ),
+    cached=True,
 )
-"""One event as its publisher's node took it."""
+"""One (event, client) pair that was expected or notified or both."""
+
+EVENTS: Final = Table(
+    name="events",
+    description="published events: expected, received, unexpected, duplicate deliveries",
+    schema=StructType(
+        [
+            RUN,
+            PUBLISHER,
+            SEQUENCE,
+            column("time", DOUBLE, "s into the run, when its publisher sent PUBLISH"),
+            column("topic", STRING, "value of the attribute topic; null if there is none"),
+            column("attributes", STRING, "the event's attributes as JSON"),
+            column("policy", STRING, "access policy as text; null if it has none"),
+            column("size", INT, "bytes of the event body"),
+            column("settled", BOOLEAN, "published early enough before the end to be counted"),
+            column("expected", INT, "clients that should receive the event"),
+            column("received", INT, "clients out of `expected` that received it"),
+            column("expected_local", INT, "of `expected`: clients at the publisher's own node"),
+            column("received_local", INT, "of `received`: clients at the publisher's own node"),
+            column("unexpected", INT, "clients that received it and should not have"),
+            column("duplicates", INT, "notifications beyond the first per client"),
+            column("ratio", DOUBLE, "received / expected; null if nobody was expected"),
+        ]
+    ),
+    order=("time", "publisher", "sequence"),
+    make=lambda inputs: events(inputs.of(PUBLICATIONS), inputs.of(DELIVERY), inputs.of(RUNS)),
+    cached=True,
+)
+"""One published event."""
+
+DELIVERY_OVER_TIME: Final = Table(
+    name="delivery_over_time",
+    description="expected and received deliveries by time of publication",
+    schema=StructType(
+        [
+            RUN,
+            column("time", DOUBLE, "s into the run, start of the bucket"),
+            column("width", DOUBLE, "s, width of the bucket"),
+            column("events", INT, "events published in the bucket"),
+            column("expected", LONG, "deliveries expected of these events"),
+            column("received", LONG, "deliveries made of these events, whenever"),
+            column("ratio", DOUBLE, "received / expected; null if nothing was expected"),
+            column("settled", BOOLEAN, "every event of the bucket is settled"),
+        ]
+    ),
+    order=("time",),
+    make=lambda inputs: delivery_over_time(inputs.of(EVENTS), inputs.once(bucket_width)),
+)
+"""Delivery by time of publication."""
 
 _CANDIDATES: Final = StructType([RUN, PUBLISHER, SEQUENCE, RECEIVER, CLIENT])
-
-
-def publications(requests: DataFrame) -> DataFrame:
-    """Return `PUBLICATIONS` from the requests of clients (`jobs.clients.requests`).
-
-    A client that misses the ACK sends again: the first PUBLISH of an event id counts.
-    """
-    first = (
-        requests.filter(
-            (sf.col("kind") == Kind.PUBLISH)
-            & (sf.col("publisher") == sf.col("node_id"))
-            & (sf.col("sequence") > 0)
-        )
-        .groupBy(*EVENT)
-        .agg(sf.min("time_ns").alias("time_ns"), sf.min_by("body", "time_ns").alias("body"))
-    )
-    return first.mapInArrow(_describe, PUBLICATIONS)
-
-
-def _describe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Decode event bodies; events that no node would take are left out."""
-    schema = to_arrow_schema(PUBLICATIONS)
-    for batch in batches:
-        rows = (_described(row) for row in batch.to_pylist())
-        yield pa.RecordBatch.from_pylist([row for row in rows if row is not None], schema=schema)
-
-
-def _described(row: dict[str, Any]) -> dict[str, Any] | None:
-    body: bytes = row.pop("body")
-    try:
-        event = Event.decode(row["publisher"], row["sequence"], body)
-    except WireError:
-        return None
-    return row | {
-        "topic": event.topic,
-        "attributes": json.dumps(dict(event.attributes), ensure_ascii=False),
-        "policy": None if event.policy is None else str(event.policy),
-        "size": len(body),
-        "head": Event(event.publisher, event.sequence, event.attributes, event.policy).encode(),
-    }
 
 
 def due(publications: DataFrame, subscriptions: DataFrame) -> DataFrame:
@@ -179,7 +203,7 @@ def delivery(
         seconds("notified_ns", "time_ns").alias("delay"),
         "hops",
     )
-    return table.to(DELIVERY)
+    return table.to(DELIVERY.schema)
 
 
 def events(publications: DataFrame, delivery: DataFrame, runs: DataFrame) -> DataFrame:
@@ -202,7 +226,7 @@ def events(publications: DataFrame, delivery: DataFrame, runs: DataFrame) -> Dat
         .withColumn("settled", sf.col("time_ns") <= sf.col("settled_ns"))
         .withColumn("ratio", sf.try_divide("received", "expected"))
     )
-    return table.to(EVENTS)
+    return table.to(EVENTS.schema)
 
 
 def delivery_over_time(events: DataFrame, width: float) -> DataFrame:
@@ -219,4 +243,4 @@ def delivery_over_time(events: DataFrame, width: float) -> DataFrame:
         .withColumn("width", sf.lit(float(width)))
         .withColumn("ratio", sf.try_divide("received", "expected"))
     )
-    return table.to(DELIVERY_OVER_TIME)
+    return table.to(DELIVERY_OVER_TIME.schema)

@@ -1,14 +1,39 @@
-"""Links: who heard whom; and the path of one event through the network."""
+"""Links: who heard whom."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from nodeapp.wire import Kind
+from spark_analysis.job import Job
 from spark_analysis.jobs.columns import seconds
-from spark_analysis.jobs.overhead import kind_name
-from spark_analysis.schemas import LINKS, PATH
+from spark_analysis.jobs.overhead import PACKETS
+from spark_analysis.jobs.runs import RUNS
+from spark_analysis.report.map_text import MAP
+from spark_analysis.schemas import DOUBLE, LONG, RUN, column
+from spark_analysis.table import Table
+
+LINKS: Final = Table(
+    name="links",
+    description="HELLO beacons heard by pair of nodes",
+    schema=StructType(
+        [
+            RUN,
+            column("receiver", LONG, "node id that heard"),
+            column("sender", LONG, "node id that was heard"),
+            column("hellos", LONG, "HELLO beacons heard"),
+            column("first", DOUBLE, "s into the run, first beacon"),
+            column("last", DOUBLE, "s into the run, last beacon"),
+        ]
+    ),
+    order=("receiver", "sender"),
+    make=lambda inputs: links(inputs.of(PACKETS), inputs.of(RUNS)),
+)
+"""Who heard whom by radio (directed)."""
 
 
 def links(packets: DataFrame, runs: DataFrame) -> DataFrame:
@@ -28,33 +53,7 @@ def links(packets: DataFrame, runs: DataFrame) -> DataFrame:
         .withColumn("first", seconds("first_ns"))
         .withColumn("last", seconds("last_ns"))
     )
-    return table.to(LINKS)
+    return table.to(LINKS.schema)
 
 
-def path(
-    frames: DataFrame, nodes: DataFrame, runs: DataFrame, publisher: int, sequence: int
-) -> DataFrame:
-    """Return `PATH`, in order of time: where the event (`publisher`, `sequence`) was seen.
-
-    `frames` may hold several runs; `runs` has run and epoch_ns.
-    """
-    carries = sf.col("kind").isin([int(kind) for kind in (Kind.PUBLISH, Kind.EVENT, Kind.NOTIFY)])
-    of_event = (sf.col("publisher") == publisher) & (sf.col("sequence") == sequence)
-    table = (
-        frames.filter(carries & of_event)
-        .join(sf.broadcast(nodes.select("run", "node", "node_id", "ip")), ["run", "node"])
-        .join(_address(nodes, "ip_src", "from_node"), ["run", "ip_src"], "left")
-        .join(_address(nodes, "ip_dst", "to_node"), ["run", "ip_dst"], "left")
-        .join(sf.broadcast(runs.select("run", "epoch_ns")), "run")
-        .withColumn("sent", (sf.col("interface") == "lo") | (sf.col("ip_src") == sf.col("ip")))
-        .withColumn("kind_name", kind_name(sf.col("kind")))
-        .withColumn("time", seconds("time_ns"))
-        .orderBy("run", "time_ns", "node_id", "number")
-    )
-    return table.to(PATH)
-
-
-def _address(nodes: DataFrame, ip: str, node_id: str) -> DataFrame:
-    return sf.broadcast(
-        nodes.select("run", sf.col("ip").alias(ip), sf.col("node_id").alias(node_id))
-    )
+JOB: Final = Job(LINKS, MAP)

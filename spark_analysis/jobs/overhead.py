@@ -20,20 +20,78 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from nodeapp.wire import HEADER_LENGTH, NODE_PORT, Kind
 from spark_analysis.jobs.columns import count_if, sum_if
-from spark_analysis.schemas import LOAD, OVERHEAD
+from spark_analysis.jobs.nodes import NODES
+from spark_analysis.jobs.runs import RUNS
+from spark_analysis.schemas import INT, LONG, RUN, SHORT, STRING, column
+from spark_analysis.table import Query, Table
 
 EVENT_KINDS: Final = (Kind.EVENT,)
 """Kinds that carry an event."""
+
+PACKETS: Final = Query(make=lambda inputs: radio_packets(inputs.frames, inputs.of(NODES)))
+"""`radio_packets` of all runs."""
+UNDECODED: Final = Query(make=lambda inputs: undecoded(inputs.of(PACKETS)))
+"""`undecoded` of all runs."""
+
+OVERHEAD: Final = Table(
+    name="overhead",
+    description="radio frames and bytes by node and message kind",
+    schema=StructType(
+        [
+            RUN,
+            column("node", STRING, "name of the node"),
+            column("node_id", LONG, "node id"),
+            column("kind", SHORT, "message kind; null if not a testbed frame"),
+            column("kind_name", STRING, "HELLO, EVENT, ...; `other` if not a testbed frame"),
+            column("category", STRING, "event, control or other"),
+            column("sent_frames", LONG, "frames the node's radio interface sent"),
+            column("sent_bytes", LONG, "bytes of these, from the Ethernet header"),
+            column("sent_wire_bytes", LONG, "bytes of these in the testbed's wire format"),
+            column("received_frames", LONG, "frames from other nodes that it received"),
+            column("received_bytes", LONG, "bytes of these, from the Ethernet header"),
+            column("received_wire_bytes", LONG, "bytes of these in the testbed's wire format"),
+            column("unattributed_frames", LONG, "packets without an IPv4 source: sender not known"),
+            column("unattributed_bytes", LONG, "bytes of these, from the Ethernet header"),
+        ]
+    ),
+    order=("node_id", "kind"),
+    make=lambda inputs: overhead(inputs.of(PACKETS)),
+    cached=True,
+)
+"""Radio traffic of one node in one message kind."""
+
+LOAD: Final = Table(
+    name="load",
+    description="radio frames and bytes by node and second",
+    schema=StructType(
+        [
+            RUN,
+            column("node", STRING, "name of the node"),
+            column("node_id", LONG, "node id"),
+            column("second", INT, "whole second into the run"),
+            column("sent_frames", LONG, "frames sent by radio in that second"),
+            column("sent_bytes", LONG, "bytes sent in that second, from the Ethernet header"),
+            column("received_frames", LONG, "frames received by radio in that second"),
+            column(
+                "received_bytes", LONG, "bytes received in that second, from the Ethernet header"
+            ),
+        ]
+    ),
+    order=("node_id", "second"),
+    make=lambda inputs: load(inputs.of(PACKETS), inputs.of(RUNS)),
+)
+"""Radio traffic of one node in one second; seconds without any are left out."""
 
 
 def radio_packets(frames: DataFrame, nodes: DataFrame) -> DataFrame:
     """Return the packets of the radio interfaces of the scenario's nodes, with `FRAMES` columns.
 
-    `node` is the node whose radio it is, the broker's where it is an access point's.  Adds node_id
-    and `sent`: true, false (received), or null where there is no IPv4 source.
+    `node` is the node whose radio it is, the broker's if it is an access point's.  Adds node_id
+    and `sent`: true, false (received), or null if there is no IPv4 source.
     """
     radios = nodes.select(
         "run",
@@ -86,7 +144,7 @@ def overhead(packets: DataFrame) -> DataFrame:
         .withColumn("kind_name", kind_name(sf.col("kind")))
         .withColumn("category", category(sf.col("kind")))
     )
-    return table.to(OVERHEAD)
+    return table.to(OVERHEAD.schema)
 
 
 def load(packets: DataFrame, runs: DataFrame) -> DataFrame:
@@ -105,7 +163,7 @@ def load(packets: DataFrame, runs: DataFrame) -> DataFrame:
             sum_if(received, length).alias("received_bytes"),
         )
     )
-    return table.to(LOAD)
+    return table.to(LOAD.schema)
 
 
 def undecoded(packets: DataFrame) -> DataFrame:

@@ -4,7 +4,7 @@ The way of an event to a subscriber is followed backwards through the captures. 
 the hops of the frame that brought the event; that frame is the first so received at the
 subscriber's node.  Its transmission is the last of the same frame in the capture of its sender;
 what made the sender transmit is the first reception there with one hop less, for the same final
-destination where there is one (a broker changes it); and so on to the first hop, which the
+destination if there is one (a broker changes it); and so on to the first hop, which the
 PUBLISH caused.  Every delivery so traced is a chain of steps without gaps:
 
     originate   PUBLISH on the publisher's loopback -> its first transmission
@@ -66,7 +66,7 @@ STEPS: Final = StructType(
         SEQUENCE,
         RECEIVER,
         CLIENT,
-        column("step", INT, "place in the chain, from 0"),
+        column("step", INT, "index in the chain, from 0"),
         column("stage", STRING, "originate, medium, forward, relay or notify"),
         column("node_id", LONG, "node id where the step ends"),
         column("hops", SHORT, "radio hops made when the step ends"),
@@ -101,7 +101,7 @@ MATCHED: Final = StructType(
 ON_AIR: Final = StructType(
     [
         RUN,
-        column("kind_name", STRING, "HELLO, EVENT, ...; `other` where not a testbed frame"),
+        column("kind_name", STRING, "HELLO, EVENT, ...; `other` if not a testbed frame"),
         column("category", STRING, "event, control or other"),
         column("frames", LONG, "frames sent by radio from time 0 to the scenario's end, all nodes"),
         column("bytes", LONG, "bytes of these, from the Ethernet header"),
@@ -169,7 +169,7 @@ def _steps(
     sent: dict[tuple[int, int], list[Seen]],
     received: dict[tuple[int, int], list[Seen]],
 ) -> list[Step] | None:
-    """Return the steps that led to a NOTIFY, in order of time; None where one is missing."""
+    """Return the steps that led to a NOTIFY, in order of time; None if one is missing."""
     steps: list[Step] = []
 
     def add(stage: Stage, end: Seen, start_ns: int) -> None:
@@ -265,14 +265,14 @@ def _of_event(table: pa.Table) -> pa.Table:
             "sequence": sequence,
             "receiver": receiver,
             "client": client,
-            "step": place,
+            "step": index,
             "stage": str(step.stage),
             "node_id": step.node,
             "hops": step.hops,
             "seconds": step.seconds,
         }
         for receiver, client, chain in trace(frames, publisher)
-        for place, step in enumerate(chain)
+        for index, step in enumerate(chain)
     ]
     return pa.Table.from_pylist(rows, schema=to_arrow_schema(STEPS))
 
@@ -297,8 +297,8 @@ def stages(steps: DataFrame) -> DataFrame:
 def matched(steps: DataFrame, turns: DataFrame) -> DataFrame:
     """Return `MATCHED` from `STEPS`.  `turns` has run, repeat and first (of the repeat's two runs).
 
-    Steps are the same where they are at the same node and at the same place in the chain of the
-    same delivery.  What nodes draw by chance is then the same as well, where seeds are.  Every
+    Steps are the same if they are at the same node and have the same index in the chain of the
+    same delivery.  What nodes draw by chance is then the same as well if the seeds are.  Every
     delivery counts once a stage, with the mean of its steps, however long its way.
     """
     delivery = ["repeat", "publisher", "sequence", "receiver"]

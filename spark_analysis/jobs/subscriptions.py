@@ -14,13 +14,41 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from nodeapp.client_port import LEASE
 from nodeapp.events import Filter, Subscription
 from nodeapp.wire import Kind, WireError, decode_body
-from spark_analysis.schemas import SUBSCRIPTIONS
+from spark_analysis.jobs.clients import REQUESTS
+from spark_analysis.schemas import BINARY, CLIENT, INT, LONG, RUN, STRING, column
+from spark_analysis.table import Table
 
 LEASE_NS: Final = int(LEASE * 1e9)
+
+SUBSCRIPTIONS: Final = Table(
+    name="subscriptions",
+    description="stretches of time in which a client was subscribed",
+    schema=StructType(
+        [
+            RUN,
+            column("node_id", LONG, "node id of the subscriber's node"),
+            CLIENT,
+            column("subscription", LONG, "the client's number for the subscription"),
+            column("filter", STRING, "the filter as text"),
+            column("topic", STRING, "value of the predicate `topic = ...`; null if there is none"),
+            column("body", BINARY, "body of the SUBSCRIBE: filter and the subscriber's attributes"),
+            column("from_ns", LONG, "Unix time of the first SUBSCRIBE, ns"),
+            column(
+                "until_ns", LONG, "Unix time of the UNSUBSCRIBE or end of the lease, ns; exclusive"
+            ),
+            column("renewals", INT, "SUBSCRIBE messages after the first"),
+        ]
+    ),
+    order=("from_ns", "client", "node_id"),
+    make=lambda inputs: subscriptions(inputs.of(REQUESTS)),
+    cached=True,
+)
+"""One stretch of time in which a client was subscribed without a break."""
 
 
 class Request(NamedTuple):
@@ -100,9 +128,9 @@ def subscriptions(requests: DataFrame) -> DataFrame:
     found = (
         wanted.select("run", "node_id", "time_ns", "client", "kind", "sequence", "body")
         .groupBy("run", "node_id")
-        .applyInArrow(_of_node, SUBSCRIPTIONS)
+        .applyInArrow(_of_node, SUBSCRIPTIONS.schema)
     )
-    return found.to(SUBSCRIPTIONS)
+    return found.to(SUBSCRIPTIONS.schema)
 
 
 def _of_node(table: pa.Table) -> pa.Table:
@@ -128,5 +156,5 @@ def _of_node(table: pa.Table) -> pa.Table:
             }
             for interval in found
         ],
-        schema=to_arrow_schema(SUBSCRIPTIONS),
+        schema=to_arrow_schema(SUBSCRIPTIONS.schema),
     )

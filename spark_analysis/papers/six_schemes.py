@@ -14,14 +14,36 @@ scenarios is stated in the topologies `freeway` and `manhattan`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 import pandas as pd
 
-from spark_analysis.papers.claims import Claim, Comparison, above, difference, positive
+from spark_analysis.metrics.known import DELAY_MEAN, DELIVERY_RATIO, LOAD_MEAN
+from spark_analysis.papers.claims import (
+    Claim,
+    Comparison,
+    above,
+    difference,
+    positive,
+    values_of,
+)
+from spark_analysis.papers.paper import (
+    PROTOCOL,
+    Axis,
+    Figure,
+    Paper,
+    Preset,
+    Scope,
+    Slice,
+    Study,
+    Variation,
+    ends_and_middle,
+    per_second,
+)
 from spark_analysis.report.curves import Quantity
+from spark_analysis.sweeps.spec import SweepSpec
 
 SCHEMES: Final = (
     "broker-aodv",
@@ -43,61 +65,39 @@ PAPER_NAMES: Final = MappingProxyType(
 )
 VERY_LOW: Final = 0.5
 """Delivery ratio below which delivery is taken to be very low: more is lost than arrives."""
+COST: Final = per_second(0.05, start=0.5)
+"""Mean of the schemes, measured on runs of 40 and 160 s in both scenarios, with their analysis."""
 
 
-@dataclass(frozen=True)
-class Preset:
-    """How much to run: seconds, seeds, and speeds in m/s by scenario; which variations, by key.
-
-    Variations run for `varied` seconds, at the first, the middle and the last of the speeds.
-    """
-
-    name: str
-    duration: float
-    seeds: int
-    speeds: Mapping[str, tuple[float, ...]]
-    varied: float
-    variations: tuple[str, ...]
+SPEED: Final = Axis("speed", "speed", "m/s")
+SCHEME: Final = Axis(PROTOCOL, "scheme", names=PAPER_NAMES)
 
 
-PRESETS: Final = MappingProxyType(
-    {
-        "quick": Preset(
-            "quick",
-            duration=40.0,
-            seeds=3,
-            speeds={"freeway": (10.0, 30.0, 60.0), "manhattan": (1.0, 10.0, 20.0)},
-            varied=40.0,
-            variations=("ns2",),
-        ),
-        "paper": Preset(
-            "paper",
-            duration=900.0,
-            seeds=3,
-            speeds={
-                "freeway": (10.0, 20.0, 30.0, 40.0, 50.0, 60.0),
-                "manhattan": (1.0, 5.0, 10.0, 15.0, 20.0),
-            },
-            varied=300.0,
-            variations=("ns2", "oneway", "feedback", "voids", "disk", "sparse"),
-        ),
-    }
+def _speeds(
+    freeway: Sequence[float], manhattan: Sequence[float]
+) -> Mapping[str, Mapping[str, tuple[float, ...]]]:
+    return {"freeway": {"speed": tuple(freeway)}, "manhattan": {"speed": tuple(manhattan)}}
+
+
+PRESETS: Final = (
+    Preset(
+        "quick",
+        "runs of 40 s, at three speeds",
+        _speeds((10.0, 30.0, 60.0), (1.0, 10.0, 20.0)),
+        seeds=3,
+        duration=40.0,
+        variations=("ns2",),
+    ),
+    Preset(
+        "paper",
+        "as published: runs of 900 s; variations run for 300 s, at three speeds",
+        _speeds((10.0, 20.0, 30.0, 40.0, 50.0, 60.0), (1.0, 5.0, 10.0, 15.0, 20.0)),
+        seeds=3,
+        duration=900.0,
+        varied=300.0,
+        variations=("ns2", "oneway", "feedback", "voids", "disk", "sparse"),
+    ),
 )
-SLICE_SPEEDS: Final = MappingProxyType({"freeway": 30.0, "manhattan": 10.0})
-"""Speeds of the slice that runs in real time, m/s."""
-
-
-@dataclass(frozen=True)
-class Variation:
-    """One way to run it, and why; `scenarios` are those it is about, where it is not about all."""
-
-    key: str
-    name: str
-    settings: Mapping[str, str]
-    why: str
-    scenarios: tuple[str, ...] = ()
-
-
 BASE: Final = Variation(
     "default",
     "as on a socket",
@@ -170,41 +170,63 @@ VARIATIONS: Final = (
 )
 
 _OVER: Final = "Mean of the seeds with its 95 % confidence interval."
-FIGURES: Final = (
-    Quantity(
-        "delivery_ratio",
-        "Event delivery reliability",
-        f"Deliveries made out of those expected. {_OVER}",
-        "% of deliveries",
-        100.0,
-        100.0,
+QUANTITIES: Final = (
+    replace(
+        Quantity.of(DELIVERY_RATIO),
+        title="Event delivery reliability",
+        caption=f"Deliveries made out of those expected. {_OVER}",
     ),
-    Quantity(
-        "delay_mean",
-        "End-to-end event delivery delay",
-        f"From PUBLISH to NOTIFY, mean of the deliveries made. {_OVER}",
-        "ms",
-        1000.0,
+    replace(
+        Quantity.of(DELAY_MEAN),
+        title="End-to-end event delivery delay",
+        caption=f"{DELAY_MEAN.caption} {_OVER}",
     ),
-    Quantity(
-        "load_mean",
-        "Per-node message load",
-        f"Bytes a second that a node sends by radio, from the Ethernet header. {_OVER}",
-        "bytes/s a node",
+    replace(
+        Quantity.of(LOAD_MEAN),
+        title="Per-node message load",
+        caption=f"Bytes a second that a node sends by radio, from the Ethernet header. {_OVER}",
+        unit="bytes/s a node",
     ),
 )
 
 
+def _sweep(topology: str) -> Callable[[Scope], SweepSpec]:
+    def source(scope: Scope) -> SweepSpec:
+        speeds = scope.texts("speed")
+        if scope.varied:
+            speeds = ends_and_middle(speeds)
+        settings = dict(scope.settings)
+        return SweepSpec(
+            topology, SCHEMES, {"speed": speeds}, scope.seeds, scope.duration, settings
+        )
+
+    return source
+
+
+STUDIES: Final = (
+    Study("freeway", "freeway", (SPEED,), _sweep("freeway"), COST),
+    Study("manhattan", "manhattan", (SPEED,), _sweep("manhattan"), COST),
+)
+FIGURES: Final = tuple(
+    Figure((study.name,), quantity, SPEED, (SCHEME,))
+    for study in STUDIES
+    for quantity in QUANTITIES
+)
+AXES: Final = ("speed",)
+
+
 def _delivery(points: pd.DataFrame, one: str, other: str) -> Comparison:
-    return above(points, "delivery_ratio", one, other, scale=100, unit="points", label="delivery")
+    return above(
+        points, "delivery_ratio", one, other, AXES, scale=100, unit="points", label="delivery"
+    )
 
 
 def _delay(points: pd.DataFrame, one: str, other: str) -> Comparison:
-    return above(points, "delay_mean", one, other, scale=1000, unit="ms", label="delay")
+    return above(points, "delay_mean", one, other, AXES, scale=1000, unit="ms", label="delay")
 
 
 def _load(points: pd.DataFrame, one: str, other: str) -> Comparison:
-    return above(points, "load_mean", one, other, unit="bytes/s", label="load")
+    return above(points, "load_mean", one, other, AXES, unit="bytes/s", label="load")
 
 
 def _each(
@@ -216,14 +238,10 @@ def _each(
     return [compare(points, one, other) for one in ones for other in others if one != other]
 
 
-def _of(points: pd.DataFrame, protocol: str, metric: str) -> list[float]:
-    return [float(v) for v in points[points["protocol"] == protocol][metric].dropna()]
-
-
 def _very_low_without_map(points: pd.DataFrame) -> list[Comparison]:
     return [
         positive(
-            [100 * (VERY_LOW - ratio) for ratio in _of(points, scheme, "delivery_ratio")],
+            100 * (VERY_LOW - values_of(points[points[PROTOCOL] == scheme], "delivery_ratio")),
             f"delivery: {scheme} below {100 * VERY_LOW:.0f} %",
             "points",
         )
@@ -252,12 +270,12 @@ def _rendezvous_sensitive(points: pd.DataFrame) -> list[Comparison]:
         losses = []
         for speed in (slow, fast):
             rows = points[points["speed"] == speed]
-            gap = difference(rows, "delivery_ratio", f"broker-{routing}", f"rendezvous-{routing}")
-            losses.append(gap.droplevel("speed") if len(gap) else gap)
+            pair = (f"broker-{routing}", f"rendezvous-{routing}")
+            gap = difference(rows, "delivery_ratio", *pair, AXES)
+            losses.append(gap.droplevel("speed"))
         wider = ((losses[1] - losses[0]) * 100).dropna() if slow < fast else losses[0][:0]
-        pair = f"rendezvous-{routing} above broker-{routing}"
-        text = f"delivery lost from {slow:g} to {fast:g} m/s: {pair}"
-        result.append(positive(wider.tolist(), text, "points"))
+        text = f"delivery lost from {slow:g} to {fast:g} m/s: {pair[1]} above {pair[0]}"
+        result.append(positive(wider, text, "points"))
     return result
 
 
@@ -385,4 +403,21 @@ REMARKS: Final[Mapping[str, str]] = MappingProxyType(
         "geographic-load": _FLOODS,
     }
 )
-"""What was found out about claims that do not come out in every variation, by their keys."""
+"""What was found out about claims that do not hold in every variation, by their keys."""
+
+PAPER: Final = Paper(
+    key="six-schemes",
+    title="Six publish/subscribe schemes for vehicles",
+    citation="Six publish/subscribe schemes over AODV and GPSR for vehicles: a paper whose title, "
+    "authors and venue are not known, since the copy begins at its abstract.",
+    anchor="six-schemes",
+    studies=STUDIES,
+    figures=FIGURES,
+    claims=CLAIMS,
+    presets=PRESETS,
+    base=BASE,
+    variations=VARIATIONS,
+    remarks=REMARKS,
+    slice=Slice(SCHEMES, {"freeway": {"speed": 30.0}, "manhattan": {"speed": 10.0}}),
+    names=PAPER_NAMES,
+)

@@ -6,14 +6,15 @@ nothing else does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from spark_analysis.report import content, svg
-from spark_analysis.report.content import RunTables, Table, Verdict
+from spark_analysis.metric import Metric
+from spark_analysis.report import svg
+from spark_analysis.report.fidelity_text import FidelityVerdict, verdict
 from spark_analysis.report.figures import (
     WIDTH,
     Array,
@@ -24,8 +25,11 @@ from spark_analysis.report.figures import (
     formatted,
     positive,
 )
-from spark_analysis.report.quantities import count, number, printable, quantity, seconds, share
+from spark_analysis.report.quantities import count, number, printable, seconds, share
 from spark_analysis.report.scenario_text import plain
+from spark_analysis.report.text_table import TextTable
+from spark_analysis.report.traffic_text import by_kind
+from spark_analysis.result import RunTables
 
 LINES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 
@@ -36,7 +40,7 @@ class Row:
 
     label: str
     folder: str
-    verdict: Verdict
+    verdict: FidelityVerdict
     problems: tuple[str, ...]
     cells: tuple[str, ...]
 
@@ -47,22 +51,23 @@ class Page:
 
     head: tuple[str, ...]
     rows: tuple[Row, ...]
-    differences: Table
+    differences: TextTable
     drawings: tuple[tuple[str, Drawing], ...]
 
 
-HEAD = (
-    "delivery ratio", "received of expected", "median delay", "p99 delay", "frames per delivery",
-    "bytes per delivery", "load per node", "duplicates", "unexpected",
-)  # fmt: skip
-
-
-def comparison_page(runs: Sequence[RunTables]) -> Page:
+def comparison_page(runs: Sequence[RunTables], metrics: Iterable[Metric]) -> Page:
     """Return the contents of the comparison of `runs`."""
+    compared = [metric for metric in metrics if metric.heading is not None]
     parameters = [_flat(tables) for tables in runs]
     names = labels(runs, parameters)
     rows = tuple(
-        Row(name, tables.run.name, content.verdict(tables.run), tables.problems, _cells(tables))
+        Row(
+            name,
+            tables.run.name,
+            verdict(tables.run),
+            tables.problems,
+            tuple(metric.cell(tables) for metric in compared),
+        )
         for name, tables in zip(names, runs, strict=True)
     )
     shown = [f"✕ {row.label}" if row.verdict.level == "bad" else row.label for row in rows]
@@ -76,19 +81,12 @@ def comparison_page(runs: Sequence[RunTables]) -> Page:
             (name, replace(drawing, caption=f"{drawing.caption} ✕: did not keep real time."))
             for name, drawing in drawings
         ]
-    return Page(HEAD, rows, _differences(names, parameters), tuple(drawings))
-
-
-def _cells(tables: RunTables) -> tuple[str, ...]:
-    value = tables.value
-    return (
-        share(value("delivery_ratio")),
-        f"{count(value('received'))} of {count(value('expected'))}",
-        seconds(value("delay_p50")), seconds(value("delay_p99")),
-        number(value("frames_per_delivery")), quantity(value("bytes_per_delivery"), "B"),
-        quantity(value("load_mean"), "B/s"), count(value("duplicates")),
-        count(value("unexpected")),
-    )  # fmt: skip
+    return Page(
+        tuple(metric.heading or "" for metric in compared),
+        rows,
+        _differences(names, parameters),
+        tuple(drawings),
+    )
 
 
 def _columns(runs: Sequence[RunTables], *names: str) -> list[Array]:
@@ -151,9 +149,9 @@ def labels(runs: Sequence[RunTables], parameters: Sequence[Mapping[str, Any]]) -
     return [printable(tables.run.name) for tables in runs]
 
 
-def _differences(names: Sequence[str], parameters: Sequence[Mapping[str, Any]]) -> Table:
+def _differences(names: Sequence[str], parameters: Sequence[Mapping[str, Any]]) -> TextTable:
     keys = _differing(parameters)
-    return Table(
+    return TextTable(
         "What differs between the scenarios",
         "Parameters that are not the same in all runs; all others are.",
         ("parameter", *names),
@@ -183,9 +181,9 @@ def delivery_bars(names: Sequence[str], received: Array, expected: Array) -> Dra
         figure = svg.new_figure(WIDTH, _bars_height(len(names)))
         axes = figure.add_subplot()
         axes.barh(range(len(names)), np.nan_to_num(ratio), color=svg.BLUE, height=0.42)
-        for place, text in enumerate(texts):  # above its bar, however short that is
+        for index, text in enumerate(texts):  # above its bar, however short that is
             axes.annotate(
-                text, (0, place - 0.21), xytext=(2, 2), textcoords="offset points",
+                text, (0, index - 0.21), xytext=(2, 2), textcoords="offset points",
                 va="bottom", fontsize=11,
             )  # fmt: skip
         axes.set_yticks(range(len(names)), list(names))
@@ -213,11 +211,11 @@ def delay_curves(names: Sequence[str], delays: Sequence[Array]) -> Drawing:
     with svg.style():
         figure = svg.new_figure(WIDTH, 360 + 17 * len(names))
         axes = figure.add_subplot()
-        for place, (name, values) in enumerate(zip(names, curves, strict=True)):
+        for index, (name, values) in enumerate(zip(names, curves, strict=True)):
             x, y = distribution(values) if len(values) else (values, values)
             axes.step(
-                x, y, where="post", color=svg.SERIES[place % len(svg.SERIES)],
-                linestyle=LINES[place // len(svg.SERIES) % len(LINES)],
+                x, y, where="post", color=svg.SERIES[index % len(svg.SERIES)],
+                linestyle=LINES[index // len(svg.SERIES) % len(LINES)],
                 label=f"{name} ({count(len(values))})",
             )  # fmt: skip
         together = np.concatenate(curves)
@@ -231,7 +229,7 @@ def delay_curves(names: Sequence[str], delays: Sequence[Array]) -> Drawing:
 
 
 def _overhead(names: Sequence[str], runs: Sequence[RunTables]) -> Drawing:
-    sums = [content.by_kind(tables)["sent_frames"] for tables in runs]
+    sums = [by_kind(tables)["sent_frames"] for tables in runs]
     kinds = sorted({str(kind) for column in sums for kind in column.index})
     frames = np.array([[float(column.get(kind, 0)) for kind in kinds] for column in sums])
     (delivered,) = _columns(runs, "received_all")
@@ -257,16 +255,16 @@ def overhead_bars(
         figure = svg.new_figure(WIDTH, _bars_height(len(names)) + 24)
         axes = figure.add_subplot()
         left = np.zeros(len(names))
-        for place, kind in enumerate(kinds):
+        for index, kind in enumerate(kinds):
             axes.barh(
-                range(len(names)), per_event[:, place], left=left, height=0.62,
-                color=svg.SERIES[place % len(svg.SERIES)], edgecolor=svg.PAPER, linewidth=0.8,
-                hatch="" if place < len(svg.SERIES) else "////", label=printable(kind),
+                range(len(names)), per_event[:, index], left=left, height=0.62,
+                color=svg.SERIES[index % len(svg.SERIES)], edgecolor=svg.PAPER, linewidth=0.8,
+                hatch="" if index < len(svg.SERIES) else "////", label=printable(kind),
             )  # fmt: skip
-            left += per_event[:, place]
-        for place, total in enumerate(totals):
+            left += per_event[:, index]
+        for index, total in enumerate(totals):
             axes.annotate(
-                number(total) if delivered[place] else "nothing delivered", (total, place),
+                number(total) if delivered[index] else "nothing delivered", (total, index),
                 xytext=(4, 0), textcoords="offset points", va="center", fontsize=11,
             )  # fmt: skip
         axes.set_yticks(range(len(names)), list(names))

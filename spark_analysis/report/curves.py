@@ -1,6 +1,6 @@
 """Means with confidence intervals over a parameter: the figure of sweeps and of papers.
 
-Values that are numbers are joined by lines, on a logarithmic axis where they are far apart; others
+Values that are numbers are joined by lines, on a logarithmic axis if they are far apart; others
 stand side by side, as points.
 """
 
@@ -10,13 +10,14 @@ import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
 from spark_analysis.confidence import Interval
+from spark_analysis.metric import Metric
 from spark_analysis.report import svg
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, formatted
 from spark_analysis.report.quantities import number, printable
@@ -49,7 +50,14 @@ class Quantity:
     unit: str
     scale: float = 1.0
     top: float | None = None
-    """Upper end of the axis, where values have one."""
+    """Upper end of the axis, if values have one."""
+
+    @classmethod
+    def of(cls, metric: Metric) -> Self:
+        """Return how figures write a metric."""
+        return cls(
+            metric.column, metric.title, metric.caption, metric.unit, metric.scale, metric.top
+        )
 
     def text(self, value: float | None) -> str:
         """Return a value with its unit."""
@@ -75,27 +83,27 @@ def multiples(
     every = [curve for series in panels.values() for curve in series.values()]
     if not any(every):
         return empty_drawing(quantity.title, quantity.caption, "No point of the sweep has this.")
-    places = _Places([x for curve in every for x, _ in curve])
+    ticks = _Ticks([x for curve in every for x, _ in curve])
     columns = min(len(panels), COLUMNS)
     rows = -(-len(panels) // columns)
     legend = _legend_columns(names)
     tall = 300 if rows == 1 else 60 + 175 * rows
     with svg.style():
-        figure = svg.new_figure(WIDTH, tall + 17 * -(-len(names) // legend) + places.extra)
+        figure = svg.new_figure(WIDTH, tall + 17 * -(-len(names) // legend) + ticks.extra)
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for axes, (title, series) in zip(grid.flat, panels.items(), strict=False):
             for name, curve in series.items():
-                _draw(axes, quantity, places, curve, names.index(name), len(names), name)
+                _draw(axes, quantity, ticks, curve, names.index(name), len(names), name)
             if title:
                 axes.set_title(printable(title))
-        places.axis(grid[0][0], narrow=columns > 1)
+        ticks.axis(grid[0][0], narrow=columns > 1)
         _value_axis(grid[0][0], quantity, [i for curve in every for _, i in curve])
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_axis_off()
         for column in range(columns):  # the lowest one of a column has its ticks
             lowest = grid[(len(panels) - 1 - column) // columns][column]
             lowest.tick_params(labelbottom=True)
-        # At the axes where there is one, since that says more clearly what it belongs to.
+        # At the axes if there is only one, since that says more clearly what it belongs to.
         if columns == rows == 1:
             grid[0][0].set_xlabel(textwrap.fill(parameter, LABEL))
             grid[0][0].set_ylabel(quantity.unit)
@@ -127,7 +135,7 @@ def multiples(
 def _draw(
     axes: Axes,
     quantity: Quantity,
-    places: _Places,
+    ticks: _Ticks,
     curve: Curve,
     order: int,
     of: int,
@@ -139,11 +147,11 @@ def _draw(
     )
     known = np.isfinite(high)
     axes.errorbar(
-        [places.at(x, order - (of - 1) / 2, of) for x, _ in curve], means,
+        [ticks.at(x, order - (of - 1) / 2, of) for x, _ in curve], means,
         yerr=(np.where(known, means - low, 0.0), np.where(known, high - means, 0.0)),
         color=svg.SERIES[order % len(svg.SERIES)],
         marker=MARKERS[order % len(MARKERS)],
-        linestyle=LINES[order // len(svg.SERIES) % len(LINES)] if places.numeric else "none",
+        linestyle=LINES[order // len(svg.SERIES) % len(LINES)] if ticks.numeric else "none",
         markersize=5, capsize=2.5, elinewidth=1.1, label=printable(name),
     )  # fmt: skip
 
@@ -153,8 +161,8 @@ def _legend_columns(names: Sequence[str]) -> int:
     return max(1, min(3, len(names), LEGEND // (max(map(len, names)) + 5)))
 
 
-class _Places:
-    """Where values of the parameter are: as numbers, or side by side where they are none."""
+class _Ticks:
+    """Where values of the parameter are: as numbers, or side by side if they are not numbers."""
 
     def __init__(self, values: Iterable[Any]) -> None:
         self._values = list(dict.fromkeys(values))
@@ -172,7 +180,7 @@ class _Places:
         """CSS pixels that the names need below the axes."""
 
     def at(self, value: Any, step: float, of: int) -> float:
-        """Return where a value is drawn, `step` steps beside its place, of `of` curves."""
+        """Return where a value is drawn, `step` steps beside its own position, of `of` curves."""
         if self._log:
             return float(value * (self._values[-1] / self._values[0]) ** (APART * step))
         if self.numeric:
@@ -180,7 +188,7 @@ class _Places:
         return self._values.index(value) + step * min(0.12, 0.7 / of)
 
     def axis(self, axes: Axes, *, narrow: bool) -> None:
-        """Write the values along the axis, all of them where they have room."""
+        """Write the values along the axis, all of them if they have room."""
         values = self._values
         if not self.numeric:
             names = [printable(name) for name in self._names]
@@ -191,12 +199,12 @@ class _Places:
         if self._log:
             axes.set_xscale("log")
             axes.xaxis.set_minor_locator(NullLocator())
-        place = math.log if self._log else float
-        width = (place(values[-1]) - place(values[0])) or 1.0
+        scaled = math.log if self._log else float
+        width = (scaled(values[-1]) - scaled(values[0])) or 1.0
         room = (0.16 if narrow else 0.075) * width
         shown: list[Any] = []
         for value in values:
-            if not shown or place(value) - place(shown[-1]) >= room:
+            if not shown or scaled(value) - scaled(shown[-1]) >= room:
                 shown.append(value)
         axes.set_xticks(shown)
         axes.xaxis.set_minor_formatter(NullFormatter())

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -295,7 +296,7 @@ def overhead_by_kind(kinds: Sequence[str], frames: Array, octets: Array, deliver
 
 
 def load_per_node(names: Sequence[str], load: Array) -> Drawing:
-    """Draw bytes a second that every node sent; NaN where the node's capture is missing."""
+    """Draw bytes a second that every node sent; NaN if the node's capture is missing."""
     title = "Load per node"
     caption = (
         "Bytes a second that each node sent on its radio interface, every kind of frame, from "
@@ -346,3 +347,8 @@ def load_per_node(names: Sequence[str], load: Array) -> Drawing:
         f"{quantity(values[0], 'B/s')}, least {labels[-1]} with {quantity(values[-1], 'B/s')}."
     )
     return Drawing(figure, title, caption, description, tooltips)
+
+
+def floats(column: pd.Series) -> Array:
+    """Return the numbers of a column, nulls as NaN."""
+    return np.asarray(column.to_numpy(dtype=float, na_value=np.nan), dtype=float)

@@ -60,7 +60,7 @@ class MapNode:
 
 @dataclass(frozen=True)
 class Link:
-    """Nodes `a` and `b` (their places in the list of nodes) heard `share` of their beacons."""
+    """Nodes `a` and `b` (their indices in the list of nodes) heard `share` of their beacons."""
 
     a: int
     b: int
@@ -77,7 +77,7 @@ def node_map(
 ) -> Drawing:
     """Draw the map; `area` is x0, y0, x1, y1 in metres, `links_are` says which links are drawn.
 
-    `waypoints` are those of the road map, metres; empty where there is none.
+    `waypoints` are those of the road map, metres; empty if there is none.
     """
     moving = any(np.ptp(node.track, axis=0).any() for node in nodes)
     everything = np.vstack([node.track for node in nodes])
@@ -216,7 +216,7 @@ def _draw_nodes(axes: Axes, nodes: Sequence[MapNode]) -> tuple[dict[str, str], l
     """Draw every node as an element of its own, so that each can carry its tooltip."""
     size = _mark_size(nodes)
     tooltips, used = {}, set()
-    for place, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         role = ROLES[node.publishes + 2 * node.subscribes]
         used.add(role)
         label, marker, colour, scale = role
@@ -224,9 +224,9 @@ def _draw_nodes(axes: Axes, nodes: Sequence[MapNode]) -> tuple[dict[str, str], l
         axes.plot(
             [x], [y], linestyle="none", marker=marker, markersize=size * scale,
             markerfacecolor=colour, markeredgecolor=svg.PAPER, markeredgewidth=0.8,
-            gid=f"node{place}", zorder=4 + (label != "node"),
+            gid=f"node{index}", zorder=4 + (label != "node"),
         )  # fmt: skip
-        tooltips[f"node{place}"] = (
+        tooltips[f"node{index}"] = (
             f"{printable(node.name)} ({label}) at {x:.0f}, {y:.0f} m{node.note}"
         )
     handles = [
@@ -240,7 +240,7 @@ def _draw_nodes(axes: Axes, nodes: Sequence[MapNode]) -> tuple[dict[str, str], l
 
 def _draw_names(figure: Figure, axes: Axes, nodes: Sequence[MapNode]) -> None:
     """Write every node's name on the side of its mark where it covers least."""
-    svg.settle(figure)  # places depend on pixels
+    svg.settle(figure)  # positions depend on pixels
     marks = axes.transData.transform(np.array([node.track[0] for node in nodes]))
     marks = marks * 72 / figure.get_dpi()
     size = _mark_size(nodes)
@@ -250,7 +250,7 @@ def _draw_names(figure: Figure, axes: Axes, nodes: Sequence[MapNode]) -> None:
         name = printable(node.name)
         width, height = 0.62 * FONT_SIZE * len(name), float(FONT_SIZE)
         best: tuple[float, int] | None = None
-        for place, (x, y, *_) in enumerate(_SIDES):
+        for index, (x, y, *_) in enumerate(_SIDES):
             left = mark[0] + x * reach + (x - 1) * width / 2
             low = mark[1] + y * reach + (y - 1) * height / 2
             covered = sum(
@@ -259,7 +259,7 @@ def _draw_names(figure: Figure, axes: Axes, nodes: Sequence[MapNode]) -> None:
                 for box in taken
             )
             if best is None or covered < best[0] - 1e-9:
-                best, box_taken = (covered, place), (left, low, left + width, low + height)
+                best, box_taken = (covered, index), (left, low, left + width, low + height)
         assert best is not None
         taken.append(box_taken)
         x, y, horizontal, vertical = _SIDES[best[1]]

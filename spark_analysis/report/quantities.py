@@ -83,7 +83,7 @@ def share(value: float | None, digits: int = 1) -> str:
 
 
 def moment(started: str) -> str:
-    """Return an ISO-8601 time as a reader writes it; as it is where it is not one."""
+    """Return an ISO-8601 time as a reader writes it; as it is if it is not one."""
     try:
         time = datetime.fromisoformat(started)
     except ValueError:

@@ -10,11 +10,28 @@ import numpy as np
 
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.scenario import Scenario
-from spark_analysis.report.content import RunTables, Table
-from spark_analysis.report.quantities import NOTHING, count, number, printable
+from spark_analysis.report.quantities import NOTHING, count, moment, number, printable, seconds
+from spark_analysis.report.text_table import TextTable
+from spark_analysis.result import RunTables
 
 
-def scenario_tables(tables: RunTables) -> list[Table]:
+def facts(tables: RunTables) -> list[tuple[str, str]]:
+    """Return what identifies the run, for the head of the page."""
+    run, scenario = tables.run, tables.scenario
+    record = run.record
+    return [
+        ("Topology", scenario.topology),
+        ("Protocol", scenario.protocol.name),
+        ("Backend", record.backend if record else "unknown (no run.json)"),
+        ("Nodes", count(len(scenario.nodes))),
+        ("Duration", seconds(scenario.duration)),
+        ("Seed", str(scenario.seed)),
+        ("Started", moment(record.started) if record else "unknown (no run.json)"),
+        ("Ended", record.ended if record else "unknown (no run.json)"),
+    ]
+
+
+def scenario_tables(tables: RunTables) -> list[TextTable]:
     """Return the parameters of topology, protocol and radio, and the facts of the host."""
     scenario, record = tables.scenario, tables.run.record
     width, height = scenario.area[2] - scenario.area[0], scenario.area[3] - scenario.area[1]
@@ -34,15 +51,15 @@ def scenario_tables(tables: RunTables) -> list[Table]:
     ]
 
 
-def _radio(title: str, radio: RadioSpec) -> Table:
+def _radio(title: str, radio: RadioSpec) -> TextTable:
     values = radio.model_dump()
     propagation = values.pop("propagation")
     kind = f"802.11{values.pop('standard')}, {propagation.pop('model')}"
     return _parameters(title, kind, {**values, **propagation})
 
 
-def _mesh(scenario: Scenario) -> list[Table]:
-    """Return the radio among access points and how stations choose one, where there are any."""
+def _mesh(scenario: Scenario) -> list[TextTable]:
+    """Return the radio among access points and how stations choose one, if there are any."""
     if scenario.mesh_radio is None:
         return []
     chosen = {"access points": count(len(scenario.access_points))}
@@ -52,9 +69,9 @@ def _mesh(scenario: Scenario) -> list[Table]:
     ]
 
 
-def _parameters(title: str, note: str, values: Mapping[str, Any]) -> Table:
+def _parameters(title: str, note: str, values: Mapping[str, Any]) -> TextTable:
     rows = [[key, plain(value)] for key, value in values.items()]
-    return Table(title, note, ("parameter", "value"), rows, words=2, empty="none")
+    return TextTable(title, note, ("parameter", "value"), rows, words=2, empty="none")
 
 
 def plain(value: object) -> str:

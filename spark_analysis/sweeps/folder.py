@@ -20,7 +20,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from spark_analysis.sweeps.rows import SUMMARY
-from spark_analysis.sweeps.source_key import code_key
 from spark_analysis.sweeps.spec import Point, SpecError, SweepError, SweepSpec, points
 from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
 
@@ -61,12 +60,12 @@ class SweepFolder:
 
     def note(self, spec: SweepSpec) -> None:
         """Note the spec, and the code that makes the rows of each protocol now."""
-        noted = {**asdict(spec), "code": _code(spec)}
+        noted = {**asdict(spec), "code": _code(points(spec))}
         scratch = self.folder / f".{SPEC}"
         scratch.write_text(json.dumps(noted, indent=1) + "\n", encoding="utf-8")
         scratch.replace(self.folder / SPEC)
 
-    def noted(self) -> tuple[SweepSpec, dict[str, str]] | None:
+    def noted(self) -> tuple[SweepSpec, dict[str, list[str]]] | None:
         """Return the spec noted last and the hashes of the code then, by protocol.
 
         Sweeps of earlier versions have one hash for all; then none is returned.
@@ -141,10 +140,12 @@ def _first(problems: Sequence[str]) -> str:
     return problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
 
 
-def _code(spec: SweepSpec) -> dict[str, str]:
+def _code(asked: Sequence[Point]) -> dict[str, list[str]]:
+    """Return the hashes of the code that makes the rows of points, by protocol."""
+    protocols = dict.fromkeys(point.protocol for point in asked)
     return {
-        protocol: " ".join(code_key(spec.topology, protocol, name) for name in spec.workloads())
-        for protocol in spec.protocols
+        protocol: sorted({point.code for point in asked if point.protocol == protocol})
+        for protocol in protocols
     }
 
 
@@ -172,5 +173,5 @@ def outdated(spec: SweepSpec, folder: Path) -> tuple[str, ...]:
     if not any((folder / "points").glob(f"*/metrics/{SUMMARY}")):
         return ()
     left = {point.protocol for point in asked if not sweep.finished(point)}
-    now = _code(before)
+    now = _code(asked)
     return tuple(each for each in now if code.get(each) != now[each] and each in left)

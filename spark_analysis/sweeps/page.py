@@ -13,12 +13,13 @@ from typing import Any, Final
 import pandas as pd
 
 from spark_analysis.confidence import Interval, mean_interval
+from spark_analysis.metrics.known import METRICS
 from spark_analysis.report import page as report
-from spark_analysis.report.content import Table
 from spark_analysis.report.curves import Quantity, multiples
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import NOTHING, count, number
 from spark_analysis.report.scenario_text import plain
+from spark_analysis.report.text_table import TextTable
 from spark_analysis.sweeps.spec import SweepSpec
 from spark_analysis.sweeps.sweep import SweepOutcome
 from topologies.catalog import protocol_parameters, topology_parameters
@@ -26,55 +27,8 @@ from topologies.catalog import protocol_parameters, topology_parameters
 PAGE: Final = "sweep.html"
 TOGETHER: Final = 6
 """Most curves that can be told apart in one panel."""
-QUANTITIES: Final = (
-    Quantity(
-        "delivery_ratio",
-        "Delivery",
-        "Deliveries made out of those expected, events published early enough before the end.",
-        "% of deliveries",
-        100.0,
-        100.0,
-    ),
-    Quantity(
-        "delay_p50",
-        "Median delay",
-        "From PUBLISH at the publisher's node to NOTIFY at the subscriber's, deliveries to other "
-        "nodes; median of each run.",
-        "ms",
-        1000.0,
-    ),
-    Quantity(
-        "delay_p90",
-        "90th percentile of the delay",
-        "One delivery in ten takes longer; of each run.",
-        "ms",
-        1000.0,
-    ),
-    Quantity(
-        "frames_per_delivery",
-        "Frames per delivery",
-        "Frames sent on all radios, event and control, for one delivery.",
-        "frames",
-    ),
-    Quantity(
-        "event_frames_per_event",
-        "Event frames per event",
-        "Frames that carry an event, for one published event.",
-        "frames",
-    ),
-    Quantity(
-        "load_mean",
-        "Load of a node",
-        "Bytes a second that a node sends by radio, from the Ethernet header; mean of the nodes.",
-        "bytes/s",
-    ),
-    Quantity(
-        "hops_mean",
-        "Radio hops",
-        "Hops of a delivery to another node; mean of each run.",
-        "hops",
-    ),
-)
+QUANTITIES: Final = tuple(Quantity.of(metric) for metric in METRICS if metric.swept)
+"""What is drawn and listed of a sweep."""
 
 
 def grouped(
@@ -173,7 +127,7 @@ def drawings(outcome: SweepOutcome) -> list[tuple[str, Drawing]]:
     ]
 
 
-def number_table(outcome: SweepOutcome) -> Table:
+def number_table(outcome: SweepOutcome) -> TextTable:
     """Return all means with their intervals, a row for each point of the figures."""
     varied = list(outcome.spec.vary)
     rows: list[list[str]] = []
@@ -186,7 +140,7 @@ def number_table(outcome: SweepOutcome) -> Table:
         rows.append([*row, count(len(points))])
     head = ["protocol", *varied, *(f"{q.title}, {q.unit}" for q in QUANTITIES), "runs"]
     note = "Over the seeds, ± half width of the 95\u202f% confidence interval."
-    return Table("Means", note, head, rows, words=1 + len(varied))
+    return TextTable("Means", note, head, rows, words=1 + len(varied))
 
 
 def _interval(quantity: Quantity, values: Sequence[float]) -> str:

@@ -14,8 +14,8 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from emulation.scenario.runfolder import RunFolder
-from spark_analysis.analysis import summaries
 from spark_analysis.captures.virtual_run import run_to_frames
+from spark_analysis.summaries import summaries
 from topologies.catalog import make_scenario
 
 SUMMARY: Final = "summary.parquet"

@@ -1,10 +1,10 @@
 """A hash of the source code that makes a point's row: other code may give another row.
 
 Theory of operation.  The modules are not listed: they are those that `spark_analysis.sweeps.rows`
-imports, directly or through others, in functions too.  Imports stop at three walls, behind which
-modules are loaded by name: topologies, protocols and workloads.  Of these, the point's own module
-is followed, so that another topology, protocol or workload may change.  Nothing is imported for
-this; the source is parsed, and `if TYPE_CHECKING` is passed over as it is when the code runs.
+imports, directly or through others, in functions too.  Imports stop at three walls, behind
+which modules are loaded by name: the topologies, the protocols and the workloads.  Of each, the
+point's own module is followed, so that another topology, protocol or workload may change.  The
+source is parsed and not imported for this; `if TYPE_CHECKING` is passed over, as when it runs.
 
 What is hashed is the code: the syntax tree without positions and comments, without strings that
 stand alone (docstrings), and without the texts that are for readers only (`_DESCRIBED`).  Of the
@@ -40,6 +40,7 @@ _DESCRIBED: Final[Mapping[str, tuple[int | None, str]]] = {
     "nodeapp.pubsub.registry.Protocol": (1, "summary"),
     "pydantic.Field": (None, "description"),
     "spark_analysis.schemas.column": (2, "comment"),
+    "spark_analysis.table.Table": (None, "description"),
 }
 """Arguments that are texts for readers, by what is called: index, if it may go without the keyword,
 and keyword."""
@@ -77,9 +78,8 @@ class Code:
 def code_key(topology: str, protocol: str, workload: str = "") -> str:
     """Return the hash of the code that makes rows of a topology, a protocol and a workload.
 
-    `workload` is empty for the topology's own.
-
-    It stays the same for the life of the process, as the code does that has been imported.  Raises
+    `workload` is the name of the one that is chosen, the topology's own if empty.  The hash stays
+    the same for the life of the process, as the code does that has been imported.  Raises
     `ScenarioError` for an unknown topology or workload, KeyError for an unknown protocol.
     """
     return key_of(_project(), row_modules(_project(), topology, protocol, workload), protocol)

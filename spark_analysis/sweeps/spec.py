@@ -45,10 +45,6 @@ class SweepSpec:
     duration: float = 60.0
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def workloads(self) -> tuple[str, ...]:
-        """Return the names of the workloads; an empty one is the topology's own."""
-        return tuple(self.vary.get(WORKLOAD) or (str(self.settings.get(WORKLOAD, "")),))
-
     def command(self) -> str:
         """Return the command that asks for it."""
         words = ["./run_testbed.sh", "sweep", self.topology, *self.protocols]
@@ -62,7 +58,10 @@ class SweepSpec:
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a spec; `values` are the varied parameters that it has, as they are typed."""
+    """One run of a spec; `values` are the varied parameters that it has, as they are typed.
+
+    `key` names its folder; `code` is the hash of the code that makes its row.
+    """
 
     topology: str
     protocol: str
@@ -71,6 +70,7 @@ class Point:
     settings: Mapping[str, Any]
     values: Mapping[str, Any]
     key: str
+    code: str
 
     def scenario(self) -> Scenario:
         """Return the scenario.  Raises `ScenarioError`."""
@@ -108,11 +108,12 @@ def points(spec: SweepSpec) -> list[Point]:
         if key in spec.settings:
             raise SpecError(f"{key} is both varied and set: leave one of them out")
     found: dict[str, Point] = {}
+    workloads = spec.vary.get(WORKLOAD) or (str(spec.settings.get(WORKLOAD, "")),)
     try:
         known = {
             (protocol, workload): all_parameters(spec.topology, protocol, workload)
             for protocol in spec.protocols
-            for workload in spec.workloads()
+            for workload in workloads
         }
         _check_keys(spec, known)
         for (protocol, workload), parameters in known.items():
@@ -155,9 +156,10 @@ def _repeats(
         if parameters[key].type is str and not parameters[key].choices and path.is_file():
             settings[key] = str(path.resolve())  # workers have a current folder of their own
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()
+    code = code_key(spec.topology, protocol, str(values[WORKLOAD]))
     for seed in range(1, spec.seeds + 1):
         identity = {
-            "code": code_key(spec.topology, protocol, str(values[WORKLOAD])),
+            "code": code,
             "topology": spec.topology,
             "protocol": protocol,
             "parameters": {**values, **files},
@@ -167,4 +169,4 @@ def _repeats(
         text = json.dumps(identity, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()[:16]
         of_point = {name: values[name] for name in chosen}
-        yield Point(spec.topology, protocol, seed, spec.duration, settings, of_point, key)
+        yield Point(spec.topology, protocol, seed, spec.duration, settings, of_point, key, code)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
 from threading import Thread
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pyspark import InheritableThread, SparkContext
 from pyspark.sql import SparkSession
@@ -129,7 +129,7 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], report: Callable[[str]
         shutil.rmtree(task.folder, ignore_errors=True)
     try:
         with plain_errors():
-            _run_job(spark.sparkContext, tasks, report)
+            run_job(spark.sparkContext, tasks, report)
         for task in _missing(tasks, report):
             why = "its run is not here: a cluster's workers need the sweep's folder, shared"
             note_failure(task.folder, AnalysisError(why))
@@ -145,14 +145,33 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], report: Callable[[str]
                 run_tasks(spark, [task], report)
 
 
-def _run_job(context: SparkContext, tasks: Sequence[Task], report: Callable[[str], None]) -> None:
+class Runnable(Protocol):
+    """What a worker runs: it can be pickled, and leaves its results in its folder."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    def run(self) -> None: ...
+
+
+def run_job(
+    context: SparkContext,
+    tasks: Sequence[Runnable],
+    report: Callable[[str], None],
+    partitions: int | None = None,
+) -> None:
+    """Run tasks as one job, in as many partitions as there are tasks if none are given.
+
+    `report` as in `run_tasks`.  Raises what ends the job.
+    """
     group = f"sweep-{tasks[0].folder.name}"
     errors: list[Exception] = []
 
     def job() -> None:
         context.setJobGroup(group, "points of a sweep", interruptOnCancel=True)
         try:
-            context.parallelize(tasks, len(tasks)).foreach(methodcaller("run"))
+            count = min(partitions or len(tasks), len(tasks))
+            context.parallelize(tasks, count).foreach(methodcaller("run"))
         except Exception as error:
             errors.append(error)
 

@@ -17,8 +17,11 @@ from emulation.radio.spec import RadioSpec
 from emulation.scenario.records import Check, Fidelity, RunRecord
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
-from spark_analysis import schemas
-from spark_analysis.analysis import Analysis
+from spark_analysis.jobs.delay import DELAY_BY_HOPS
+from spark_analysis.jobs.delivery import DELIVERY_OVER_TIME
+from spark_analysis.metrics.summary import SUMMARY
+from spark_analysis.registry import JOBS
+from spark_analysis.result import Analysis
 
 GOOD = Fidelity(
     kept_real_time=True,
@@ -130,7 +133,7 @@ def make_run(
     rng = np.random.default_rng(scenario.seed)
     run, ids = path.name, [node.id for node in scenario.nodes]
     settle = 5.0
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in schemas.TABLES}
+    rows: dict[str, list[dict[str, Any]]] = {job.table.name: [] for job in JOBS}
     groups = {
         topic: (
             int(rng.choice(ids)),
@@ -170,10 +173,10 @@ def make_run(
         )  # fmt: skip
     rows["delay"] = [pair for pair in rows["delivery"] if pair["notifications"]]
     _traffic(rows, run, scenario, rng)
-    tables = {name: frame(schema, rows[name]) for name, schema in schemas.TABLES.items()}
+    tables = {job.table.name: frame(job.table.schema, rows[job.table.name]) for job in JOBS}
     tables["delivery_over_time"] = _over_time(run, tables["events"], scenario.duration)
     tables["delay_by_hops"] = _by_hops(run, tables["delay"])
-    tables["summary"] = frame(schemas.SUMMARY, [_summary(run, scenario, record, settle, tables)])
+    tables["summary"] = frame(SUMMARY.schema, [_summary(run, scenario, record, settle, tables)])
     return MadeUpRun(read, tables)
 
 
@@ -182,7 +185,7 @@ def _traffic(
 ) -> None:
     beacons = int(scenario.duration)
     starts = np.array([(node.waypoints[0].x, node.waypoints[0].y) for node in scenario.nodes])
-    for place, node in enumerate(scenario.nodes):
+    for index, node in enumerate(scenario.nodes):
         key = {"run": run, "node": node.name, "node_id": node.id}
         rows["nodes"].append(
             {
@@ -204,7 +207,7 @@ def _traffic(
                  "sent_bytes": size * frames, "received_frames": 4 * frames,
                  "received_bytes": 4 * size * frames}
             )  # fmt: skip
-        distance = np.hypot(*(starts - starts[place]).T)
+        distance = np.hypot(*(starts - starts[index]).T)
         for other in np.flatnonzero((distance < 280) & (distance > 0)):
             heard = int(beacons * np.clip(1.3 - distance[other] / 280, 0.05, 1))
             rows["links"].append(
@@ -217,7 +220,7 @@ def _over_time(run: str, events: pd.DataFrame, duration: float) -> pd.DataFrame:
     width = duration / 30
     buckets = events.assign(bucket=(events["time"] // width) * width).groupby("bucket")
     return frame(
-        schemas.DELIVERY_OVER_TIME,
+        DELIVERY_OVER_TIME.schema,
         [
             {"run": run, "time": start, "width": width, "events": len(group),
              "expected": group["expected"].sum(), "received": group["received"].sum(),
@@ -230,7 +233,7 @@ def _over_time(run: str, events: pd.DataFrame, duration: float) -> pd.DataFrame:
 
 def _by_hops(run: str, delay: pd.DataFrame) -> pd.DataFrame:
     return frame(
-        schemas.DELAY_BY_HOPS,
+        DELAY_BY_HOPS.schema,
         [
             {"run": run, "hops": hops, "count": len(group), "mean": group.mean(),
              "p50": group.quantile(0.5), "p90": group.quantile(0.9), "p99": group.quantile(0.99),
@@ -288,8 +291,8 @@ def make_analysis(
     return Analysis(
         tuple(run.read for run in runs),
         problems or {},
-        **{
+        {
             name: pd.concat([run.tables[name] for run in runs], ignore_index=True)
-            for name in schemas.TABLES
+            for name in runs[0].tables
         },
     )

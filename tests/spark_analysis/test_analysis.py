@@ -15,11 +15,10 @@ from pyspark.sql import SparkSession
 
 from nodeapp.events import Filter, parse_attributes
 from nodeapp.wire import NODE_PORT, Frame, Kind
-from spark_analysis.analysis import Analysis, analyse
-from spark_analysis.captures.materialise import read_frames
+from spark_analysis.analysis import analyse
 from spark_analysis.errors import AnalysisError, plain_errors
-from spark_analysis.jobs.links import path
-from spark_analysis.schemas import NODES, TABLES
+from spark_analysis.registry import JOBS
+from spark_analysis.result import Analysis
 from tests.capture.packets import ethernet, udp_ipv4
 from tests.spark_analysis.runs import CLIENT, EPOCH, NETWORK, RunBuilder
 
@@ -145,7 +144,7 @@ class Runs(NamedTuple):
     said: list[tuple[str, float]]
 
     def table(self, name: str, run: str = "special") -> pd.DataFrame:
-        table: pd.DataFrame = getattr(self.analysis, name)
+        table: pd.DataFrame = self.analysis.table(name)
         return table[table["run"] == run].drop(columns="run").reset_index(drop=True)
 
     def summary(self, run: str) -> dict[str, Any]:
@@ -369,38 +368,16 @@ def test_problems_are_told(runs: Runs) -> None:
 def test_tables_have_their_schemas_and_are_written_to_each_run(runs: Runs) -> None:
     for run in runs.analysis.runs:
         of_run = runs.analysis.of(run)
-        for name, schema in TABLES.items():
+        for name, schema in ((job.table.name, job.table.schema) for job in JOBS):
             table = pq.read_table(run.metrics / f"{name}.parquet")
             assert table.schema.names == schema.fieldNames()
             comments = [field.metadata[b"comment"].decode() for field in table.schema]
             assert comments == [field.metadata["comment"] for field in schema]
-            pd.testing.assert_frame_equal(
-                table.to_pandas(), getattr(of_run, name), check_dtype=False
-            )
+            pd.testing.assert_frame_equal(table.to_pandas(), of_run.table(name), check_dtype=False)
         assert not list(run.metrics.glob(".*"))
     shares = [share for _, share in runs.said]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0.0, 1.0)
-
-
-def test_the_path_of_an_event(spark: SparkSession, runs: Runs) -> None:
-    run = runs.analysis.runs[0]
-    frames = read_frames(spark, [run.metrics / "frames.parquet"])
-    rows = [tuple(row) for row in runs.analysis.of(run).nodes.to_numpy().tolist()]
-    nodes = spark.createDataFrame(rows, NODES)
-    known = spark.createDataFrame([(run.name, EPOCH)], "run string, epoch_ns long")
-    seen = path(frames, nodes, known, 1, 1).toArrow().to_pylist()
-    steps = [[row[name] for name in ("node", "kind_name", "sent", "hops")] for row in seen]
-    assert steps[:6] == [
-        ["sta1", "PUBLISH", True, 0],
-        ["sta1", "NOTIFY", True, 0],
-        ["sta1", "EVENT", True, 1],
-        ["sta2", "EVENT", False, 1],
-        ["sta3", "EVENT", False, 1],
-        ["sta2", "EVENT", True, 2],
-    ]
-    assert [row["time"] for row in seen[:3]] == pytest.approx([5.0, 5.0002, 5.005])
-    assert [row["from_node"] for row in seen[:3]] == [None, None, 1]
 
 
 @pytest.mark.parametrize(

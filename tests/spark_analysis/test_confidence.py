@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_analysis.confidence import Interval, difference_interval, mean_interval, t_quantile
+from spark_analysis.confidence import Interval, mean_interval, t_quantile
 
 
 @pytest.mark.parametrize(
@@ -51,26 +51,13 @@ def test_an_interval_of_a_mean() -> None:
 
 
 def test_one_value_has_no_ends() -> None:
-    for interval in (mean_interval([2.0]), difference_interval([3.0], [1.0, 1.0])):
-        assert interval.mean == 2
-        assert not interval.known
+    interval = mean_interval([2.0])
+    assert interval.mean == 2
+    assert not interval.known
 
 
 def test_values_without_spread_have_an_interval_of_nothing() -> None:
     assert mean_interval([1.0, 1.0]) == Interval(1, 1, 1, 2)
-    assert difference_interval([2.0, 2.0], [1.0, 1.0, 1.0]) == Interval(1, 1, 1, 2)
-
-
-def test_welch_by_a_worked_example() -> None:
-    # scipy.stats.ttest_ind(equal_var=False).confidence_interval() of the same numbers
-    ones, others = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9], [27.1, 22.0, 20.8, 23.4]
-    interval = difference_interval(ones, others)
-    assert interval.mean == pytest.approx(-2.325)
-    assert (interval.low, interval.high) == pytest.approx((-7.21538, 2.56538), abs=1e-5)
-
-
-def test_tiny_spreads_do_not_vanish() -> None:
-    assert difference_interval([0.0, 1e-160], [0.0, 2e-160]).half_width > 0
 
 
 def test_the_interval_holds_the_mean_as_often_as_it_says() -> None:

@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 from emulation.backends.virtual import simulate
 from emulation.scenario.runfolder import RunFolder
 from emulation.virtual.recording import PcapRecorder
-from spark_analysis.analysis import Analysis, analyse
-from spark_analysis.report.page import write_report
+from spark_analysis.analysis import analyse
+from spark_analysis.reports import write_report
+from spark_analysis.result import Analysis
 from topologies.catalog import make_scenario
 
 pytestmark = pytest.mark.spark
@@ -69,13 +70,13 @@ def mesh(meshes: dict[str, Analysed]) -> Analysed:
 def test_nothing_is_missing_and_nothing_strange(mesh: Analysed) -> None:
     (problems,) = mesh.analysis.problems.values()
     assert problems == ()
-    nodes = mesh.analysis.nodes
+    nodes = mesh.analysis.table("nodes")
     assert nodes["radio_captured"].all()
     assert nodes["access_point"].notna().sum() == 9
 
 
 def test_counters_of_the_network_equal_the_captures(mesh: Analysed) -> None:
-    table = mesh.analysis.counters
+    table = mesh.analysis.table("counters")
     assert len(table) > 9 * 3 * 2
     assert (table["counted_frames"] == table["captured_frames"]).all()
     assert (table["counted_bytes"] == table["captured_bytes"]).all()
@@ -91,7 +92,7 @@ def test_counters_of_the_network_equal_the_overhead(mesh: Analysed) -> None:
         for each in point["counters"]:
             if each["class"] in counted:
                 counted[each["class"]] += copies.get(each["path"], 0) * each["bytes"]
-    overhead = mesh.analysis.overhead
+    overhead = mesh.analysis.table("overhead")
     brokers = overhead[overhead["node"].str.startswith("br")]
     classes = {"EVENT": "EVENTS", "HELLO": "ROUTING_CONTROL"}
     captured = brokers.groupby(
@@ -123,6 +124,6 @@ def test_captures_of_radios_that_are_missing_are_named(meshes: dict[str, Analyse
     assert problems == (
         "no capture of mesh0 of ap2: what these nodes sent and received by radio is not counted",
     )
-    nodes = analysis.nodes.set_index("node")["radio_captured"]
+    nodes = analysis.table("nodes").set_index("node")["radio_captured"]
     assert not nodes["br2"]
     assert nodes.drop("br2").all()

@@ -17,7 +17,6 @@ from spark_analysis.analysis import analyse
 from spark_analysis.captures.materialise import FORMAT, FRAMES_FOLDER
 from spark_analysis.captures.virtual_run import run_to_frames
 from spark_analysis.errors import AnalysisError
-from spark_analysis.schemas import TABLES
 from topologies.catalog import make_scenario
 
 
@@ -44,11 +43,10 @@ def test_metrics_are_those_of_captures(
     analysis = analyse(spark, folders)
     assert not any(analysis.problems.values())
     parts = [analysis.of(run) for run in analysis.runs]
-    for simulated, one, other in zip((scenario, mesh), parts[::2], parts[1::2], strict=True):
-        for name in TABLES:
+    for simulated, (one, other) in ((scenario, parts[:2]), (mesh, parts[2:])):
+        for name in analysis.tables:
             left, right = (
-                getattr(part, name).drop(columns="run").reset_index(drop=True)
-                for part in (one, other)
+                part.table(name).drop(columns="run").reset_index(drop=True) for part in (one, other)
             )
             there = {"counters": bool(simulated.access_points), "airtime": False}
             assert (len(left) > 0) == there.get(name, True)

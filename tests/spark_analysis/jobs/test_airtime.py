@@ -13,13 +13,12 @@ from pyspark.sql import SparkSession
 from capture.scan import RADIOTAP
 from emulation.radio.airtime import DSSS_RATES, MICROSECOND, OFDM_RATES, phy_for
 from emulation.scenario.runfolder import Run
-from spark_analysis.analysis import Analysis, analyse
+from spark_analysis.analysis import analyse
 from spark_analysis.captures.air import air_captures, read_air
 from spark_analysis.captures.source import find_captures, survey
-from spark_analysis.jobs.airtime import RADIOS, airtime, rate_rows, timed
-from spark_analysis.report.air_text import airtime_tables
-from spark_analysis.report.content import RunTables
-from spark_analysis.report.page import write_report
+from spark_analysis.jobs.airtime import RADIOS, airtime, airtime_tables, rate_rows, timed
+from spark_analysis.reports import write_report
+from spark_analysis.result import Analysis, RunTables
 from spark_analysis.schemas import AIR_FRAMES
 from tests.capture.packets import ethernet, file_header, pcap, record, udp_ipv4
 from tests.capture.test_radiotap import acknowledgement, from_monitor
@@ -176,7 +175,7 @@ def analysed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
 def test_a_run_is_analysed_with_its_air(analysed: dict[str, Analysis]) -> None:
     analysis = analysed["sound"]
     (run,) = analysis.runs
-    assert sorted(analysis.airtime["frame_class"]) == ["beacon", "data"]
+    assert sorted(analysis.table("airtime")["frame_class"]) == ["beacon", "data"]
     assert not any("air.pcap" in line for line in analysis.problems[run.name])
     stored = pq.read_table(run.metrics / "airtime.parquet")
     assert stored.num_rows == 2
@@ -193,7 +192,7 @@ def test_a_damaged_capture_of_the_air_is_a_problem_of_the_run(
 ) -> None:
     analysis, problem = analysed[name], DAMAGED[name][1]
     assert [line for line in analysis.problems[name] if line.startswith(problem)]
-    assert analysis.airtime["frames"].sum() == (1 if "record 1" in problem else 0)
+    assert analysis.table("airtime")["frames"].sum() == (1 if "record 1" in problem else 0)
 
 
 def test_the_air_is_no_nodes_capture(tmp_path: Path) -> None:

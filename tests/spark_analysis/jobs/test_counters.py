@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 
 from nodeapp.wire import Kind
 from spark_analysis.jobs.counters import COUNTED, counters, passages
+from spark_analysis.jobs.nodes import NODES
 from spark_analysis.jobs.overhead import overhead, radio_packets
-from spark_analysis.schemas import FRAMES, NODES
+from spark_analysis.schemas import FRAMES
 
 BROKER, OTHER_BROKER, STATION, ALL = 0x0A000001, 0x0A000002, 0x0A000003, 0xFFFFFFFF
 EVENTS, ROUTING = 0, 7
@@ -67,7 +68,7 @@ def compared(
     """Return counted and captured frames by port, direction and class."""
     table = counters(
         spark.createDataFrame([{**dict.fromkeys(FRAMES.names), **row} for row in frames], FRAMES),
-        spark.createDataFrame(NODES_ROWS, NODES),
+        spark.createDataFrame(NODES_ROWS, NODES.schema),
         spark.createDataFrame(counts, COUNTED),
     )
     found = {}
@@ -111,7 +112,7 @@ def test_a_run_without_counters_is_not_compared(spark: SparkSession) -> None:
 @pytest.mark.spark
 def test_a_brokers_broadcast_is_on_the_air_twice_and_on_the_wire_not(spark: SparkSession) -> None:
     frames = [{**dict.fromkeys(FRAMES.names), **row} for row in passing()]
-    nodes = spark.createDataFrame(NODES_ROWS, NODES)
+    nodes = spark.createDataFrame(NODES_ROWS, NODES.schema)
     table = overhead(radio_packets(spark.createDataFrame(frames, FRAMES), nodes)).collect()
     found = {
         (row["node"], row["kind_name"]): (row["sent_frames"] or 0, row["received_frames"] or 0)

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from nodeapp.wire import ANY_NODE, BROADCAST, Frame, Kind
 from spark_analysis.analysis import analyse
 from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
+from spark_analysis.jobs.nodes import NODES
 from spark_analysis.jobs.overhead import radio_packets
 from spark_analysis.jobs.stages import Seen, Stage, Step, matched, on_air, stages, steps, trace
-from spark_analysis.schemas import NODES
 from tests.spark_analysis.runs import CLIENT, EPOCH, RunBuilder
 
 MS = 1_000_000
@@ -218,7 +218,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
         folders.append(run.write())
     analysis = analyse(spark, folders)
     frames = read_frames(spark, [run.metrics / FRAMES_FOLDER for run in analysis.runs])
-    nodes = spark.createDataFrame(analysis.nodes[NODES.fieldNames()], NODES)
+    nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
     runs = spark.createDataFrame([(name, EPOCH, 60.0) for name in ("real", "ideal")],
                                  "run string, epoch_ns long, duration double")  # fmt: skip
     turns = spark.createDataFrame([("real", 0, True), ("ideal", 0, False)],

@@ -12,60 +12,69 @@ import typer
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from spark_analysis.papers import reproduction
+from spark_analysis.papers import page
 from spark_analysis.papers.claims import judge
-from spark_analysis.papers.reproduction import (
-    Judged,
-    Reproduction,
-    marks_table,
-    measured,
-    reproduce,
-    slice_table,
-    specs,
-    variations,
-    verdict_table,
-    write_results,
-    write_slice,
-)
+from spark_analysis.papers.page import marks_table, measured, verdict_table
+from spark_analysis.papers.paper import Preset, Variation
+from spark_analysis.papers.reproduction import reproduce, write_results
+from spark_analysis.papers.results import Judged, Reproduction
 from spark_analysis.papers.six_schemes import (
     BASE,
     CLAIMS,
+    PAPER,
     PAPER_NAMES,
-    PRESETS,
     REMARKS,
     SCHEMES,
     VARIATIONS,
-    Preset,
 )
-from spark_analysis.sweeps.spec import points
-from testbed.reproduce import register
+from spark_analysis.papers.slice import slice_table, write_slice
+from spark_analysis.sweeps.spec import SweepSpec, points
+from testbed.reproduce import reproduce as command
 from tests.spark_analysis.papers.test_claims import as_published
 
-TINY = Preset("tiny", 20.0, 1, {"freeway": (10.0, 30.0), "manhattan": (5.0,)}, 20.0, ("voids",))
+TINY = Preset(
+    "tiny",
+    "two speeds and one",
+    {"freeway": {"speed": (10.0, 30.0)}, "manhattan": {"speed": (5.0,)}},
+    duration=20.0,
+    variations=("voids",),
+)
 ALL = (BASE, *VARIATIONS)
+
+
+def preset(name: str) -> Preset:
+    found = PAPER.preset(name)
+    assert found is not None
+    return found
+
+
+def specs(preset: Preset, variation: Variation) -> dict[str, SweepSpec]:
+    """Return the sweeps: this paper has nothing else."""
+    plan = PAPER.plan(preset, variation)
+    return {name: spec for name, spec in plan.items() if isinstance(spec, SweepSpec)}
 
 
 def as_reproduced() -> Reproduction:
     rows = pd.concat([as_published("freeway"), as_published("manhattan")], ignore_index=True)
     judged = tuple(Judged(each, rows, tuple(judge(CLAIMS, rows))) for each in ALL)
-    return Reproduction(PRESETS["quick"], judged, {"freeway: broker-gpsr": "it <broke>"})
+    return Reproduction(PAPER, preset("quick"), judged, {"freeway: broker-gpsr": "it <broke>"})
 
 
 def test_every_scheme_runs_at_every_speed_and_seed() -> None:
-    wanted = specs(PRESETS["paper"], BASE)
+    wanted = specs(preset("paper"), BASE)
     assert len(points(wanted["freeway"])) == 6 * 6 * 3
     assert wanted["manhattan"].duration == 900
     assert set(wanted["manhattan"].protocols) == set(SCHEMES) == set(PAPER_NAMES)
 
 
 def test_variations_run_at_three_speeds_and_where_they_have_a_meaning() -> None:
-    paper = variations(PRESETS["paper"])
-    assert paper == [BASE, *VARIATIONS]
-    sparse = specs(PRESETS["paper"], paper[-1])
+    paper = PAPER.ways(preset("paper"))
+    assert paper == (BASE, *VARIATIONS)
+    sparse = specs(preset("paper"), paper[-1])
     assert list(sparse) == ["manhattan"]
     assert sparse["manhattan"].vary == {"speed": ("1", "10", "20")}
     assert sparse["manhattan"].duration == 300
-    assert [each.key for each in variations(PRESETS["quick"])] == ["default", "ns2"]
+    assert [each.key for each in PAPER.ways(preset("quick"))] == ["default", "ns2"]
 
 
 def test_a_variation_is_another_run_only_where_it_has_a_meaning() -> None:
@@ -80,14 +89,16 @@ def test_a_variation_is_another_run_only_where_it_has_a_meaning() -> None:
 
 
 def test_the_page_has_figures_claims_and_findings(tmp_path: Path) -> None:
-    page = write_results(as_reproduced(), tmp_path).read_text(encoding="utf-8")
-    assert page.count("<svg") == len(ALL) * 2 * 3
+    html = write_results(as_reproduced(), tmp_path).read_text(encoding="utf-8")
+    assert html.count("<svg") == len(ALL) * 2 * 3
     for claim in CLAIMS:
-        assert claim.says in page
-    assert "it &lt;broke&gt;" in page
-    assert not re.search(r"(src|href)=\"https?:", page)
+        assert claim.statement in html
+    assert "it &lt;broke&gt;" in html
+    assert not re.search(r"(src|href)=\"https?:", html)
     for name in PAPER_NAMES.values():
-        assert name in page
+        assert name in html
+    assert PAPER.citation in html
+    assert "count once, as their mean" in html
     kept = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
     assert [each["variation"] for each in kept] == [each.name for each in ALL]
     assert {claim["verdict"] for claim in kept[0]["claims"]} == {"holds"}
@@ -125,7 +136,7 @@ def test_remarks_are_about_claims() -> None:
 def test_a_slice_stands_beside_virtual_time(tmp_path: Path) -> None:
     rows = pd.DataFrame(
         {
-            "scenario": ["freeway", "freeway"],
+            "topology": ["freeway", "freeway"],
             "protocol": ["broker-aodv"] * 2,
             "backend": ["tap", "virtual"],
             "delivery_ratio": [0.5, 0.75],
@@ -133,12 +144,12 @@ def test_a_slice_stands_beside_virtual_time(tmp_path: Path) -> None:
             "load_mean": [100.0, 200.0],
         }
     )
-    table = slice_table(rows, ("tap", "virtual"))
+    table = slice_table(PAPER, rows, ("tap", "virtual"))
     assert table.rows[0][:4] == ["freeway", "B-AODV", "50\u202f%", "75\u202f%"]
     assert table.rows[0][5] == "–"
     assert table.rows[1][2] == "–"
-    page = write_slice(rows, ("tap", "virtual"), ["<late>"], tmp_path / "page.html")
-    assert "&lt;late&gt;" in page.read_text(encoding="utf-8")
+    path = write_slice(PAPER, rows, ("tap", "virtual"), ["<late>"], tmp_path / "page.html")
+    assert "&lt;late&gt;" in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.spark
@@ -147,13 +158,13 @@ def test_a_small_reproduction_runs_and_is_not_run_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     seen: list[str] = []
-    result = reproduce(TINY, tmp_path, progress=lambda what, progress: seen.append(what))
+    result = reproduce(PAPER, TINY, tmp_path, progress=lambda what, progress: seen.append(what))
     assert not result.failures
     assert [len(each.points) for each in result.judged] == [18, 18]
-    assert (tmp_path / reproduction.PAGE).exists()
+    assert (tmp_path / page.PAGE).exists()
     assert {"freeway, as on a socket", "manhattan, voids drop"} <= set(seen)
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/points/*/metrics/*")}
-    reproduce(TINY, tmp_path)
+    reproduce(PAPER, TINY, tmp_path)
     assert stamps
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
 
@@ -161,7 +172,7 @@ def test_a_small_reproduction_runs_and_is_not_run_again(
 @pytest.fixture
 def app() -> typer.Typer:
     app = typer.Typer()
-    register(app)
+    app.command()(command)
     app.command()(lambda: None)
     return app
 
@@ -174,6 +185,9 @@ def app() -> typer.Typer:
         (["six-schemes", "--backend", "mars"], "no backend 'mars'"),
         (["six-schemes", "--duration", "30"], "--duration is for a slice in real time"),
         (["six-schemes", "--backend", "tap", "--duration", "1"], "--duration must be between"),
+        (["all", "--preset", "slow"], "six-schemes: no preset 'slow'; there are: quick, paper"),
+        (["all", "--backend", "tap"], "a slice in real time is of one paper: name it"),
+        ([], "name a paper, or all; there are: six-schemes"),
     ],
 )
 def test_bad_input_ends_in_one_line(app: typer.Typer, words: list[str], message: str) -> None:

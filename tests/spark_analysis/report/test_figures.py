@@ -24,7 +24,7 @@ def array(*values: float) -> Array:
 
 
 def parsed(drawing: Drawing) -> ElementTree.Element:
-    """Return the drawing's SVG; raises where it is not well-formed."""
+    """Return the drawing's SVG; raises if it is not well-formed."""
     return ElementTree.fromstring(drawing.svg("figure-x"))
 
 

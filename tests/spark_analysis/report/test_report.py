@@ -18,11 +18,13 @@ from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.records import Check, Fidelity
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import NodeSpec
-from spark_analysis import schemas
-from spark_analysis.report import content, scenario_text
-from spark_analysis.report import page as report
-from spark_analysis.report.content import RunTables
+from spark_analysis import reports as report
+from spark_analysis.jobs.links import LINKS
+from spark_analysis.registry import JOBS
+from spark_analysis.report import map_text, scenario_text
+from spark_analysis.report.fidelity_text import verdict
 from spark_analysis.report.quantities import moment
+from spark_analysis.result import RunTables
 from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.synthetic import (
     BAD,
@@ -276,7 +278,7 @@ def test_small_and_silent_runs(tmp_path: Path, nodes: int, events: int, loss: fl
 
 def test_run_without_a_single_packet(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", make_scenario(3), events=0)
-    for name in schemas.TABLES:
+    for name in run.tables:
         run.tables[name] = run.tables[name].iloc[:0]
     text = write(run, figures=True).text
     assert "No frame was sent on the radio." in text
@@ -285,7 +287,7 @@ def test_run_without_a_single_packet(tmp_path: Path) -> None:
 
 def test_every_null_that_the_schemas_allow(run: MadeUpRun) -> None:
     keys = {"run", "node_id", "node", "publisher", "sequence", "receiver", "sender"}
-    for name, schema in schemas.TABLES.items():
+    for name, schema in ((job.table.name, job.table.schema) for job in JOBS):
         if name == "nodes":
             continue
         nullable = [field.name for field in schema if field.name not in keys]
@@ -359,14 +361,14 @@ def test_links_are_shares_of_beacons_sent(run: MadeUpRun) -> None:
             (run.read.name, 4, 5, 99, 30.0, 59.0),
             (run.read.name, 4, 99, 99, 0.0, 59.0),
         ],
-        columns=schemas.LINKS.names,
+        columns=LINKS.schema.names,
     )
 
     def found(*, only_from_start: bool) -> dict[tuple[int, int], float]:
         tables = RunTables(make_analysis(run), run.read)
         return {
             (link.a, link.b): link.share
-            for link in report.links(tables, only_from_start=only_from_start)
+            for link in map_text.links(tables, only_from_start=only_from_start)
         }
 
     assert found(only_from_start=False) == pytest.approx({(0, 1): 0.7, (0, 2): 0.25, (3, 4): 0.495})
@@ -386,7 +388,7 @@ def test_comparison_sets_runs_side_by_side(tmp_path: Path) -> None:
     path = report.write_comparison(analysis, tmp_path / "comparison.html")
     page = Page(path.read_text(encoding="utf-8"))
     rows = {row[0]: row for row in page.tables[""] if row}
-    summary = analysis.summary.set_index("protocol")
+    summary = analysis.table("summary").set_index("protocol")
     for protocol in ("flooding", "broker-gpsr", "aodv"):
         line = summary.loc[protocol]
         assert rows[protocol][3] == f"{line['received']} of {line['expected']}"
@@ -423,7 +425,7 @@ def test_comparison_of_many_silent_runs(tmp_path: Path) -> None:
 
 def test_verdict_needs_nothing_but_the_folder(run: MadeUpRun) -> None:
     kept, failed = itertools.islice(
-        (content.verdict(dataclasses.replace(run.read, fidelity=item)) for item in (None, BAD)), 2
+        (verdict(dataclasses.replace(run.read, fidelity=item)) for item in (None, BAD)), 2
     )
     assert (kept.level, failed.level) == ("unknown", "bad")
     assert [check.name for check in failed.checks] == ["captured packets dropped"]

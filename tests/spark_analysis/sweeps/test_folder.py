@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from spark_analysis.sweeps import folder as folder_module
+from spark_analysis.sweeps import spec as spec_module
 from spark_analysis.sweeps.folder import SweepFolder, outdated
 from spark_analysis.sweeps.source_key import code_key
 from spark_analysis.sweeps.spec import Point, SweepError, points
@@ -64,7 +64,15 @@ def test_another_spec_is_refused(changes: dict[str, Any], tmp_path: Path) -> Non
         sweep.note(spec())
     with pytest.raises(SweepError, match=r"--vary speed=0,5 .*ask for all of it and more.*--out"):
         outdated(spec(**changes), tmp_path / "s")
-    assert sweep.noted() == (spec(), {p: code_key("roaming_field", p) for p in spec().protocols})
+    assert sweep.noted() == (
+        spec(),
+        {p: [code_key("roaming_field", p, "topic")] for p in spec().protocols},
+    )
+
+
+def of_other_code(topology: str, protocol: str, workload: str) -> str:
+    known = code_key(topology, protocol, workload)
+    return known if protocol == "flooding" else f"other than {known}"
 
 
 def test_points_of_other_code_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +81,7 @@ def test_points_of_other_code_run_again(tmp_path: Path, monkeypatch: pytest.Monk
         sweep.note(spec())
     finish(sweep, points(spec())[0])
     assert not outdated(spec(), tmp_path / "s")
-    monkeypatch.setattr(folder_module, "code_key", lambda *_: "of other code")
+    monkeypatch.setattr(spec_module, "code_key", lambda *_: "of other code")
     assert outdated(spec(), tmp_path / "s") == ("flooding", "broker-gpsr")
 
 
@@ -84,17 +92,13 @@ def test_only_protocols_whose_code_is_another_run_again(
     with sweep.alone():
         sweep.note(spec(protocols=("flooding",)))
     finish(sweep, points(spec())[0])
-
-    def changed(topology: str, protocol: str, workload: str) -> str:
-        return "of other code" if protocol != "flooding" else code_key(topology, protocol, workload)
-
     with monkeypatch.context() as patch:
-        patch.setattr(folder_module, "code_key", changed)
+        patch.setattr(spec_module, "code_key", of_other_code)
         assert not outdated(spec(), tmp_path / "s"), "broker-gpsr has not run yet"
     with sweep.alone():
         sweep.note(spec())
     with monkeypatch.context() as patch:
-        patch.setattr(folder_module, "code_key", changed)
+        patch.setattr(spec_module, "code_key", of_other_code)
         assert outdated(spec(), tmp_path / "s") == ("broker-gpsr",)
 
 
@@ -105,7 +109,7 @@ def test_points_that_are_kept_do_not_run_again_with_their_code(
     for point in points(spec()):
         finish(sweep, point)
     with monkeypatch.context() as patch, sweep.alone():
-        patch.setattr(folder_module, "code_key", lambda *_: "of code that was taken back")
+        patch.setattr(spec_module, "code_key", lambda *_: "of code that was taken back")
         sweep.note(spec())
     assert not outdated(spec(), tmp_path / "s")
 

@@ -95,10 +95,10 @@ def reworded(text: str) -> str:
 def test_the_modules_that_make_rows_are_in_the_closure() -> None:
     # These four make rows and were not in the key while it was a list.
     missing = {
-        "spark_analysis.analysis",
         "spark_analysis.captures.batches",
         "spark_analysis.captures.materialise",
         "spark_analysis.captures.virtual_run",
+        "spark_analysis.summaries",
     }
     others = {
         "capture.decode",
@@ -107,8 +107,8 @@ def test_the_modules_that_make_rows_are_in_the_closure() -> None:
         "emulation.virtual.simulation",
         "nodeapp.pubsub.flooding",
         "nodeapp.wire",
-        "spark_analysis.jobs.summary",
-        "spark_analysis.queries",
+        "spark_analysis.jobs.runs",
+        "spark_analysis.metrics.summary",
         "spark_analysis.sweeps.rows",
         "topologies.catalog",
         "topologies.roaming_field",
@@ -134,6 +134,8 @@ def test_one_topology_and_one_protocol_are_in_the_closure() -> None:
     for topology in topology_names():
         found = {name for name in modules_of(topology, PROTOCOL) if name.startswith("topologies.")}
         assert found == {"topologies.catalog", f"topologies.{topology}"}
+    recorded = set(row_modules(SOURCES, TOPOLOGY, PROTOCOL, "recorded"))
+    assert recorded - set(CLOSURE) == {"emulation.workloads.recorded"}
     own = {protocol.module for protocol in PROTOCOLS.values()}
     for name, protocol in PROTOCOLS.items():
         assert modules_of(TOPOLOGY, name) & own == {protocol.module}
@@ -141,7 +143,7 @@ def test_one_topology_and_one_protocol_are_in_the_closure() -> None:
     assert "nodeapp.routing.aodv" not in modules_of(TOPOLOGY, "broker-gpsr")
 
 
-def test_only_the_registries_load_modules_by_name() -> None:
+def test_only_the_catalog_and_the_registries_load_modules_by_name() -> None:
     loading = set()
     for topology in topology_names():
         for protocol in PROTOCOLS:
@@ -149,17 +151,11 @@ def test_only_the_registries_load_modules_by_name() -> None:
                 text = SOURCES[name].text
                 if any(word in text for word in ("importlib.import_module", "__import__", "runpy")):
                     loading.add(name)
-    registries = {"nodeapp.pubsub.registry", "emulation.workloads.registry", "topologies.catalog"}
-    assert loading == registries
-
-
-def test_a_workload_is_in_the_closure_if_it_is_chosen() -> None:
-    own, other = (f"emulation.workloads.{name}" for name in ("topic", "recorded"))
-    assert own in row_modules(SOURCES, TOPOLOGY, PROTOCOL)
-    assert other not in row_modules(SOURCES, TOPOLOGY, PROTOCOL)
-    assert other in row_modules(SOURCES, TOPOLOGY, PROTOCOL, "recorded")
-    assert code_key(TOPOLOGY, PROTOCOL, "topic") == code_key(TOPOLOGY, PROTOCOL)
-    assert code_key(TOPOLOGY, PROTOCOL, "recorded") != code_key(TOPOLOGY, PROTOCOL)
+    assert loading == {
+        "emulation.workloads.registry",
+        "nodeapp.pubsub.registry",
+        "topologies.catalog",
+    }
 
 
 def executed(
@@ -239,7 +235,7 @@ def test_code_of_every_module_in_the_closure_counts(name: str) -> None:
         ("nodeapp.pubsub.flooding", 'self.counters["rebroadcast"] += 1', "pass"),
         ("emulation.radio.spec", "default=1.5, gt=0", "default=1.6, gt=0"),
         ("nodeapp.pubsub.registry", '"flooding:Flooding"', '"flooding:Flooding2"'),
-        ("spark_analysis.queries", "_BUCKETS: Final = 60", "_BUCKETS: Final = 61"),
+        ("spark_analysis.jobs.runs", "_BUCKETS: Final = 60", "_BUCKETS: Final = 61"),
     ],
 )
 def test_defaults_bounds_and_statements_count(name: str, old: str, new: str) -> None:

@@ -171,7 +171,7 @@ def test_frames_are_kept_if_asked(spark: SparkSession, tmp_path: Path) -> None:
     (folder,) = (tmp_path / "s").glob("points/*")
     assert list(folder.glob("metrics/frames.parquet/*.parquet"))
     # The point is a run folder like any other, and its row the one that `analyze` gives.
-    summary = analyse(spark, [folder]).summary
+    summary = analyse(spark, [folder]).table("summary")
     pd.testing.assert_frame_equal(results[summary.columns], summary, check_dtype=False)
 
 

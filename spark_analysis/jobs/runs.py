@@ -1,0 +1,165 @@
+"""Runs: what is known of each before any table, from its folder and the extent of its captures.
+
+Time 0.  `run.json` has the Unix time of the scenario's time 0.  If a killed run left none, it is
+worked out from the publications: the driver sends each at its time in the scenario or a little
+later, so the earliest that they allow is taken; without publications, the first packet.
+
+These facts are rows of the driver, so queries run to find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from emulation.scenario.runfolder import Run
+from spark_analysis.jobs.publications import PUBLICATIONS
+from spark_analysis.schemas import BOOLEAN, DOUBLE, INT, LONG, RUN, STRING, column
+from spark_analysis.table import Inputs, Query
+
+SETTLE: Final = 2.0
+"""Seconds before the end of the captures after which an event is not settled, by default."""
+_WIDTHS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)
+_BUCKETS: Final = 60
+"""Buckets over time at most, unless the longest width is too short for that."""
+
+FACTS: Final = StructType(
+    [
+        RUN,
+        column("topology", STRING, "topology of the scenario"),
+        column("protocol", STRING, "publish/subscribe protocol"),
+        column("backend", STRING, "backend that ran it"),
+        column("ended", STRING, "completed, interrupted or failed"),
+        column("seed", LONG, "seed of the scenario"),
+        column("nodes", INT, "nodes of the scenario"),
+        column("duration", DOUBLE, "s, as the scenario says"),
+        column("epoch_ns", LONG, "Unix time of the scenario's time 0, ns"),
+        column("epoch_estimated", BOOLEAN, "time 0 was worked out from the captures"),
+        column("packets", LONG, "packets in all captures"),
+        column("last_ns", LONG, "Unix time of the last packet, ns"),
+        column("settled_ns", LONG, "Unix time up to which events are settled, ns"),
+        column("settle", DOUBLE, "s between the two"),
+    ]
+)
+"""What is known of a run."""
+
+
+class Facts(NamedTuple):
+    """One row of `FACTS`."""
+
+    run: str
+    topology: str
+    protocol: str
+    backend: str | None
+    ended: str | None
+    seed: int
+    nodes: int
+    duration: float
+    epoch_ns: int
+    epoch_estimated: bool
+    packets: int
+    last_ns: int
+    settled_ns: int
+    settle: float
+
+
+class Extent(NamedTuple):
+    """How many packets a run's captures hold, and the Unix times of the first and last, ns."""
+
+    packets: int
+    first_ns: int
+    last_ns: int
+
+
+def facts(inputs: Inputs) -> list[Facts]:
+    """Return what is known of each run."""
+    published = first_publications(inputs.runs, inputs.of(PUBLICATIONS))
+    return run_facts(inputs.runs, extents(inputs.frames), published, inputs.settle)
+
+
+RUNS: Final = Query(make=lambda inputs: inputs.rows(inputs.once(facts), FACTS))
+"""`FACTS` of all runs."""
+
+
+def bucket_width(inputs: Inputs) -> float:
+    """Return the width of buckets over time, seconds: as asked for, or by the longest run."""
+    if inputs.width is not None:
+        return inputs.width
+    return round_width(max((each.last_ns - each.epoch_ns) / 1e9 for each in inputs.once(facts)))
+
+
+def round_width(span: float) -> float:
+    """Return a round width, in seconds, that cuts `span` seconds into not too many buckets."""
+    return float(next((w for w in _WIDTHS if span <= w * _BUCKETS), _WIDTHS[-1]))
+
+
+def extents(frames: DataFrame) -> dict[str, Extent]:
+    """Return the extent of each run's captures; runs without a packet are not in it."""
+    table = frames.groupBy("run").agg(sf.count("*"), sf.min("time_ns"), sf.max("time_ns"))
+    return {run: Extent(*extent) for run, *extent in table.collect()}
+
+
+def first_publications(
+    runs: Sequence[Run], publications: DataFrame
+) -> dict[str, dict[tuple[int, int], int]]:
+    """Return, for runs without `run.json`, the Unix time (ns) of each (publisher, sequence)."""
+    names = [run.name for run in runs if run.record is None]
+    found: dict[str, dict[tuple[int, int], int]] = {name: {} for name in names}
+    if names:
+        table = publications.filter(sf.col("run").isin(names))
+        for run, publisher, sequence, time_ns in table.select(
+            "run", "publisher", "sequence", "time_ns"
+        ).collect():
+            found[run][publisher, sequence] = time_ns
+    return found
+
+
+def estimated_epoch(run: Run, published: Mapping[tuple[int, int], int], first_ns: int) -> int:
+    """Return the Unix time, ns, of the scenario's time 0 of a run that has no `run.json`."""
+    return min(
+        (
+            published[operation.node, operation.sequence] - round(operation.time * 1e9)
+            for operation in run.scenario.workload
+            if operation.action == "publish" and (operation.node, operation.sequence) in published
+        ),
+        default=first_ns,
+    )
+
+
+def run_facts(
+    runs: Sequence[Run],
+    extents: Mapping[str, Extent],
+    published: Mapping[str, Mapping[tuple[int, int], int]],
+    settle: float,
+) -> list[Facts]:
+    """Return what is known of each run before any table."""
+    facts = []
+    for run in runs:
+        scenario, record = run.scenario, run.record
+        start = record.epoch_ns if record is not None else 0
+        extent = extents.get(run.name, Extent(0, start, start))
+        if record is None:
+            start = estimated_epoch(run, published[run.name], extent.first_ns)
+        facts.append(
+            Facts(
+                run=run.name,
+                topology=scenario.topology,
+                protocol=scenario.protocol.name,
+                backend=record.backend if record else None,
+                ended=record.ended if record else None,
+                seed=scenario.seed,
+                nodes=len(scenario.nodes),
+                duration=scenario.duration,
+                epoch_ns=start,
+                epoch_estimated=record is None,
+                packets=extent.packets,
+                last_ns=extent.last_ns,
+                settled_ns=extent.last_ns - round(settle * 1e9),
+                settle=float(settle),
+            )
+        )
+    return facts

@@ -1,0 +1,67 @@
+"""What a metric is: a number a run, from the summary, and how it is written.
+
+A metric of a column that the summary has is an entry of `spark_analysis.metrics.known`.  One that
+brings its column along (`MeasuredMetric`) is a file, listed in `spark_analysis.metrics.measured`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # a page needs no Spark, and a row nothing of how it is shown
+    from spark_analysis.result import RunTables
+    from spark_analysis.table import Measure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A column of the summary.  What is None is not shown there.
+
+    Figures multiply values by `scale` and then write them in `unit`; tiles and comparisons write
+    them as `text` does.
+    """
+
+    column: str
+    title: str
+    """Of its figure."""
+    caption: str
+    """Of its figure: what is measured, in a sentence."""
+    unit: str
+    text: Callable[[float], str]
+    scale: float = 1.0
+    top: float | None = None
+    """Upper end of the axis, if values have one."""
+    swept: bool = False
+    """Sweeps have a figure of it and a column of their table."""
+    tile: str | None = None
+    """Label of its tile in the report of a run."""
+    detail: Callable[[RunTables], str] = lambda tables: ""
+    """Text below the value in the tile."""
+    heading: str | None = None
+    """Heading of its column in a comparison of runs."""
+    of: str | None = None
+    """The column of which it is a part, which comparisons name with it."""
+    terminal: str | None = None
+    """Words on the terminal, with `{value}` and other columns of the summary in them."""
+
+    def cell(self, tables: RunTables) -> str:
+        """Return what a comparison says of a run."""
+        value = self.text(tables.value(self.column))
+        return value if self.of is None else f"{value} of {self.text(tables.value(self.of))}"
+
+    def words(self, row: Mapping[str, Any]) -> str:
+        """Return what the terminal says of a run; `row` is the run's of the summary."""
+        value = row[self.column]
+        known = value is not None and not math.isnan(value)
+        text = f"{self.scale * value:.1f}" if known else "-"
+        return (self.terminal or "").format_map({**row, "value": text})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredMetric(Metric):
+    """A metric with a column of its own in the summary; `column` is the name of the measure's."""
+
+    measure: Measure

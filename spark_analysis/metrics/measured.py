@@ -1,0 +1,17 @@
+"""The metrics that bring a column of their own.
+
+A new one is a file beside this and a line below, which imports it.
+
+What is imported here is part of what makes a row of a sweep; what `spark_analysis.metrics.known`
+says of the other metrics is not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spark_analysis.metric import MeasuredMetric
+
+MEASURED: Final = tuple(
+    imported for imported in list(globals().values()) if isinstance(imported, MeasuredMetric)
+)

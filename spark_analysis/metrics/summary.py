@@ -1,0 +1,189 @@
+"""Summary: one row a run, from the tables of the jobs.  Its columns are the metrics."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from spark_analysis.jobs.columns import count_if, sum_if
+from spark_analysis.jobs.delay import DELAY, statistics
+from spark_analysis.jobs.delivery import DELIVERY, EVENTS
+from spark_analysis.jobs.overhead import OVERHEAD
+from spark_analysis.jobs.runs import FACTS, RUNS
+from spark_analysis.jobs.subscriptions import SUBSCRIPTIONS
+from spark_analysis.metrics.measured import MEASURED
+from spark_analysis.schemas import BOOLEAN, DOUBLE, INT, LONG, RUN, STRING, column
+from spark_analysis.table import Inputs, Table
+
+_COLUMNS: Final = (
+    RUN,
+    column("topology", STRING, "topology of the scenario"),
+    column("protocol", STRING, "publish/subscribe protocol"),
+    column("backend", STRING, "backend that ran it; null if run.json is missing"),
+    column("ended", STRING, "completed, interrupted, failed; null if run.json is missing"),
+    column("seed", LONG, "seed of the scenario"),
+    column("nodes", INT, "nodes of the scenario"),
+    column("duration", DOUBLE, "s, as the scenario says"),
+    column("captured", DOUBLE, "s into the run of the last packet captured"),
+    column("epoch_ns", LONG, "Unix time of the scenario's time 0, ns"),
+    column("epoch_estimated", BOOLEAN, "no run.json: time 0 is the first packet captured"),
+    column("packets", LONG, "packets in all captures"),
+    column("subscriptions", INT, "stretches of subscription (table subscriptions)"),
+    column("events", INT, "events published"),
+    column("events_settled", INT, "of these, published `settle` s before the end or earlier"),
+    column("settle", DOUBLE, "s before the last packet after which events are not settled"),
+    column("expected", LONG, "deliveries expected, settled events"),
+    column("received", LONG, "of these made"),
+    column("delivery_ratio", DOUBLE, "received / expected, settled events"),
+    column("expected_all", LONG, "deliveries expected, all events"),
+    column("received_all", LONG, "of these made"),
+    column("delivery_ratio_all", DOUBLE, "received_all / expected_all"),
+    column("expected_remote", LONG, "deliveries expected at other nodes, settled events"),
+    column("received_remote", LONG, "of these made"),
+    column("delivery_ratio_remote", DOUBLE, "received_remote / expected_remote"),
+    column("unexpected", LONG, "(event, client) pairs notified and not expected"),
+    column("unknown", LONG, "of these, pairs whose PUBLISH is in no capture"),
+    column("duplicates", LONG, "notifications beyond the first per (event, client)"),
+    column("delay_count", LONG, "deliveries at other nodes than the publisher's"),
+    column("delay_mean", DOUBLE, "s, of these"),
+    column("delay_p50", DOUBLE, "s, of these"),
+    column("delay_p90", DOUBLE, "s, of these"),
+    column("delay_p99", DOUBLE, "s, of these"),
+    column("delay_max", DOUBLE, "s, of these"),
+    column("hops_mean", DOUBLE, "radio hops, of these"),
+    column("event_frames", LONG, "event frames sent by radio, all nodes"),
+    column("event_bytes", LONG, "bytes of these, from the Ethernet header"),
+    column("control_frames", LONG, "control frames sent by radio, all nodes"),
+    column("control_bytes", LONG, "bytes of these, from the Ethernet header"),
+    column("other_frames", LONG, "packets sent that are not the testbed's"),
+    column("other_bytes", LONG, "bytes of these, from the Ethernet header"),
+    column("received_frames", LONG, "frames received by radio, all nodes"),
+    column("received_bytes", LONG, "bytes of these, from the Ethernet header"),
+    column("event_frames_per_event", DOUBLE, "event frames sent / events published"),
+    column("frames_per_event", DOUBLE, "event and control frames sent / events published"),
+    column("bytes_per_event", DOUBLE, "bytes of these / events published"),
+    column("event_frames_per_delivery", DOUBLE, "event frames sent / deliveries (all events)"),
+    column("frames_per_delivery", DOUBLE, "event and control frames sent / deliveries"),
+    column("bytes_per_delivery", DOUBLE, "bytes of these / deliveries"),
+    column("load_mean", DOUBLE, "bytes/s sent by a node, mean over nodes and captured time"),
+    column("load_max", DOUBLE, "bytes/s sent by the busiest node, mean over captured time"),
+)
+
+
+def _make(inputs: Inputs) -> DataFrame:
+    """Return `SUMMARY`."""
+    jobs = (SUBSCRIPTIONS, EVENTS, DELIVERY, DELAY, OVERHEAD)
+    table = summary(inputs.of(RUNS), *map(inputs.of, jobs))
+    for metric in MEASURED:
+        table = table.join(inputs.of(metric.measure), "run", "left")
+    return table.to(SUMMARY.schema)
+
+
+SUMMARY: Final = Table(
+    name="summary",
+    description="the run in one row: the key figures above",
+    schema=StructType([*_COLUMNS, *(metric.measure.column for metric in MEASURED)]),
+    order=(),
+    make=_make,
+)
+"""One run: what `summary` makes of the other tables, and a column for each metric of `MEASURED`."""
+
+
+def summary(
+    runs: DataFrame,
+    subscriptions: DataFrame,
+    events: DataFrame,
+    delivery: DataFrame,
+    delay: DataFrame,
+    overhead: DataFrame,
+) -> DataFrame:
+    """Return the columns of `SUMMARY` that follow from `RUNS` and the tables of the jobs."""
+    captured = (sf.col("last_ns") - sf.col("epoch_ns")) / sf.lit(1e9)
+    testbed_frames = sf.col("event_frames") + sf.col("control_frames")
+    testbed_bytes = sf.col("event_bytes") + sf.col("control_bytes")
+    table = runs.withColumn("captured", captured)
+    for part in (
+        subscriptions.groupBy("run").agg(sf.count("*").alias("subscriptions")),
+        _of_events(events),
+        _of_delivery(delivery),
+        _of_delay(delay),
+        _of_overhead(overhead),
+    ):
+        table = table.join(part, "run", "left")
+    counts = [field.name for field in _COLUMNS if field.name in table.columns]
+    whole = [name for name in counts if not _is_measure(name)]
+    table = table.fillna(0, whole).withColumns(
+        {
+            "delivery_ratio": sf.try_divide("received", "expected"),
+            "delivery_ratio_all": sf.try_divide("received_all", "expected_all"),
+            "delivery_ratio_remote": sf.try_divide("received_remote", "expected_remote"),
+            "event_frames_per_event": sf.try_divide("event_frames", "events"),
+            "frames_per_event": sf.try_divide(testbed_frames, sf.col("events")),
+            "bytes_per_event": sf.try_divide(testbed_bytes, sf.col("events")),
+            "event_frames_per_delivery": sf.try_divide("event_frames", "received_all"),
+            "frames_per_delivery": sf.try_divide(testbed_frames, sf.col("received_all")),
+            "bytes_per_delivery": sf.try_divide(testbed_bytes, sf.col("received_all")),
+            "load_mean": sf.try_divide(sf.col("sent_bytes"), sf.col("nodes") * sf.col("captured")),
+            "load_max": sf.try_divide("busiest_bytes", "captured"),
+        }
+    )
+    return table.to(StructType([*_COLUMNS]))
+
+
+def _is_measure(name: str) -> bool:
+    """Whether nothing to measure makes it null instead of 0."""
+    return name in {field.name for field in FACTS} or name.startswith(
+        ("delay_m", "delay_p", "hops")
+    )
+
+
+def _of_events(events: DataFrame) -> DataFrame:
+    settled = sf.col("settled")
+    return events.groupBy("run").agg(
+        sf.count("*").alias("events"),
+        count_if(settled).alias("events_settled"),
+        sum_if(settled, sf.col("expected")).alias("expected"),
+        sum_if(settled, sf.col("received")).alias("received"),
+        sf.sum("expected").alias("expected_all"),
+        sf.sum("received").alias("received_all"),
+        sum_if(settled, sf.col("expected") - sf.col("expected_local")).alias("expected_remote"),
+        sum_if(settled, sf.col("received") - sf.col("received_local")).alias("received_remote"),
+    )
+
+
+def _of_delivery(delivery: DataFrame) -> DataFrame:
+    extra = sf.greatest(sf.col("notifications") - 1, sf.lit(0))
+    return delivery.groupBy("run").agg(
+        count_if(~sf.col("expected")).alias("unexpected"),
+        count_if(sf.col("time").isNull()).alias("unknown"),
+        sf.sum(extra).alias("duplicates"),
+    )
+
+
+def _of_delay(delay: DataFrame) -> DataFrame:
+    remote = delay.filter(~sf.col("local")).groupBy("run")
+    table = remote.agg(*statistics(), sf.mean("hops").alias("hops_mean"))
+    return table.select(
+        [
+            sf.col(name).alias(name if name in ("run", "hops_mean") else f"delay_{name}")
+            for name in table.columns
+        ]
+    )
+
+
+def _of_overhead(overhead: DataFrame) -> DataFrame:
+    per_node = overhead.groupBy("run", "node").agg(
+        *[
+            sum_if(sf.col("category") == name, sf.col(f"sent_{unit}")).alias(f"{name}_{unit}")
+            for name in ("event", "control", "other")
+            for unit in ("frames", "bytes")
+        ],
+        sf.sum("received_frames").alias("received_frames"),
+        sf.sum("received_bytes").alias("received_bytes"),
+        sf.sum("sent_bytes").alias("sent_bytes"),
+    )
+    totals = [sf.sum(name).alias(name) for name in per_node.columns[2:]]
+    return per_node.groupBy("run").agg(*totals, sf.max("sent_bytes").alias("busiest_bytes"))

@@ -1,0 +1,234 @@
+"""Points that are no runs: rows that a function computes.
+
+A closed form, a Monte Carlo or a measurement of graphs is a plain function of a module.  It takes
+the parameters of a point as keywords, and `seed` if it draws anything, and returns a row (a mapping
+of columns) or several.  Points run as Spark tasks or, if that is not worth the start of Spark
+(`inline`), in this process.
+
+A point is kept in a folder named after the hash of what makes its rows: the parameters, the seed,
+and the code of the function
+(`spark_analysis.papers.function_code`).  What is there is not computed again.
+
+    <study>/results.parquet  points/<hash>/rows.json (or failed.txt)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import itertools
+import json
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from spark_analysis.captures.session import spark_session
+from spark_analysis.errors import AnalysisError, plain_errors
+from spark_analysis.papers.function_code import code_of
+from spark_analysis.sweeps.folder import RESULTS
+from spark_analysis.sweeps.spec import SpecError, SweepError
+from spark_analysis.sweeps.sweep import Progress
+from spark_analysis.sweeps.tasks import (
+    FAILURE,
+    await_workers,
+    failed,
+    failure,
+    note_failure,
+    run_job,
+    stopped,
+)
+
+ROWS: Final = "rows.json"
+SHARE: Final = 16
+"""Partitions for each task that runs at a time: points may take very different times."""
+
+Row = Mapping[str, Any]
+Function = Callable[..., Row | Iterable[Row]]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What to compute: a function at all combinations of values, and at seeds 1 to `seeds`.
+
+    A function without a parameter `seed` is evaluated once, its rows have no seed.
+    """
+
+    function: Function
+    vary: Mapping[str, tuple[Any, ...]]
+    seeds: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    inline: bool = False
+    """Compute in this process, not in Spark's."""
+
+
+@dataclass(frozen=True)
+class ComputedPoint:
+    """One call of the function; `seed` is None if the function draws nothing."""
+
+    function: Function
+    parameters: Mapping[str, Any]
+    seed: int | None
+    key: str
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows, with the parameters and the seed as columns."""
+        given = {} if self.seed is None else {"seed": self.seed}
+        made = self.function(**self.parameters, **given)
+        several = [made] if isinstance(made, Mapping) else made
+        return [{**self.parameters, **given, **row} for row in several]
+
+    def __str__(self) -> str:
+        values = " ".join(f"{key}={value}" for key, value in self.parameters.items())
+        seed = "" if self.seed is None else f" seed={self.seed}"
+        return f"{self.function.__name__} {values}{seed}"
+
+
+@dataclass(frozen=True)
+class PointTask:
+    """A point, and the folder that its rows go to."""
+
+    folder: Path
+    point: ComputedPoint
+
+    def run(self) -> None:
+        """Compute it; on a worker.  What goes wrong is written down and does not end the job."""
+        shutil.rmtree(self.folder, ignore_errors=True)  # of an attempt that was lost
+        self.folder.mkdir(parents=True)
+        try:
+            text = json.dumps(self.point.rows(), default=_as_json)
+            scratch = self.folder / f".{ROWS}"
+            scratch.write_text(text + "\n", encoding="utf-8")
+            scratch.replace(self.folder / ROWS)
+        except Exception as error:
+            note_failure(self.folder, error)
+
+
+@dataclass(frozen=True)
+class Results:
+    """The rows of all points that are there, and by point, in a line, why others failed."""
+
+    rows: pd.DataFrame
+    failures: Mapping[str, str]
+
+
+def _as_json(value: Any) -> Any:
+    if hasattr(value, "item"):  # NumPy's scalars
+        return value.item()
+    raise TypeError(f"a row holds numbers, strings and booleans, not {type(value).__name__}")
+
+
+def computed_points(spec: Computed) -> list[ComputedPoint]:
+    """Return the points, each once; the first seed of all comes first.  Raises `SpecError`."""
+    function = spec.function
+    if getattr(function, "__name__", "<lambda>") != getattr(function, "__qualname__", ""):
+        raise SpecError(f"{function!r} is not a function of a module, which workers could import")
+    if spec.seeds < 1:
+        raise SpecError("the number of seeds is from 1")
+    draws = "seed" in inspect.signature(function).parameters
+    seeds: Sequence[int | None] = range(1, spec.seeds + 1) if draws else (None,)
+    code = code_of(function)
+    found: dict[str, ComputedPoint] = {}
+    for seed in seeds:
+        for values in itertools.product(*spec.vary.values()):
+            parameters = {**spec.settings, **dict(zip(spec.vary, values, strict=True))}
+            identity = {"code": code, "parameters": parameters, "seed": seed}
+            text = json.dumps(identity, sort_keys=True, default=_as_json)
+            key = hashlib.sha256(text.encode()).hexdigest()[:16]
+            found.setdefault(key, ComputedPoint(function, parameters, seed, key))
+    return list(found.values())
+
+
+def task(point: ComputedPoint, folder: Path) -> PointTask:
+    """Return what computes a point of the study in `folder`."""
+    return PointTask(folder / "points" / point.key, point)
+
+
+def is_computed(point: ComputedPoint, folder: Path) -> bool:
+    """Return whether the rows of a point are there."""
+    return (task(point, folder).folder / ROWS).exists()
+
+
+def needs_spark(spec: Computed, folder: Path) -> bool:
+    """Return whether there is work for Spark."""
+    return not spec.inline and not all(is_computed(p, folder) for p in computed_points(spec))
+
+
+def run_computed(
+    spec: Computed,
+    folder: Path,
+    *,
+    master: str = "local[*]",
+    progress: Callable[[Progress], None] = lambda progress: None,
+) -> Results:
+    """Compute what has not been computed yet in `folder`, and return all rows.
+
+    `progress` is called often, and ends the work with what it raises; what is finished is kept.
+    Raises `SweepError` and other `AnalysisError`.
+    """
+    wanted = computed_points(spec)
+    left = [point for point in wanted if not is_computed(point, folder)]
+    tasks = [task(point, folder) for point in left]
+    done = len(wanted) - len(left)
+
+    def report(doing: str) -> None:
+        lost = sum(failed(each.folder) for each in tasks)
+        ended = lost + sum((each.folder / ROWS).exists() for each in tasks)
+        progress(Progress(doing, done + ended, lost, len(wanted)))
+
+    try:
+        for each in tasks:  # of an earlier attempt
+            (each.folder / FAILURE).unlink(missing_ok=True)
+        if spec.inline:
+            for each in tasks:
+                report("computing")
+                each.run()
+        elif tasks:
+            report("starting Spark")
+            with spark_session(master) as spark, plain_errors():
+                await_workers(spark.sparkContext, report)
+                _run(spark.sparkContext, tasks, report)
+        report("computed")
+        return _collect(wanted, folder)
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        raise SweepError(f"cannot write the points: {error.strerror or error}{where}") from None
+
+
+def _run(context: Any, tasks: Sequence[PointTask], report: Callable[[str], None]) -> None:
+    """Run tasks as a job; after a job that ended early, each that is left as one of its own."""
+    try:
+        partitions = SHARE * max(context.defaultParallelism, 1)
+        with plain_errors():
+            run_job(context, tasks, report, partitions)
+    except AnalysisError as error:
+        if stopped(context):
+            raise
+        if len(tasks) == 1:
+            why = f"its process was lost, for want of memory perhaps ({error})"
+            note_failure(tasks[0].folder, AnalysisError(why))
+            return
+        for each in tasks:
+            if not (each.folder / ROWS).exists() and not failed(each.folder):
+                _run(context, [each], report)
+
+
+def _collect(wanted: Sequence[ComputedPoint], folder: Path) -> Results:
+    rows: list[dict[str, Any]] = []
+    failures = {}
+    for point in wanted:
+        place = task(point, folder).folder
+        try:
+            rows += json.loads((place / ROWS).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            why = failure(place) or "its rows are not here: workers need this folder, shared"
+            failures[str(point)] = f"{why} ({place / FAILURE})"
+    table = pd.DataFrame.from_records(rows)
+    if len(table):
+        scratch = folder / f".{RESULTS}"
+        table.to_parquet(scratch, index=False)
+        scratch.replace(folder / RESULTS)
+    return Results(table, failures)

@@ -1,0 +1,63 @@
+"""What a preset costs in time: points, each at the processor seconds that its study states."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from spark_analysis.papers.computed import Computed, computed_points
+from spark_analysis.papers.paper import PROTOCOL, Paper, Preset
+from spark_analysis.report.quantities import count
+from spark_analysis.sweeps.spec import points
+
+
+@dataclass(frozen=True)
+class PresetCost:
+    """What all points of a preset cost, if none of them is there yet."""
+
+    runs: int
+    """Runs under the virtual clock."""
+    computed: int
+    """Computed points."""
+    seconds: float
+    """Processor seconds."""
+
+    def text(self, cores: int) -> str:
+        """Return it in words, with the time on a number of cores."""
+        parts = []
+        if self.runs:
+            parts.append(f"{count(self.runs)} {'run' if self.runs == 1 else 'runs'}")
+        if self.computed:
+            parts.append(
+                f"{count(self.computed)} computed {'point' if self.computed == 1 else 'points'}"
+            )
+        on = f"{cores} {'core' if cores == 1 else 'cores'}"
+        return f"{' and '.join(parts) or 'nothing to run'}, {about(self.seconds / cores)} on {on}"
+
+
+def preset_cost(paper: Paper, preset: Preset) -> PresetCost:
+    """Return what a preset costs; a point that several variations share is counted once."""
+    runs: dict[tuple[str, str], float] = {}
+    computed: dict[tuple[str, str], float] = {}
+    for variation in paper.ways(preset):
+        for name, spec in paper.plan(preset, variation).items():
+            cost = paper.study(name).cost
+            if isinstance(spec, Computed):
+                for call in computed_points(spec):
+                    computed[name, call.key] = cost(call.parameters, 0.0)
+            else:
+                for run in points(spec):
+                    parameters = {PROTOCOL: run.protocol, **run.settings, **run.values}
+                    runs[name, run.key] = cost(parameters, run.duration)
+    seconds = math.fsum(runs.values()) + math.fsum(computed.values())
+    return PresetCost(len(runs), len(computed), seconds)
+
+
+def about(seconds: float) -> str:
+    """Return a time as it is told beforehand: in minutes, hours or days."""
+    if seconds < 60:
+        return "less than a minute"
+    if seconds < 100 * 60:
+        return f"about {round(seconds / 60)} min"
+    value, unit = (seconds / 3600, "h") if seconds < 48 * 3600 else (seconds / 86_400, "days")
+    return f"about {value:.1f} {unit}" if value < 10 else f"about {round(value)} {unit}"

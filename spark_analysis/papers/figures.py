@@ -1,0 +1,117 @@
+"""The figures of a paper: means with their intervals over its own axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pandas as pd
+
+from spark_analysis.confidence import Interval, mean_interval
+from spark_analysis.papers.paper import STUDY, Axis, Figure, Paper
+from spark_analysis.papers.results import Judged
+from spark_analysis.report.curves import Curve, multiples
+from spark_analysis.report.figures import Drawing
+
+_CLUSTER: Final = "_cluster"
+"""Column that numbers the random draws."""
+
+
+def drawings(paper: Paper, judged: Judged) -> list[tuple[str, Drawing]]:
+    """Return the figures of the studies that were run, each with a name of its own."""
+    drawn: dict[str, Drawing] = {}
+    for figure in paper.figures:
+        if not len(judged.points) or not judged.points[STUDY].isin(figure.studies).any():
+            continue
+        rows = _rows(paper, figure, judged.points)
+        studies = ", ".join(paper.study(name).title for name in figure.studies)
+        where = f"{studies}, {judged.variation.name}"
+        title = f"{where[:1].upper()}{where[1:]}: {figure.quantity.title.lower()}"
+        drawing = multiples(
+            replace(figure.quantity, title=title), figure.x.title, panels(figure, rows)
+        )
+        name = f"{'-'.join(figure.studies)}-{figure.quantity.column}-{judged.variation.key}"
+        if name in drawn:  # the same over another axis
+            name = f"{name}-{len(drawn)}"
+        drawn[name] = drawing
+    return list(drawn.items())
+
+
+def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows to draw, with a column that tells their random draws apart."""
+    if figure.quantity.column not in points:
+        return pd.DataFrame()
+    parts = []
+    for name in figure.studies:
+        rows = points[points[STUDY] == name]
+        draws = [column for column in paper.study(name).draws if column in rows]
+        cluster = [
+            # What no chance has a part in is a value of its own.
+            f"{name}/{index}" if pd.isna(key).any() else f"{name}: {key.tolist()}"
+            for index, key in zip(rows.index, rows[draws].to_numpy(dtype=object), strict=True)
+        ]
+        parts.append(rows.assign(**{_CLUSTER: cluster}))
+    chosen = pd.concat(parts)
+    if figure.only is not None:
+        chosen = figure.only(chosen)
+    return chosen.dropna(subset=[figure.quantity.column])
+
+
+def panels(figure: Figure, rows: pd.DataFrame) -> Mapping[str, Mapping[str, Curve]]:
+    """Return the curves of a figure by panel and by name."""
+    made: dict[str, Mapping[str, Curve]] = {}
+    if not len(rows):
+        return made
+    columns = [axis.column for axis in figure.panels]
+    combinations = [()] if not columns else _combinations(rows, columns)
+    everywhere = _values(rows, figure.x.column)
+    for values in combinations:
+        chosen = rows
+        for column, value in zip(columns, values, strict=True):
+            chosen = chosen[(chosen[column] == value).fillna(False) | chosen[column].isna()]
+        title = ", ".join(map(Axis.text, figure.panels, values))
+        made[title] = _curves(figure, chosen, everywhere)
+    return made
+
+
+def _combinations(rows: pd.DataFrame, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return the combinations of values that there are, in ascending order."""
+    table = rows[list(columns)].dropna().drop_duplicates().sort_values(list(columns))
+    return [tuple(row) for row in table.itertuples(index=False)]
+
+
+def _values(rows: pd.DataFrame, column: str) -> list[Any]:
+    if column not in rows:
+        return []
+    values = [_plain(value) for value in rows[column].dropna().unique()]
+    return sorted(values) if all(isinstance(each, int | float) for each in values) else values
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def _curves(figure: Figure, rows: pd.DataFrame, everywhere: Sequence[Any]) -> dict[str, Curve]:
+    axes = [axis for axis in figure.series if axis.column in rows]
+    columns = [axis.column for axis in axes]
+    made: dict[str, Curve] = {}
+    groups = rows.groupby(columns, sort=False, dropna=False) if columns else [((), rows)]
+    for values, of_series in groups:
+        named = [
+            axis.text(value) for axis, value in zip(axes, values, strict=True) if not pd.isna(value)
+        ]
+        xs = _values(of_series, figure.x.column)
+        if xs:
+            curve = [(x, _mean(figure, of_series[of_series[figure.x.column] == x])) for x in xs]
+        else:  # it does not depend on x: the same everywhere
+            mean = _mean(figure, of_series)
+            curve = [(x, mean) for x in everywhere]
+        made[", ".join(named)] = curve
+    return made
+
+
+def _mean(figure: Figure, rows: pd.DataFrame) -> Interval:
+    """Return the mean at one x; what shares its random draws is one value."""
+    values = rows.groupby(_CLUSTER)[figure.quantity.column].mean()
+    return mean_interval([float(value) for value in values])

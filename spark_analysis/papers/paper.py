@@ -1,0 +1,255 @@
+"""What a paper is: a published evaluation, told so that it can be repeated and judged.
+
+A paper is one module with a `PAPER`, and one line in `spark_analysis.papers.registry`.  Everything
+that is peculiar to it stands there; what runs, draws and judges papers knows none of them.
+
+A paper has **studies**: sets of points over axes of its own (speed, number of nodes, rendezvous
+cells, ratio of rates).  The points of a study are runs of a topology with protocols (`SweepSpec`)
+or rows that a function computes (`Computed`): a closed form, a Monte Carlo, a measurement of
+graphs.  Its **figures** draw a quantity of one or several studies in the paper's axes, its
+**claims** decide from the points what of the paper's text holds (`spark_analysis.papers.claims`).
+A **preset** says how much of that to run, a **variation** changes a choice that the paper leaves
+open, or that the implementation made, and that may decide a claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pandas as pd
+
+from spark_analysis.papers.claims import SEED, Claim
+from spark_analysis.papers.computed import Computed
+from spark_analysis.report.curves import Quantity
+from spark_analysis.report.scenario_text import plain
+from spark_analysis.sweeps.spec import SweepSpec
+
+STUDY: Final = "study"
+"""Column with the name of the study that a row of the points is of."""
+PROTOCOL: Final = "protocol"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A column of the points in the paper's terms: what it is called, its unit, its values."""
+
+    column: str
+    label: str
+    unit: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The paper's names of values, by the value as text; others are shown as they are."""
+
+    @property
+    def title(self) -> str:
+        """The label with the unit, as it stands at an axis."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    def text(self, value: Any) -> str:
+        """Return what a value is called in a legend: its name, or a number with the label."""
+        value = value.item() if hasattr(value, "item") else value
+        if str(value) in self.names:
+            return self.names[str(value)]
+        if isinstance(value, str):
+            return plain(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # a column with gaps has whole numbers as 5.0
+        return f"{self.label} {plain(value)} {self.unit}".strip()
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How much a preset asks of one study, in one variation."""
+
+    values: Mapping[str, tuple[Any, ...]]
+    """Values of the study's axes, by column."""
+    seeds: int
+    duration: float
+    """Seconds of a run."""
+    settings: Mapping[str, str]
+    """Parameters that the variation sets."""
+    varied: bool
+    """Whether this is a variation, not the base."""
+
+    def texts(self, column: str) -> tuple[str, ...]:
+        """Return the values of an axis as `SweepSpec.vary` takes them."""
+        return tuple(plain(value) for value in self.values[column])
+
+
+Source = Callable[[Scope], SweepSpec | Computed]
+"""Returns what to run of a study."""
+Cost = Callable[[Mapping[str, Any], float], float]
+"""Returns the processor seconds of a point: of its parameters, and of the seconds of its run."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A set of points over axes; `name` is that of its folder."""
+
+    name: str
+    title: str
+    axes: tuple[Axis, ...]
+    source: Source
+    cost: Cost
+    """Measured, on any recent machine: it makes the times that `reproduce --list` shows."""
+    draws: tuple[str, ...] = (SEED,)
+    """Columns that tell random draws apart: rows that are equal in them share their draws."""
+    derive: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+    """Adds columns that follow from the others."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the paper: a quantity over `x`, a curve for each value of `series`.
+
+    With several studies their points are drawn together, for example a closed form beside what was
+    measured.  What does not have the column of `x` is drawn at each of its values; what does not
+    have that of a panel is drawn in every panel.
+    """
+
+    studies: tuple[str, ...]
+    quantity: Quantity
+    x: Axis
+    series: tuple[Axis, ...]
+    panels: tuple[Axis, ...] = ()
+    only: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+    """Returns the rows to draw, if not all."""
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One way to run it, and why; `studies` are those it is about, all if there are none."""
+
+    key: str
+    name: str
+    settings: Mapping[str, str]
+    why: str
+    studies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How much to run: for each study the values of its axes; a study that is not there is not run.
+
+    Runs last `duration` seconds, those of variations `varied` seconds, if that is given.
+    `variations` are keys.
+    """
+
+    name: str
+    summary: str
+    values: Mapping[str, Mapping[str, tuple[Any, ...]]]
+    seeds: int = 1
+    duration: float = 60.0
+    varied: float | None = None
+    variations: tuple[str, ...] = ()
+
+    def scope(self, study: str, variation: Variation, base: Variation) -> Scope:
+        """Return what this preset asks of a study."""
+        varied = variation is not base
+        duration = self.varied if varied and self.varied is not None else self.duration
+        return Scope(self.values[study], self.seeds, duration, variation.settings, varied)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What runs in real time: every protocol once in every topology, with these settings."""
+
+    protocols: tuple[str, ...]
+    topologies: Mapping[str, Mapping[str, Any]]
+
+
+PUBLISHED: Final = Variation(
+    "published", "as published", {}, "What the paper says, as far as it says it."
+)
+"""The base of a paper that needs no other."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A published evaluation.  Raises ValueError if its parts do not fit each other."""
+
+    key: str
+    title: str
+    citation: str
+    """Authors, title, venue, year, as far as they are known; more is in docs/papers.md."""
+    anchor: str
+    """Heading of the source in docs/papers.md, as a link names it."""
+    studies: tuple[Study, ...]
+    figures: tuple[Figure, ...]
+    claims: tuple[Claim, ...]
+    presets: tuple[Preset, ...]
+    base: Variation = PUBLISHED
+    variations: tuple[Variation, ...] = ()
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    """What was found out about claims, by their keys."""
+    slice: Slice | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The paper's names of protocols."""
+
+    def __post_init__(self) -> None:
+        studies = {study.name: {axis.column for axis in study.axes} for study in self.studies}
+        ways = [variation.key for variation in self.ways()]
+        claims = [claim.key for claim in self.claims]
+        presets = [preset.name for preset in self.presets]
+        for what, keys in (("study", [s.name for s in self.studies]), ("variation", ways),
+                           ("claim", claims), ("preset", presets)):  # fmt: skip
+            self._check(what, [key for key in keys if keys.count(key) > 1], "is there twice")
+        named = [(f"figure {each.quantity.title!r}", each.studies) for each in self.figures]
+        named += [(f"claim {each.key!r}", each.studies) for each in self.claims]
+        named += [(f"variation {each.key!r}", each.studies) for each in self.variations]
+        named += [(f"preset {each.name!r}", tuple(each.values)) for each in self.presets]
+        for what, used in named:
+            self._check("study", set(used) - set(studies), f"of {what} is not there")
+        for preset in self.presets:
+            self._check("variation", set(preset.variations) - set(ways), "is not there")
+            for study, values in preset.values.items():
+                wrong = set(values) ^ studies[study]
+                self._check("axis", wrong, f"of {study!r}: preset {preset.name!r} and study differ")
+        self._check("remark", set(self.remarks) - set(claims), "is about no claim")
+
+    def _check(self, what: str, wrong: Sequence[str] | set[str], why: str) -> None:
+        if wrong:
+            raise ValueError(f"paper {self.key!r}: {what} {min(wrong)!r} {why}")
+
+    def ways(self, preset: Preset | None = None) -> tuple[Variation, ...]:
+        """Return the ways to run it, the base first: all, or those of a preset."""
+        chosen = (
+            each for each in self.variations if preset is None or each.key in preset.variations
+        )
+        return (self.base, *chosen)
+
+    def preset(self, name: str) -> Preset | None:
+        """Return a preset by its name, None if there is none of that name."""
+        return next((preset for preset in self.presets if preset.name == name), None)
+
+    def study(self, name: str) -> Study:
+        """Return a study.  Raises KeyError for an unknown name."""
+        return next((study for study in self.studies if study.name == name), None) or _no(name)
+
+    def plan(self, preset: Preset, variation: Variation) -> dict[str, SweepSpec | Computed]:
+        """Return what to run in one variation, by study."""
+        return {
+            study.name: study.source(preset.scope(study.name, variation, self.base))
+            for study in self.studies
+            if study.name in preset.values and study.name in (variation.studies or preset.values)
+        }
+
+
+def _no(name: str) -> Study:
+    raise KeyError(name)
+
+
+def ends_and_middle(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the first, the middle and the last of ascending values: enough for a variation."""
+    return tuple(dict.fromkeys((values[0], values[(len(values) - 1) // 2], values[-1])))
+
+
+def per_second(rate: float, start: float = 0.0) -> Cost:
+    """Return the cost of runs: processor seconds for each second of a run, and of its start."""
+    return lambda parameters, duration: start + rate * duration
+
+
+def per_point(seconds: float) -> Cost:
+    """Return the cost of points that all take the same processor seconds."""
+    return lambda parameters, duration: seconds

@@ -1,0 +1,53 @@
+"""Delay of one run: its distribution, and by hop count."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_analysis.report.figures import Drawing, delay_cdf, floats
+from spark_analysis.report.quantities import count, number, seconds
+from spark_analysis.report.section import Section
+from spark_analysis.report.text_table import Cell, TextTable, zero
+from spark_analysis.result import RunTables
+
+
+def hops_table(tables: RunTables) -> TextTable:
+    """Return the delay by hop count and over all."""
+    rows: list[list[Cell]] = [
+        [
+            "0 (publisher's node)" if row.hops == 0 else number(row.hops), count(row.count_),
+            *(seconds(value) for value in (row.mean_, row.p50, row.p90, row.p99, row.max_)),
+        ]
+        for row in tables.table("delay_by_hops")
+        .rename(columns={"count": "count_", "mean": "mean_", "max": "max_"})
+        .sort_values("hops")
+        .itertuples()
+    ]  # fmt: skip
+    if rows:
+        statistics = ("delay_mean", "delay_p50", "delay_p90", "delay_p99", "delay_max")
+        rows.append(
+            [
+                "all other nodes",
+                count(zero(tables.value("delay_count"))),
+                *(seconds(tables.value(name)) for name in statistics),
+            ]
+        )
+    return TextTable(
+        "Delay by hop count",
+        "PUBLISH in the publisher's to first NOTIFY in the receiver's loopback capture.",
+        ("radio hops", "n", "mean", "median", "p90", "p99", "max"),
+        rows,
+        empty="Nothing was delivered.",
+        last_is_total=True,
+    )
+
+
+def distribution(tables: RunTables) -> Drawing:
+    """Draw the distribution of the delay of deliveries to other nodes."""
+    delay = tables.table("delay")
+    delay = delay[~delay["local"].eq(True)]
+    return delay_cdf(floats(delay["delay"]), delay["hops"].fillna(-1).to_numpy(np.int64))
+
+
+DISTRIBUTION = Section(drawings=lambda tables: [("delay", distribution(tables))])
+BY_HOPS = Section(tables=lambda tables: [hops_table(tables)])

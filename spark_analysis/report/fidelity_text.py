@@ -1,0 +1,93 @@
+"""Whether a run kept real time, as its fidelity monitor said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from emulation.scenario.records import Check
+from emulation.scenario.runfolder import Run
+from spark_analysis.report.quantities import number
+from spark_analysis.report.text_table import TextTable
+
+
+@dataclass(frozen=True)
+class FidelityVerdict:
+    """Whether the run kept real time: the banner's colour and words, and the checks that failed."""
+
+    level: Literal["good", "warning", "bad", "unknown"]
+    headline: str
+    detail: str
+    checks: tuple[Check, ...] = ()
+
+
+def verdict(run: Run) -> FidelityVerdict:
+    """Return what the fidelity monitor said, and what to make of it."""
+    backend = run.record.backend if run.record else None
+    if run.fidelity is None:
+        if backend == "virtual":
+            return FidelityVerdict(
+                "good", "Virtual clock", "The run cannot fall behind: its clock is computed."
+            )
+        return FidelityVerdict(
+            "unknown",
+            "Not known whether this run kept real time",
+            "There is no readable fidelity.json; the run was probably killed. "
+            "Take its delays and its losses with care, or run it again.",
+        )
+    failed = tuple(check for check in run.fidelity.checks if not check.ok)
+    passed = len(run.fidelity.checks) - len(failed)
+    if run.fidelity.kept_real_time is None:
+        return FidelityVerdict(
+            "unknown",
+            "Not known whether this run kept real time",
+            "Its medium does not say how late it delivers frames or which it dropped. What else "
+            "is measured is within its limits (see Fidelity). Take its delays and its losses with "
+            "care.",
+        )
+    if not run.fidelity.kept_real_time:
+        return FidelityVerdict(
+            "bad",
+            "This run did not keep real time",
+            "The emulation fell behind its clock or lost packets outside the radio model, so "
+            "delays, delivery and overhead below are not those of the protocol. Do not use them.",
+            failed,
+        )
+    if failed:
+        return FidelityVerdict(
+            "warning",
+            "Kept real time, with reservations",
+            f"{passed} checks passed, these did not:",
+            failed,
+        )
+    if backend == "virtual":
+        return FidelityVerdict("good", "Virtual clock", f"{passed} of {passed} checks passed.")
+    return FidelityVerdict(
+        "good", "Kept real time", f"{passed} of {passed} fidelity checks passed (see Fidelity)."
+    )
+
+
+def check_table(run: Run) -> TextTable:
+    """Return the fidelity checks."""
+    checks = run.fidelity.checks if run.fidelity else ()
+    return TextTable(
+        "Fidelity",
+        "Measured by the processes that make the emulation, not from captures.",
+        ("check", "verdict", "value", "limit"),
+        [
+            [
+                check.name,
+                "unknown" if check.value is None else "passed" if check.ok else "FAILED",
+                "unknown" if check.value is None else measure(check.value, check.unit),
+                measure(check.limit, check.unit) if check.limit is not None else "none",
+            ]
+            for check in checks
+        ],
+        words=2,
+        empty="There is no readable fidelity.json.",
+    )  # fmt: skip
+
+
+def measure(value: float, unit: str) -> str:
+    """Return a value of the fidelity monitor with its unit."""
+    return f"{number(value)}\u202f{unit}".rstrip("\u202f")

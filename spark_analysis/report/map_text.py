@@ -1,0 +1,84 @@
+"""The map of one run: its nodes, their ways, and who heard whom."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from spark_analysis.report import node_map
+from spark_analysis.report.figures import Drawing
+from spark_analysis.report.quantities import quantity
+from spark_analysis.report.section import Section
+from spark_analysis.report.traffic_text import per_node, roles
+from spark_analysis.result import RunTables
+
+START_WINDOW: Final = 5.0
+"""Seconds into a run in which a link of moving nodes was heard to be on the map of their starts."""
+
+
+def map_drawing(tables: RunTables) -> Drawing:
+    """Draw the nodes, their ways, and the links among them."""
+    publishers, subscribers = roles(tables)
+    nodes = per_node(tables)
+    scenario = tables.scenario
+    drawn = []
+    for node, load in zip(scenario.nodes, nodes["load"], strict=True):
+        note = f", sends {quantity(load, 'B/s')}" if np.isfinite(load) else ""
+        track = np.array([(point.x, point.y) for point in node.waypoints], dtype=float)
+        drawn.append(
+            node_map.MapNode(node.name, track, node.id in publishers, node.id in subscribers, note)
+        )
+    moving = scenario.trace().moving
+    return node_map.node_map(
+        drawn,
+        links(tables, only_from_start=moving),
+        scenario.area,
+        scenario.radio.range,
+        "Blue lines: pairs of nodes in whose radio captures HELLO beacons of the other appear"
+        + (f", the first within {START_WINDOW:g} s of the start" if moving else "")
+        + "; width and strength by the share of beacons sent in the whole run that were heard, "
+        "mean of both directions.",
+        scenario.road_map,
+    )
+
+
+def links(tables: RunTables, *, only_from_start: bool) -> list[node_map.Link]:
+    """Return the pairs of nodes that heard each other and how much of each other.
+
+    The share of a direction is beacons heard over beacons sent.  A direction in which nothing was
+    heard counts 0; one whose sender's or receiver's capture is missing does not count.
+    `only_from_start` leaves out pairs first heard after `START_WINDOW`: they met on the way.
+    """
+    overhead = tables.table("overhead")
+    beacons = overhead[overhead["kind_name"] == "HELLO"].set_index("node_id")["sent_frames"].copy()
+    for point in tables.scenario.access_points:
+        if point.broker in beacons.index:
+            beacons[point.broker] /= 2  # sent on both channels, to different receivers
+    captured = tables.table("nodes").set_index("node_id")["radio_captured"]
+    ids = [node.id for node in tables.scenario.nodes]
+    index = {node: number for number, node in enumerate(ids)}
+    heard: dict[tuple[int, int], float] = {}
+    first: dict[tuple[int, int], float] = {}
+    for row in tables.table("links").itertuples():
+        if row.sender in index and row.receiver in index and row.sender != row.receiver:
+            heard[row.sender, row.receiver] = row.hellos
+            pair = min(row.sender, row.receiver), max(row.sender, row.receiver)
+            first[pair] = min(first.get(pair, np.inf), row.first)
+
+    def part(sender: int, receiver: int) -> float:
+        sent = float(beacons.get(sender, 0))
+        if not sent or not captured.get(receiver, False):
+            return np.nan
+        return min(1.0, heard.get((sender, receiver), 0.0) / sent)
+
+    found = []
+    for (a, b), time in sorted(first.items()):
+        if only_from_start and time > START_WINDOW:
+            continue
+        known = [value for value in (part(a, b), part(b, a)) if np.isfinite(value)]
+        found.append(node_map.Link(index[a], index[b], float(np.mean(known)) if known else 0.0))
+    return found
+
+
+MAP = Section(drawings=lambda tables: [("map", map_drawing(tables))])

@@ -1,0 +1,178 @@
+"""Computed points: what is called, what is kept, and when it is computed again."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_analysis.papers.computed import (
+    Computed,
+    computed_points,
+    is_computed,
+    needs_spark,
+    run_computed,
+)
+from spark_analysis.papers.function_code import code_in, code_of, needed
+from spark_analysis.sweeps.spec import SpecError
+from spark_analysis.sweeps.sweep import Progress
+from tests.spark_analysis.papers.made_up import formula, walk
+
+
+def root(x: float) -> dict[str, Any]:
+    return {"root": math.sqrt(x)}
+
+
+def thing(seed: int) -> dict[str, Any]:
+    return {"thing": object()}
+
+
+WALKS = Computed(walk, {"cells": (4, 8), "lazy": (0,)}, 3, {"walkers": 50}, inline=True)
+
+
+def test_a_function_that_draws_has_a_point_for_each_seed() -> None:
+    points = computed_points(WALKS)
+    assert [(p.parameters["cells"], p.seed) for p in points] == [
+        (cells, seed) for seed in (1, 2, 3) for cells in (4, 8)
+    ]
+    assert len({point.key for point in points}) == 6
+    assert str(points[0]) == "walk walkers=50 cells=4 lazy=0 seed=1"
+
+
+def test_a_function_that_draws_nothing_is_called_once() -> None:
+    (point,) = computed_points(Computed(formula, {"cells": (4,)}, seeds=9))
+    assert point.seed is None
+    assert point.rows() == [
+        {"cells": 4, "protocol": "formula", "lazy": 0, "hops": 1.25},
+        {"cells": 4, "protocol": "formula", "lazy": 50, "hops": 0.625},
+    ]
+
+
+def test_rows_are_kept_and_not_computed_again(tmp_path: Path) -> None:
+    first = run_computed(WALKS, tmp_path)
+    assert not first.failures
+    assert len(first.rows) == 6
+    assert list(first.rows["seed"]) == [1, 1, 2, 2, 3, 3]
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("points/*/rows.json")}
+    assert len(stamps) == 6
+    more = Computed(walk, {"cells": (4, 8, 16), "lazy": (0,)}, 3, {"walkers": 50}, inline=True)
+    assert len(run_computed(more, tmp_path).rows) == 9
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+
+
+def test_the_same_seed_gives_the_same_rows(tmp_path: Path) -> None:
+    one = run_computed(WALKS, tmp_path / "one").rows
+    other = run_computed(WALKS, tmp_path / "other").rows
+    assert one.equals(other)
+
+
+def test_a_point_that_fails_says_why_and_is_tried_again(tmp_path: Path) -> None:
+    spec = Computed(root, {"x": (-1.0, 4.0)}, inline=True)
+    for _ in range(2):
+        results = run_computed(spec, tmp_path)
+        assert list(results.rows["root"]) == [2.0]
+        ((point, why),) = results.failures.items()
+        assert point == "root x=-1.0"
+        assert why.startswith("ValueError: ")
+    results = run_computed(Computed(thing, {}, inline=True), tmp_path)
+    assert "a row holds numbers, strings and booleans, not object" in next(
+        iter(results.failures.values())
+    )
+
+
+def test_what_is_interrupted_goes_on(tmp_path: Path) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_computed(WALKS, tmp_path, progress=interrupt)
+    kept = [is_computed(point, tmp_path) for point in computed_points(WALKS)]
+    assert kept == [True] * 4 + [False] * 2
+    seen: list[Progress] = []
+    assert len(run_computed(WALKS, tmp_path, progress=seen.append).rows) == 6
+    assert seen[0].done == 4
+    assert seen[-1].done == seen[-1].total == 6
+
+
+def test_spark_is_not_needed_for_what_is_there_or_inline(tmp_path: Path) -> None:
+    on_spark = Computed(walk, WALKS.vary, WALKS.seeds, WALKS.settings)
+    assert needs_spark(on_spark, tmp_path)
+    assert not needs_spark(WALKS, tmp_path)
+    run_computed(WALKS, tmp_path)
+    assert not needs_spark(on_spark, tmp_path)
+
+
+def test_a_function_that_workers_cannot_import_is_refused() -> None:
+    with pytest.raises(SpecError, match="not a function of a module"):
+        computed_points(Computed(lambda seed: {}, {}))
+
+
+MODULE = '''
+"""A paper."""
+import math
+import random
+from somewhere import other, unused
+
+SCALE = 2.0
+NAME = "the paper"
+
+
+def helper(x):
+    """Scale."""
+    return SCALE * x  # twice
+
+
+def wanted(seed):
+    from elsewhere import more
+    return helper(math.sqrt(seed)) + other()
+
+
+CLAIMS = ("it is good", NAME)
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ('"it is good"', '"it is bad"', True),
+        ('"the paper"', '"that paper"', True),
+        ('"""Scale."""', '"""Multiply by the scale."""', True),
+        ("  # twice", "", True),
+        ("import random", "import statistics", True),
+        ("SCALE = 2.0", "SCALE = 3.0", False),
+        ("return SCALE * x", "return SCALE + x", False),
+        ("helper(math", "-helper(math", False),
+        ("import other, unused", "import another as other, unused", False),
+    ],
+)
+def test_only_the_code_that_a_function_needs_counts(old: str, new: str, same: bool) -> None:
+    assert old in MODULE
+    changed = code_in(MODULE.replace(old, new), "wanted")
+    assert (changed == code_in(MODULE, "wanted")) is same
+
+
+def test_what_is_needed_stands_in_its_order() -> None:
+    lines = needed(MODULE, "wanted").splitlines()
+    assert [line for line in lines if line and not line.startswith(" ")] == [
+        "import math",
+        "from somewhere import other, unused",
+        "SCALE = 2.0",
+        "def helper(x):",
+        "def wanted(seed):",
+    ]
+
+
+def test_modules_of_the_project_that_are_needed_count() -> None:
+    """Another module's code is in the hash: reading positions is not the same as reading roads."""
+    text = "from nodeapp import {}\n\ndef wanted(): return {}\n"
+    one, other = (code_in(text.format(each, each), "wanted") for each in ("geometry", "events"))
+    assert one != other
+    unneeded = "from nodeapp import geometry\n\ndef wanted(): return 1\n"
+    assert code_in(unneeded, "wanted") == code_in("def wanted(): return 1\n", "wanted")
+
+
+def test_functions_of_a_module_have_codes_of_their_own() -> None:
+    assert code_of(walk) != code_of(formula)

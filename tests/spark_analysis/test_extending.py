@@ -1,0 +1,104 @@
+"""A job and a metric are a file each: those of docs/extending.md, in a copy of the project."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from emulation.network.processes import PROJECT
+from spark_analysis.report.quantities import number
+from tests.pages import example
+from tests.spark_analysis.report.pages import Page
+
+PACKAGES = ("testbed", "spark_analysis", "topologies", "emulation", "capture", "nodeapp")
+FILES = {
+    "spark_analysis/jobs/spread.py": "Job with its table and figure",
+    "spark_analysis/metrics/audience.py": "Metric",
+}
+LINE = "from spark_analysis.metrics.audience import AUDIENCE"
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the project to which the two files and the one line were added."""
+    project = tmp_path_factory.mktemp("extended") / "project"
+    for package in PACKAGES:
+        shutil.copytree(
+            PROJECT / package, project / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for path, title in FILES.items():
+        (project / path).write_text(example(title), encoding="utf-8")
+    assert f"`{LINE}`" in (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")
+    measured = project / "spark_analysis/metrics/measured.py"
+    text = measured.read_text(encoding="utf-8")
+    before = "from spark_analysis.metric import MeasuredMetric\n"
+    assert before in text
+    measured.write_text(text.replace(before, f"{before}{LINE}\n"), encoding="utf-8")
+    return project
+
+
+COMMANDS = """
+import sys
+from pathlib import Path
+from spark_analysis.captures.session import spark_session
+from testbed.app import app
+
+sweep = Path(sys.argv[1])
+with spark_session("local[2]"):  # one for both: a cold start costs seconds
+    app(
+        ["sweep", "roaming_field", "flooding", "--vary", "speed=0,5", "--seeds", "1", "--duration",
+         "21", "--set", "nodes=7", "--set", "interval=1", "--keep-frames", "--out", str(sweep)],
+        standalone_mode=False,
+    )
+    app(["analyze", *map(str, sorted((sweep / "points").iterdir()))], standalone_mode=False)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_job_and_a_metric_are_a_file_each(extended: Path, tmp_path: Path) -> None:
+    sweep = tmp_path / "sweep"
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS, sweep],
+        cwd=extended,
+        env={**os.environ, "PYTHONPATH": str(extended)},
+        capture_output=True,
+        text=True,
+        timeout=580,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r", \d\.\d nodes hear a frame\n", done.stdout)) == 2
+    page = Page((sweep / "sweep.html").read_text(encoding="utf-8"))
+    assert [each["class"] for each in page.elements("figure")].count("audience") == 1
+    assert "Audience, nodes" in page.tables["means"][0]
+    rows = pq.read_table(sweep / "results.parquet").to_pylist()
+    assert all(1 < row["audience"] < 7 for row in rows)
+
+    one, other = sorted((sweep / "points").iterdir())
+    comparison = Page((sweep / "points" / "comparison.html").read_text(encoding="utf-8"))
+    head, *lines = filter(None, comparison.tables[""])
+    column = head.index("audience")
+    assert {line[column] for line in lines} == {number(row["audience"]) for row in rows}
+    for run in (one, other):
+        table = pq.read_table(run / "metrics" / "spread.parquet")
+        assert table.schema.names == ["run", "publisher", "sequence", "nodes"]
+        assert table.schema.field("nodes").metadata == {
+            b"comment": b"nodes that received a frame of it"
+        }
+        heard = table["nodes"].to_pylist()
+        assert heard
+        assert set(heard) <= set(range(1, 8))
+        report = Page((run / "report.html").read_text(encoding="utf-8"))
+        shown = {int(nodes): int(events) for nodes, events in report.tables["spread-of-events"][1:]}
+        assert shown == {nodes: heard.count(nodes) for nodes in set(heard)}
+        assert [each["class"] for each in report.elements("figure")][-1] == "spread"
+        assert "Audience of a frame" in report.text
+        assert "metrics/spread.parquet" in {each["href"] for each in report.elements("a")}
