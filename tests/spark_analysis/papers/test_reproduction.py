@@ -54,6 +54,7 @@ def specs(preset: Preset, variation: Variation) -> dict[str, SweepSpec]:
     return {name: spec for name, spec in plan.items() if isinstance(spec, SweepSpec)}
 
 
+@pytest.fixture(scope="module")
 def as_reproduced() -> Reproduction:
     rows = pd.concat([as_published("freeway"), as_published("manhattan")], ignore_index=True)
     judged = tuple(Judged(each, rows, tuple(judge(CLAIMS, rows))) for each in ALL)
@@ -88,8 +89,10 @@ def test_a_variation_is_another_run_only_where_it_has_a_meaning() -> None:
     assert not found["default"] & found["disk"]
 
 
-def test_the_page_has_figures_claims_and_findings(tmp_path: Path) -> None:
-    html = write_results(as_reproduced(), tmp_path).read_text(encoding="utf-8")
+def test_the_page_has_figures_claims_and_findings(
+    as_reproduced: Reproduction, tmp_path: Path
+) -> None:
+    html = write_results(as_reproduced, tmp_path).read_text(encoding="utf-8")
     assert html.count("<svg") == len(ALL) * 2 * 3
     for claim in CLAIMS:
         assert claim.statement in html
@@ -105,16 +108,18 @@ def test_the_page_has_figures_claims_and_findings(tmp_path: Path) -> None:
     assert len(pd.read_parquet(tmp_path / "results.parquet")) == 2 * 54 * len(ALL)
 
 
-def test_the_table_has_a_verdict_for_each_claim_scenario_and_variation() -> None:
-    table = verdict_table(as_reproduced())
+def test_the_table_has_a_verdict_for_each_claim_scenario_and_variation(
+    as_reproduced: Reproduction,
+) -> None:
+    table = verdict_table(as_reproduced)
     assert len(table.rows) == len(CLAIMS)
     assert len(table.head) == 1 + 2 * len(ALL)
     assert {cell for row in table.rows for cell in row[1:]} == {"✓"}
     assert "✓ holds" in table.note
 
 
-def test_the_terminal_has_a_mark_for_each_variation() -> None:
-    table = marks_table(as_reproduced())
+def test_the_terminal_has_a_mark_for_each_variation(as_reproduced: Reproduction) -> None:
+    table = marks_table(as_reproduced)
     assert len(table.rows) == len(CLAIMS)
     assert table.rows[0][1:] == [" ".join("✓" * len(ALL))] * 2
     assert all(each.name in table.note for each in ALL)
