@@ -75,7 +75,7 @@ def test_a_job_and_a_metric_are_a_file_each(extended: Path, tmp_path: Path) -> N
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(re.findall(r", \d\.\d nodes hear a frame\n", done.stdout)) == 2
+    assert len(re.findall(r", \d\.\d nodes hear a frame\n", done.stderr)) == 2
     page = Page((sweep / "sweep.html").read_text(encoding="utf-8"))
     assert [each["class"] for each in page.elements("figure")].count("audience") == 1
     assert "Audience, nodes" in page.tables["means"][0]
