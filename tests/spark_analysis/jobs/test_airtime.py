@@ -182,7 +182,7 @@ def test_a_damaged_capture_of_the_air_is_a_problem_of_the_run(
     for name, (_, problem, frames) in cases.items():
         part = analysis.of(runs[name])
         assert [line for line in part.problems[name] if line.startswith(problem)]
-        assert part.airtime["frames"].sum() == frames
+        assert part.table("airtime")["frames"].sum() == frames
 
 
 def test_the_air_is_no_nodes_capture(tmp_path: Path) -> None:
