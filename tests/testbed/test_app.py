@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from emulation.network.processes import PROJECT
 from testbed.app import app
-from testbed.doctor import Finding
+from testbed.doctor import Diagnosis
 
 SCRIPT = PROJECT / "run_testbed.sh"
 
@@ -92,7 +92,7 @@ def test_doctor_fails_for_what_the_main_job_needs(
     monkeypatch: pytest.MonkeyPatch, needed: bool, expected: int
 ) -> None:
     lacking = ("backend hwsim", "virtual machine", "backend tap")
-    findings = [Finding(each, "tests", ("buy one",), needed) for each in lacking]
+    findings = [Diagnosis(each, "tests", ("buy one",), needed) for each in lacking]
     monkeypatch.setattr("testbed.doctor.examine", lambda: findings)
     code, output = invoke("doctor")
     assert code == expected
