@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -69,8 +70,9 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 def test_list_shows_everything_and_parameters_of_one() -> None:
     code, output = invoke("list")
     assert code == 0
-    for name in ("roaming_field", "flooding", "broker-gpsr", "tap"):
+    for name in ("roaming_field", "flooding", "broker-gpsr", "tap", "six-schemes"):
         assert name in output
+    assert re.search(r"paper: \d+ runs, about [\d.]+ h on \d+ cores?", output)
     code, output = invoke("list", "roaming_field")
     assert code == 0
     assert "m of radio range" in output
