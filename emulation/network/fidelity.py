@@ -20,7 +20,7 @@ from nodeapp.wire import CLIENT_PORT, NODE_PORT
 
 LATE_MEDIAN: Final = "frames delivered late, median"
 LATE_P99: Final = "frames delivered late, p99"
-"""Checks of how late the medium is, which `spark_analysis.agreement.agreement` reads too."""
+"""Checks of how late the medium is, which `spark_analysis.agreement.measures` reads too."""
 BUSY: Final = 95.0
 """Percent of all cores from which a second counts as saturated."""
 FEWER = "use fewer nodes or a lower message rate, or a machine with more cores"

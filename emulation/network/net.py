@@ -3,8 +3,8 @@
 The API is Mininet-WiFi's: `net.addStation('sta1', position='10,20,0')`, `net.addAccessPoint`,
 `net.stations`, `net.aps`, `sta.position`, `sta.wintfs`.  Mininet makes the namespaces and the
 shells; the medium process (`emulation.realtime.tap`) makes the TAP devices inside them; `configure`
-then sets addresses, links and neighbour entries over rtnetlink, in bulk, where Mininet would run
-shell commands node by node.
+then sets addresses, links and neighbour entries over rtnetlink, in bulk; Mininet would run shell
+commands node by node.
 
 All access points share one namespace, that of the first, in which their switch runs
 (`emulation.network.switches`); a broker's host is wired to it by a pair of veth devices.
@@ -125,7 +125,7 @@ class SharedNamespace(Node):  # type: ignore[misc]
         super().__init__(name, **params)
 
     def startShell(self, mnopts: str | None = None) -> None:
-        """Start the shell, in the first access point's namespace where there is one."""
+        """Start the shell, in the first access point's namespace if there is one."""
         self.inNamespace = self._home is None  # it makes one
         super().startShell(mnopts if self._home is None else "-cda")
         self.inNamespace = True
@@ -250,7 +250,7 @@ def wire(host: Any, point: Any) -> None:
     """
     interface = host.spec.interface
     with network_namespace(host.pid):
-        disable_ipv6()  # as where a radio is opened
+        disable_ipv6()  # as in a radio's namespace
         with IPRoute() as route:
             peer = {"ifname": point.spec.port(WIRED), "net_ns_pid": point.pid}
             route.link("add", ifname=interface, kind="veth", address=host.spec.mac, peer=peer)

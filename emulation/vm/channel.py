@@ -1,4 +1,4 @@
-"""Framing of what the host and the agent in the guest say to each other; no input or output here.
+"""Framing of the messages between the host and the agent in the guest, without I/O.
 
 One virtio-serial port carries all of it: frames of a kind (one byte), a length (four bytes, big
 endian) and a payload.  `MESSAGE` frames hold a JSON object; the others hold bytes of the standard
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 MESSAGE: Final = b"M"
 INPUT: Final = b"I"
-"""Bytes for the command's standard input; none at all: its end."""
+"""Bytes for the command's standard input; an empty frame closes it."""
 OUTPUT: Final = b"O"
 ERRORS: Final = b"E"
 KINDS: Final = MESSAGE + INPUT + OUTPUT + ERRORS

@@ -44,7 +44,7 @@ def reproduce(
     """Run everything that has not been run yet in `folder`, judge it and write the results.
 
     `progress(what, progress)` is called often and ends the work with what it raises; what is
-    finished is kept.  Raises `spark_analysis.sweeps.sweep.SweepError` and other `AnalysisError`,
+    finished is kept.  Raises `spark_analysis.sweeps.spec.SweepError` and other `AnalysisError`,
     OSError.
     """
     judged: list[Judged] = []

@@ -1,4 +1,4 @@
-"""The agent in the guest: runs commands for the host and tells how they end.
+"""The agent in the guest: runs commands for the host and reports how they end.
 
 It serves one virtio-serial port (`channel`), one command at a time.  A command either gets pipes,
 whose contents travel through the channel, or the virtio console `/dev/hvc0` as its terminal, which
@@ -141,7 +141,7 @@ class Agent:
         child = self._child
         assert child is not None
         code = child.wait()
-        # What it has written is in the pipes; children of its own may hold them open for ever.
+        # What it has written is in the pipes; its own children may hold them open forever.
         for pipe in list(self._pipes):
             while select.select([pipe], [], [], 0)[0] and self._forward(pipe):
                 pass
@@ -212,7 +212,7 @@ def drain_terminal() -> None:
 
 
 def find_port() -> int:
-    """Open the port of the channel.  Raises OSError where it does not appear."""
+    """Open the port of the channel.  Raises OSError if it does not appear."""
     for _ in range(100):
         for name in pathlib.Path("/sys/class/virtio-ports").glob("*/name"):
             if name.read_text().strip() == channel.PORT:

@@ -27,7 +27,7 @@ STRANGER = octets("02:00:00:00:00:99")
 
 @pytest.fixture
 def cells() -> InfrastructureAddressing:
-    """Stations 0 and 1 belong to access point 0 (radio 3), station 2 to none; 1 is radio 4."""
+    """Stations 0 and 1 belong to point 0 (radio 3), station 2 to none; radio 4 is point 1."""
     associations = Associations(3, 5.0)
     associations.scan([{0: 40}, {0: 40}, {}])
     return InfrastructureAddressing(MACS, associations)

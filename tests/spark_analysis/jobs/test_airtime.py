@@ -18,7 +18,7 @@ from spark_analysis.captures.air import air_captures, read_air
 from spark_analysis.captures.source import find_captures, survey
 from spark_analysis.jobs.airtime import RADIOS, airtime, airtime_tables, rate_rows, timed
 from spark_analysis.reports import write_report
-from spark_analysis.result import RunTables
+from spark_analysis.result import Analysis, RunTables
 from spark_analysis.schemas import AIR_FRAMES
 from tests.capture.packets import ethernet, file_header, pcap, record, udp_ipv4
 from tests.capture.test_radiotap import acknowledgement, from_monitor
@@ -149,40 +149,50 @@ def test_classes_senders_and_retries(spark: SparkSession, tmp_path: Path) -> Non
     assert found["sta1", "beacon"]["node_id"] == 1
 
 
+SOUND = [frame(BEACON, ALL, node(1), 66), frame(DATA, node(2), node(1), 96)]
+TWICE = air([frame(BEACON, ALL, node(1), 66)] * 2)
+DAMAGED = {
+    "cut": (TWICE[:-3], "air.pcap is read up to record 1: truncated"),
+    "wired": (pcap([ethernet(b"")]), "air.pcap is left out: it is a capture of link"),
+    "empty": (b"", "air.pcap is left out: it is not a pcap capture: it is empty"),
+}
+"""Run: its capture of the air, and what is said of it."""
+
+
+@pytest.fixture(scope="module")
+def analysed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Analysis]:
+    """A sound run and the damaged ones, analysed together."""
+    folder = tmp_path_factory.mktemp("runs")
+    runs = [run_folder(folder / "sound", SOUND)]
+    for name, (capture, _) in DAMAGED.items():
+        runs.append(run_folder(folder / name, []))
+        (runs[-1].captures / "air.pcap").write_bytes(capture)
+    analysis = analyse(spark, [run.path for run in runs])
+    return {run.name: analysis.of(run) for run in analysis.runs}
+
+
 @pytest.mark.spark
-def test_a_run_is_analysed_with_its_air(spark: SparkSession, tmp_path: Path) -> None:
-    run = run_folder(
-        tmp_path / "run", [frame(BEACON, ALL, node(1), 66), frame(DATA, node(2), node(1), 96)]
-    )
-    analysis = analyse(spark, [run.path])
+def test_a_run_is_analysed_with_its_air(analysed: dict[str, Analysis]) -> None:
+    analysis = analysed["sound"]
+    (run,) = analysis.runs
     assert sorted(analysis.table("airtime")["frame_class"]) == ["beacon", "data"]
     assert not any("air.pcap" in line for line in analysis.problems[run.name])
     stored = pq.read_table(run.metrics / "airtime.parquet")
     assert stored.num_rows == 2
     assert b"preambles" in stored.schema.field("airtime").metadata[b"comment"]
-    page = write_report(analysis, analysis.runs[0]).read_text(encoding="utf-8")
+    page = write_report(analysis, run).read_text(encoding="utf-8")
     assert "Airtime by class of frame" in page
     assert "beacon" in page
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_capture_of_the_air_is_a_problem_of_the_run(
-    spark: SparkSession, tmp_path: Path
+    analysed: dict[str, Analysis], name: str
 ) -> None:
-    whole = air([frame(BEACON, ALL, node(1), 66)] * 2)
-    cases = {
-        "cut": (whole[:-3], "air.pcap is read up to record 1: truncated", 1),
-        "wired": (pcap([ethernet(b"")]), "air.pcap is left out: it is a capture of link", 0),
-        "empty": (b"", "air.pcap is left out: it is not a pcap capture: it is empty", 0),
-    }
-    runs = {name: run_folder(tmp_path / name, []) for name in cases}
-    for name, (damaged, _, _) in cases.items():
-        (runs[name].captures / "air.pcap").write_bytes(damaged)
-    analysis = analyse(spark, [run.path for run in runs.values()])
-    for name, (_, problem, frames) in cases.items():
-        part = analysis.of(runs[name])
-        assert [line for line in part.problems[name] if line.startswith(problem)]
-        assert part.table("airtime")["frames"].sum() == frames
+    analysis, problem = analysed[name], DAMAGED[name][1]
+    assert [line for line in analysis.problems[name] if line.startswith(problem)]
+    assert analysis.table("airtime")["frames"].sum() == (1 if "record 1" in problem else 0)
 
 
 def test_the_air_is_no_nodes_capture(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from emulation.backends.base import BackendError
 from emulation.network.processes import await_condition, end, last_line
 from emulation.network.wifi import control
 from emulation.network.wifi.infrastructure import InfrastructureNetwork, Interface, obstacles
+from emulation.network.wifi.settings import SettingsError
 from emulation.radio.spec import RadioSpec
 from tests.hwsim import HERE
 
@@ -188,9 +189,9 @@ def test_a_radio_without_channel_is_said_before_anything_starts(lab: Lab) -> Non
         helpers=lab.helpers,
         await_helper=lab.await_helper,
     )
-    with pytest.raises(BackendError, match=r"no 802\.11 channel is at 914 MHz"):
+    with pytest.raises(SettingsError, match=r"no 802\.11 channel is at 914 MHz"):
         network.start_access_points()
-    with pytest.raises(BackendError, match=r"no 802\.11 channel is at 914 MHz"):
+    with pytest.raises(SettingsError, match=r"no 802\.11 channel is at 914 MHz"):
         network.start_stations()
     assert lab.helpers == {}
 
