@@ -15,13 +15,17 @@ NEEDS = {"spark": {"spark"}, "image": {"vm", "root"}, "machine": {"vm", "root"}}
 """Fixture: the marks of tests that use it."""
 
 
+def fixtures_of(item: pytest.Item) -> set[str]:
+    parameters = item.callspec.params if hasattr(item, "callspec") else ()
+    return set(getattr(item, "fixturenames", ())) - set(parameters)
+
+
 def test_who_uses_a_session_or_a_machine_says_so(request: pytest.FixtureRequest) -> None:
     lacking = [
         (item.nodeid, fixture)
         for item in request.session.items
         for fixture, marks in NEEDS.items()
-        if fixture in getattr(item, "fixturenames", ())
-        and not marks <= {mark.name for mark in item.iter_markers()}
+        if fixture in fixtures_of(item) and not marks <= {mark.name for mark in item.iter_markers()}
     ]
     assert lacking == []
 
