@@ -56,7 +56,7 @@ class Source(NamedTuple):
     linktype: int = ETHERNET
 
 
-class Capture:
+class InterfaceCapture:
     """One interface: its socket, its file, its counters."""
 
     def __init__(self, source: Source, listener: L2ListenSocket, file: PacketFile) -> None:
@@ -119,7 +119,9 @@ class Capture:
         }
 
 
-def open_captures(sources: Sequence[Source], sizes: memoryview, buffer_bytes: int) -> list[Capture]:
+def open_captures(
+    sources: Sequence[Source], sizes: memoryview, buffer_bytes: int
+) -> list[InterfaceCapture]:
     """Open a socket and a file for each source; their sizes go to the slots of `sizes`.
 
     Raises OSError that names what cannot be opened.
@@ -138,7 +140,9 @@ def open_captures(sources: Sequence[Source], sizes: memoryview, buffer_bytes: in
     captures = []
     for slot, (source, listener) in enumerate(zip(sources, listeners, strict=True)):
         try:
-            captures.append(Capture(source, listener, PacketFile(source.file, sizes, slot)))
+            captures.append(
+                InterfaceCapture(source, listener, PacketFile(source.file, sizes, slot))
+            )
         except OSError as error:
             raise OSError(f"cannot write {source.file}: {error.strerror}") from None
     return captures
@@ -147,7 +151,7 @@ def open_captures(sources: Sequence[Source], sizes: memoryview, buffer_bytes: in
 class Recorder:
     """The loop over all captures."""
 
-    def __init__(self, captures: Sequence[Capture], status: Path | None) -> None:
+    def __init__(self, captures: Sequence[InterfaceCapture], status: Path | None) -> None:
         self.captures = captures
         self._status = status
         self._epoll = select.epoll()

@@ -33,7 +33,7 @@ def first_line(reason: object) -> str:
     """Return the line of an error's message that says most.
 
     That is the first which is not blank, or the last line of the Python traceback that follows it
-    where a worker failed.
+    if a worker failed.
     """
     lines = [line for line in str(reason).splitlines() if line.strip()]
     if any(line.endswith("Traceback (most recent call last):") for line in lines):

@@ -31,7 +31,16 @@ from testbed.options import (
     fail,
     scenario_of,
 )
-from testbed.repeats import MOST, AgreeError, Turn, Watch, check, make_folder, names, run_repeats
+from testbed.repeats import (
+    MOST,
+    AgreeError,
+    RepeatTurn,
+    Watch,
+    check,
+    make_folder,
+    names,
+    run_repeats,
+)
 
 DURATION = 60.0
 REPEATS = 5
@@ -123,7 +132,7 @@ def _backends(text: str) -> list[Backend]:
 
 def _watch(console: Console, duration: float) -> Watch:
     @contextmanager
-    def watch(turn: Turn) -> Iterator[Observer]:
+    def watch(turn: RepeatTurn) -> Iterator[Observer]:
         console.print(
             f"run {turn.number} of {turn.of}: repeat {turn.repeat} on {turn.backend}",
             highlight=False,

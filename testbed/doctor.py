@@ -22,7 +22,7 @@ NEEDED: Final = frozenset({"tap", "virtual"})
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing that works, or why it does not and what to do."""
 
     subject: str
@@ -67,7 +67,7 @@ def doctor() -> None:
     The exit code is 1 if something is missing that the main job needs.
     """
 
-    def mark(finding: Finding) -> str:
+    def mark(finding: Diagnosis) -> str:
         if not finding.obstacles:
             return "[green]yes[/green]"
         return "[red]no[/red]" if finding.needed else "[yellow]no[/yellow]"
@@ -85,15 +85,15 @@ def doctor() -> None:
         raise typer.Exit(FAILED)
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Diagnosis]:
     """Return a finding for every backend, the analysis and the virtual machine."""
     findings = [
-        Finding(f"backend {name}", backend.summary, tuple(backend.obstacles()), name in NEEDED)
+        Diagnosis(f"backend {name}", backend.summary, tuple(backend.obstacles()), name in NEEDED)
         for name, backend in backends().items()
     ]
     mesh = tuple(switches.obstacles())
     purpose = "topologies with access points"
-    findings.append(Finding("mesh access points", purpose, mesh, needed=False))
+    findings.append(Diagnosis("mesh access points", purpose, mesh, needed=False))
     checks: tuple[tuple[str, str, Callable[[], str | None], bool], ...] = (
         ("analysis", "Spark jobs and reports", _java, True),
         ("dissector", "look into captures with Wireshark or tshark", _tshark, False),
@@ -102,18 +102,18 @@ def examine() -> list[Finding]:
     )
     for subject, purpose, check, necessary in checks:
         obstacle = check()
-        findings.append(Finding(subject, purpose, (obstacle,) if obstacle else (), necessary))
+        findings.append(Diagnosis(subject, purpose, (obstacle,) if obstacle else (), necessary))
     return [*findings, _virtual_machine()]
 
 
-def _virtual_machine() -> Finding:
+def _virtual_machine() -> Diagnosis:
     from emulation.vm import build, probe, tools
     from emulation.vm.errors import VmError
 
     subject, purpose = "virtual machine", "what this kernel cannot do: vm run"
 
-    def without(why: str) -> Finding:
-        return Finding(subject, purpose, (why,), needed=False)
+    def without(why: str) -> Diagnosis:
+        return Diagnosis(subject, purpose, (why,), needed=False)
 
     obstacle = tools.obstacle()
     if obstacle is not None:
@@ -126,7 +126,7 @@ def _virtual_machine() -> Finding:
     except VmError as error:
         return without(str(error))
     means = "KVM" if verdict.works else f"processor emulated, for KVM fails: {verdict.reason}"
-    return Finding(subject, f"{purpose} ({means})", (), needed=False)
+    return Diagnosis(subject, f"{purpose} ({means})", (), needed=False)
 
 
 def _java() -> str | None:

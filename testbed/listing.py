@@ -13,6 +13,7 @@ from emulation.errors import ScenarioError
 from emulation.workloads.registry import workload_names, workload_parameters, workload_summary
 from nodeapp.parameters import Parameter
 from nodeapp.pubsub.registry import PROTOCOLS
+from spark_analysis.papers.registry import papers_rows
 from testbed.options import USAGE, fail
 from topologies.catalog import (
     protocol_parameters,
@@ -27,7 +28,7 @@ def list_(
         str | None, typer.Argument(help="a topology, workload or protocol: lists its parameters")
     ] = None,
 ) -> None:
-    """List topologies, workloads and protocols, or the parameters of one of them."""
+    """List topologies, workloads, protocols, backends and papers, or the parameters of one."""
     out = Console()
     if name is None:
         for title, rows in (
@@ -35,12 +36,13 @@ def list_(
             ("Workloads", [(n, workload_summary(n)) for n in workload_names()]),
             ("Protocols", [(n, entry.summary) for n, entry in PROTOCOLS.items()]),
             ("Backends", [(n, entry.summary) for n, entry in backends().items()]),
+            ("Papers", [(n, f"{what}\n{costs}".strip()) for n, what, costs in papers_rows()]),
         ):
             table = Table(title=title, title_justify="left", box=None, show_header=False)
             for row in rows:
                 table.add_row(*row)
             out.print(table)
-        out.print("Parameters of one: list NAME")
+        out.print("Parameters of a topology, workload or protocol: list NAME")
         return
     try:
         if name in PROTOCOLS:

@@ -27,7 +27,7 @@ class AgreeError(Exception):
 
 
 @dataclass(frozen=True)
-class Turn:
+class RepeatTurn:
     """One run of the comparison, while it is under way."""
 
     number: int
@@ -38,7 +38,7 @@ class Turn:
     backend: str
 
 
-Watch = Callable[[Turn], AbstractContextManager[Observer]]
+Watch = Callable[[RepeatTurn], AbstractContextManager[Observer]]
 """Gives the observer of a run, for the time of the run."""
 
 
@@ -96,7 +96,7 @@ def run_repeats(
         again = scenario.model_copy(update={"seed": seed})
         folders = []
         for index, (backend, name) in enumerate(zip(backends, names(backends), strict=True)):
-            turn = Turn(sides * repeat + index + 1, sides * repeats, repeat + 1, name)
+            turn = RepeatTurn(sides * repeat + index + 1, sides * repeats, repeat + 1, name)
             folder = _folder(out / f"repeat{repeat + 1}-{name.replace(' ', '-')}", again)
             with watch(turn) as observer:
                 try:

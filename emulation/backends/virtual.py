@@ -16,7 +16,7 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.records import Ended
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
-from emulation.virtual.recording import EPOCH_NS, PcapRecorder, Recorder
+from emulation.virtual.recording import EPOCH_NS, PcapRecorder, VirtualRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp.parameters import ParameterError
 
@@ -78,7 +78,7 @@ class VirtualBackend:
 def simulate(
     scenario: Scenario,
     folder: RunFolder,
-    recorder: Recorder,
+    recorder: VirtualRecorder,
     elapsed: Callable[[float], None] = lambda seconds: None,
     problem: Callable[[str], None] = lambda text: None,
     backend: str = VirtualBackend.name,

@@ -33,7 +33,7 @@ from emulation.mobility.trajectory import Position2D
 
 
 @dataclass(frozen=True)
-class Freeway(LaneMobility):
+class FreewayMobility(LaneMobility):
     """Freeways in a rectangle (x0, y0, x1, y1), metres, with `lanes` in each direction.
 
     With `one_way` there is one direction.  Raises ValueError if the roads do not fit beside

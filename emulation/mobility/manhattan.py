@@ -36,7 +36,7 @@ RIGHT: Final = 0.25
 
 
 @dataclass(frozen=True)
-class Manhattan(LaneMobility):
+class ManhattanMobility(LaneMobility):
     """Streets around `blocks` by `blocks` blocks in a rectangle (x0, y0, x1, y1), metres.
 
     Raises ValueError if the streets do not fit beside each other.

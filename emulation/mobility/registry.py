@@ -14,15 +14,15 @@ from typing import Any, Final
 
 from emulation.errors import ScenarioError
 from emulation.mobility.base import Mobility
-from emulation.mobility.freeway import Freeway
-from emulation.mobility.manhattan import Manhattan
+from emulation.mobility.freeway import FreewayMobility
+from emulation.mobility.manhattan import ManhattanMobility
 from emulation.mobility.random_waypoint import RandomWaypoint
 
 MODELS: Final[Mapping[str, Callable[..., Mobility]]] = MappingProxyType(
     {
         RandomWaypoint.name: RandomWaypoint.in_area,
-        Freeway.name: Freeway.in_area,
-        Manhattan.name: Manhattan.in_area,
+        FreewayMobility.name: FreewayMobility.in_area,
+        ManhattanMobility.name: ManhattanMobility.in_area,
     }
 )
 

@@ -34,7 +34,7 @@ WORTH_ARRAYS: Final = 60
 """Pairs of a receiver and an interferer from which NumPy is faster than a loop."""
 
 
-class Job:
+class FrameJob:
     """A frame that a host sends, and how far it has got."""
 
     __slots__ = ("attempts", "delivered", "destination", "frame", "size", "tries")
@@ -91,7 +91,7 @@ class Transmission:
         end: float,
         reserved: float,
         coding: Coding,
-        job: Job,
+        job: FrameJob,
         acknowledges: Transmission | None = None,
     ) -> None:
         self.row = row

@@ -47,7 +47,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
 
-from emulation.radio.air import Air, Job, Transmission
+from emulation.radio.air import Air, FrameJob, Transmission
 from emulation.radio.airtime import Rate
 from emulation.radio.counters import Counters
 from emulation.radio.links import Link, Links
@@ -155,7 +155,7 @@ class Medium:
             self.counters.queue_drops[source] += 1
             return False
         self.counters.queued[source] += 1
-        station.queue.append(Job(destination, size_bytes, frame, tries))
+        station.queue.append(FrameJob(destination, size_bytes, frame, tries))
         if station.job is None and source not in self._contenders:
             if now - station.post_backoff < HISTORY and self._still_counting(station, now):
                 self._contenders.add(source)
@@ -392,7 +392,7 @@ class Medium:
         station.window = min(2 * station.window + 1, self._phy.cw_max)
         self._contend(station, now)
 
-    def _report(self, source: int, job: Job, acknowledged: bool, now: float) -> None:
+    def _report(self, source: int, job: FrameJob, acknowledged: bool, now: float) -> None:
         if self._on_status is not None:
             status = Status(now, job.frame, source, job.destination, acknowledged, job.attempts)
             if self._on_status(status):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from emulation.radio.air import Job
+from emulation.radio.air import FrameJob
 
 FOREVER: Final = float("inf")
 
@@ -28,7 +28,7 @@ class RadioStation:
 
     def __init__(self, index: int, window: int) -> None:
         self.index = index
-        self.queue: deque[Job] = deque()
+        self.queue: deque[FrameJob] = deque()
         self.window = window
         """Contention window: slots are drawn from 0 to this."""
         self.slots = 0
@@ -36,7 +36,7 @@ class RadioStation:
         self.idle_from = 0.0
         self.count_from = 0.0
         self.access_at = 0.0
-        self.job: Job | None = None
+        self.job: FrameJob | None = None
         """The frame on the air, or waiting for its ACK."""
         self.post_backoff = -FOREVER
         """When the post-backoff began, and ..."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from emulation.radio.air import Coding, Job
+from emulation.radio.air import Coding, FrameJob
 from emulation.radio.airtime import ACK_BYTES, PREAMBLE, Rate
 from emulation.radio.errors import survival_table
 from emulation.radio.links import Links
@@ -46,7 +46,7 @@ class Timings:
             self.known[index, size] = timing
         return timing
 
-    def chosen(self, job: Job) -> Timing:
+    def chosen(self, job: FrameJob) -> Timing:
         """Return what the next try of a frame takes whose rates the host chose."""
         rate = job.tries[job.attempts]
         timing = self._chosen.get((rate.mbps, job.size))

@@ -23,8 +23,8 @@ from emulation.realtime.netlink_wire import (
     BODY,
     NLM_F_REQUEST,
     VERSION,
-    Message,
     NetlinkError,
+    NetlinkMessage,
     attribute,
     attribute_u32,
     attributes,
@@ -99,7 +99,7 @@ class Sent(NamedTuple):
     cookie: int
 
 
-def decode_frame(datagram: bytes, message: Message) -> Sent:
+def decode_frame(datagram: bytes, message: NetlinkMessage) -> Sent:
     """Return the frame in a message of the family.  Raises `NetlinkError`."""
     if command_of(datagram, message) != FRAME:
         raise NetlinkError(f"command {datagram[message.start]} is no frame")

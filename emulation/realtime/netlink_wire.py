@@ -39,7 +39,7 @@ class NetlinkError(ValueError):
     """Bytes that are no netlink message, or not the one that was expected."""
 
 
-class Message(NamedTuple):
+class NetlinkMessage(NamedTuple):
     """One message: its type, sequence number, and offsets of its payload in the datagram."""
 
     type: int
@@ -48,7 +48,7 @@ class Message(NamedTuple):
     end: int
 
 
-def messages(datagram: bytes) -> Iterator[Message]:
+def messages(datagram: bytes) -> Iterator[NetlinkMessage]:
     """Yield the messages of a datagram.  Raises `NetlinkError` at one that is cut or too short."""
     offset = 0
     while offset < len(datagram):
@@ -57,11 +57,11 @@ def messages(datagram: bytes) -> Iterator[Message]:
         length, kind, _, sequence, _ = _HEADER.unpack_from(datagram, offset)
         if not _HEADER.size <= length <= len(datagram) - offset:
             raise NetlinkError(f"a message of {length} bytes in {len(datagram) - offset}")
-        yield Message(kind, sequence, offset + _HEADER.size, offset + length)
+        yield NetlinkMessage(kind, sequence, offset + _HEADER.size, offset + length)
         offset += (length + 3) & ~3
 
 
-def error_of(datagram: bytes, message: Message) -> int:
+def error_of(datagram: bytes, message: NetlinkMessage) -> int:
     """Return the number in an acknowledgement: 0, minus an errno, or what the command returns."""
     if message.type != NLMSG_ERROR or message.end - message.start < _S32.size:
         raise NetlinkError(f"a message of type {message.type} is no acknowledgement")
@@ -69,7 +69,7 @@ def error_of(datagram: bytes, message: Message) -> int:
     return number
 
 
-def command_of(datagram: bytes, message: Message) -> int:
+def command_of(datagram: bytes, message: NetlinkMessage) -> int:
     """Return the command of a generic netlink message."""
     if message.end - message.start < _GENERIC.size:
         raise NetlinkError("a message without a generic netlink header")

@@ -17,7 +17,7 @@ from typing import Final, Literal
 from emulation.radio.airtime import phy_for
 from emulation.radio.spec import RadioSpec
 from emulation.realtime.netlink_wire import (
-    Message,
+    NetlinkMessage,
     attribute,
     attribute_u32,
     attributes,
@@ -76,7 +76,7 @@ def encode_get_wiphys(family: int) -> bytes:
     return request(family, _GET_WIPHY, dump=True)
 
 
-def wiphy_of(datagram: bytes, message: Message) -> tuple[int, str]:
+def wiphy_of(datagram: bytes, message: NetlinkMessage) -> tuple[int, str]:
     """Return number and name of the radio in an answer.  Raises `NetlinkError` or KeyError."""
     spans = attributes(datagram, message.start + 4, message.end)
     start, end = spans[_WIPHY_NAME]

@@ -62,7 +62,7 @@ IDLE_WAIT: Final = 1.0
 """Seconds of sleep if nothing is due."""
 
 
-class Channel(Protocol):
+class MediumChannel(Protocol):
     """A medium, its name, and the interfaces of its radios."""
 
     @property
@@ -82,7 +82,7 @@ class Channel(Protocol):
         """Frames that could not be sent on, by reason."""
 
 
-C = TypeVar("C", bound=Channel)
+C = TypeVar("C", bound=MediumChannel)
 
 
 class MediumService(abc.ABC, Generic[C]):

@@ -14,7 +14,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.virtual.clock import Clock
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.packets import CLIENT
-from emulation.virtual.recording import Recorder
+from emulation.virtual.recording import VirtualRecorder
 from emulation.workloads.base import Operation
 from nodeapp.client_port import Address
 from nodeapp.wire import Kind, decode, decode_body
@@ -25,7 +25,7 @@ ADDRESS = ("127.0.0.1", CLIENT)
 class WorkloadClient:
     """Performs the scenario's workload; `problems` are one-line messages."""
 
-    def __init__(self, scenario: Scenario, clock: Clock, recorder: Recorder) -> None:
+    def __init__(self, scenario: Scenario, clock: Clock, recorder: VirtualRecorder) -> None:
         self.problems: list[str] = []
         self._workload = scenario.workload
         self._clock = clock

@@ -42,7 +42,7 @@ from emulation.virtual.channel import Hand
 from emulation.virtual.clock import Clock
 from emulation.virtual.message import Carried
 from emulation.virtual.packets import mac_of
-from emulation.virtual.recording import Recorder, unix_ns
+from emulation.virtual.recording import VirtualRecorder, unix_ns
 from nodeapp.wire import TrafficClass, traffic_class
 
 TO_ALL: Final = b"\xff" * 6
@@ -58,7 +58,9 @@ class MeshChannel:
     reports_links = False
     """An acknowledgement is the access point's, not that of the node that a packet is for."""
 
-    def __init__(self, scenario: Scenario, clock: Clock, recorder: Recorder, hand: Hand) -> None:
+    def __init__(
+        self, scenario: Scenario, clock: Clock, recorder: VirtualRecorder, hand: Hand
+    ) -> None:
         assert scenario.mesh_radio is not None
         self._clock = clock
         self._recorder = recorder

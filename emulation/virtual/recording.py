@@ -59,7 +59,7 @@ def captures(scenario: Scenario) -> list[str]:
     ]
 
 
-class Recorder(Protocol):
+class VirtualRecorder(Protocol):
     """Told of every packet; stations are indices into the scenario's nodes, times in seconds."""
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:

@@ -25,7 +25,7 @@ from emulation.virtual.host import VirtualHost
 from emulation.virtual.mesh import MeshChannel
 from emulation.virtual.message import Carried, Message
 from emulation.virtual.packets import HEADERS, LARGEST_WHOLE, frame_lengths
-from emulation.virtual.recording import Recorder
+from emulation.virtual.recording import VirtualRecorder
 from nodeapp.client_port import ClientTable
 from nodeapp.host import Host
 from nodeapp.pubsub import registry
@@ -49,7 +49,7 @@ class Simulation:
     def __init__(
         self,
         scenario: Scenario,
-        recorder: Recorder,
+        recorder: VirtualRecorder,
         make_service: Callable[[Host, NodeSpec], Service] | None = None,
         failed: Callable[[str, Exception], None] | None = None,
     ) -> None:

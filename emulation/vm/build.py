@@ -31,7 +31,7 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.vm import kernel, mirror, tools
 from emulation.vm.errors import VmError
-from emulation.vm.inputs import DEBIAN_PACKAGES, PYTHON, SUITE, Inputs, inputs_of
+from emulation.vm.inputs import DEBIAN_PACKAGES, PYTHON, SUITE, ImageInputs, inputs_of
 from emulation.vm.machine import start_tied
 
 CACHE_VARIABLE: Final = "TESTBED_VM_CACHE"
@@ -91,7 +91,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get(CACHE_VARIABLE) or processes.PROJECT / ".vm").absolute()
 
 
-def find_image(inputs: Inputs | None = None, cache: Path | None = None) -> Image | None:
+def find_image(inputs: ImageInputs | None = None, cache: Path | None = None) -> Image | None:
     """Return the image of the inputs (default: those last chosen); None if it is not built."""
     cache = cache or cache_folder()
     image = Image(cache / "images" / (inputs or chosen_inputs(cache)).digest())
@@ -101,7 +101,7 @@ def find_image(inputs: Inputs | None = None, cache: Path | None = None) -> Image
 def ensure_image(
     observer: BuildObserver,
     *,
-    inputs: Inputs | None = None,
+    inputs: ImageInputs | None = None,
     cache: Path | None = None,
     force: bool = False,
     needed: int = NEEDED,
@@ -145,7 +145,11 @@ class _Build:
     """One build under way."""
 
     def __init__(
-        self, inputs: Inputs, cache: Path, observer: BuildObserver, interrupts: Interrupts | None
+        self,
+        inputs: ImageInputs,
+        cache: Path,
+        observer: BuildObserver,
+        interrupts: Interrupts | None,
     ) -> None:
         self._inputs, self._cache, self._observer = inputs, cache, observer
         self._interrupts = interrupts
@@ -291,7 +295,7 @@ def _await_end(output: IO[bytes], seconds: float = 10.0) -> None:
             return
 
 
-def chosen_inputs(cache: Path) -> Inputs:
+def chosen_inputs(cache: Path) -> ImageInputs:
     """Return the inputs with the additions that were last built.  Raises `VmError`."""
     try:
         chosen = json.loads((cache / "chosen.json").read_text(encoding="utf-8"))
@@ -301,7 +305,7 @@ def chosen_inputs(cache: Path) -> Inputs:
     return inputs_of(Path(extra) if extra else None, Path(provision) if provision else None)
 
 
-def _remember(inputs: Inputs, cache: Path) -> None:
+def _remember(inputs: ImageInputs, cache: Path) -> None:
     """Make these inputs the ones that later commands use.  Raises OSError."""
     extra, provision = inputs.extra, inputs.provision
     chosen = json.dumps({"extra": str(extra or ""), "provision": str(provision or "")}) + "\n"

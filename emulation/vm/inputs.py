@@ -47,7 +47,7 @@ FROM_HERE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class ImageInputs:
     """Everything that decides what is in an image."""
 
     requirements: tuple[str, ...]
@@ -75,14 +75,14 @@ class Inputs:
 
 def inputs_of(
     extra: Path | None = None, provision: Path | None = None, project: Path = PROJECT
-) -> Inputs:
+) -> ImageInputs:
     """Return the inputs for this project and what the user adds.  Raises `VmError`."""
     if extra is not None and not extra.is_dir():
         raise VmError(f"--extra: no folder {extra}")
     if provision is not None and not provision.is_file():
         raise VmError(f"--provision: no file {provision}")
     text = (project / "requirements.txt").read_text(encoding="utf-8")
-    return Inputs(
+    return ImageInputs(
         pinned(text, PYTHON_PACKAGES),
         extra.resolve() if extra else None,
         provision.resolve() if provision else None,

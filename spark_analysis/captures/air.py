@@ -19,7 +19,7 @@ from capture.radiotap import Columns, decode_air
 from capture.scan import AIR
 from emulation.scenario.runfolder import Run
 from spark_analysis.captures.materialise import Decoded, materialise
-from spark_analysis.captures.source import BATCH, Capture, Slice, Survey, load_slice
+from spark_analysis.captures.source import BATCH, Capture, CaptureSlice, Survey, load_slice
 from spark_analysis.schemas import AIR_FRAMES
 
 _NULLABLE: Final = ("rate_kbps", "frequency_mhz", "transmitter")
@@ -47,7 +47,7 @@ def read_air(spark: SparkSession, runs: Sequence[Run], surveys: Mapping[str, Sur
     return spark.read.schema(AIR_FRAMES).parquet(*folders)
 
 
-def read_air_slice(part: Slice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_air_slice(part: CaptureSlice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the 802.11 frames of a slice, as batches with the columns of `AIR_FRAMES`."""
     loaded = load_slice(part)
     if loaded is None:

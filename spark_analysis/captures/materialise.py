@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from emulation.scenario.runfolder import Run
 from nodeapp.wire import FIRST_CLIENT_KIND
-from spark_analysis.captures.source import Capture, Slice, plan, read_slice
+from spark_analysis.captures.source import Capture, CaptureSlice, plan, read_slice
 from spark_analysis.errors import AnalysisError
 from spark_analysis.schemas import FRAMES
 
@@ -39,7 +39,7 @@ _MADE_OF: Final = "_captures.json"  # Spark passes over names that begin so
 _RECORDED: Final = json.dumps({"format": FORMAT, "recorded": True})
 
 
-def _read_frames(part: Slice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read_frames(part: CaptureSlice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     return read_slice(part, schema, FIRST_CLIENT_KIND)
 
 
@@ -49,7 +49,7 @@ class Decoded:
 
     folder: str
     schema: StructType
-    read: Callable[[Slice, pa.Schema], Iterator[pa.RecordBatch]]
+    read: Callable[[CaptureSlice, pa.Schema], Iterator[pa.RecordBatch]]
 
 
 PACKETS: Final = Decoded(FRAMES_FOLDER, FRAMES, _read_frames)
@@ -108,7 +108,7 @@ def recorded(run: Run) -> Path | None:
     return folder
 
 
-def _write(task: tuple[str, Sequence[Slice], Decoded]) -> None:
+def _write(task: tuple[str, Sequence[CaptureSlice], Decoded]) -> None:
     path, slices, decoded = task
     schema = to_arrow_schema(decoded.schema, timezone="UTC")
     with pq.ParquetWriter(path, schema) as file:

@@ -170,7 +170,7 @@ def _map(capture: Capture) -> tuple[PcapHeader, npt.NDArray[np.uint8]]:
 
 
 @dataclass(frozen=True)
-class Slice:
+class CaptureSlice:
     """Bytes [start, end) of a capture: whole records, of which the first has number `number`."""
 
     capture: Capture
@@ -182,7 +182,7 @@ class Slice:
 class Partition(InputPartition):
     """The slices one task reads."""
 
-    def __init__(self, slices: Sequence[Slice]) -> None:
+    def __init__(self, slices: Sequence[CaptureSlice]) -> None:
         self.value = tuple(slices)
 
 
@@ -194,7 +194,7 @@ def plan(captures: Sequence[Capture], partitions: int) -> list[Partition]:
     sizes = {capture: _size(capture.path) for capture in captures}
     target = sum(sizes.values()) // max(1, partitions)
     target = min(max(target, SMALLEST_SLICE), LARGEST_SLICE)
-    packed: list[list[Slice]] = []
+    packed: list[list[CaptureSlice]] = []
     room = 0
     for capture, size in sizes.items():
         for part in _slices(capture, size, target):
@@ -213,9 +213,9 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _slices(capture: Capture, size: int, target: int) -> list[Slice]:
+def _slices(capture: Capture, size: int, target: int) -> list[CaptureSlice]:
     if size <= target + target // 4:  # not worth following the file for the little beyond
-        return [Slice(capture, FILE_HEADER, size, 1)] if size > FILE_HEADER else []
+        return [CaptureSlice(capture, FILE_HEADER, size, 1)] if size > FILE_HEADER else []
     try:
         header, data = _map(capture)
         offsets, stop, _ = record_offsets(data, header)
@@ -227,7 +227,7 @@ def _slices(capture: Capture, size: int, target: int) -> list[Slice]:
     first = first[first < len(offsets)]
     edges = [*offsets[first].tolist(), stop]
     return [
-        Slice(capture, edges[index], edges[index + 1], number + 1)
+        CaptureSlice(capture, edges[index], edges[index + 1], number + 1)
         for index, number in enumerate(first.tolist())
     ]
 
@@ -294,7 +294,7 @@ def _paths(options: Mapping[str, str]) -> list[str]:
 
 
 def load_slice(
-    part: Slice,
+    part: CaptureSlice,
 ) -> tuple[PcapHeader, npt.NDArray[np.uint8], npt.NDArray[np.int64]] | None:
     """Return the file header, a slice's bytes and where its records start in these.
 
@@ -311,7 +311,7 @@ def load_slice(
     return header, data, offsets
 
 
-def read_slice(part: Slice, schema: pa.Schema, bodies_from: int) -> Iterator[pa.RecordBatch]:
+def read_slice(part: CaptureSlice, schema: pa.Schema, bodies_from: int) -> Iterator[pa.RecordBatch]:
     """Yield the records of a slice, up to the first that is damaged; nothing of a foreign file.
 
     Batches have the columns of `schema`.  Bodies are given for kinds from `bodies_from`.

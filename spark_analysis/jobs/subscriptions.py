@@ -61,7 +61,7 @@ class Request(NamedTuple):
     body: bytes
 
 
-class Interval(NamedTuple):
+class SubscribedInterval(NamedTuple):
     """A client was subscribed in [from_ns, until_ns)."""
 
     client: int
@@ -80,18 +80,20 @@ class _Open:
     renewals: int = 0
 
 
-def intervals(requests: Iterable[Request]) -> list[Interval]:
+def intervals(requests: Iterable[Request]) -> list[SubscribedInterval]:
     """Return the intervals of subscription at one node from its requests, in order of time.
 
     Malformed requests have no effect, as at the node.
     """
-    found: list[Interval] = []
+    found: list[SubscribedInterval] = []
     held: dict[tuple[int, int], _Open] = {}
 
     def close(key: tuple[int, int], time_ns: int) -> None:
         if (old := held.pop(key, None)) is not None:
             until = min(time_ns, old.last_ns + LEASE_NS)
-            found.append(Interval(*key, old.subscription, old.from_ns, until, old.renewals))
+            found.append(
+                SubscribedInterval(*key, old.subscription, old.from_ns, until, old.renewals)
+            )
 
     for request in requests:
         now, key = request.time_ns, (request.client, request.number)

@@ -43,7 +43,7 @@ def map_drawing(tables: RunTables) -> Drawing:
     )
 
 
-def links(tables: RunTables, *, only_from_start: bool) -> list[node_map.Link]:
+def links(tables: RunTables, *, only_from_start: bool) -> list[node_map.HeardLink]:
     """Return the pairs of nodes that heard each other and how much of each other.
 
     The share of a direction is beacons heard over beacons sent.  A direction in which nothing was
@@ -77,7 +77,9 @@ def links(tables: RunTables, *, only_from_start: bool) -> list[node_map.Link]:
         if only_from_start and time > START_WINDOW:
             continue
         known = [value for value in (part(a, b), part(b, a)) if np.isfinite(value)]
-        found.append(node_map.Link(index[a], index[b], float(np.mean(known)) if known else 0.0))
+        found.append(
+            node_map.HeardLink(index[a], index[b], float(np.mean(known)) if known else 0.0)
+        )
     return found
 
 

@@ -59,7 +59,7 @@ class MapNode:
 
 
 @dataclass(frozen=True)
-class Link:
+class HeardLink:
     """Nodes `a` and `b` (their indices in the list of nodes) heard `share` of their beacons."""
 
     a: int
@@ -69,7 +69,7 @@ class Link:
 
 def node_map(
     nodes: Sequence[MapNode],
-    links: Sequence[Link],
+    links: Sequence[HeardLink],
     area: tuple[float, float, float, float],
     radio_range: float | None,
     links_are: str,
@@ -152,7 +152,7 @@ def _draw_roads(axes: Axes, waypoints: Sequence[tuple[float, float]]) -> list[Li
     return [Line2D([], [], label="road map", **look)]  # type: ignore[arg-type]
 
 
-def _draw_links(axes: Axes, nodes: Sequence[MapNode], links: Sequence[Link]) -> list[Line2D]:
+def _draw_links(axes: Axes, nodes: Sequence[MapNode], links: Sequence[HeardLink]) -> list[Line2D]:
     handles = []
     upper = np.inf
     thinner = 1.0 if len(links) <= VECTOR_SHAPES else 0.5

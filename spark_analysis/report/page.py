@@ -19,7 +19,7 @@ from spark_analysis.report.figures import Drawing
 
 
 @dataclass(frozen=True)
-class Figure:
+class PlacedFigure:
     """A drawing with its number in the page."""
 
     name: str
@@ -51,10 +51,10 @@ def write_html(path: Path, html: str) -> Path:
     return path
 
 
-def placed(drawings: Sequence[tuple[str, Drawing]]) -> list[Figure]:
+def placed(drawings: Sequence[tuple[str, Drawing]]) -> list[PlacedFigure]:
     """Number drawings, each with a name of its own, for a page."""
     return [
-        Figure(
+        PlacedFigure(
             name, number, drawing.title, drawing.caption, Markup(drawing.svg(f"figure-{name}"))
         )  # `svg` escapes what it is given: it is made by an XML serialiser
         for number, (name, drawing) in enumerate(drawings, start=1)

@@ -17,7 +17,7 @@ from emulation.backends.virtual import VirtualBackend
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from testbed.app import app
-from testbed.repeats import AgreeError, Turn, check, make_folder, names, run_repeats
+from testbed.repeats import AgreeError, RepeatTurn, check, make_folder, names, run_repeats
 from topologies.catalog import make_scenario
 
 
@@ -82,7 +82,7 @@ def scenario() -> Scenario:
 
 
 @contextmanager
-def unwatched(_turn: Turn) -> Iterator[Observer]:
+def unwatched(_turn: RepeatTurn) -> Iterator[Observer]:
     yield Silent()
 
 
@@ -90,10 +90,10 @@ def test_backends_take_turns_on_the_same_scenario_with_new_seeds(
     scenario: Scenario, tmp_path: Path
 ) -> None:
     log: list[tuple[str, Scenario, RunFolder]] = []
-    turns: list[Turn] = []
+    turns: list[RepeatTurn] = []
 
     @contextmanager
-    def watch(turn: Turn) -> Iterator[Observer]:
+    def watch(turn: RepeatTurn) -> Iterator[Observer]:
         turns.append(turn)
         yield Silent()
 
@@ -107,7 +107,7 @@ def test_backends_take_turns_on_the_same_scenario_with_new_seeds(
         assert folder.logs.is_dir()
     assert [folder.path for _, _, folder in log] == [path for pair in pairs for path in pair]
     assert len({path.name for pair in pairs for path in pair}) == 6
-    assert turns[3] == Turn(4, 6, 2, "b")
+    assert turns[3] == RepeatTurn(4, 6, 2, "b")
 
 
 def test_a_backend_can_be_compared_with_itself(scenario: Scenario, tmp_path: Path) -> None:

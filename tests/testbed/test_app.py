@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from emulation.network.processes import PROJECT
 from testbed.app import app
-from testbed.doctor import Finding
+from testbed.doctor import Diagnosis
 
 SCRIPT = PROJECT / "run_testbed.sh"
 
@@ -69,8 +70,9 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 def test_list_shows_everything_and_parameters_of_one() -> None:
     code, output = invoke("list")
     assert code == 0
-    for name in ("roaming_field", "flooding", "broker-gpsr", "tap"):
+    for name in ("roaming_field", "flooding", "broker-gpsr", "tap", "six-schemes"):
         assert name in output
+    assert re.search(r"paper: \d+ runs, about [\d.]+ h on \d+ cores?", output)
     code, output = invoke("list", "roaming_field")
     assert code == 0
     assert "m of radio range" in output
@@ -92,7 +94,7 @@ def test_doctor_fails_for_what_the_main_job_needs(
     monkeypatch: pytest.MonkeyPatch, needed: bool, expected: int
 ) -> None:
     lacking = ("backend hwsim", "virtual machine", "backend tap")
-    findings = [Finding(each, "tests", ("buy one",), needed) for each in lacking]
+    findings = [Diagnosis(each, "tests", ("buy one",), needed) for each in lacking]
     monkeypatch.setattr("testbed.doctor.examine", lambda: findings)
     code, output = invoke("doctor")
     assert code == expected

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.mobility.freeway import Freeway
-from emulation.mobility.manhattan import Manhattan
+from emulation.mobility.freeway import FreewayMobility
+from emulation.mobility.manhattan import ManhattanMobility
 from emulation.mobility.road_map import RoadMap
 from emulation.mobility.traffic import Rules
 
@@ -69,7 +69,7 @@ def off(
 
 
 def test_a_manhattan_map_has_its_intersections() -> None:
-    road_map = Manhattan((0.0, 0.0, 1008.0, 1008.0), RULES, blocks=4).road_map
+    road_map = ManhattanMobility((0.0, 0.0, 1008.0, 1008.0), RULES, blocks=4).road_map
     crossings = set(itertools.product((4.0, 254.0, 504.0, 754.0, 1004.0), repeat=2))
     assert set(road_map.waypoints(250.0)) == crossings
     assert crossings < set(road_map.waypoints(50.0))
@@ -77,7 +77,7 @@ def test_a_manhattan_map_has_its_intersections() -> None:
 
 
 def test_freeways_cross_in_the_middle() -> None:
-    road_map = Freeway((0.0, 0.0, 1000.0, 600.0), RULES, roads=2).road_map
+    road_map = FreewayMobility((0.0, 0.0, 1000.0, 600.0), RULES, roads=2).road_map
     assert road_map.waypoints(10_000) == (
         (0.0, 300.0), (500.0, 0.0), (500.0, 300.0), (500.0, 600.0), (1000.0, 300.0),
     )  # fmt: skip

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulation.mobility.freeway import Freeway
-from emulation.mobility.manhattan import LEFT, RIGHT, STRAIGHT, Manhattan
+from emulation.mobility.freeway import FreewayMobility
+from emulation.mobility.manhattan import LEFT, RIGHT, STRAIGHT, ManhattanMobility
 from emulation.mobility.traffic import LANE_WIDTH, Lane, Rules, Traffic, Vehicle
 from emulation.mobility.trajectory import Trace, Waypoint
 
 AREA = (0.0, 0.0, 600.0, 500.0)
-Model = Freeway | Manhattan
+Model = FreewayMobility | ManhattanMobility
 
 
 @st.composite
@@ -36,8 +36,8 @@ def rules(draw: st.DrawFn) -> Rules:
 def models(draw: st.DrawFn) -> Model:
     if draw(st.booleans()):
         roads, lanes = draw(st.integers(1, 4)), draw(st.integers(1, 3))
-        return Freeway(AREA, draw(rules()), roads, lanes, one_way=draw(st.booleans()))
-    return Manhattan(AREA, draw(rules()), draw(st.integers(1, 4)))
+        return FreewayMobility(AREA, draw(rules()), roads, lanes, one_way=draw(st.booleans()))
+    return ManhattanMobility(AREA, draw(rules()), draw(st.integers(1, 4)))
 
 
 def started(model: Model, count: int, seed: int) -> Traffic:
@@ -105,7 +105,7 @@ def test_trajectories_are_continuous_ways_along_lanes(model: Model, count: int, 
             assert x0 <= point.x <= x1
             assert y0 <= point.y <= y1
         for begin, end in itertools.pairwise(track):
-            if begin.time == end.time and isinstance(model, Freeway) and model.one_way:
+            if begin.time == end.time and isinstance(model, FreewayMobility) and model.one_way:
                 assert any(
                     (lane.position(lane.length), lane.position(0.0)) == (begin[1:], end[1:])
                     for lane in traffic.lanes
@@ -120,7 +120,10 @@ def test_trajectories_are_continuous_ways_along_lanes(model: Model, count: int, 
 
 @pytest.mark.parametrize(
     "model",
-    [Freeway(AREA, Rules(0, 30, 3, 20), 3, 2), Manhattan(AREA, Rules(0, 20, 2, 20), 3)],
+    [
+        FreewayMobility(AREA, Rules(0, 30, 3, 20), 3, 2),
+        ManhattanMobility(AREA, Rules(0, 20, 2, 20), 3),
+    ],
     ids=["freeway", "manhattan"],
 )
 class TestEither:
@@ -177,7 +180,7 @@ class TestEither:
 
 
 def test_vehicles_of_one_direction_begin_their_road_anew() -> None:
-    model = Freeway((0.0, 0.0, 1000.0, 400.0), Rules(20, 20, 0, 20), 1, 2, one_way=True)
+    model = FreewayMobility((0.0, 0.0, 1000.0, 400.0), Rules(20, 20, 0, 20), 1, 2, one_way=True)
     places = [(990.0, 198.0), (500.0, 194.0), (970.0, 198.0)]
     first, second, third = model.trajectories(places, 60.0, random.Random(1))
     assert first[:3] == (Waypoint(0, 990, 198), Waypoint(0.5, 1000, 198), Waypoint(0.5, 0, 198))
@@ -188,7 +191,7 @@ def test_vehicles_of_one_direction_begin_their_road_anew() -> None:
 
 
 def test_freeway_vehicles_come_back_on_the_other_side() -> None:
-    model = Freeway((0.0, 0.0, 1000.0, 400.0), Rules(20, 20, 0, 20), roads=1, lanes=2)
+    model = FreewayMobility((0.0, 0.0, 1000.0, 400.0), Rules(20, 20, 0, 20), roads=1, lanes=2)
     (track,) = model.trajectories([(900.0, 180.0)], 20.0, random.Random(1))
     # The nearest lane is the outer one eastward, 1.5 lanes to the right of the middle.
     assert track[0] == Waypoint(0.0, 900.0, 200 - 1.5 * LANE_WIDTH)
@@ -200,7 +203,7 @@ def test_freeway_vehicles_come_back_on_the_other_side() -> None:
 
 
 def test_a_fast_vehicle_stays_behind_a_slow_one() -> None:
-    model = Freeway((0.0, 0.0, 10_000.0, 400.0), Rules(0, 50, 0, 25), roads=1, lanes=1)
+    model = FreewayMobility((0.0, 0.0, 10_000.0, 400.0), Rules(0, 50, 0, 25), roads=1, lanes=1)
     traffic = model.traffic([(100.0, 198.0), (400.0, 198.0)], random.Random(1))
     behind, ahead = traffic.vehicles
     assert behind.lane == ahead.lane
@@ -216,7 +219,7 @@ def test_a_fast_vehicle_stays_behind_a_slow_one() -> None:
 
 def test_a_vehicle_that_turns_in_front_of_another_slows_it_down() -> None:
     """Northward traffic meets a vehicle that has turned right, out of the eastward lane."""
-    model = Manhattan((0.0, 0.0, 1000.0, 1000.0), Rules(0, 40, 0, 30), blocks=1)
+    model = ManhattanMobility((0.0, 0.0, 1000.0, 1000.0), Rules(0, 40, 0, 30), blocks=1)
     traffic = model.traffic([(700.0, 2.0), (998.0, 20.0)], random.Random(1))
     crossing, northward = traffic.vehicles
     assert traffic.lanes[crossing.lane].dx == traffic.lanes[northward.lane].dy == 1.0
@@ -231,7 +234,7 @@ def test_a_vehicle_that_turns_in_front_of_another_slows_it_down() -> None:
 
 
 def test_those_behind_make_way_for_a_vehicle_that_turns_in() -> None:
-    model = Manhattan((0.0, 0.0, 1000.0, 1000.0), Rules(0, 40, 0, 30), blocks=2)
+    model = ManhattanMobility((0.0, 0.0, 1000.0, 1000.0), Rules(0, 40, 0, 30), blocks=2)
     middle = 500.0
     traffic = model.traffic(
         [(493.0, 498.0), (498.0, middle + 28), (498.0, middle + 53)], random.Random(1)
@@ -257,7 +260,7 @@ def test_those_behind_make_way_for_a_vehicle_that_turns_in() -> None:
 
 
 def test_ways_at_intersections_are_drawn_as_in_the_framework() -> None:
-    model = Manhattan((0.0, 0.0, 10_000.0, 10_000.0), Rules(0, 0, 0, 0), blocks=20)
+    model = ManhattanMobility((0.0, 0.0, 10_000.0, 10_000.0), Rules(0, 0, 0, 0), blocks=20)
     middle = (5000.0 - LANE_WIDTH / 2, 4800.0)  # southward between two inner intersections
     traffic = model.traffic([middle] * 4000, random.Random(5))
     heading = traffic.lanes[traffic.vehicles[0].lane]
@@ -274,7 +277,7 @@ def test_ways_at_intersections_are_drawn_as_in_the_framework() -> None:
 
 
 def test_all_streets_are_driven_along() -> None:
-    model = Manhattan(AREA, Rules(20, 20, 0, 0), blocks=2)
+    model = ManhattanMobility(AREA, Rules(20, 20, 0, 0), blocks=2)
     trace = Trace(started(model, 30, 4).trajectories(600.0))
     for (ax, ay), (bx, by) in model.road_map.streets:
         middle = (ax + bx) / 2 + (50 if ay == by else 0), (ay + by) / 2 + (50 if ax == bx else 0)
@@ -290,9 +293,9 @@ def test_all_streets_are_driven_along() -> None:
     [
         (lambda: Rules(5, 3, 0, 0), "minimum speed"),
         (lambda: Rules(0, 3, -1, 0), "acceleration"),
-        (lambda: Freeway(AREA, Rules(0, 1, 1, 1), roads=20, lanes=8), "lower roads"),
-        (lambda: Manhattan(AREA, Rules(0, 1, 1, 1), blocks=80), "lower blocks"),
-        (lambda: Manhattan(AREA, Rules(0, 1, 1, 1), blocks=0), "blocks"),
+        (lambda: FreewayMobility(AREA, Rules(0, 1, 1, 1), roads=20, lanes=8), "lower roads"),
+        (lambda: ManhattanMobility(AREA, Rules(0, 1, 1, 1), blocks=80), "lower blocks"),
+        (lambda: ManhattanMobility(AREA, Rules(0, 1, 1, 1), blocks=0), "blocks"),
     ],
 )
 def test_what_cannot_be_driven_is_refused(make: object, message: str) -> None:

@@ -25,8 +25,8 @@ from emulation.realtime.ieee80211 import (
 )
 from emulation.realtime.netlink_wire import (
     NLMSG_ERROR,
-    Message,
     NetlinkError,
+    NetlinkMessage,
     attribute,
     attribute_u32,
     attributes,
@@ -56,7 +56,7 @@ SENT = st.builds(
 )
 
 
-def only(datagram: bytes) -> Message:
+def only(datagram: bytes) -> NetlinkMessage:
     (message,) = messages(datagram)
     return message
 

@@ -11,7 +11,7 @@ from capture.decode import COLUMNS, decode_records, read_header, record_offsets
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.virtual import recording
-from emulation.virtual.recording import ColumnRecorder, Observations, PcapRecorder, Recorder
+from emulation.virtual.recording import ColumnRecorder, Observations, PcapRecorder, VirtualRecorder
 from emulation.virtual.simulation import Simulation
 from topologies.catalog import make_scenario
 
@@ -22,7 +22,7 @@ def scenario() -> Scenario:
     return make_scenario("roaming_field", "flooding", seed=3, duration=15, settings=settings)
 
 
-def run(scenario: Scenario, recorder: Recorder) -> None:
+def run(scenario: Scenario, recorder: VirtualRecorder) -> None:
     simulation = Simulation(scenario, recorder)
     # A datagram in fragments, and one that ends between two blocks of columns.
     simulation.clock.call_at(1.0, simulation.nodes[0].send, 0xFFFFFFFF, bytes(4000))

@@ -17,23 +17,23 @@ from emulation.network.processes import await_condition
 from emulation.vm import tools
 from emulation.vm.build import UNFINISHED, clean, ensure_image, find_image
 from emulation.vm.errors import VmError
-from emulation.vm.inputs import Inputs, inputs_of
+from emulation.vm.inputs import ImageInputs, inputs_of
 from tests.emulation.vm.conftest import Stages
 
 pytestmark = pytest.mark.timeout(300)
 
-FEW = Inputs(inputs_of().requirements[:1])
+FEW = ImageInputs(inputs_of().requirements[:1])
 """What an image is made of that is never finished: one Python package is soon fetched."""
 
 BUILDER = """
 import sys
 from pathlib import Path
 from emulation.vm.build import ensure_image
-from emulation.vm.inputs import Inputs
+from emulation.vm.inputs import ImageInputs
 class Stages:
     def stage(self, text):
         print(text, flush=True)
-ensure_image(Stages(), inputs=Inputs((sys.argv[2],)), cache=Path(sys.argv[1]))
+ensure_image(Stages(), inputs=ImageInputs((sys.argv[2],)), cache=Path(sys.argv[1]))
 """
 
 

@@ -14,8 +14,8 @@ from spark_analysis.captures.source import (
     BATCH,
     SMALLEST_SLICE,
     Capture,
+    CaptureSlice,
     PcapReader,
-    Slice,
     SourceError,
     find_captures,
     plan,
@@ -126,7 +126,7 @@ def test_large_files_are_cut_where_records_start_and_small_ones_share_a_task(
     slices = [part for slices in packed for part in slices if part.capture == large]
     assert [part.start for part in slices[1:]] == [part.end for part in slices[:-1]]
     assert [len(slices) for slices in packed] == [1, 1, 1, 1]
-    assert packed[-1] == (Slice(small, 24, small.path.stat().st_size, 1),)
+    assert packed[-1] == (CaptureSlice(small, 24, small.path.stat().st_size, 1),)
     assert [row["number"] for row in rows(large.path, ["number"])] == list(range(1, count + 1))
     assert count > BATCH / 2
     together = [Capture(tmp_path / f"{name}-lo.pcap") for name in "cde"]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from nodeapp.events import Filter, Subscription
 from nodeapp.wire import Kind, encode_body
-from spark_analysis.jobs.subscriptions import LEASE_NS, Interval, Request, intervals
+from spark_analysis.jobs.subscriptions import LEASE_NS, Request, SubscribedInterval, intervals
 
 SECOND = 1_000_000_000
 A = Subscription(Filter.parse(["a"]))
@@ -36,7 +36,7 @@ def spans(*requests: Request) -> list[tuple[int, float, float]]:
 
 def test_a_lease_ends_sixty_seconds_after_the_last_renewal() -> None:
     assert intervals([subscribe(1), subscribe(21), subscribe(41)]) == [
-        Interval(9, 1, A, SECOND, 41 * SECOND + LEASE_NS, 2)
+        SubscribedInterval(9, 1, A, SECOND, 41 * SECOND + LEASE_NS, 2)
     ]
 
 

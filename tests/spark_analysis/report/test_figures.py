@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as npst
 
 from spark_analysis.report import comparison, figures, node_map, svg
 from spark_analysis.report.figures import Array, Drawing
-from spark_analysis.report.node_map import Link, MapNode
+from spark_analysis.report.node_map import HeardLink, MapNode
 
 AREA = (0.0, 0.0, 500.0, 400.0)
 
@@ -61,7 +61,9 @@ def network() -> Drawing:
         MapNode("sta2", array(200, 10).reshape(1, 2), subscribes=True, note=", sends 3 B/s"),
         MapNode("sta3", array(400, 300).reshape(1, 2)),
     ]
-    return node_map.node_map(nodes, [Link(0, 1, 0.95), Link(1, 2, 0.1)], AREA, 250.0, "Links.")
+    return node_map.node_map(
+        nodes, [HeardLink(0, 1, 0.95), HeardLink(1, 2, 0.1)], AREA, 250.0, "Links."
+    )
 
 
 def bars() -> Drawing:
@@ -228,7 +230,7 @@ def test_names_on_the_map_keep_clear_of_each_other() -> None:
 def test_crowded_map_is_a_picture_of_bounded_size() -> None:
     rng = np.random.default_rng(1)
     nodes = [MapNode(f"n{n}", rng.uniform(0, 400, (30, 2))) for n in range(200)]
-    links = [Link(a, b, 0.6) for a, b in itertools.combinations(range(200), 2)]
+    links = [HeardLink(a, b, 0.6) for a, b in itertools.combinations(range(200), 2)]
     text = node_map.node_map(nodes, links, AREA, 250.0, "Links.").svg("figure-x")
     assert "data:image/png;base64," in text
     assert len(text) < 1_500_000
