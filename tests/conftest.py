@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -15,6 +16,10 @@ from hypothesis import settings
 # A machine that is busy elsewhere must not fail a property for being slow.
 settings.register_profile("testbed", deadline=None)
 settings.load_profile("testbed")
+
+# A shell's background jobs ignore Ctrl-C, and so would everything that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Java machines of tests live for seconds: the optimising compiler costs them more than it saves.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")

@@ -27,6 +27,7 @@ class Process:
 
     def __init__(self, pid: int, node_id: int, protocol: str, *more: str) -> None:
         self.pid = pid
+        self._subscribers: list[subprocess.Popen[str]] = []
         arguments = ("--id", str(node_id), "--interface", INTERFACE, "--protocol", protocol, *more)
         self.process = subprocess.Popen(
             inside(pid, sys.executable, "-m", "nodeapp", *arguments),
@@ -46,13 +47,22 @@ class Process:
         )
 
     def subscriber(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        subscriber = subprocess.Popen(
             inside(self.pid, sys.executable, "-m", "nodeapp.client", "sub", *arguments),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=PROJECT,
         )
+        self._subscribers.append(subscriber)
+        return subscriber
+
+    def kill(self) -> None:
+        """End everything that is left, if the test did not."""
+        for each in (*self._subscribers, self.process):
+            if each.poll() is None:
+                each.kill()
+                each.communicate()
 
     def status(self) -> str:
         return self.pubsub("status").stdout
@@ -80,8 +90,7 @@ def start(pair: list[int]) -> Iterator[Callable[..., Process]]:
 
     yield make
     for each in started:
-        each.process.kill()
-        each.process.communicate()
+        each.kill()
 
 
 @pytest.mark.root

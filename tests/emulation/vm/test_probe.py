@@ -39,17 +39,23 @@ def qemu_that(
     monkeypatch.setattr(probe, "DEVICE", Path("/dev/null"))  # a device that is there
 
 
+def machines() -> set[int]:
+    """Return the processes of machines that run below this one."""
+    children = psutil.Process().children(recursive=True)
+    return {child.pid for child in children if child.name().startswith("qemu")}
+
+
 def test_a_guest_that_hangs_under_kvm_is_given_up_in_time(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = machines()  # other tests share one
     # -S: the processor never executes an instruction.
     qemu_that(tmp_path, monkeypatch, more=("-S",))
     began = time.monotonic()
     verdict = probe.kvm_verdict(image, tmp_path, limit=2.0)
     assert verdict == probe.KvmVerdict(False, "a guest does not boot within 2 s")
     assert time.monotonic() - began < 8.0
-    mine = [child.name() for child in psutil.Process().children(recursive=True)]
-    assert not [name for name in mine if name.startswith("qemu")]
+    assert machines() == before
     assert probe.choose("auto", image, tmp_path)[0] == "tcg"
     with pytest.raises(VmError, match=r"KVM does not work here .*: use --accel tcg"):
         probe.choose("kvm", image, tmp_path)
