@@ -7,6 +7,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,9 +41,19 @@ HIDDEN: Final = {"spark": "JAVA_HOME", "vm": "TESTBED_VM_CACHE"}
 NOWHERE: Final = "/nowhere"
 
 
+IN_REAL_TIME: Final = ("vm", "root")
+"""Marks of tests that have processes keep time: the others give way to them."""
+GIVING_WAY: Final = 10
+"""Niceness of what only computes, and of what it starts."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Let a test that starts Spark or a machine without saying so fail."""
+    """Let those that keep time go first, and fail those that start what their marks do not say."""
+    if hasattr(item.config, "workerinput"):
+        timed = any(item.get_closest_marker(mark) is not None for mark in IN_REAL_TIME)
+        with suppress(PermissionError):  # only root may take a niceness back
+            os.setpriority(os.PRIO_PROCESS, 0, 0 if timed else GIVING_WAY)
     variables = [name for mark, name in HIDDEN.items() if item.get_closest_marker(mark) is None]
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(dict.fromkeys(variables, NOWHERE))
