@@ -72,7 +72,7 @@ def build(
         Path | None,
         typer.Option("--provision", metavar="SCRIPT", help="runs inside the image as root"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="build anew what is there")] = False,
+    force: Annotated[bool, typer.Option("--force", help="build again what is there")] = False,
 ) -> None:
     """Build the image of the virtual machine; later commands use it.
 

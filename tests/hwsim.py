@@ -10,7 +10,7 @@ import pytest
 
 
 def has_hwsim() -> bool:
-    """Say whether this process could load the module."""
+    """Return whether this process could load the module."""
     if os.geteuid() != 0 or shutil.which("modprobe") is None:
         return False
     probe = subprocess.run(

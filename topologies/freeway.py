@@ -1,8 +1,9 @@
 """Vehicles on freeways: the highway traffic report of a comparison of schemes over GPSR and AODV.
 
-Its table 1 gives 60 nodes, the freeway model, 10 to 60 m/s, events of 512 bytes, an event of every
-publisher each 10 s, 2 topics with 1 publisher and 9 subscribers each; a run takes 900 s
-(`--duration 900`).  It does not give the following, which is chosen here:
+Table 1 of the paper (docs/papers.md#six-schemes) gives 60 nodes, the freeway model, 10 to 60 m/s,
+events of 512 bytes, an event of every publisher each 10 s, 2 topics with 1 publisher and 9
+subscribers each; a run takes 900 s (`--duration 900`).  It does not give the following, which is
+chosen here:
 
 - `side` and `roads`: a square of 1 km with two freeways that cross in its middle, because its
   vehicles report on "another highway".  56 % of the square are further than half the radio range

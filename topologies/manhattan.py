@@ -1,8 +1,9 @@
 """Vehicles in city streets: the police surveillance of a comparison of schemes over GPSR and AODV.
 
-Its table 1 gives 60 nodes, the Manhattan model, 1 to 20 m/s, events of 1,024 bytes, an event of
-every publisher each 10 s, 6 topics with 2 publishers and 5 subscribers each; a run takes 900 s
-(`--duration 900`).  It does not give the following, which is chosen here:
+Table 1 of the paper (docs/papers.md#six-schemes) gives 60 nodes, the Manhattan model, 1 to 20 m/s,
+events of 1,024 bytes, an event of every publisher each 10 s, 6 topics with 2 publishers and 5
+subscribers each; a run takes 900 s (`--duration 900`).  It does not give the following, which is
+chosen here:
 
 - `side` and `blocks`: a square of 1 km with 5 blocks of 198 m each way.  0.98 of all pairs of
   vehicles are connected (means of 12 seeds and 900 s).  With 4 blocks of 248 m it is 0.96, with 8

@@ -1,10 +1,10 @@
 """A wireless mesh network: a grid of base stations, and users who roam among them.
 
-The network of Zheng, Cao, Liu and Wang, "Efficient Event Delivery in Publish/Subscribe Systems for
-Wireless Mesh Networks", section II: a square of identical grid cells, in the middle of each a base
-station with its broker, one hop from the base stations of the eight cells around; users talk to a
-base station only and move by random waypoint.  The paper's cells are 250 m wide and its squares
-have 21 and 41 cells a side; emulation of every base station with a kernel takes 3 to 5.
+The network of Zheng, Cao, Liu and Wang (docs/papers.md#mesh-prediction), section II: a square of
+identical grid cells, in the middle of each a base station with its broker, one hop from the base
+stations of the eight cells around; users talk to a base station only and move by random waypoint.
+The paper's cells are 250 m wide and its squares have 21 and 41 cells a side; emulation of every
+base station with a kernel takes 3 to 5.
 
 A base station is an access point and a host on which the broker runs.  The range of the mesh
 radios lies between the distance of diagonal neighbours (354 m) and that of the next but one

@@ -1,8 +1,9 @@
 """Dispatchers that roam a square field.
 
-The published scenario has 200 dispatchers in a square of 2 km, a radio range of 250 m and 2 m/s,
-"common in the research field", which keeps the graph connected.  Fewer nodes get a smaller square
-of the same density, 50 a square kilometre, unless `side` is given.
+The published scenario (docs/papers.md#subscription-forwarding) has 200 dispatchers in a square of
+2 km, a radio range of 250 m and 2 m/s, "common in the research field", which keeps the graph
+connected.  Fewer nodes get a smaller square of the same density, 50 a square kilometre, unless
+`side` is given.
 """
 
 from __future__ import annotations

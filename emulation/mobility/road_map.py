@@ -1,8 +1,8 @@
 """Road maps: where vehicles can be, and the waypoints that a topic may hash to.
 
 Geographic publish/subscribe with a map hashes a topic to the position of a "waypoint track" that is
-nearest to a uniformly distributed coordinate, so that there are vehicles to serve it (seed paper
-of the schemes `*-gpsr-map`, section 3.6: "waypoint information (i.e. road maps)").  The paper does
+nearest to a uniformly distributed coordinate, so that there are vehicles to serve it
+(docs/papers.md#six-schemes, section 3.6: "waypoint information (i.e. road maps)").  The paper does
 not say how far its waypoints are apart; here they are the intersections, the ends and the bends of
 the roads and points between these, `spacing` metres apart at most.
 """
