@@ -75,7 +75,3 @@ def main() -> None:
         app(prog_name=PROGRAM)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-
-
-if __name__ == "__main__":
-    main()
