@@ -63,11 +63,11 @@ def budget_for(radio: RadioSpec, phy: Phy, basic: SurvivalTable) -> Budget:
     tx = radio.tx_power_dbm
     if radio.range is not None:
         tx = sensitivity + float(path_loss_db(radio, radio.range)) - gain
-    sense = radio.carrier_sense_dbm
+    detects = radio.carrier_sense_dbm
     if radio.sense_range is not None:
-        sense = tx + gain - float(path_loss_db(radio, radio.sense_range)) - AT_RANGE_DB
+        detects = tx + gain - float(path_loss_db(radio, radio.sense_range)) - AT_RANGE_DB
     # A station that can decode a frame detects it, whatever the configured threshold.
-    sense = sensitivity - DETECTION_MARGIN_DB if sense is None else min(sense, sensitivity)
+    sense = sensitivity - DETECTION_MARGIN_DB if detects is None else min(detects, sensitivity)
     floor = sense if radio.reception == "threshold" else min(noise - FLOOR_BELOW_NOISE_DB, sense)
     slack = 0.0
     if isinstance(radio.propagation, Shadowing):

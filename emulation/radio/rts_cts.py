@@ -11,9 +11,9 @@ it may sense nothing of what follows.  So a CTS silences the stations that are h
 sender.  Who senses an RTS or CTS without decoding it waits EIFS.
 
 *Retries.*  An RTS without an answer doubles the contention window and is tried again,
-`retry_limit` times in a row (dot11ShortRetryLimit counts the first one too).  A CTS ends that row.  A
-frame whose CTS came and whose ACK did not begins again with an RTS, `long_retry_limit` times.  If
-the host chose a rate for each try, a lost RTS costs one.
+`retry_limit` times in a row (dot11ShortRetryLimit counts the first one too).  A CTS ends that row.
+A frame whose CTS came and whose ACK did not begins again with an RTS, `long_retry_limit` times.
+If the host chose a rate for each try, a lost RTS costs one.
 
 A NAV is not taken back if the announced frame does not come: the standard allows that, and ns-2
 does not do it either.

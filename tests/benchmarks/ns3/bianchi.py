@@ -11,8 +11,8 @@ drew 0 can transmit (I. Tinnirello, G. Bianchi and Y. Xiao, Refinements on IEEE 
 coordination function modeling approaches, IEEE Trans. Veh. Tech. 59, 2010).  `counted_throughput`
 includes that: it simulates the counters alone, frame by frame, without time, air or propagation.
 
-With RTS and CTS (section V of Bianchi's paper) only RTS collide: a success takes RTS and CTS more, a
-collision no longer than an RTS and the time of the CTS that does not come.
+With RTS and CTS (section V of Bianchi's paper) only RTS collide: a success takes RTS and CTS more,
+a collision no longer than an RTS and the time of the CTS that does not come.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def counted_throughput(
     rng = random.Random(seed)
     exchange, collision = busy_times(phy, rate, size, rts)
     if not eifs:
-        collision = phy.duration(*((phy.basic_rate, RTS_BYTES) if rts else (rate, phy.mpdu_bytes(size))))
+        first = (phy.basic_rate, RTS_BYTES) if rts else (rate, phy.mpdu_bytes(size))
+        collision = phy.duration(*first)
     late = round((phy.sifs + phy.slot + PREAMBLE[rate.format]) / phy.slot)
     failures = [0] * stations
     left = [rng.randint(0, phy.cw_min) for _ in range(stations)]

@@ -114,7 +114,6 @@ def test_by_threshold_a_frame_survives_a_later_one_that_is_ten_db_weaker(
 ) -> None:
     # The receiver is at 0, the sender at 100 m: (177.8 / 100)^4 is 10 dB.
     medium = channel([(0, 0), (100, 0), (-distance, 0)], wavelan(sense_range=550.0))
-    medium._sensing.nav[2] = -math.inf
     medium.transmit(0.0, 1, BROADCAST, SIZE, "first")
     medium.transmit(1e-6, 2, BROADCAST, SIZE, "second")  # neither has sensed the other yet
     heard = [delivery.frame for delivery in drain(medium) if 0 in delivery.receivers]
