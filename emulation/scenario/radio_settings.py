@@ -39,6 +39,19 @@ NS2: Final[tuple[tuple[str, Any], ...]] = (
 """Fields of `RadioSpec` with their values in ns-2, whose retry limits count all transmissions."""
 
 
+NAMES: Final[tuple[tuple[str, str], ...]] = (
+    ("rts_threshold", "rts_threshold"),
+    ("retry_limit", "retry_limit"),
+    ("long_retry_limit", "long_retry_limit"),
+    ("sense_range", "sense_range"),
+    ("reception", "reception"),
+    ("data_rate_mbps", "data_rate"),
+    ("basic_rate_mbps", "basic_rate"),
+    ("queue_frames", "queue_frames"),
+)
+"""Fields of `RadioSpec` that are set here, with their names in `--set`."""
+
+
 @dataclass(frozen=True)
 class RadioSettings:
     """What `--set` takes for the radio of any topology."""
@@ -116,3 +129,14 @@ class RadioSettings:
             return RadioSpec.model_validate(radio.model_dump() | update)
         except ValidationError as error:
             raise ScenarioError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+
+def changed_settings(radio: RadioSpec | None) -> list[str]:
+    """Return the names, as in `--set`, of the settings in which a radio is not the default.
+
+    For backends whose radios are not all the medium's.
+    """
+    default = RadioSpec()
+    if radio is None:
+        return []
+    return [name for field, name in NAMES if getattr(radio, field) != getattr(default, field)]
