@@ -30,7 +30,9 @@ from emulation.scenario.radio_settings import changed_settings
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 
-OF_THE_KERNEL: Final = frozenset({"data_rate", "basic_rate", "retry_limit", "long_retry_limit"})
+OF_THE_KERNEL: Final = frozenset(
+    {"data_rate", "basic_rate", "retry_limit", "long_retry_limit", "queue_order"}
+)
 """Settings of the radio that mac80211 decides; the others are the medium's."""
 
 
@@ -105,8 +107,8 @@ class HwsimBackend(Mac80211Backend):
         refused = [name for name in dict.fromkeys(found) if name in OF_THE_KERNEL]
         if refused:
             raise BackendError(
-                f"the hwsim backend has the kernel's rates and tries: leave {', '.join(refused)} "
-                "(and radio=ns2, which sets them) out, or run with --backend tap"
+                f"the kernel of the hwsim backend decides {', '.join(refused)}: leave them (and "
+                "radio=ns2, which sets them) out, or run with --backend tap"
             )
         super().execute(scenario, folder, observer, interact)
 

@@ -24,7 +24,7 @@ class Counters:
         self.retry_drops = [0] * count
         """Unicasts given up without an ACK, or a CTS."""
         self.queue_drops = [0] * count
-        """Frames refused because the queue was full, or dropped because the station went down."""
+        """Frames that found the queue full, made room in it, or waited when the station failed."""
         self.collisions = [0] * count
         """Frames that this station would have received, had no other overlapped them."""
         self.noise_losses = [0] * count

@@ -150,6 +150,7 @@ class Medium:
         size_bytes: int,
         frame: Any,
         tries: tuple[Rate, ...] = (),
+        first: bool = False,
     ) -> bool:
         """Queue a frame at a station; `size_bytes` as an Ethernet frame.  Return whether it fits.
 
@@ -158,14 +159,24 @@ class Medium:
         `tries` has the rate of every try if the host's own rate control chose them, instead of
         the best rate and the retry limit; a broadcast has one try.  `size_bytes` is then that of
         the 802.11 frame with its FCS, and `on_status` is told of broadcasts too.
+
+        With `first`, the frame overtakes all that wait behind the one whose turn it is; if the
+        queue is full, the last one is dropped instead.
         """
         self._run(now)
         station = self._stations[source]
-        if len(station.queue) >= self.radio.queue_frames or source in self.table.down:
+        queue = station.queue
+        if len(queue) >= self.radio.queue_frames or source in self.table.down:
             self.counters.queue_drops[source] += 1
-            return False
+            if not first or len(queue) < 2 or source in self.table.down:
+                return False
+            queue.pop()
         self.counters.queued[source] += 1
-        station.queue.append(FrameJob(destination, size_bytes, frame, tries))
+        job = FrameJob(destination, size_bytes, frame, tries)
+        if first and queue:
+            queue.insert(1, job)
+        else:
+            queue.append(job)
         if station.job is None and source not in self._contenders:
             if now - station.post_backoff < HISTORY and self._still_counting(station, now):
                 self._contenders.add(source)

@@ -155,6 +155,11 @@ class RadioSpec(_Frozen):
         description="transmissions of a unicast with an RTS after the first",
     )
     queue_frames: int = Field(default=128, ge=1, le=100_000)
+    queue_order: Literal["fifo", "routing-first"] = Field(
+        default="fifo",
+        description="routing-first: as in ns-2, frames of the routing protocol overtake all that "
+        "wait, and if the queue is full, its last one is dropped",
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

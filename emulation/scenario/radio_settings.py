@@ -2,12 +2,13 @@
 
 Theory of operation.  A topology chooses range, propagation model and 802.11 amendment; these
 settings change what is left.  `radio` names a whole radio, from which single settings may depart: a
-value of `AS_RADIO` (or 0 if that makes no sense otherwise, or `auto`) is what that radio has.
+value of -1, of 0 if that makes no sense otherwise, or of `auto` is what that radio has.
 
 `radio=ns2` is the radio of ns-2.35 unless a script changes it (docs/papers.md#ns-2): WaveLAN at
 914 MHz, data and basic rate 1 Mb/s (`tcl/lan/ns-mac.tcl`; the 2 Mb/s of WaveLAN are `bandwidth_`,
 used only if the two rates are 0), RTS before every unicast, 7 and 4 transmissions, carrier sense to
-550 m if frames arrive from 250 m, capture by 10 dB, and a queue of 50 frames.
+550 m if frames arrive from 250 m, capture by 10 dB, and a queue of 50 frames that
+routing overtakes (`Queue/DropTail/PriQueue`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from emulation.radio.spec import NEVER, RadioSpec
 from nodeapp.parameters import Param
 
 AS_RADIO: Final = -1
+AUTO: Final = "auto"
 NS2_SENSE_RATIO: Final = 550.0 / 250.0
 """Distances of CSThresh_ and RXThresh_ by two-ray ground."""
 NS2: Final[tuple[tuple[str, Any], ...]] = (
@@ -35,6 +37,7 @@ NS2: Final[tuple[tuple[str, Any], ...]] = (
     ("retry_limit", 6),
     ("long_retry_limit", 3),
     ("queue_frames", 50),
+    ("queue_order", "routing-first"),
 )
 """Fields of `RadioSpec` with their values in ns-2, whose retry limits count all transmissions."""
 
@@ -48,6 +51,7 @@ NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("data_rate_mbps", "data_rate"),
     ("basic_rate_mbps", "basic_rate"),
     ("queue_frames", "queue_frames"),
+    ("queue_order", "queue_order"),
 )
 """Fields of `RadioSpec` that are set here, with their names in `--set`."""
 
@@ -85,9 +89,9 @@ class RadioSettings:
         str,
         Param(
             "bit-errors: by SINR; threshold: by power, as in ns-2; auto: as radio",
-            choices=("auto", "bit-errors", "threshold"),
+            choices=(AUTO, "bit-errors", "threshold"),
         ),
-    ] = "auto"
+    ] = AUTO
     data_rate: Annotated[
         float, Param("Mb/s of unicasts; 0: as radio (by SNR if standard)", low=0, high=65)
     ] = 0.0
@@ -97,6 +101,13 @@ class RadioSettings:
     queue_frames: Annotated[
         int, Param("frames that wait in a station; 0: as radio", low=0, high=100_000)
     ] = 0
+    queue_order: Annotated[
+        str,
+        Param(
+            "fifo, or routing-first: routing overtakes the rest; auto: as radio",
+            choices=(AUTO, "fifo", "routing-first"),
+        ),
+    ] = AUTO
 
     def applied(self, radio: RadioSpec, like: RadioSpec | None = None) -> RadioSpec:
         """Return `radio` with these settings.
@@ -121,8 +132,9 @@ class RadioSettings:
         for field in ("rts_threshold", "retry_limit", "long_retry_limit"):
             if getattr(self, field) != AS_RADIO:
                 update[field] = getattr(self, field)
-        if self.reception != "auto":
-            update["reception"] = self.reception
+        for field in ("reception", "queue_order"):
+            if getattr(self, field) != AUTO:
+                update[field] = getattr(self, field)
         if not update:
             return radio
         try:

@@ -46,14 +46,17 @@ def test_a_kernel_without_the_module_is_told_in_one_line_what_to_do() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "named"),
-    [({"data_rate": 12.0}, "data_rate"), ({"radio": "ns2"}, "retry_limit, data_rate, basic_rate")],
+    [
+        ({"data_rate": 12.0}, "data_rate"),
+        ({"radio": "ns2"}, "retry_limit, data_rate, basic_rate, queue_order"),
+    ],
 )
 def test_rates_and_tries_that_are_the_kernels_are_refused_in_one_line(
     settings: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
     scenario = make_scenario("roaming_field", "flooding", seed=1, duration=30, settings=settings)
     folder = RunFolder.create(tmp_path, scenario)
-    with pytest.raises(BackendError, match=rf"leave {named} .*--backend tap") as refused:
+    with pytest.raises(BackendError, match=rf"decides {named}: leave .*--backend tap") as refused:
         HwsimBackend().execute(scenario, folder, Quiet())
     assert "\n" not in str(refused.value)
 

@@ -42,6 +42,7 @@ def test_by_default_they_change_nothing() -> None:
         ("data_rate", 11.0, "data_rate_mbps"),
         ("basic_rate", 2.0, "basic_rate_mbps"),
         ("queue_frames", 50, "queue_frames"),
+        ("queue_order", "routing-first", "queue_order"),
     ],
 )
 def test_each_sets_one_field_of_the_radio(key: str, value: Any, field: str) -> None:
@@ -59,6 +60,7 @@ def test_the_radio_of_ns2() -> None:
     assert (radio.range, radio.sense_range, radio.frequency_mhz) == (250, 550, 914)
     assert (radio.data_rate_mbps, radio.basic_rate_mbps) == (1, 1)
     assert (radio.rts_threshold, radio.queue_frames) == (0, 50)
+    assert radio.queue_order == "routing-first"
     # ShortRetryLimit_ 7, LongRetryLimit_ 4: all transmissions.
     assert (radio.retry_limit + 1, radio.long_retry_limit + 1) == (7, 4)
     assert (radio.reception, radio.capture_threshold_db) == ("threshold", 10)
