@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class AdHocChannel:
         rng = random.Random(f"{scenario.seed}/medium")
         self.medium = Medium(scenario.radio, len(scenario.nodes), rng, self._sent)
         # The medium's own methods: a call less for every packet.
-        self.transmit = self.medium.transmit
+        self.transmit: Callable[[float, int, int, int, Carried], object] = self.medium.transmit
         if scenario.radio.queue_order == "routing-first":
             self.transmit = self._transmit_by_class
         self.next_delivery = self.medium.next_delivery
