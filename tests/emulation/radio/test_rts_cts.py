@@ -143,6 +143,21 @@ def test_who_hears_only_one_of_both_waits_for_the_acknowledgement(
     assert later[0] >= ack_ends + PHY.ifs - 1e-9
 
 
+def test_a_post_backoff_stands_still_during_the_nav() -> None:
+    # 2, hidden from 0, has just transmitted when the CTS of 1 comes, and has a frame again soon.
+    for seed in range(20):
+        medium = channel([(0, 0), (180, 0), (380, 0)], ALWAYS, seed)
+        medium.transmit(0.0, 2, BROADCAST, SIZE, "before")
+        (before,) = drain(medium, 0.0015)
+        frames = on_air(medium)
+        medium.transmit(before.time + 1e-6, 0, 1, 1500, "data")
+        medium.transmit(before.time + RTS + PHY.sifs + CTS + 20e-6, 2, BROADCAST, 100, "after")
+        drain(medium)
+        after = next(frame for frame in frames if frame.source == 2)
+        assert after.start >= medium._sensing.nav[2] + PHY.ifs - 1e-9
+        assert medium.counters.retries[0] == 0
+
+
 def test_a_station_whose_nav_is_set_does_not_answer_an_rts() -> None:
     # 2 decodes the CTS of 1 and is then asked by 3, which knows nothing of that exchange.
     medium = channel([(0, 0), (180, 0), (380, 0), (580, 0)], ALWAYS)
