@@ -3,7 +3,8 @@
 As on `tap` (`emulation.backends.tap`), but every station has a radio of mac80211_hwsim, in ad hoc
 mode, or in a mesh of 802.11s if the scenario's radio says so.  Frames are 802.11 frames, with
 the rate control, the beacons and the acknowledgement reports of mac80211.  The medium process
-(`emulation.realtime.hwsim`) takes the part of wmediumd.
+(`emulation.realtime.hwsim`) takes the part of wmediumd.  RTS and CTS are the medium's, as ACKs are:
+mac80211 leaves them to its devices, and a device of mac80211_hwsim sends none.
 
 With access points, hostapd runs on their access radios and wpa_supplicant on every station
 (`emulation.network.wifi`); their mesh radios are peers in a mesh of 802.11s that forwards nothing.
@@ -17,13 +18,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
-from emulation.backends.base import BackendError
+from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.realtime.mac80211 import ASSOCIATION_LIMIT, Mac80211Backend, monitor
 from emulation.backends.realtime.own_medium import OwnMediumRun
 from emulation.network.wifi.infrastructure import InfrastructureNetwork, Interface
 from emulation.network.wifi.settings import ALWAYS_DBM, Roaming, SettingsError
 from emulation.scenario.access_point import ACCESS
+from emulation.scenario.radio_settings import changed_settings
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
+
+OF_THE_KERNEL: Final = frozenset(
+    {"data_rate", "basic_rate", "retry_limit", "long_retry_limit", "queue_order"}
+)
+"""Settings of the radio that mac80211 decides; the others are the medium's."""
 
 
 class HwsimRun(OwnMediumRun):
@@ -87,6 +97,23 @@ class HwsimBackend(Mac80211Backend):
     name = "hwsim"
     summary = "as tap, with the kernel's 802.11 stack: mac80211_hwsim over the radio model"
     run_type = HwsimRun
+
+    def execute(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        observer: Observer,
+        interact: Callable[[LiveRun], None] | None = None,
+    ) -> None:
+        """Run the scenario into the folder, unless its radio is not one of the kernel's."""
+        found = changed_settings(scenario.radio) + changed_settings(scenario.mesh_radio)
+        refused = [name for name in dict.fromkeys(found) if name in OF_THE_KERNEL]
+        if refused:
+            raise BackendError(
+                f"the kernel of the hwsim backend decides {', '.join(refused)}: leave them (and "
+                "radio=ns2, which sets them) out, or run with --backend tap"
+            )
+        super().execute(scenario, folder, observer, interact)
 
 
 @contextmanager

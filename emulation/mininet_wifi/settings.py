@@ -40,6 +40,7 @@ from emulation.radio.airtime import phy_for
 from emulation.radio.links import Links
 from emulation.radio.propagation import SPEED_OF_LIGHT, path_loss_db
 from emulation.radio.spec import Friis, LogDistance, RadioSpec, Shadowing, TwoRayGround, UnitDisk
+from emulation.scenario.radio_settings import changed_settings
 from emulation.scenario.scenario import Scenario
 
 NETWORK: Final = "testbed"
@@ -101,6 +102,12 @@ class Settings:
 def settings_of(scenario: Scenario) -> Settings:
     """Return the settings for a scenario.  Raises `NoEqualError`."""
     radio = scenario.radio
+    refused = changed_settings(radio) + changed_settings(scenario.mesh_radio)
+    if refused:
+        raise NoEqualError(
+            f"wmediumd has no {', '.join(dict.fromkeys(refused))}: leave out what sets them, or "
+            "run with --backend tap"
+        )
     channel = channel_of(radio)
     propagation, departures = model_of(radio, scenario.area)
     power = power_dbm(radio, propagation)

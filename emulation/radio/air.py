@@ -14,11 +14,16 @@ each piece has its own SINR and its bits survive accordingly (as ns-3's Interfer
 
 *Unit disk.*  Frames that overlap at a station destroy each other there; in a unit disk without
 collisions frames do not meet at all.
+
+*Threshold.*  Without bit errors there is no noise either.  Of two frames that a station senses at
+once it loses the later one; it loses the first too, unless that is stronger by the capture
+threshold (ns-2.35, `Mac802_11::recv`: a stronger frame does not capture a receiver from a weaker).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any, Final
 
 import numpy as np
@@ -65,6 +70,10 @@ class Coding:
 
 class Transmission:
     """One frame on the air; times in seconds."""
+
+    deferring: Collection[int] = ()
+    """Stations that have decoded it at its end and stay silent until `nav`: of an RTS or CTS."""
+    nav: float = -math.inf
 
     __slots__ = (
         "acknowledges",
@@ -127,6 +136,30 @@ NO_STATIONS: Final[set[int]] = set()
 """Shared by all frames that meet no other; never changed."""
 
 
+class ControlFrame(Transmission):
+    """An RTS, or the CTS that answers it; `job` is the data's."""
+
+    __slots__ = ("answers", "deferring", "nav")
+
+    def __init__(
+        self,
+        row: LinkRow,
+        destination: int,
+        start: float,
+        timing: tuple[float, float, float],
+        coding: Coding,
+        job: FrameJob,
+        nav: float,
+        answers: ControlFrame | None = None,
+    ) -> None:
+        """Make one that lasts and reserves as `timing` has it: payload, end, reserved."""
+        super().__init__(row, destination, start, *timing, coding, job)
+        self.nav = nav
+        self.answers = answers
+        """The RTS, of a CTS."""
+        self.deferring = ()
+
+
 class Air:
     """The frames on the air of stations with the same `radio`."""
 
@@ -139,6 +172,8 @@ class Air:
         self._collisions = not (
             isinstance(radio.propagation, UnitDisk) and not radio.propagation.collisions
         )
+        by_threshold = radio.reception == "threshold" and not self._unit_disk
+        self._lock = self._lock_by_threshold if by_threshold else self._lock_by_sinr
 
     def add(self, new: Transmission) -> None:
         """Put a frame on the air, at its start."""
@@ -156,7 +191,18 @@ class Air:
                 self._lock(new, old)
         self.active[new.source] = new
 
-    def _lock(self, new: Transmission, old: Transmission) -> None:
+    def _lock_by_threshold(self, new: Transmission, old: Transmission) -> None:
+        """Decide which receivers of either frame sense the other one too strongly."""
+        if new.start < old.start:
+            new, old = old, new
+        new_power, old_power = new.row.power, old.row.power
+        new.lost.update(new.row.snr_db.keys() & old_power.keys())
+        capture = 10 ** (self._capture_db / 10)
+        for receiver in old.row.snr_db.keys() & new_power.keys():
+            if old_power[receiver] < capture * new_power[receiver]:
+                old.lost.add(receiver)
+
+    def _lock_by_sinr(self, new: Transmission, old: Transmission) -> None:
         """Decide which common receivers stay with the old frame and which move to the new one."""
         if new.start < old.start:
             new, old = old, new

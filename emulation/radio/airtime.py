@@ -20,7 +20,7 @@ Sizes are given as bytes of the Ethernet frame that the host hands to its driver
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 MICROSECOND: Final = 1e-6
@@ -28,6 +28,8 @@ ETHERNET_HEADER: Final = 14
 LLC_SNAP: Final = 8
 FCS: Final = 4
 ACK_BYTES: Final = 14
+CTS_BYTES: Final = 14
+RTS_BYTES: Final = 20
 
 Modulation = Literal["DBPSK", "DQPSK", "CCK5.5", "CCK11", "BPSK", "QPSK", "16-QAM", "64-QAM"]
 CodeRate = Literal["", "1/2", "2/3", "3/4", "5/6"]
@@ -125,6 +127,10 @@ class Phy:
             key=lambda basic: basic.mbps,
             default=self.basic_rate,
         )
+
+    def with_basic_rate(self, mbps: float) -> Phy:
+        """Return this PHY with one rate for broadcasts and control frames."""
+        return replace(self, control_rates=tuple(rate for rate in self.rates if rate.mbps == mbps))
 
     def ack_duration(self, rate: Rate) -> float:
         """Return the seconds on the air of the ACK to a frame sent at `rate`."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from emulation.radio.airtime import Phy
 from emulation.radio.errors import SurvivalTable
-from emulation.radio.propagation import UNIT_DISK_LOSS_DB, path_loss_db
+from emulation.radio.propagation import UNIT_DISK_LOSS_DB, UNIT_DISK_SENSED_DB, path_loss_db
 from emulation.radio.spec import RadioSpec, Shadowing, UnitDisk
 
 THERMAL_NOISE_DBM_HZ: Final = -173.975
@@ -27,6 +27,8 @@ REFERENCE_ERROR: Final = 0.1
 DETECTION_MARGIN_DB: Final = 3.0
 """How far below reliable reception a preamble is still detected, by default."""
 FLOOR_BELOW_NOISE_DB: Final = 10.0
+AT_RANGE_DB: Final = 1e-5
+"""How far below the power at a range a station still counts as in it: powers are rounded."""
 SHADOWING_DEVIATIONS: Final = 4.0
 """Links that shadowing lifts by more than this many sigma (1 in 30,000) are cut off."""
 
@@ -50,17 +52,23 @@ def budget_for(radio: RadioSpec, phy: Phy, basic: SurvivalTable) -> Budget:
         inside = noise + SurvivalTable.HIGH
         reach = radio.range or float(_distance_at(radio, UNIT_DISK_LOSS_DB))
         tx = inside + UNIT_DISK_LOSS_DB - 2 * radio.antenna_gain_dbi
-        return Budget(tx, noise, inside, inside - 1, inside - 1, reach)
+        sense = inside - 1
+        if radio.sense_range is not None:
+            sense -= UNIT_DISK_SENSED_DB - UNIT_DISK_LOSS_DB
+            reach = max(reach, radio.sense_range)
+        return Budget(tx, noise, inside, sense, sense, reach)
     bits = 8 * phy.mpdu_bytes(REFERENCE_BYTES)
     sensitivity = noise + basic.required_db(bits, REFERENCE_ERROR)
     gain = 2 * radio.antenna_gain_dbi
     tx = radio.tx_power_dbm
     if radio.range is not None:
         tx = sensitivity + float(path_loss_db(radio, radio.range)) - gain
-    sense = radio.carrier_sense_dbm
+    detects = radio.carrier_sense_dbm
+    if radio.sense_range is not None:
+        detects = tx + gain - float(path_loss_db(radio, radio.sense_range)) - AT_RANGE_DB
     # A station that can decode a frame detects it, whatever the configured threshold.
-    sense = sensitivity - DETECTION_MARGIN_DB if sense is None else min(sense, sensitivity)
-    floor = min(noise - FLOOR_BELOW_NOISE_DB, sense)
+    sense = sensitivity - DETECTION_MARGIN_DB if detects is None else min(detects, sensitivity)
+    floor = sense if radio.reception == "threshold" else min(noise - FLOOR_BELOW_NOISE_DB, sense)
     slack = 0.0
     if isinstance(radio.propagation, Shadowing):
         slack = SHADOWING_DEVIATIONS * radio.propagation.sigma_db

@@ -10,23 +10,27 @@ class Counters:
         self.queued = [0] * count
         """Frames accepted from the host."""
         self.sent = [0] * count
-        """Transmissions, retries included, ACKs not."""
+        """Transmissions, retries included; RTS, CTS and ACKs not."""
         self.acks = [0] * count
         """ACKs transmitted."""
+        self.rts = [0] * count
+        """RTS transmitted."""
+        self.cts = [0] * count
+        """CTS transmitted."""
         self.received = [0] * count
         """Frames delivered to the station's host."""
         self.retries = [0] * count
         """Transmissions after the first of a frame."""
         self.retry_drops = [0] * count
-        """Unicasts given up without an ACK."""
+        """Unicasts given up without an ACK, or a CTS."""
         self.queue_drops = [0] * count
-        """Frames refused because the queue was full, or dropped because the station went down."""
+        """Frames that found the queue full, made room in it, or waited when the station failed."""
         self.collisions = [0] * count
         """Frames that this station would have received, had no other overlapped them."""
         self.noise_losses = [0] * count
         """Frames lost at this station to noise alone."""
         self.airtime = [0.0] * count
-        """Seconds of transmitting, ACKs included."""
+        """Seconds of transmitting, RTS, CTS and ACKs included."""
 
     def as_dict(self) -> dict[str, list[int] | list[float]]:
         """Return all lists by name."""

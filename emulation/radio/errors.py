@@ -167,7 +167,27 @@ class SurvivalTable:
         return float(np.interp(wanted, self._array, self._grid))
 
 
+class ThresholdTable(SurvivalTable):
+    """No bit is ever in error: reception is a matter of power alone (`RadioSpec.reception`)."""
+
+    def __init__(self, rate: Rate) -> None:
+        self.rate = rate
+        self._grid = np.array([self.LOW, self.HIGH])
+        self._array = np.zeros(2)
+        self._list = [0.0]
+
+    def sure_db(self, bits: int) -> float:
+        """Return minus infinity: frames arrive at any SINR."""
+        return -math.inf
+
+
 @functools.cache
 def survival_table(rate: Rate) -> SurvivalTable:
     """Return the table of a rate, computed once: tables are constant."""
     return SurvivalTable(rate)
+
+
+@functools.cache
+def threshold_table(rate: Rate) -> SurvivalTable:
+    """Return the table of a rate if there are no bit errors."""
+    return ThresholdTable(rate)

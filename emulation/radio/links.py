@@ -20,14 +20,15 @@ last bit decide alike.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from emulation.radio.airtime import Rate, phy_for
-from emulation.radio.budget import REFERENCE_BYTES, REFERENCE_ERROR, budget_for
-from emulation.radio.errors import CERTAIN, SurvivalTable, survival_table
+from emulation.radio.budget import AT_RANGE_DB, REFERENCE_BYTES, REFERENCE_ERROR, budget_for
+from emulation.radio.errors import CERTAIN, SurvivalTable, survival_table, threshold_table
 from emulation.radio.grid import Grid
 from emulation.radio.propagation import Floats, Indices, link_loss_db
 from emulation.radio.spec import RadioSpec
@@ -170,12 +171,20 @@ class Links:
         self.radio = radio
         self.count = count
         self.phy = phy_for(radio.standard, radio.frequency_mhz)
-        self.tables = [survival_table(rate) for rate in self.phy.rates]
+        if radio.basic_rate_mbps is not None:
+            self.phy = self.phy.with_basic_rate(radio.basic_rate_mbps)
+        by_threshold = radio.reception == "threshold"
+        self.table_of: Callable[[Rate], SurvivalTable] = (
+            threshold_table if by_threshold else survival_table
+        )
+        """Return the table of a rate."""
+        self.tables = [self.table_of(rate) for rate in self.phy.rates]
         self.basic = self.tables[self.phy.rates.index(self.phy.basic_rate)]
         self.control_tables: dict[Rate, SurvivalTable] = {
-            rate: survival_table(rate) for rate in self.phy.control_rates
+            rate: self.table_of(rate) for rate in self.phy.control_rates
         }
-        self.budget = budget_for(radio, self.phy, self.basic)
+        basic = survival_table(self.phy.basic_rate)
+        self.budget = budget_for(radio, self.phy, basic)
         self.noise_mw = 10 ** (self.budget.noise_dbm / 10)
         self.down: set[int] = set()
         self._cut: set[tuple[int, int]] = set()
@@ -188,8 +197,15 @@ class Links:
         self._grid: Grid | None = None
         self.sense_snr_db = self.budget.sense_dbm - self.budget.noise_dbm
         bits = 8 * self.phy.mpdu_bytes(REFERENCE_BYTES)
-        self._rate_needs = [table.required_db(bits, REFERENCE_ERROR) for table in self.tables]
-        self.lock_db = self.basic.required_db(8 * LOCK_BYTES, 1 - LOCK_PROBABILITY)
+        self._rate_needs = [
+            survival_table(rate).required_db(bits, REFERENCE_ERROR) for rate in self.phy.rates
+        ]
+        self._data_rate = next(
+            (i for i, rate in enumerate(self.phy.rates) if rate.mbps == radio.data_rate_mbps), None
+        )
+        self.lock_db = basic.required_db(8 * LOCK_BYTES, 1 - LOCK_PROBABILITY)
+        if by_threshold:
+            self.lock_db = self.budget.sensitivity_dbm - self.budget.noise_dbm - AT_RANGE_DB
 
     def set_positions(self, xy: npt.ArrayLike) -> None:
         """Place the stations: an array (N, 2) of metres.  Raises ValueError for another shape."""
@@ -336,8 +352,11 @@ class Links:
     def unicast_rate(self, row: LinkRow, receiver: int) -> int:
         """Return the index of the rate to a station: the fastest that loses < 1 in 10, or basic.
 
-        Ideal rate control: the sender knows the link's SNR, as in ns-3's IdealWifiManager.
+        Ideal rate control: the sender knows the link's SNR, as in ns-3's IdealWifiManager.  If
+        the radio has a `data_rate_mbps`, it is that.
         """
+        if self._data_rate is not None:
+            return self._data_rate
         index = row.rates.get(receiver)
         if index is None:
             snr = row.snr_db.get(receiver, -np.inf)

@@ -28,11 +28,14 @@ sensed yet: contenders that finish within that time of each other collide.
 *Virtual carrier sense.*  A unicast silences those that sense it until its ACK would end.  Those
 that decode it do so by its duration field (NAV), the others by EIFS, which is about as long.
 
+With RTS and CTS, those that decode either are silent until the ACK would end
+(`emulation.radio.rts_cts`), the others by EIFS.
+
 *Acknowledgement.*  The receiver of a unicast answers after SIFS.  The ACK is a frame on the air
 like any other.  If it does not arrive, the sender doubles its contention window and tries
 again, `retry_limit` times; the receiver passes a frame on once, however often it gets it.
 
-Departures from the standard: rates follow the SNR of the link without probing; no RTS, no
+Departures from the standard: rates follow the SNR of the link without probing; no
 fragmentation, no aggregation; the ACK timeout ends with the NAV, and EIFS follows every collision,
 even if no header was decoded, so that all stations around count their slots from the same
 instant (docs/medium.md says what that comes to).
@@ -52,8 +55,9 @@ from emulation.radio.airtime import Rate
 from emulation.radio.counters import Counters
 from emulation.radio.links import Link, Links
 from emulation.radio.reception import Reception
-from emulation.radio.sensing import HISTORY, NS, CarrierSense
-from emulation.radio.spec import RadioSpec
+from emulation.radio.rts_cts import RtsCts
+from emulation.radio.sensing import HISTORY, NS, CarrierSense, DistantCarrierSense
+from emulation.radio.spec import NEVER, RadioSpec
 from emulation.radio.station import FOREVER, RadioStation
 from emulation.radio.timings import Timings
 
@@ -118,13 +122,19 @@ class Medium:
         self._receivers, self._received = reception.receivers, reception.received
         self._stations = [RadioStation(i, self._phy.cw_min) for i in range(count)]
         self._contenders: set[int] = set()
-        self._sensing = sensing = CarrierSense(self.table, self._random)
+        sense = CarrierSense if radio.sense_range is None else DistantCarrierSense
+        self._sensing = sensing = sense(self.table, self._random)
         self._silent_until, self._freeze = sensing.silent_until, sensing.freeze
         self._draw_backoff, self._still_counting = sensing.draw_backoff, sensing.still_counting
         self._heap: list[tuple[float, int, int, Any]] = []
         self._order = 0
         self._out: list[Delivery] = []
         self._now = -FOREVER
+        self._rts: RtsCts | None = None
+        if radio.rts_threshold < NEVER:
+            parts = self.table, self._timings, self._air, sensing, reception, self.counters
+            calls = self._put_on_air, self._push, self._start, self._failed
+            self._rts = RtsCts(*parts, self._stations, *calls)
 
     # What the owner calls.
 
@@ -140,6 +150,7 @@ class Medium:
         size_bytes: int,
         frame: Any,
         tries: tuple[Rate, ...] = (),
+        first: bool = False,
     ) -> bool:
         """Queue a frame at a station; `size_bytes` as an Ethernet frame.  Return whether it fits.
 
@@ -148,14 +159,24 @@ class Medium:
         `tries` has the rate of every try if the host's own rate control chose them, instead of
         the best rate and the retry limit; a broadcast has one try.  `size_bytes` is then that of
         the 802.11 frame with its FCS, and `on_status` is told of broadcasts too.
+
+        With `first`, the frame overtakes all that wait behind the one whose turn it is; if the
+        queue is full, the last one is dropped instead.
         """
         self._run(now)
         station = self._stations[source]
-        if len(station.queue) >= self.radio.queue_frames or source in self.table.down:
+        queue = station.queue
+        if len(queue) >= self.radio.queue_frames or source in self.table.down:
             self.counters.queue_drops[source] += 1
-            return False
+            if not first or len(queue) < 2 or source in self.table.down:
+                return False
+            queue.pop()
         self.counters.queued[source] += 1
-        station.queue.append(FrameJob(destination, size_bytes, frame, tries))
+        job = FrameJob(destination, size_bytes, frame, tries)
+        if first and queue:
+            queue.insert(1, job)
+        else:
+            queue.append(job)
         if station.job is None and source not in self._contenders:
             if now - station.post_backoff < HISTORY and self._still_counting(station, now):
                 self._contenders.add(source)
@@ -208,6 +229,7 @@ class Medium:
             for job in lost:
                 self._report(station, job, False, self._now)
             state.window = self._phy.cw_min
+            state.short_retries = 0
             state.post_backoff = -FOREVER
             self._contenders.discard(station)
 
@@ -243,8 +265,10 @@ class Medium:
             self._end(what, time)
         elif kind == _ACCESS:
             self._access(what, time)
-        else:
+        elif kind == _NO_ACK:
             self._retry(what, time)
+        elif self._rts is not None:
+            self._rts.step(kind, what, time)
 
     # Channel access.
 
@@ -285,8 +309,8 @@ class Medium:
 
     # Transmission.
 
-    def _start(self, station: RadioStation, now: float) -> None:
-        """Put the first frame of a station's queue on the air."""
+    def _start(self, station: RadioStation, now: float, cleared: bool = False) -> None:
+        """Put the first frame of a station's queue on the air, or its RTS unless `cleared`."""
         job = station.job = station.queue[0]
         source, destination = station.index, job.destination
         row = self.table.row(source)
@@ -302,6 +326,9 @@ class Medium:
         duration, response, payload, coding = timing
         end = reserved = now + duration
         if destination != BROADCAST:
+            if self._rts is not None and not cleared and self._rts.covers(job):
+                self._rts.request(station, job, timing, now)
+                return
             reserved += response
         counters = self.counters
         counters.sent[source] += 1
@@ -312,13 +339,13 @@ class Medium:
             Transmission(row, destination, now, now + payload, end, reserved, coding, job)
         )
 
-    def _put_on_air(self, frame: Transmission) -> None:
+    def _put_on_air(self, frame: Transmission, kind: int = _END) -> None:
         self.counters.airtime[frame.source] += frame.end - frame.start
         self._sensing.add(frame)
         self._air.add(frame)
         if self._contenders:
             self._silence(frame)
-        self._push(frame.end, _END, frame)
+        self._push(frame.end, kind, frame)
 
     def _end(self, frame: Transmission, now: float) -> None:
         """A frame leaves the air."""
@@ -383,9 +410,17 @@ class Medium:
         if station.job is not frame.job:
             return
         job = frame.job
-        if job.attempts >= (len(job.tries) or self.radio.retry_limit + 1):
-            self.counters.retry_drops[frame.source] += 1
-            self._report(frame.source, job, False, now)
+        if self._rts is not None and self._rts.covers(job):
+            last = not self._rts.tries_left(job)
+        else:
+            last = job.attempts >= (len(job.tries) or self.radio.retry_limit + 1)
+        self._failed(station, job, last, now)
+
+    def _failed(self, station: RadioStation, job: FrameJob, last: bool, now: float) -> None:
+        """Try a unicast again, or give it up after the last try."""
+        if last:
+            self.counters.retry_drops[station.index] += 1
+            self._report(station.index, job, False, now)
             self._done(station, now)
             return
         station.job = None

@@ -37,6 +37,8 @@ UNIT_DISK_RANGE: Final = 250.0
 """Metres: radius of a unit disk without a range of its own."""
 UNIT_DISK_LOSS_DB: Final = 40.0
 """Loss inside a unit disk: any value far above the noise."""
+UNIT_DISK_SENSED_DB: Final = 130.0
+"""Loss outside it, within the range of carrier sense: too far below the noise to disturb."""
 
 
 def wavelength(radio: RadioSpec) -> float:
@@ -51,13 +53,15 @@ def _free_space_db(radio: RadioSpec, distance: Floats | float) -> Floats:
 def path_loss_db(radio: RadioSpec, distance: npt.ArrayLike) -> Floats:
     """Return the mean path loss in decibels at each distance in metres, any shape.
 
-    Infinite outside a unit disk.  Never negative: the far-field formulas fail within a wavelength.
+    Outside a unit disk it is infinite, or so great within `sense_range` that frames are sensed and
+    disturb nothing.  Never negative: the far-field formulas fail within a wavelength.
     """
     metres = np.maximum(np.asarray(distance, dtype=np.float64), 1e-3)
     model = radio.propagation
     if isinstance(model, UnitDisk):
         reach = radio.range if radio.range is not None else UNIT_DISK_RANGE
-        return np.where(metres <= reach, UNIT_DISK_LOSS_DB, np.inf)
+        beyond = np.where(metres <= (radio.sense_range or 0.0), UNIT_DISK_SENSED_DB, np.inf)
+        return np.where(metres <= reach, UNIT_DISK_LOSS_DB, beyond)
     if isinstance(model, Friis):
         loss = _free_space_db(radio, metres) + model.system_loss_db
     elif isinstance(model, LogDistance | Shadowing):

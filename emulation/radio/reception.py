@@ -60,6 +60,23 @@ class Reception:
             received[receiver] += 1
         return receivers
 
+    def decoders(self, frame: Transmission) -> list[int]:
+        """Return the stations that decode an RTS or a CTS, at its end; they are not counted."""
+        table, draw, overlaps = self._table, self._draw, bool(frame.overlaps)
+        certain, others = table.broadcast_outcome(frame.row, frame.coding.bits)
+        heard = [(receiver, draw() if overlaps else 0.0) for receiver in certain]
+        for receiver, chance in others:
+            luck = draw()
+            if luck < chance:
+                heard.append((receiver, luck))
+        if overlaps:
+            decoders, _ = self._air.survivors(frame, heard)
+        else:
+            decoders = [receiver for receiver, _ in heard]
+        if table.failed:
+            decoders = [r for r in decoders if table.up(frame.source, r)]
+        return decoders
+
     def received(self, frame: Transmission, receiver: int) -> bool:
         """Return whether the one receiver of a unicast or an ACK gets it, at its end."""
         if receiver not in frame.row.snr_db:

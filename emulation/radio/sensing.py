@@ -23,6 +23,8 @@ class CarrierSense:
     """The frames that silence stations whose links are `table`; `draw()` is uniform in [0, 1)."""
 
     def __init__(self, table: Links, draw: Callable[[], float]) -> None:
+        self.nav = [-FOREVER] * table.count
+        """Until when RTS and CTS that each station has decoded silence it."""
         self.frames = 0
         """How many frames have been on the air so far."""
         self._table = table
@@ -34,6 +36,8 @@ class CarrierSense:
         """Of these, the frames that have ended."""
         self._history: deque[Transmission] = deque()
         """The frames of the last `HISTORY` seconds, by start."""
+        self._linger = self._phy.ifs
+        """Seconds for which a frame can matter after its `reserved`."""
 
     def add(self, frame: Transmission) -> None:
         """Take note of a frame that starts."""
@@ -48,14 +52,14 @@ class CarrierSense:
         """Take note of a frame that leaves the air; let go of those that silence nobody now."""
         ended = self._ended
         ended.append(frame)
-        while ended[0].reserved + self._phy.ifs < now:
+        while ended[0].reserved + self._linger < now:
             old = ended.popleft()
             if self._silencing[old.source] is old:
                 del self._silencing[old.source]
 
     def silent_until(self, index: int, before: float) -> float:
         """Return until when frames that started before `before` silence a station."""
-        until = -FOREVER
+        until = self.nav[index]
         if self._silencing:
             sense = self._table.row(index).sense
             for source, frame in self._silencing.items():
@@ -85,6 +89,29 @@ class CarrierSense:
         station.count_from = station.idle_from + phy.ifs
         station.access_at = station.count_from + station.slots * phy.slot
 
+    def defer(self, station: RadioStation, now: float, until: float) -> None:
+        """Stop a countdown from `now` on until a NAV ends."""
+        phy = self._phy
+        if station.access_at < now + NS:
+            return
+        counted = int((now + NS - station.count_from) / phy.slot)
+        if counted > 0:
+            station.slots -= counted
+        if until > station.idle_from:
+            station.idle_from = until
+        station.count_from = station.idle_from + phy.ifs
+        station.access_at = station.count_from + station.slots * phy.slot
+
+    def free(self, index: int, source: int, now: float) -> bool:
+        """Return whether a station may answer an RTS of `source`: nothing else silences it."""
+        if self.nav[index] > now:
+            return False
+        sense = self._table.row(index).sense
+        return not any(
+            other in sense and other != source and frame.start <= now < frame.reserved
+            for other, frame in self._silencing.items()
+        )
+
     def still_counting(self, station: RadioStation, now: float) -> bool:
         """Return whether a post-backoff goes on, after what froze it since it began."""
         missed = []
@@ -95,5 +122,45 @@ class CarrierSense:
                 missed.append(frame)
         for frame in reversed(missed):
             self.freeze(station, frame)
+            if station.index in frame.deferring:
+                self.defer(station, frame.end, frame.nav)
         station.post_backoff = -FOREVER
         return station.access_at > now
+
+
+class DistantCarrierSense(CarrierSense):
+    """Carrier sense far beyond reception (`RadioSpec.sense_range`).
+
+    After a frame that is too weak to decode, a station waits EIFS: as long as an ACK at the basic
+    rate would take, before it waits DIFS.
+    """
+
+    def __init__(self, table: Links, draw: Callable[[], float]) -> None:
+        super().__init__(table, draw)
+        phy = table.phy
+        self._eifs = phy.sifs + phy.ack_duration(phy.basic_rate)
+        self._linger += self._eifs
+
+    def silent_until(self, index: int, before: float) -> float:
+        until = super().silent_until(index, before)
+        if self._silencing:
+            row = self._table.row(index)
+            sense, decoded, eifs = row.sense, row.snr_db, self._eifs
+            for source, frame in self._silencing.items():
+                if (
+                    frame.end + eifs > until
+                    and frame.start <= before
+                    and source in sense
+                    and source not in decoded
+                    and source != index
+                ):
+                    until = frame.end + eifs
+        return until
+
+    def freeze(self, station: RadioStation, frame: Transmission) -> None:
+        if station.access_at < frame.start + self._phy.cca_time - NS:
+            return
+        super().freeze(station, frame)
+        index = station.index
+        if index not in frame.row.snr_db and index != frame.source:
+            self.defer(station, frame.start, frame.end + self._eifs)

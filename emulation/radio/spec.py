@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from emulation.radio.airtime import phy_for
+
+NEVER: Final = 2347
+"""`RadioSpec.rts_threshold` that no frame exceeds: the default of dot11RTSThreshold."""
 
 
 class _Frozen(BaseModel):
@@ -89,7 +94,8 @@ class RadioSpec(_Frozen):
     """One radio, the same in every station of a scenario.
 
     With `range`, the transmit power is set so that a broadcast of 1,000 bytes at the basic rate is
-    lost once in ten times at that distance; without it, `tx_power_dbm` applies.
+    lost once in ten times at that distance; without it, `tx_power_dbm` applies.  Rates are checked
+    against the standard.
     """
 
     standard: Literal["b", "g", "n"] = "g"
@@ -110,8 +116,64 @@ class RadioSpec(_Frozen):
         le=-20,
         description="preamble detection; by default 3 dB below reliable reception, never above it",
     )
+    sense_range: float | None = Field(
+        default=None,
+        gt=0,
+        le=100_000,
+        description="metres up to which a frame is sensed, in the place of carrier_sense_dbm",
+    )
+    reception: Literal["bit-errors", "threshold"] = Field(
+        default="bit-errors",
+        description="threshold: as in ns-2, a frame arrives from up to `range`, unless another "
+        "that is sensed overlaps it and is not weaker by the capture threshold, or began before",
+    )
     capture_threshold_db: float = Field(default=10.0, ge=0, le=60)
+    data_rate_mbps: float | None = Field(
+        default=None, gt=0, description="of unicasts; by default the fastest that the link bears"
+    )
+    basic_rate_mbps: float | None = Field(
+        default=None,
+        gt=0,
+        description="of broadcasts, RTS, CTS and ACK; by default those of the standard",
+    )
+    rts_threshold: int = Field(
+        default=NEVER,
+        ge=0,
+        le=NEVER,
+        description="bytes of an 802.11 frame above which a unicast follows an RTS and a CTS",
+    )
     retry_limit: int = Field(
-        default=7, ge=0, le=255, description="transmissions of a unicast after the first"
+        default=7,
+        ge=0,
+        le=255,
+        description="transmissions of an RTS, or a unicast without one, after the first",
+    )
+    long_retry_limit: int = Field(
+        default=3,
+        ge=0,
+        le=255,
+        description="transmissions of a unicast with an RTS after the first",
     )
     queue_frames: int = Field(default=128, ge=1, le=100_000)
+    queue_order: Literal["fifo", "routing-first"] = Field(
+        default="fifo",
+        description="routing-first: as in ns-2, frames of the routing protocol overtake all that "
+        "wait, and if the queue is full, its last one is dropped",
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.sense_range is not None and self.sense_range < (self.range or 0.0):
+            raise ValueError(
+                f"sense_range is {self.sense_range:g} m, less than range ({self.range:g} m): "
+                "a station senses what it receives"
+            )
+        rates = [rate.mbps for rate in phy_for(self.standard, self.frequency_mhz).rates]
+        for name in ("data_rate", "basic_rate"):
+            chosen = getattr(self, f"{name}_mbps")
+            if chosen is not None and chosen not in rates:
+                raise ValueError(
+                    f"{name}: {chosen:g} Mb/s is no rate of 802.11{self.standard}; it has "
+                    + ", ".join(f"{rate:g}" for rate in rates)
+                )
+        return self

@@ -21,6 +21,7 @@ class RadioStation:
         "job",
         "post_backoff",
         "queue",
+        "short_retries",
         "since",
         "slots",
         "window",
@@ -38,6 +39,8 @@ class RadioStation:
         self.access_at = 0.0
         self.job: FrameJob | None = None
         """The frame on the air, or waiting for its ACK."""
+        self.short_retries = 0
+        """How many RTS in a row have had no answer: the SSRC of 802.11."""
         self.post_backoff = -FOREVER
         """When the post-backoff began, and ..."""
         self.since = 0

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from emulation.radio.air import Coding, FrameJob
 from emulation.radio.airtime import ACK_BYTES, PREAMBLE, Rate
-from emulation.radio.errors import survival_table
 from emulation.radio.links import Links
 
 
@@ -53,10 +52,17 @@ class Timings:
         if timing is None:
             phy = self._phy
             response = phy.sifs + phy.ack_duration(rate)
-            coding = Coding(survival_table(rate), 8 * job.size)
+            coding = Coding(self._table.table_of(rate), 8 * job.size)
             timing = Timing(phy.duration(rate, job.size), response, PREAMBLE[rate.format], coding)
             self._chosen[rate.mbps, job.size] = timing
         return timing
+
+    def control(self, size: int) -> Timing:
+        """Return what an RTS or CTS of `size` bytes takes, SIFS and an answer to it apart."""
+        phy = self._phy
+        rate = phy.basic_rate
+        coding = Coding(self._table.control_tables[rate], 8 * size)
+        return Timing(phy.duration(rate, size), phy.sifs, PREAMBLE[rate.format], coding)
 
     def ack(self, rate: Rate) -> Timing:
         """Return what the acknowledgement of a frame at that rate takes, after SIFS."""

@@ -46,9 +46,13 @@ from emulation.realtime.layer2_update import layer2_update
 from emulation.realtime.positions import NEVER
 from emulation.realtime.service import MediumService, serve
 from emulation.realtime.tap_config import TapConfig
+from nodeapp.wire import TrafficClass
 
 ETHERNET_HEADER: Final = 14
 VLAN_TAG: Final = 4
+IPV4: Final = b"\x08\x00"
+DS_FIELD: Final = ETHERNET_HEADER + 1
+"""Offset of the DS field (RFC 2474) in an Ethernet frame with an IPv4 header."""
 LEAST_QUEUE: Final = 500
 """Frames a device holds for the loop, so that a burst is dropped by the medium, if at all."""
 _Device = tuple[int, str, str]
@@ -70,6 +74,7 @@ class _Channel:
         self.name = name
         self.addressing = addressing
         self.medium = Medium(radio, len(devices), rng)
+        self.routing_first = radio.queue_order == "routing-first"
         self.taps: list[Tap] = []
         queue = max(radio.queue_frames, LEAST_QUEUE)
         try:
@@ -89,6 +94,12 @@ class _Channel:
     def close(self) -> None:
         for tap in self.taps:
             tap.close()
+
+
+def is_routing(frame: bytes) -> bool:
+    """Return whether an Ethernet frame is marked as a message of the routing protocol."""
+    code_point = frame[DS_FIELD] >> 2 if len(frame) > DS_FIELD else 0
+    return frame[12:14] == IPV4 and code_point == TrafficClass.ROUTING_CONTROL
 
 
 class TapMedium(MediumService[_Channel]):
@@ -144,7 +155,9 @@ class TapMedium(MediumService[_Channel]):
             return
         destination = channel.addressing.destination(radio, frame[:6])
         if destination is not None:
-            channel.medium.transmit(time.monotonic(), radio, destination, len(frame), frame)
+            now = time.monotonic()
+            first = channel.routing_first and is_routing(frame)
+            channel.medium.transmit(now, radio, destination, len(frame), frame, first=first)
 
     def _lose(self, fd: int, channel: _Channel, radio: int, error: OSError) -> None:
         """Go on without a device that somebody deleted."""

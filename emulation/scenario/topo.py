@@ -4,8 +4,9 @@ A topology is a class with a `build` method, as in Mininet, that calls `addStati
 stations move, `setMobilityModel`, and for a mesh `addAccessPoint`, `addHost` for each one's broker
 and `addLink` between the two; the names and signatures are Mininet-WiFi's.  The keyword
 arguments of `build` are the parameters that `--set` takes, checked against their annotations, and
-so are the parameters of `workload`, which is what the clients do unless `--workload` says
-otherwise.  `scenario` turns a built topology into a `Scenario`; Mininet is not needed for that.
+so are the settings of the radio that all topologies share (`emulation.scenario.radio_settings`) and
+the parameters of `workload`, which is what the clients do unless `--workload` says otherwise.
+`scenario` turns a built topology into a `Scenario`; Mininet is not needed for that.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.radio.spec import PROPAGATION_MODELS, RadioSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.scenario.connectivity import connected
+from emulation.scenario.radio_settings import RadioSettings
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario, WorkloadSpec
 from emulation.workloads.base import Workload
 from nodeapp.parameters import Parameter, parameters_of
@@ -41,7 +43,8 @@ class Topo:
     def __init__(self, seed: int, duration: float, parameters: dict[str, Any]) -> None:
         """Build the topology; `duration` in seconds.
 
-        `parameters` are those that `build` takes, and any of the topology's own workload.
+        `parameters` are those that `build` takes, settings of the radio, and any of the
+        topology's own workload.
         """
         self.seed = seed
         self.duration = duration
@@ -63,12 +66,22 @@ class Topo:
         changes = {key: value for key, value in parameters.items() if key in of_workload}
         if self.workload and changes:
             self.workload = dataclasses.replace(self.workload, **changes)
-        self.build(**{key: value for key, value in parameters.items() if key not in of_workload})
+        of_radio = {parameter.name for parameter in self.radio_parameters()}
+        settings = {key: value for key, value in parameters.items() if key in of_radio}
+        self.radio_settings = RadioSettings(**settings)
+        others = of_workload | of_radio
+        self.build(**{key: value for key, value in parameters.items() if key not in others})
 
     @classmethod
     def build_parameters(cls) -> list[Parameter]:
-        """Return what `--set` takes for the network: the arguments of `build`."""
-        return parameters_of(cls.build)
+        """Return what `--set` takes for the network: of `build`, and the shared radio settings."""
+        return [*parameters_of(cls.build), *cls.radio_parameters()]
+
+    @classmethod
+    def radio_parameters(cls) -> list[Parameter]:
+        """Return the radio settings that all topologies share, without what `build` has itself."""
+        own = {parameter.name for parameter in parameters_of(cls.build)}
+        return [each for each in parameters_of(RadioSettings) if each.name not in own]
 
     @classmethod
     def workload_parameters(cls) -> list[Parameter]:
@@ -257,6 +270,10 @@ class Topo:
         # Clients are users' devices if there is infrastructure, and everywhere if not.
         clients = {node.id: node.name for node in nodes if not node.wired}
         workload = workload or self.workload
+        radio = self.radio_settings.applied(self.radio)
+        mesh_radio = None
+        if self._access_points:
+            mesh_radio = self.radio_settings.applied(self.mesh_radio, like=self.radio)
         road_map = self.mobility.road_map if self.mobility else None
         return Scenario(
             topology=_snake_case(type(self).__name__),
@@ -265,7 +282,7 @@ class Topo:
             seed=self.seed,
             duration=self.duration,
             area=self.area or _bounds([*self._stations.values(), *self._positions_of_points()]),
-            radio=self.radio,
+            radio=radio,
             nodes=tuple(nodes),
             workload=workload.operations(clients, self.duration, self.rng("workload"))
             if workload
@@ -275,7 +292,7 @@ class Topo:
             else None,
             road_map=road_map.waypoints(self.waypoint_spacing) if road_map else (),
             access_points=self._points({node.name: node.id for node in nodes}),
-            mesh_radio=self.mesh_radio if self._access_points else None,
+            mesh_radio=mesh_radio,
             association=self.association,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy.typing as npt
 from emulation.radio.medium import Delivery, Medium, Status
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.channel import Hand, Unacknowledged
+from emulation.virtual.message import Carried
+from nodeapp.wire import TrafficClass, traffic_class
 
 
 class AdHocChannel:
@@ -24,8 +27,16 @@ class AdHocChannel:
         rng = random.Random(f"{scenario.seed}/medium")
         self.medium = Medium(scenario.radio, len(scenario.nodes), rng, self._sent)
         # The medium's own methods: a call less for every packet.
-        self.transmit = self.medium.transmit
+        self.transmit: Callable[[float, int, int, int, Carried], object] = self.medium.transmit
+        if scenario.radio.queue_order == "routing-first":
+            self.transmit = self._transmit_by_class
         self.next_delivery = self.medium.next_delivery
+
+    def _transmit_by_class(
+        self, now: float, source: int, destination: int, size: int, carried: Carried
+    ) -> bool:
+        first = traffic_class(carried[0].datagram) is TrafficClass.ROUTING_CONTROL
+        return self.medium.transmit(now, source, destination, size, carried, first=first)
 
     def deliver(self, delivery: Delivery) -> None:
         """Hand a packet to all nodes that received it."""

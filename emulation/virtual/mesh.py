@@ -96,6 +96,7 @@ class MeshChannel:
         self._frames: Counter[tuple[int, Path, str]] = Counter()
         self._bytes: Counter[tuple[int, Path, str]] = Counter()
         self._moves: list[dict[str, Any]] = []
+        self._routing_first = scenario.radio.queue_order == "routing-first"
         self._on_mesh = False
         """Whether the last delivery was on the mesh channel."""
         clock.call_at(0.0, self._scan, 0)
@@ -194,14 +195,22 @@ class MeshChannel:
             else:
                 to = self._addressing.destination(point, address)
                 if to is not None:
-                    self._mesh.transmit(now, point, to, size, (address, size, carried))
+                    what = address, size, carried
+                    self._mesh.transmit(now, point, to, size, what, first=self._first(carried))
 
     def _transmit(
         self, now: float, radio: int, address: bytes, size: int, carried: Carried
     ) -> None:
         to = self._infrastructure.destination(radio, address)
         if to is not None:
-            self.medium.transmit(now, radio, to, size, (address, size, carried))
+            what = address, size, carried
+            self.medium.transmit(now, radio, to, size, what, first=self._first(carried))
+
+    def _first(self, carried: Carried) -> bool:
+        """Return whether a packet overtakes others in queues."""
+        if not self._routing_first:
+            return False
+        return traffic_class(carried[0].datagram) is TrafficClass.ROUTING_CONTROL
 
     def _count(self, point: int, path: Path, name: str, size: int) -> None:
         self._frames[point, path, name] += 1

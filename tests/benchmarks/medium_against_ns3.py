@@ -1,11 +1,12 @@
 """The medium against ns-3 and closed forms: loss over distance, contention, hidden terminals.
 
-    python -m tests.benchmarks.medium_against_ns3 [--figure docs/medium.png] [--quick]
+    python -m tests.benchmarks.medium_against_ns3 [--figure docs/medium.png] [--quick] [--rts]
 
 The same static stations and lists of frames are played in `emulation.radio` and in ns-3
 (`tests.benchmarks.ns3`), and compared with what formulas say: the error model itself, Bianchi's
 saturation throughput, and Poisson arrivals at hidden terminals.  Tables are printed as Markdown;
 docs/medium.md shows them, with the causes of every difference.  Without ns-3 its columns are empty.
+`--rts` prints the tables with RTS and CTS only.
 """
 
 from __future__ import annotations
@@ -135,13 +136,13 @@ def loss(model: Propagation, mbps: float, broadcast: bool, count: int) -> Curve:
 # Contention.
 
 
-def saturation(mbps: float, seconds: float) -> Curve:
+def saturation(mbps: float, seconds: float, rts: bool = False) -> Curve:
     """Compare the throughput of stations that always have a frame."""
-    radio = scenes.radio(LogDistance())
+    radio = scenes.radio(LogDistance(), rts=rts)
     points = []
     for senders in SENDERS:
         expected = saturation_throughput(
-            PHY, rate_of(mbps), scenes.SIZE, senders, radio.retry_limit
+            PHY, rate_of(mbps), scenes.SIZE, senders, radio.retry_limit, rts
         )
         frames = scenes.saturating(senders, 2 * expected, seconds)
 
@@ -151,14 +152,15 @@ def saturation(mbps: float, seconds: float) -> Curve:
         results = both(radio, scenes.circle(senders), frames, seconds, mbps, throughput)
         counted = [
             counted_throughput(
-                PHY, rate_of(mbps), scenes.SIZE, senders, radio.retry_limit, eifs=eifs
+                PHY, rate_of(mbps), scenes.SIZE, senders, radio.retry_limit, eifs=eifs, rts=rts
             )
             for eifs in (True, False)
         ]
         bits = 8e-6 * (scenes.SIZE - 14)
         points.append(Point(senders, *(bits * each for each in (*results, expected, *counted))))
     rate = f"{mbps:g} Mb/s"
-    return Curve(f"saturation at {rate}", rate, "senders", "Mb/s", "Bianchi", points)
+    name = f"saturation at {rate}{' with RTS' if rts else ''}"
+    return Curve(name, rate, "senders", "Mb/s", "Bianchi", points)
 
 
 # Hidden terminals.
@@ -173,9 +175,9 @@ def delivered(frames: Sequence[FrameToSend]) -> Callable[[FramesPlayed], float]:
     return share
 
 
-def hidden(broadcast: bool, seconds: float) -> Curve:
+def hidden(broadcast: bool, seconds: float, rts: bool = False) -> Curve:
     """Compare the delivery of two senders that do not sense each other, over their load."""
-    radio = scenes.radio(LogDistance())
+    radio = scenes.radio(LogDistance(), rts=rts)
     airtime = PHY.duration(PHY.basic_rate, PHY.mpdu_bytes(scenes.SIZE))
     points = []
     for load in LOADS:
@@ -185,7 +187,7 @@ def hidden(broadcast: bool, seconds: float) -> Curve:
         points.append(Point(load, *results, expected))
     kind = "broadcasts" if broadcast else "unicasts"
     return Curve(
-        f"hidden terminals, {kind} of 1,000 B at 6 Mb/s",
+        f"hidden terminals, {kind} of 1,000 B at 6 Mb/s{' with RTS' if rts else ''}",
         f"{kind} of 1,000 B",
         "frames/s a sender",
         "delivered",
@@ -266,12 +268,21 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--figure", type=Path)
     parser.add_argument("--quick", action="store_true", help="a tenth of the frames")
+    parser.add_argument("--rts", action="store_true", help="only what has RTS and CTS")
     options = parser.parse_args()
     few = 0.1 if options.quick else 1.0
     try:
         print(f"ns-3 {peer.library()[1]}\n")
     except peer.MissingError as missing:
         print(f"{missing}\n")
+    with_rts = [
+        *(saturation(mbps, 20 * few, rts=True) for mbps in (54.0, 24.0, 6.0)),
+        hidden(False, 100 * few, rts=True),
+    ]
+    for curve in with_rts:
+        print(table(curve))
+    if options.rts:
+        return
     count = round(4000 * few)
     curves = {
         "Loss over distance": [

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from emulation.mobility.ns2 import lines
 from emulation.radio.links import Links
 from emulation.radio.propagation import UNIT_DISK_RANGE
-from emulation.radio.spec import LogDistance, RadioSpec, TwoRayGround, UnitDisk
+from emulation.radio.spec import NEVER, LogDistance, RadioSpec, TwoRayGround, UnitDisk
 from emulation.scenario.scenario import NodeSpec
 
 FOLDER: Final = Path(__file__).parent
@@ -31,6 +31,10 @@ MODULES: Final = (
 )
 BIT_ERROR_RATIO: Final = 1.28e-5
 """For ideal rate control: 1 in 10 frames of 1,000 bytes is lost, as in `Links.unicast_rate`."""
+
+
+NO_RTS: Final = 65535
+"""ns-3's RtsCtsThreshold without RTS."""
 
 
 class MissingError(Exception):
@@ -156,6 +160,8 @@ def radio_options(radio: RadioSpec, mbps: float | None) -> list[str]:
         "senseSnr": links.sense_snr_db,
         "captureDb": radio.capture_threshold_db,
         "attempts": radio.retry_limit + 1,
+        "longAttempts": radio.long_retry_limit + 1,
+        "rts": NO_RTS if radio.rts_threshold == NEVER else radio.rts_threshold,
         "queue": radio.queue_frames,
         "ber": BIT_ERROR_RATIO,
         "mode": "ideal" if mbps is None else f"OfdmRate{mbps:g}Mbps",

@@ -30,6 +30,8 @@ struct Radio
     double captureDb{10};
     double captureWindow{16}; //!< microseconds after the preamble's detection
     uint32_t attempts{8};     //!< transmissions of a unicast
+    uint32_t longAttempts{4};          //!< the same after RTS and CTS
+    uint32_t rts{65535};               //!< bytes above which a unicast follows RTS and CTS
     uint32_t queue{128};
     std::string mode{"OfdmRate6Mbps"}; //!< of unicasts, or "ideal"
     double ber{1.28e-5};               //!< of ideal rate control
@@ -49,6 +51,8 @@ struct Radio
         cmd.AddValue("captureDb", "margin of capture", captureDb);
         cmd.AddValue("captureWindow", "microseconds", captureWindow);
         cmd.AddValue("attempts", "transmissions of a unicast", attempts);
+        cmd.AddValue("longAttempts", "transmissions of a unicast with RTS", longAttempts);
+        cmd.AddValue("rts", "bytes above which a unicast follows RTS and CTS", rts);
         cmd.AddValue("queue", "frames", queue);
         cmd.AddValue("mode", "rate of unicasts, or ideal", mode);
         cmd.AddValue("ber", "bit error ratio at which ideal rate control changes", ber);
@@ -127,6 +131,8 @@ struct Radio
                                          StringValue("OfdmRate6Mbps"));
         }
         Config::SetDefault("ns3::WifiRemoteStationManager::MaxSsrc", UintegerValue(attempts));
+        Config::SetDefault("ns3::WifiRemoteStationManager::MaxSlrc", UintegerValue(longAttempts));
+        Config::SetDefault("ns3::WifiRemoteStationManager::RtsCtsThreshold", UintegerValue(rts));
         Config::SetDefault("ns3::WifiRemoteStationManager::NonUnicastMode",
                            StringValue("OfdmRate6Mbps"));
         WifiMacHelper mac;

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from emulation.radio.medium import BROADCAST, Medium
-from emulation.radio.spec import Propagation, RadioSpec
+from emulation.radio.spec import NEVER, Propagation, RadioSpec
 from tests.benchmarks.ns3.ours import fixed_rate, rate_of
 from tests.benchmarks.ns3.peer import FramesPlayed, FrameToSend
 
@@ -19,10 +19,14 @@ SIZE: Final = 1014
 Positions = list[tuple[float, float]]
 
 
-def radio(propagation: Propagation, retry_limit: int = 7) -> RadioSpec:
-    """Return the radio: standard "g" above 4.9 GHz, the PHY of 802.11a."""
+def radio(propagation: Propagation, retry_limit: int = 7, rts: bool = False) -> RadioSpec:
+    """Return the radio: standard "g" above 4.9 GHz, the PHY of 802.11a; `rts`: every unicast."""
     return RadioSpec(
-        range=RANGE, frequency_mhz=FREQUENCY, propagation=propagation, retry_limit=retry_limit
+        range=RANGE,
+        frequency_mhz=FREQUENCY,
+        propagation=propagation,
+        retry_limit=retry_limit,
+        rts_threshold=0 if rts else NEVER,
     )
 
 

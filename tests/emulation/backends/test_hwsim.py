@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,23 @@ def test_a_kernel_without_the_module_is_told_in_one_line_what_to_do() -> None:
     assert "\n" not in line
     assert "modprobe mac80211_hwsim" in line
     assert "vm run" in line
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"data_rate": 12.0}, "data_rate"),
+        ({"radio": "ns2"}, "retry_limit, data_rate, basic_rate, queue_order"),
+    ],
+)
+def test_rates_and_tries_that_are_the_kernels_are_refused_in_one_line(
+    settings: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    scenario = make_scenario("roaming_field", "flooding", seed=1, duration=30, settings=settings)
+    folder = RunFolder.create(tmp_path, scenario)
+    with pytest.raises(BackendError, match=rf"decides {named}: leave .*--backend tap") as refused:
+        HwsimBackend().execute(scenario, folder, Quiet())
+    assert "\n" not in str(refused.value)
 
 
 def test_mesh_access_points_need_the_module_first(tmp_path: Path) -> None:

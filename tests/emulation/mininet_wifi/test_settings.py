@@ -86,6 +86,8 @@ def test_without_a_range_the_reach_follows_from_the_power() -> None:
             {"propagation": TwoRayGround(), "area": (0.0, 0.0, CROSSOVER, CROSSOVER)},
             "no loss beyond 838 m.*--set propagation=logDistance",
         ),
+        ({"rts_threshold": 0}, "no rts_threshold"),
+        ({"sense_range": 550.0, "reception": "threshold"}, "no sense_range, reception"),
     ],
 )
 def test_what_has_no_equal_is_refused_in_one_line(changes: dict[str, Any], advice: str) -> None:

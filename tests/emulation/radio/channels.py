@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from emulation.radio.medium import Delivery, Medium
+from emulation.radio.air import Transmission
+from emulation.radio.medium import Delivery, Medium, Status
 from emulation.radio.spec import RadioSpec
 
 SIZE = 1000
@@ -27,6 +28,29 @@ def drain(medium: Medium, until: float = 1e9) -> list[Delivery]:
     while medium.next_event() <= until:
         result += medium.advance(medium.next_event())
     return result
+
+
+def on_air(medium: Medium) -> list[Transmission]:
+    """Return the list to which every frame that comes on the air from now on is added."""
+    frames: list[Transmission] = []
+    add = medium._air.add
+
+    def spy(new: Transmission) -> None:
+        frames.append(new)
+        add(new)
+
+    medium._air.add = spy  # type: ignore[method-assign]
+    return frames
+
+
+def into(told: list[Status]) -> Callable[[Status], bool]:
+    """Return an `on_status` that adds to a list."""
+
+    def add(status: Status) -> bool:
+        told.append(status)
+        return False
+
+    return add
 
 
 def saturate(

@@ -173,6 +173,22 @@ def test_the_queue_is_bounded_and_drops_are_counted() -> None:
     assert medium.counters.queued == [5, 0]
 
 
+def test_a_frame_that_goes_first_overtakes_all_but_the_one_whose_turn_it_is() -> None:
+    medium = channel([(0, 0), (10, 0)], RadioSpec(range=250, queue_frames=4))
+    for number in range(4):
+        assert medium.transmit(0.0, 0, BROADCAST, SIZE, number)
+    # The queue is full: the last frame makes room, as in ns-2's PriQueue.
+    assert medium.transmit(0.0, 0, BROADCAST, SIZE, "first", first=True)
+    assert medium.transmit(0.0, 0, BROADCAST, SIZE, "later", first=True)
+    assert not medium.transmit(0.0, 0, BROADCAST, SIZE, "refused")
+    assert [delivery.frame for delivery in drain(medium)] == [0, "later", "first", 1]
+    assert medium.counters.queue_drops == [3, 0]
+    single = channel([(0, 0), (10, 0)], RadioSpec(range=250, queue_frames=1))
+    assert single.transmit(0.0, 0, BROADCAST, SIZE, "on the air", first=True)
+    assert not single.transmit(0.0, 0, BROADCAST, SIZE, "refused", first=True)
+    assert [delivery.frame for delivery in drain(single)] == ["on the air"]
+
+
 def test_a_station_that_is_down_neither_sends_nor_receives_and_comes_back() -> None:
     medium = channel([(0, 0), (10, 0), (20, 0)])
     for number in range(3):

@@ -11,9 +11,10 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulation.radio.medium import BROADCAST, NOBODY, Delivery, Medium
-from emulation.radio.spec import LogDistance, RadioSpec, Shadowing, UnitDisk
-from tests.emulation.radio.channels import drain
+from emulation.radio.air import ControlFrame, Transmission
+from emulation.radio.medium import BROADCAST, NOBODY, Delivery, Medium, Status
+from emulation.radio.spec import NEVER, LogDistance, RadioSpec, Shadowing, UnitDisk
+from tests.emulation.radio.channels import drain, into, on_air
 
 COUNT = 6
 _positions = st.lists(
@@ -27,6 +28,10 @@ _radios = st.builds(
     retry_limit=st.integers(0, 4),
     queue_frames=st.integers(1, 4),
     capture_threshold_db=st.sampled_from([0.0, 10.0]),
+    sense_range=st.sampled_from([None, 400.0]),
+    reception=st.sampled_from(["bit-errors", "threshold"]),
+    rts_threshold=st.sampled_from([NEVER, NEVER, 0, 500]),
+    long_retry_limit=st.integers(0, 4),
 )
 _sends = st.lists(
     st.tuples(
@@ -61,13 +66,40 @@ def _play(medium: Medium, sends: list[Send], step: float | None) -> list[Deliver
     return result + drain(medium)
 
 
+def _check_exchanges(medium: Medium, frames: list[Transmission]) -> None:
+    """Check that data above the threshold follows its CTS, and that nobody breaks its NAV."""
+    phy, limit = medium.table.phy, medium.radio.rts_threshold
+    cleared = Counter(
+        (frame.destination, frame.end + phy.sifs)
+        for frame in frames
+        if isinstance(frame, ControlFrame) and frame.answers
+    )
+    begun: list[tuple[float, int]] = []
+    for frame in frames:
+        if isinstance(frame, ControlFrame):
+            begun += [] if frame.answers else [(frame.start, frame.source)]
+        elif frame.acknowledges is None:
+            if frame.destination != BROADCAST and phy.mpdu_bytes(frame.job.size) > limit:
+                assert cleared[frame.source, frame.start] == 1
+            else:
+                begun.append((frame.start, frame.source))
+    for frame in frames:
+        assert not [
+            (start, source)
+            for start, source in begun
+            if source in frame.deferring and frame.end + 1e-9 < start < frame.nav - 1e-9
+        ]
+
+
 @settings(max_examples=150, deadline=None)
 @given(_radios, _positions, _sends, st.integers(0, 2**32))
 def test_conservation(
     radio: RadioSpec, positions: list[Position], sends: list[Send], seed: int
 ) -> None:
-    medium = Medium(radio, COUNT, random.Random(seed))
+    told: list[Status] = []
+    medium = Medium(radio, COUNT, random.Random(seed), into(told))
     medium.set_positions(positions)
+    frames = on_air(medium)
     deliveries = _play(medium, sends, None)
     ordered = sorted(sends)
 
@@ -92,7 +124,15 @@ def test_conservation(
 
     totals = medium.counters.totals()
     assert totals["queued"] + totals["queue_drops"] == len(sends)
-    assert totals["sent"] == totals["queued"] + totals["retries"]
+    # An RTS that nobody answers to the end leaves its frame unsent.
+    unsent = sum(status.attempts == 0 for status in told)
+    assert unsent == 0 or radio.rts_threshold < NEVER
+    assert totals["sent"] == totals["queued"] + totals["retries"] - unsent
+    assert totals["cts"] <= totals["rts"]
+    assert totals["rts"] == 0 or radio.rts_threshold < NEVER
+    assert len(frames) == sum(totals[kind] for kind in ("rts", "cts", "sent", "acks"))
+    assert math.isclose(totals["airtime"], sum(frame.end - frame.start for frame in frames))
+    _check_exchanges(medium, frames)
     assert totals["received"] == len(got.keys())
     unicasts = sum(destination != BROADCAST for _, _, destination, _ in sends)
     assert totals["retry_drops"] <= unicasts
@@ -129,11 +169,15 @@ def test_the_outcome_depends_on_the_calls_alone_and_not_on_when_time_is_told(
         max_size=20,
     ),
     st.integers(0, 2**32),
+    st.sampled_from([NEVER, 0]),
 )
 def test_failures_at_any_instant_leave_no_frame_stuck(
-    sends: list[Send], failures: list[tuple[int, int, int | None, bool]], seed: int
+    sends: list[Send],
+    failures: list[tuple[int, int, int | None, bool]],
+    seed: int,
+    threshold: int,
 ) -> None:
-    medium = Medium(RadioSpec(range=250), COUNT, random.Random(seed))
+    medium = Medium(RadioSpec(range=250, rts_threshold=threshold), COUNT, random.Random(seed))
     medium.set_positions([(100 * i, 0) for i in range(COUNT)])
     calls: list[tuple[int, Callable[[float], object]]] = []
     for tens, source, destination, size in sends:

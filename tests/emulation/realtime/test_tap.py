@@ -15,7 +15,10 @@ import pytest
 
 from emulation.radio.spec import RadioSpec
 from emulation.realtime.control import ControlError, request
+from emulation.realtime.tap import is_routing
 from emulation.realtime.tap_config import TapError, load
+from emulation.virtual.packets import radio_frames
+from nodeapp.wire import Frame, Kind
 from tests.emulation.realtime.tap_stations import (
     Station,
     await_true,
@@ -92,6 +95,29 @@ def test_stations_in_range_reach_each_other_and_others_do_not(
         assert one.reaches(near)
     assert [_devices(station) for station in stations] == [[], [], []]
     assert not control.exists()
+
+
+@pytest.mark.root
+def test_unicasts_follow_rts_and_cts_on_devices_too(
+    stations: list[Station], tmp_path: Path
+) -> None:
+    one, near, _ = stations
+    radio = RADIO.model_copy(update={"rts_threshold": 0, "queue_order": "routing-first"})
+    config = write_config(tmp_path, stations, [HERE, NEAR, FAR], radio)
+    with medium(config, stations) as control:
+        assert one.reaches(near, count=5)
+        counters = request(control, {"op": "stats"})["counters"]
+        assert counters["rts"][0] == counters["cts"][1] >= 5
+        assert counters["received"][:2] == [5, 5]
+
+
+def test_frames_of_the_routing_protocol_are_known_by_their_ds_field() -> None:
+    for kind, routing in ((Kind.HELLO, True), (Kind.ROUTE_ERROR, True), (Kind.EVENT, False)):
+        for length in (50, 3000):
+            frames = radio_frames(1, 2, Frame(kind, 1, body=bytes(length)).encode(), 7)
+            assert {is_routing(frame) for frame in frames} == {routing}
+    assert not is_routing(bytes(12) + b"\x08\x06" + bytes(28)), "ARP"
+    assert not is_routing(bytes(14)), "cut short"
 
 
 @pytest.mark.root

@@ -37,8 +37,8 @@ class World:
         self.given_up.append((source, to))
         return False
 
-    def send(self, source: int, to: int) -> Message:
-        datagram = Frame(Kind.EVENT, self.scenario.nodes[source].id, body=bytes(50)).encode()
+    def send(self, source: int, to: int, kind: Kind = Kind.EVENT) -> Message:
+        datagram = Frame(kind, self.scenario.nodes[source].id, body=bytes(50)).encode()
         message = Message(self.scenario.nodes[source].id, datagram, 1)
         size = 42 + len(datagram)
         self.channel.transmit(self.clock.now, source, to, size, (message, 0, None))
@@ -58,14 +58,17 @@ class World:
         self.clock.now = until
 
 
-def adhoc() -> World:
-    settings = {"nodes": 5, "side": 60, "speed": 0, "topics": 0}
+def adhoc(**radio: str) -> World:
+    settings = {"nodes": 5, "side": 60, "speed": 0, "topics": 0, **radio}
     scenario = make_scenario("roaming_field", "flooding", seed=1, duration=12, settings=settings)
     return World(scenario, lambda w, s: AdHocChannel(s, w.hand, w.unacknowledged))
 
 
-def mesh() -> World:
-    return World(cells(), lambda w, s: MeshChannel(s, w.clock, NullRecorder(), w.hand))
+def mesh(**radio: str) -> World:
+    scenario = cells()
+    changed = scenario.radio.model_copy(update=radio)
+    scenario = scenario.model_copy(update={"radio": changed})
+    return World(scenario, lambda w, s: MeshChannel(s, w.clock, NullRecorder(), w.hand))
 
 
 BOTH = pytest.mark.parametrize("make", [adhoc, mesh])
@@ -133,3 +136,17 @@ def test_only_without_access_points_a_unicast_that_is_lost_is_told_of() -> None:
     world.run(1.0)
     assert world.given_up == [(0, 1)]
     assert [nodes for _, nodes, _ in world.handed] == [[2]]
+
+
+@BOTH
+@pytest.mark.parametrize(("order", "turn"), [("fifo", 2), ("routing-first", 1)])
+def test_routing_overtakes_events_if_the_queue_says_so(
+    make: Callable[..., World], order: str, turn: int
+) -> None:
+    world = make(queue_order=order)
+    world.run(1.0)  # stations have an access point now
+    station = world.scenario.nodes.index(world.scenario.stations[0])
+    sent = [world.send(station, BROADCAST, kind) for kind in (Kind.EVENT, Kind.EVENT, Kind.HELLO)]
+    world.run(2.0)
+    arrived = list(dict.fromkeys(message for _, _, message in world.handed))
+    assert arrived.index(sent[2]) == turn

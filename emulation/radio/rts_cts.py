@@ -1,0 +1,163 @@
+"""RTS and CTS: a unicast asks for the air around its receiver before it takes it.
+
+Theory of operation (IEEE 802.11-2016, 10.3.2.4 to 10.3.2.8; IEEE 802.11-2007, 9.2.5.4 to 9.2.5.7).
+A unicast of more than `RadioSpec.rts_threshold` bytes does not start when its station may
+transmit: an RTS does, at the basic rate.  Its receiver answers after SIFS with a CTS, unless
+something else silences it; the frame itself follows after another SIFS, and its acknowledgement.
+
+*Virtual carrier sense.*  Both frames say when the acknowledgement will end.  Whoever decodes one
+and is not meant by it sets its network allocation vector (NAV): it does not transmit before, though
+it may sense nothing of what follows.  So a CTS silences the stations that are hidden from the
+sender.  Who senses an RTS or CTS without decoding it waits EIFS.
+
+*Retries.*  An RTS without an answer doubles the contention window and is tried again,
+`retry_limit` times in a row (dot11ShortRetryLimit counts the first one too).  A CTS ends that row.
+A frame whose CTS came and whose ACK did not begins again with an RTS, `long_retry_limit` times.
+If the host chose a rate for each try, a lost RTS costs one.
+
+A NAV is not taken back if the announced frame does not come: the standard allows that, and ns-2
+does not do it either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from emulation.radio.air import Air, ControlFrame, FrameJob, Transmission
+from emulation.radio.airtime import CTS_BYTES, RTS_BYTES
+from emulation.radio.counters import Counters
+from emulation.radio.links import Links
+from emulation.radio.reception import Reception
+from emulation.radio.sensing import CarrierSense
+from emulation.radio.station import RadioStation
+from emulation.radio.timings import Timing, Timings
+
+CONTROL_END, NO_CTS, CLEAR = range(3, 6)
+"""Kinds of events of the medium: an RTS or CTS ends, the CTS is missing, it is the data's turn."""
+
+
+class RtsCts:
+    """The exchanges of `stations`, whose links are `table`.
+
+    What they need of the medium: `put_on_air(frame, kind)` starts a frame at whose end an event of
+    that kind comes; `push(time, kind, frame)` has an event come; `start(station, now, True)`
+    transmits a station's frame; `failed(station, job, last, now)` is what follows if it does not
+    arrive: another try, or the end if it was the last.
+    """
+
+    def __init__(
+        self,
+        table: Links,
+        timings: Timings,
+        air: Air,
+        sensing: CarrierSense,
+        reception: Reception,
+        counters: Counters,
+        stations: Sequence[RadioStation],
+        put_on_air: Callable[[Transmission, int], None],
+        push: Callable[[float, int, ControlFrame], None],
+        start: Callable[[RadioStation, float, bool], None],
+        failed: Callable[[RadioStation, FrameJob, bool, float], None],
+    ) -> None:
+        self._table = table
+        self._rts: Final = timings.control(RTS_BYTES)
+        self._cts: Final = timings.control(CTS_BYTES)
+        self._air = air
+        self._sensing = sensing
+        self._reception = reception
+        self._counters = counters
+        self._stations = stations
+        self._put_on_air = put_on_air
+        self._push = push
+        self._start = start
+        self._failed = failed
+
+    def covers(self, job: FrameJob) -> bool:
+        """Return whether a unicast needs an RTS."""
+        size = job.size if job.tries else self._table.phy.mpdu_bytes(job.size)
+        return size > self._table.radio.rts_threshold
+
+    def tries_left(self, job: FrameJob) -> bool:
+        """Return whether a unicast whose ACK did not come may be sent again."""
+        return job.attempts < (len(job.tries) or self._table.radio.long_retry_limit + 1)
+
+    def request(self, station: RadioStation, job: FrameJob, data: Timing, now: float) -> None:
+        """Send the RTS of a unicast that takes `data`."""
+        index = station.index
+        duration, sifs, preamble, coding = self._rts
+        end = now + duration
+        answered = end + sifs + self._cts.duration
+        nav = answered + sifs + data.duration + data.response
+        times = now + preamble, end, answered
+        row = self._table.row(index)
+        self._counters.rts[index] += 1
+        frame = ControlFrame(row, job.destination, now, times, coding, job, nav)
+        self._put_on_air(frame, CONTROL_END)
+
+    def step(self, kind: int, frame: ControlFrame, now: float) -> None:
+        """Have an event happen: `frame` is the one that ends, or the RTS."""
+        if kind == CONTROL_END:
+            self._end(frame, now)
+        elif kind == NO_CTS:
+            self._unanswered(frame, now)
+        elif self._stations[frame.source].job is frame.job and not self._air.busy(frame.source):
+            self._start(self._stations[frame.source], now, True)
+
+    def _end(self, frame: ControlFrame, now: float) -> None:
+        """Set the NAV of those that decode a frame; have the one that it is for go on."""
+        self._air.remove(frame)
+        self._sensing.end(frame, now)
+        decoders = self._reception.decoders(frame)
+        frame.deferring = frozenset(decoders) - {frame.destination}
+        nav = self._sensing.nav
+        for index in frame.deferring:
+            if frame.nav > nav[index]:
+                nav[index] = frame.nav
+                self._sensing.defer(self._stations[index], now, frame.nav)
+        heard = frame.destination in decoders
+        rts = frame.answers
+        if rts is None:
+            if heard and self._may_answer(frame, now):
+                self._answer(frame, now)
+            else:
+                self._push(frame.reserved, NO_CTS, frame)
+        elif not heard:
+            self._unanswered(rts, now)
+        elif self._stations[rts.source].job is rts.job:
+            self._stations[rts.source].short_retries = 0
+            self._push(now + self._cts.response, CLEAR, rts)
+        if frame.overlaps:
+            self._air.forget(frame)
+
+    def _may_answer(self, rts: ControlFrame, now: float) -> bool:
+        index = rts.destination
+        return not self._air.busy(index) and self._sensing.free(index, rts.source, now)
+
+    def _answer(self, rts: ControlFrame, now: float) -> None:
+        """Send the CTS: put on the air at once, with its start after SIFS."""
+        index = rts.destination
+        duration, sifs, preamble, coding = self._cts
+        start = now + sifs
+        end = start + duration
+        eifs = end + sifs + self._cts.duration  # a CTS is as long as an ACK
+        times = start + preamble, end, eifs
+        row = self._table.row(index)
+        self._counters.cts[index] += 1
+        frame = ControlFrame(row, rts.source, start, times, coding, rts.job, rts.nav, rts)
+        self._put_on_air(frame, CONTROL_END)
+
+    def _unanswered(self, rts: ControlFrame, now: float) -> None:
+        """The CTS did not come."""
+        station, job = self._stations[rts.source], rts.job
+        if station.job is not job:
+            return  # it went down meanwhile
+        if job.tries:
+            job.attempts += 1
+            last = job.attempts >= len(job.tries)
+        else:
+            station.short_retries += 1
+            last = station.short_retries > self._table.radio.retry_limit
+        if last:
+            station.short_retries = 0
+        self._failed(station, job, last, now)

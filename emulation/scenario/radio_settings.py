@@ -1,0 +1,154 @@
+"""Settings of the radio that every topology has beside those of its own (`--set`).
+
+Theory of operation.  A topology chooses range, propagation model and 802.11 amendment; these
+settings change what is left.  `radio` names a whole radio, from which single settings may depart: a
+value of -1, of 0 if that makes no sense otherwise, or of `auto` is what that radio has.
+
+`radio=ns2` is the radio of ns-2.35 unless a script changes it (docs/papers.md#ns-2): WaveLAN at
+914 MHz, data and basic rate 1 Mb/s (`tcl/lan/ns-mac.tcl`; the 2 Mb/s of WaveLAN are `bandwidth_`,
+used only if the two rates are 0), RTS before every unicast, 7 and 4 transmissions, carrier sense to
+550 m if frames arrive from 250 m, capture by 10 dB, and a queue of 50 frames that
+routing overtakes (`Queue/DropTail/PriQueue`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from pydantic import ValidationError
+
+from emulation.errors import ScenarioError
+from emulation.radio.spec import NEVER, RadioSpec
+from nodeapp.parameters import Param
+
+AS_RADIO: Final = -1
+AUTO: Final = "auto"
+NS2_SENSE_RATIO: Final = 550.0 / 250.0
+"""Distances of CSThresh_ and RXThresh_ by two-ray ground."""
+NS2: Final[tuple[tuple[str, Any], ...]] = (
+    ("standard", "b"),
+    ("frequency_mhz", 914.0),
+    ("reception", "threshold"),
+    ("capture_threshold_db", 10.0),
+    ("data_rate_mbps", 1.0),
+    ("basic_rate_mbps", 1.0),
+    ("rts_threshold", 0),
+    ("retry_limit", 6),
+    ("long_retry_limit", 3),
+    ("queue_frames", 50),
+    ("queue_order", "routing-first"),
+)
+"""Fields of `RadioSpec` with their values in ns-2, whose retry limits count all transmissions."""
+
+
+NAMES: Final[tuple[tuple[str, str], ...]] = (
+    ("rts_threshold", "rts_threshold"),
+    ("retry_limit", "retry_limit"),
+    ("long_retry_limit", "long_retry_limit"),
+    ("sense_range", "sense_range"),
+    ("reception", "reception"),
+    ("data_rate_mbps", "data_rate"),
+    ("basic_rate_mbps", "basic_rate"),
+    ("queue_frames", "queue_frames"),
+    ("queue_order", "queue_order"),
+)
+"""Fields of `RadioSpec` that are set here, with their names in `--set`."""
+
+
+@dataclass(frozen=True)
+class RadioSettings:
+    """What `--set` takes for the radio of any topology."""
+
+    radio: Annotated[
+        str,
+        Param(
+            "standard: that of the 802.11 amendment; ns2: ns-2's WaveLAN in its place",
+            choices=("standard", "ns2"),
+        ),
+    ] = "standard"
+    rts_threshold: Annotated[
+        int,
+        Param(
+            f"bytes above which a unicast follows RTS and CTS; {NEVER}: never; -1: as radio",
+            low=AS_RADIO,
+            high=NEVER,
+        ),
+    ] = AS_RADIO
+    retry_limit: Annotated[
+        int,
+        Param("further tries of an RTS, or a unicast without; -1: as radio", low=-1, high=255),
+    ] = AS_RADIO
+    long_retry_limit: Annotated[
+        int, Param("further tries of a unicast with RTS; -1: as radio", low=-1, high=255)
+    ] = AS_RADIO
+    sense_range: Annotated[
+        float, Param("m up to which frames are sensed; 0: as radio", low=0, high=100_000)
+    ] = 0.0
+    reception: Annotated[
+        str,
+        Param(
+            "bit-errors: by SINR; threshold: by power, as in ns-2; auto: as radio",
+            choices=(AUTO, "bit-errors", "threshold"),
+        ),
+    ] = AUTO
+    data_rate: Annotated[
+        float, Param("Mb/s of unicasts; 0: as radio (by SNR if standard)", low=0, high=65)
+    ] = 0.0
+    basic_rate: Annotated[
+        float, Param("Mb/s of broadcasts, RTS, CTS and ACK; 0: as radio", low=0, high=65)
+    ] = 0.0
+    queue_frames: Annotated[
+        int, Param("frames that wait in a station; 0: as radio", low=0, high=100_000)
+    ] = 0
+    queue_order: Annotated[
+        str,
+        Param(
+            "fifo, or routing-first: routing overtakes the rest; auto: as radio",
+            choices=(AUTO, "fifo", "routing-first"),
+        ),
+    ] = AUTO
+
+    def applied(self, radio: RadioSpec, like: RadioSpec | None = None) -> RadioSpec:
+        """Return `radio` with these settings.
+
+        `like` is the stations' radio if `radio` is another one: it senses as many times as far as
+        it receives.  Raises `ScenarioError` for settings that contradict each other or the rest.
+        """
+        update: dict[str, Any] = {}
+        sense = self.sense_range
+        if self.radio == "ns2":
+            update = dict(NS2)
+            sense = sense or NS2_SENSE_RATIO * ((like or radio).range or 0.0)
+        if sense and like is not None and like.range and radio.range:
+            sense *= radio.range / like.range
+        given = {
+            "sense_range": sense,
+            "data_rate_mbps": self.data_rate,
+            "basic_rate_mbps": self.basic_rate,
+            "queue_frames": self.queue_frames,
+        }
+        update |= {field: value for field, value in given.items() if value}
+        for field in ("rts_threshold", "retry_limit", "long_retry_limit"):
+            if getattr(self, field) != AS_RADIO:
+                update[field] = getattr(self, field)
+        for field in ("reception", "queue_order"):
+            if getattr(self, field) != AUTO:
+                update[field] = getattr(self, field)
+        if not update:
+            return radio
+        try:
+            return RadioSpec.model_validate(radio.model_dump() | update)
+        except ValidationError as error:
+            raise ScenarioError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+
+def changed_settings(radio: RadioSpec | None) -> list[str]:
+    """Return the names, as in `--set`, of the settings in which a radio is not the default.
+
+    For backends whose radios are not all the medium's.
+    """
+    default = RadioSpec()
+    if radio is None:
+        return []
+    return [name for field, name in NAMES if getattr(radio, field) != getattr(default, field)]
