@@ -75,6 +75,7 @@ def texts_of(drawing: Drawing) -> list[tuple[str, Bbox]]:
     """Return every text that is seen, and where."""
     with svg.style():
         svg.settle(drawing.figure)
+        drawing.figure.draw_without_rendering()  # legends find their place
     unseen = {
         tick.label1
         for axes in drawing.figure.axes
