@@ -58,7 +58,8 @@ def specs(preset: Preset, variation: Variation) -> dict[str, SweepSpec]:
 @pytest.fixture(scope="module")
 def as_reproduced() -> Reproduction:
     rows = pd.concat([as_published("freeway"), as_published("manhattan")], ignore_index=True)
-    judged = tuple(Judged(each, rows, tuple(judge(CLAIMS, rows))) for each in ALL)
+    findings = tuple(judge(CLAIMS, rows))
+    judged = tuple(Judged(each, rows, findings) for each in ALL)
     return Reproduction(PAPER, preset("quick"), judged, {"freeway: broker-gpsr": "it <broke>"})
 
 

@@ -136,11 +136,11 @@ def test_no_text_covers_another(values: list[Any], panels: int, lines: int) -> N
         },
     )
     texts = texts_of(drawing)
-    shrunk = [(text, box.shrunk(0.98, 0.9).extents.tolist()) for text, box in texts]
-    for (one, box), (other, beside) in itertools.combinations(shrunk, 2):
+    shrunk = [(text, tuple(map(float, box.shrunk(0.98, 0.9).extents))) for text, box in texts]
+    for (one, inner), (other, beside) in itertools.combinations(shrunk, 2):
         # Slanted words have boxes that overlap where they themselves do not.
         if not {one, other} <= set(WORDS):
-            assert not overlap(box, beside), (one, other)
+            assert not overlap(inner, beside), (one, other)
     for text, box in texts:
         assert box.x0 >= -1, text
         assert box.x1 <= drawing.figure.bbox.width + 1, text

@@ -215,7 +215,9 @@ def file_of(name: str, module: Module) -> Path:
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    points = {"-".join(names): (*names, settings, {}) for names, settings in RUNS.items()}
+    points: dict[str, Sequence[object]] = {
+        "-".join(names): (*names, settings, {}) for names, settings in RUNS.items()
+    }
     return executed(tmp_path_factory.mktemp("points"), points)
 
 
