@@ -168,6 +168,8 @@ class Graph:
             route = station.router.table.known(destination, now)
             if route is None:
                 continue
+            assert not (route.valid and route.repairable), "nothing to repair"
+            assert route.valid or route.repairable or not route.precursors, "nobody to tell"
             if route.known:
                 own = self.stations[destination].router.sequence
                 assert not newer(net_sequence(route), own), "ahead of the destination"
