@@ -140,11 +140,13 @@ HideTransmitErrors(const NodeContainer& nodes)
 }
 
 constexpr int LOOK_MS = 5;
-std::set<std::pair<uint32_t, uint32_t>> g_raised; //!< node and destination
+bool g_raise = false;  //!< raise the sequence numbers of routes that become invalid (6.11)
+bool g_forget = false; //!< forget their next hops, from which AODV relays no requests
+std::set<std::pair<uint32_t, uint32_t>> g_seen; //!< node and destination of invalid routes
 
-// Raise the sequence number of each route that has become invalid (RFC 3561, 6.11), a little late.
+// Do to each route that has become invalid what ns-3 does not, a little late.
 void
-RaiseSequenceNumbers(NodeContainer nodes)
+LookAtRoutes(NodeContainer nodes)
 {
     for (uint32_t node = 0; node < nodes.GetN(); ++node)
     {
@@ -154,15 +156,22 @@ RaiseSequenceNumbers(NodeContainer nodes)
             const std::pair<uint32_t, uint32_t> key{node, destination.Get()};
             if (entry.GetFlag() == aodv::VALID)
             {
-                g_raised.erase(key);
+                g_seen.erase(key);
             }
-            else if (entry.GetValidSeqNo() && g_raised.insert(key).second)
+            else if (g_seen.insert(key).second)
             {
-                entry.SetSeqNo(entry.GetSeqNo() + 1);
+                if (g_raise && entry.GetValidSeqNo())
+                {
+                    entry.SetSeqNo(entry.GetSeqNo() + 1);
+                }
+                if (g_forget)
+                {
+                    entry.SetNextHop(Ipv4Address());
+                }
             }
         }
     }
-    Simulator::Schedule(MilliSeconds(LOOK_MS), &RaiseSequenceNumbers, nodes);
+    Simulator::Schedule(MilliSeconds(LOOK_MS), &LookAtRoutes, nodes);
 }
 
 void
@@ -195,9 +204,9 @@ main(int argc, char* argv[])
     bool reply = true;
     bool errors = true;
     bool gratuitous = true;
-    bool raise = false;
     double lifetime = 11.2;
-    int rings = 1;
+    bool hello = true;
+    int hellos = 2;
     CommandLine cmd(__FILE__);
     radio.AddTo(cmd);
     cmd.AddValue("trace", "ns-2 movement trace", trace);
@@ -209,9 +218,11 @@ main(int argc, char* argv[])
     cmd.AddValue("intermediate", "let intermediate nodes answer requests", reply);
     cmd.AddValue("errors", "tell AODV of unicasts that were not acknowledged", errors);
     cmd.AddValue("gratuitous", "tell destinations of replies for them", gratuitous);
-    cmd.AddValue("raise", "raise the sequence numbers of routes that become invalid", raise);
+    cmd.AddValue("raise", "raise the sequence numbers of routes that become invalid", g_raise);
+    cmd.AddValue("forget", "forget the next hops of routes that become invalid", g_forget);
     cmd.AddValue("lifetime", "MY_ROUTE_TIMEOUT, s", lifetime);
-    cmd.AddValue("rings", "TTL_START", rings);
+    cmd.AddValue("hello", "say hello", hello);
+    cmd.AddValue("hellos", "ALLOWED_HELLO_LOSS", hellos);
     cmd.Parse(argc, argv);
 
     std::ifstream list(traffic);
@@ -227,7 +238,8 @@ main(int argc, char* argv[])
     aodv.Set("DestinationOnly", BooleanValue(!reply));
     aodv.Set("GratuitousReply", BooleanValue(gratuitous));
     aodv.Set("MyRouteTimeout", TimeValue(Seconds(lifetime)));
-    aodv.Set("TtlStart", UintegerValue(rings));
+    aodv.Set("EnableHello", BooleanValue(hello));
+    aodv.Set("AllowedHelloLoss", UintegerValue(hellos));
     InternetStackHelper internet;
     internet.SetRoutingHelper(aodv);
     internet.SetIpv6StackInstall(false);
@@ -259,9 +271,9 @@ main(int argc, char* argv[])
         // The interfaces are up, and AODV has connected to the trace, at time 0.
         Simulator::Schedule(MilliSeconds(1), &HideTransmitErrors, nodes);
     }
-    if (raise)
+    if (g_raise || g_forget)
     {
-        Simulator::Schedule(MilliSeconds(LOOK_MS), &RaiseSequenceNumbers, nodes);
+        Simulator::Schedule(MilliSeconds(LOOK_MS), &LookAtRoutes, nodes);
     }
     Simulator::Schedule(Seconds(g_datagrams.at(0).time), &Send, 0);
     Simulator::Stop(Seconds(until));

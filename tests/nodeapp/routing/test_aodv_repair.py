@@ -127,6 +127,20 @@ def test_a_repair_goes_on_for_a_frame_of_the_nodes_own() -> None:
     assert arrived(graph) == [0, 2]
 
 
+def test_a_search_that_began_as_a_repair_ends_like_any_other() -> None:
+    graph = broken(link_feedback=True)
+    graph.cut(3, 6)
+    since = graph.time
+    graph.send(1, 5, 1)
+    graph.run(0.1)
+    graph.send(3, 5, 2)
+    graph.run(40.0)
+    station = graph.stations[3]
+    assert [ttl for _, ttl in rings(graph, 3, since)] == [4, 6, 7, 35, 35, 35]
+    assert station.counters["repairs failed"] == station.counters["searches failed"] == 1
+    assert station.router.status()["searches"] == 0
+
+
 def test_a_repair_may_search_the_whole_network_before_it_fails() -> None:
     graph = broken(link_feedback=True, repair_retries=2)
     graph.cut(3, 6)

@@ -107,7 +107,7 @@ def test_a_hello_comes_only_after_an_interval_without_a_broadcast() -> None:
 
 def test_one_lost_hello_breaks_no_link() -> None:
     graph = Graph(2, line(2))
-    lost = []
+    lost: list[bool] = []
     carried = graph.transmit
 
     def transmit(sender: Any, to: int, datagram: bytes) -> None:
