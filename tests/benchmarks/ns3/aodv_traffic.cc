@@ -139,10 +139,11 @@ HideTransmitErrors(const NodeContainer& nodes)
     }
 }
 
-constexpr int LOOK_MS = 5;
+constexpr int LOOK_MS = 2;
+constexpr double REVERSE = 5.4; //!< MinimalLifetime of a reverse route of two or three hops, s
 bool g_raise = false;  //!< raise the sequence numbers of routes that become invalid (6.11)
-bool g_forget = false; //!< forget their next hops, from which AODV relays no requests
-std::set<std::pair<uint32_t, uint32_t>> g_seen; //!< node and destination of invalid routes
+bool g_revive = false; //!< make them valid again when a request has brought a newer number (6.5)
+std::map<std::pair<uint32_t, uint32_t>, uint32_t> g_invalid; //!< by node and destination: number
 
 // Do to each route that has become invalid what ns-3 does not, a little late.
 void
@@ -156,18 +157,23 @@ LookAtRoutes(NodeContainer nodes)
             const std::pair<uint32_t, uint32_t> key{node, destination.Get()};
             if (entry.GetFlag() == aodv::VALID)
             {
-                g_seen.erase(key);
+                g_invalid.erase(key);
+                continue;
             }
-            else if (g_seen.insert(key).second)
+            auto found = g_invalid.find(key);
+            if (found == g_invalid.end())
             {
                 if (g_raise && entry.GetValidSeqNo())
                 {
                     entry.SetSeqNo(entry.GetSeqNo() + 1);
                 }
-                if (g_forget)
-                {
-                    entry.SetNextHop(Ipv4Address());
-                }
+                g_invalid[key] = entry.GetSeqNo();
+            }
+            else if (g_revive && entry.GetFlag() == aodv::INVALID && entry.GetValidSeqNo() &&
+                     static_cast<int32_t>(entry.GetSeqNo() - found->second) > 0)
+            {
+                entry.SetFlag(aodv::VALID);
+                entry.SetLifeTime(Seconds(REVERSE));
             }
         }
     }
@@ -219,7 +225,7 @@ main(int argc, char* argv[])
     cmd.AddValue("errors", "tell AODV of unicasts that were not acknowledged", errors);
     cmd.AddValue("gratuitous", "tell destinations of replies for them", gratuitous);
     cmd.AddValue("raise", "raise the sequence numbers of routes that become invalid", g_raise);
-    cmd.AddValue("forget", "forget the next hops of routes that become invalid", g_forget);
+    cmd.AddValue("revive", "let requests make invalid routes valid again", g_revive);
     cmd.AddValue("lifetime", "MY_ROUTE_TIMEOUT, s", lifetime);
     cmd.AddValue("hello", "say hello", hello);
     cmd.AddValue("hellos", "ALLOWED_HELLO_LOSS", hellos);
@@ -271,7 +277,7 @@ main(int argc, char* argv[])
         // The interfaces are up, and AODV has connected to the trace, at time 0.
         Simulator::Schedule(MilliSeconds(1), &HideTransmitErrors, nodes);
     }
-    if (g_raise || g_forget)
+    if (g_raise || g_revive)
     {
         Simulator::Schedule(MilliSeconds(LOOK_MS), &LookAtRoutes, nodes);
     }
