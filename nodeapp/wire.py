@@ -67,6 +67,7 @@ class Kind(IntEnum):
     ROUTE_ERROR = 6
     ADVERTISEMENT = 7
     SUBSCRIBERS = 8
+    ROUTE_REPLY_ACK = 9
     SUBSCRIBE = 65
     UNSUBSCRIBE = 66
     PUBLISH = 67
@@ -98,6 +99,7 @@ _CLASSES: Final = dict.fromkeys(KINDS, TrafficClass.PUBSUB_CONTROL) | {
     int(Kind.ROUTE_REQUEST): TrafficClass.ROUTING_CONTROL,
     int(Kind.ROUTE_REPLY): TrafficClass.ROUTING_CONTROL,
     int(Kind.ROUTE_ERROR): TrafficClass.ROUTING_CONTROL,
+    int(Kind.ROUTE_REPLY_ACK): TrafficClass.ROUTING_CONTROL,
 }
 
 

@@ -18,7 +18,7 @@ local GREEDY_LENGTH, PERIMETER_LENGTH = 17, 61
 local KINDS = {
   [1] = "HELLO", [2] = "EVENT", [3] = "SUBSCRIPTION",
   [4] = "ROUTE_REQUEST", [5] = "ROUTE_REPLY", [6] = "ROUTE_ERROR",
-  [7] = "ADVERTISEMENT", [8] = "SUBSCRIBERS",
+  [7] = "ADVERTISEMENT", [8] = "SUBSCRIBERS", [9] = "ROUTE_REPLY_ACK",
   [65] = "SUBSCRIBE", [66] = "UNSUBSCRIBE", [67] = "PUBLISH",
   [68] = "NOTIFY", [69] = "STATUS", [70] = "ACK",
 }
@@ -73,6 +73,11 @@ local f = {
   destination_only =
     ProtoField.bool("pubsub.aodv.flags.destination_only", "Destination only", 32, nil, 0x02),
   unknown = ProtoField.bool("pubsub.aodv.flags.unknown", "Unknown sequence number", 32, nil, 0x04),
+  reply_flags = ProtoField.uint32("pubsub.aodv.reply.flags", "Flags", base.HEX),
+  acknowledge =
+    ProtoField.bool("pubsub.aodv.reply.flags.acknowledge", "Acknowledge", 32, nil, 0x01),
+  error_flags = ProtoField.uint32("pubsub.aodv.error.flags", "Flags", base.HEX),
+  no_delete = ProtoField.bool("pubsub.aodv.error.flags.no_delete", "No delete", 32, nil, 0x01),
   request = ProtoField.uint32("pubsub.aodv.request", "Request"),
   target = ProtoField.uint32("pubsub.aodv.destination", "Route to"),
   target_sequence =
@@ -94,8 +99,15 @@ local AODV = {
   [KIND.HELLO] = { f.originator_sequence, f.lifetime },
   [KIND.ROUTE_REQUEST] =
     { f.request_flags, f.request, f.target_sequence, f.originator_sequence },
-  [KIND.ROUTE_REPLY] = { f.target, f.target_sequence, f.hop_count, f.lifetime },
-  [KIND.ROUTE_ERROR] = { f.target, f.target_sequence },
+  [KIND.ROUTE_REPLY] =
+    { f.reply_flags, f.target, f.target_sequence, f.hop_count, f.lifetime },
+  [KIND.ROUTE_ERROR] = { f.error_flags, f.target, f.target_sequence },
+}
+-- The flags in their first number.
+local AODV_FLAGS = {
+  [KIND.ROUTE_REQUEST] = { f.gratuitous, f.destination_only, f.unknown },
+  [KIND.ROUTE_REPLY] = { f.acknowledge },
+  [KIND.ROUTE_ERROR] = { f.no_delete },
 }
 local WORD = 5  -- a CBOR head and four bytes
 
@@ -129,21 +141,26 @@ local function dissect_route(route, tree)
   end
 end
 
--- An array of four-byte numbers; in a ROUTE_ERROR, with a longer head, pairs of them.
+-- An array of four-byte numbers; in a ROUTE_ERROR, with a longer head, flags and pairs of them.
 local function dissect_aodv(kind, body, tree)
-  local fields = AODV[kind]
-  local at = kind == KIND.ROUTE_ERROR and 3 or 1
+  local fields, flags = AODV[kind], AODV_FLAGS[kind] or {}
+  local errors = kind == KIND.ROUTE_ERROR
+  local at = errors and 3 or 1
   local words = (body:len() - at) / WORD
-  if words < 1 or words % #fields ~= 0 or (kind ~= KIND.ROUTE_ERROR and words ~= #fields) then
+  if words < #fields or words % 1 ~= 0 then
+    return
+  end
+  if (errors and words % 2 ~= 1) or (not errors and words ~= #fields) then
     return
   end
   for word = 0, words - 1 do
     local range = body(at + word * WORD + 1, 4)
-    local item = tree:add(fields[word % #fields + 1], range)
-    if kind == KIND.ROUTE_REQUEST and word == 0 then
-      item:add(f.gratuitous, range)
-      item:add(f.destination_only, range)
-      item:add(f.unknown, range)
+    local field = fields[word + 1] or fields[2 + (word - 1) % 2]
+    local item = tree:add(field, range)
+    if word == 0 then
+      for _, flag in ipairs(flags) do
+        item:add(flag, range)
+      end
     end
   end
 end

@@ -25,7 +25,7 @@ Source: docs/papers.md#six-schemes, sections 3.2 to 3.5.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Protocol
 
@@ -161,6 +161,16 @@ class DecisionPoint(Service):
         assert topic is not None
         body = encode_subscription(subscription, self.location())
         self.send_to_point(topic, Frame(Kind.SUBSCRIPTION, self.host.node_id, hops=0, body=body))
+
+    def replaces(self, frame: Frame) -> Hashable:
+        """Return a key that is the same for a frame of this node and what it makes out of date.
+
+        A refresh says what the one before it said, and newer: a router that lets frames wait needs
+        to keep only the last one.  None if a frame makes nothing out of date.
+        """
+        if frame.kind == Kind.SUBSCRIPTION:
+            return frame.kind, frame.destination, decode_located(frame.body).item
+        return None
 
     def location(self) -> Point:
         """Return where this node is, metres."""

@@ -18,7 +18,7 @@ from nodeapp.routing.aodv import Aodv, AodvParameters
 
 
 def _make_router(point: DecisionPoint) -> Aodv:
-    return Aodv(point.host, point.parameters, point.counters, point.arrived)
+    return Aodv(point.host, point.parameters, point.counters, point.arrived, point.replaces)
 
 
 AODV = Routing(AodvParameters, _make_router)

@@ -23,6 +23,7 @@ Source: docs/papers.md#six-schemes, sections 3.2.2 and 5.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -33,6 +34,7 @@ from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.decision_point import DecisionPoint, DecisionPointParameters
 from nodeapp.pubsub.messages import (
     decode_advertisement,
+    decode_located,
     decode_subscribers,
     encode_advertisement,
     encode_subscribers,
@@ -117,6 +119,12 @@ class Rendezvous(DecisionPoint):
     def _advertise(self, topic: str) -> None:
         body = encode_advertisement(topic, self.location())
         self.send_to_point(topic, Frame(Kind.ADVERTISEMENT, self.host.node_id, hops=0, body=body))
+
+    def replaces(self, frame: Frame) -> Hashable:
+        """Return a key that is the same for a frame of this node and what it makes out of date."""
+        if frame.kind == Kind.ADVERTISEMENT:
+            return frame.kind, frame.destination, decode_located(frame.body).item
+        return super().replaces(frame)
 
     def _subscribers_arrived(self, frame: Frame) -> None:
         now = self.host.now()

@@ -9,8 +9,9 @@ a next hop breaks, or that gets a frame it has no route for, tells the neighbour
 over it so by a ROUTE_ERROR (6.11).
 
 The parts: `aodv_table` has the routes and the rules for sequence numbers, `aodv_search` the rings
-and the frames that wait, `aodv_links` hellos and lost neighbours, `aodv_errors` the sending of
-errors, `aodv_wire` the bodies of messages.
+and the frames that wait, `aodv_links` hellos and lost neighbours, `aodv_blacklist` neighbours that
+hear nothing, `aodv_errors` the sending of errors, `aodv_repair` local repair, which is an option,
+`aodv_wire` the bodies of messages.
 
 What the RFC leaves open:
   * precursors are also the neighbours that frames for a destination came from, so that errors
@@ -26,43 +27,49 @@ What the RFC leaves open:
     restarted node does not wait for DELETE_PERIOD (6.13): routes of others over it may loop until
     the first frame that takes them, which it answers with an error.
 
-Left out: local repair (6.12, optional), since a break noticed by silence is seconds old when it is
-noticed; acknowledged replies and the blacklist (6.8), which are for links that are one-way for
-good, while a reply lost by chance is asked for again; multicast, subnets, several interfaces.
+Left out: a new search at an originator that is told of a longer way (6.12, optional); multicast,
+subnets, several interfaces.
 
 Source: docs/papers.md#aodv.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.routing import aodv_wire
+from nodeapp.routing.aodv_blacklist import Blacklist
 from nodeapp.routing.aodv_errors import ErrorSender
 from nodeapp.routing.aodv_links import LinkMonitor
 from nodeapp.routing.aodv_parameters import AodvParameters
-from nodeapp.routing.aodv_search import Searches
+from nodeapp.routing.aodv_repair import Repairs
+from nodeapp.routing.aodv_search import Searches, SeenRequests
 from nodeapp.routing.aodv_table import Route, RouteTable, following, newer
-from nodeapp.routing.aodv_wire import DESTINATION_ONLY, GRATUITOUS, UNKNOWN
+from nodeapp.routing.aodv_wire import (
+    ACKNOWLEDGE,
+    DESTINATION_ONLY,
+    GRATUITOUS,
+    NO_DELETE,
+    UNKNOWN,
+)
 from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_ONE_WAY, Frame, Kind, WireError, decode
 
 __all__ = ["Aodv", "AodvParameters"]
 
 CLOCK_RATE: Final = 100
 """Sequence numbers a second that the clock is ahead by after a restart."""
-MAX_REQUESTS: Final = 8192
-"""Requests that are remembered at most."""
 
 
 class Aodv:
     """Routes frames to node ids.
 
-    `deliver(frame)` is called when a frame has arrived at the node it is for.
+    `deliver(frame)` is called when a frame has arrived at the node it is for.  `replaces(frame)`
+    returns a key: of the frames of this node with one key, only the newest waits for a route.
+    None is the key of a frame that replaces no other.
     """
 
     def __init__(
@@ -71,12 +78,14 @@ class Aodv:
         parameters: AodvParameters,
         counters: Counter[str],
         deliver: Callable[[Frame], None],
+        replaces: Callable[[Frame], Hashable] = lambda frame: None,
     ) -> None:
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
             Kind.HELLO: self._hello_received,
             Kind.ROUTE_REQUEST: self._request_received,
             Kind.ROUTE_REPLY: self._reply_received,
             Kind.ROUTE_ERROR: self._error_received,
+            Kind.ROUTE_REPLY_ACK: self._acknowledgement_received,
         }
         self.table = RouteTable(parameters.delete_period)
         self.sequence = 1 + int(host.now() * CLOCK_RATE) % 0x7FFFFFFF
@@ -88,10 +97,22 @@ class Aodv:
         self._deliver = deliver
         self._active_timeout = parameters.active_route_timeout
         self._request_id = self.sequence
-        self._requests: dict[int, float] = {}  # originator and id: when to forget; by age
-        self._searches = Searches(host, parameters, self.table, counters, self._send_request)
+        self._seen = SeenRequests(parameters.path_discovery_time)
         self._links = LinkMonitor(host, parameters)
+        self._blacklist = Blacklist(host, parameters, counters)
         self._errors = ErrorSender(host, parameters.rerr_ratelimit, counters, self._links.broadcast)
+        self._searches = Searches(
+            host,
+            parameters,
+            self.table,
+            counters,
+            self._send_request,
+            self._search_failed,
+            replaces,
+        )
+        self._repairs = Repairs(
+            self._me, parameters, self.table, self._searches, self._errors, counters
+        )
         self._next_cleaning = 0.0
 
     def start(self) -> None:
@@ -147,14 +168,14 @@ class Aodv:
         if route is not None:
             route.precursors.add(sender)
             self._transmit(frame, route, now)
-        else:
+        elif not self._repairs.take(frame, sender, now):
             self._no_route(destination, sender, now)
 
     def _route(self, destination: int, now: float) -> Route | None:
         """Return a valid route over a neighbour that is not lost."""
         route = self.table.valid(destination, now)
         if route is not None and self._links.is_lost(route.next_hop, now):
-            self._link_broken(route.next_hop, now)
+            self._link_broken(route.next_hop, None, now)
             return None
         return route
 
@@ -176,8 +197,12 @@ class Aodv:
             return
         route = self._route(destination, now)
         if route is not None:
+            self._repairs.done(destination, route, now)
             for frame in self._searches.finish(destination):
                 self._transmit(frame, route, now)
+
+    def _search_failed(self, destination: int) -> None:
+        self._repairs.failed(destination, self._host.now())
 
     # Requests and replies.
 
@@ -208,12 +233,16 @@ class Aodv:
             if node in (ANY_NODE, BROADCAST):
                 raise WireError("a ROUTE_REQUEST between no nodes")
         now = self._host.now()
+        if self._blacklist.refuses(sender, now):
+            return
         self._neighbour_heard(sender, None, now, now + self._active_timeout)
-        if originator == self._me or not self._first_copy(originator, request.request, now):
+        if originator == self._me or not self._seen.add(originator, request.request, now):
             return
         parameters = self._parameters
-        lifetime = parameters.path_discovery_time - 2 * frame.hops * parameters.node_traversal_time
-        expires = now + max(lifetime, 0.0)
+        expires = now + parameters.reverse_lifetime(frame.hops)
+        before = self.table.valid(originator, now)
+        if before is not None and before.expires > expires:
+            expires = before.expires
         sequence = request.originator_sequence
         if self.table.learn(originator, sequence, frame.hops, sender, now, expires):
             self._found(originator, now)
@@ -240,20 +269,6 @@ class Aodv:
             else:
                 self._links.broadcast(relayed)
 
-    def _first_copy(self, originator: int, request: int, now: float) -> bool:
-        requests = self._requests
-        key = originator << 32 | request
-        if requests.get(key, -math.inf) > now:
-            return False
-        requests.pop(key, None)
-        while requests:
-            oldest = next(iter(requests))
-            if requests[oldest] > now and len(requests) < MAX_REQUESTS:
-                break
-            del requests[oldest]
-        requests[key] = now + self._parameters.path_discovery_time
-        return True
-
     def _may_reply(
         self, route: Route, request: aodv_wire.RouteRequest, hops: int, sender: int, now: float
     ) -> bool:
@@ -269,7 +284,7 @@ class Aodv:
         if route.expires - now < way:
             return False
         if self._links.is_lost(route.next_hop, now):
-            self._link_broken(route.next_hop, now)
+            self._link_broken(route.next_hop, None, now)
             return False
         return True
 
@@ -278,9 +293,9 @@ class Aodv:
     ) -> None:
         if not request.flags & UNKNOWN and newer(request.destination_sequence, self.sequence):
             self.sequence = request.destination_sequence
-        lifetime = self._parameters.my_route_timeout
+        lifetime = self._parameters.reply_lifetime
         reply = aodv_wire.RouteReply(self._me, self.sequence, 0, lifetime)
-        self._send_reply(originator, self._reply_frame(originator, reply), reply.lifetime, now)
+        self._send_reply(originator, self._reply_frame(originator), reply, now)
 
     def _reply_for(
         self,
@@ -300,26 +315,36 @@ class Aodv:
         reply = aodv_wire.RouteReply(target, route.sequence, route.hops, lifetime)
         route.precursors.add(back.next_hop)
         back.precursors.add(route.next_hop)
-        self._send_reply(originator, self._reply_frame(originator, reply), lifetime, now)
+        self._send_reply(originator, self._reply_frame(originator), reply, now)
         if request.flags & GRATUITOUS and back.known:
             lifetime = back.expires - now
             told = aodv_wire.RouteReply(originator, back.sequence, back.hops, lifetime)
-            self._send_reply(target, self._reply_frame(target, told), lifetime, now)
+            self._send_reply(target, self._reply_frame(target), told, now)
 
-    def _reply_frame(self, to: int, reply: aodv_wire.RouteReply) -> Frame:
-        ttl = self._parameters.net_diameter - 1
-        return Frame(Kind.ROUTE_REPLY, self._me, to, ttl=ttl, body=reply.encode())
+    def _reply_frame(self, to: int) -> Frame:
+        return Frame(Kind.ROUTE_REPLY, self._me, to, ttl=self._parameters.net_diameter - 1)
 
-    def _send_reply(self, to: int, frame: Frame, lifetime: float, now: float) -> Route | None:
+    def _send_reply(
+        self, to: int, frame: Frame, reply: aodv_wire.RouteReply, now: float
+    ) -> Route | None:
         """Send a reply along the route to the node that asked; return that route, if any."""
         back = self._route(to, now)
         if back is None:
             self._counters["no route for a reply"] += 1
             return None
-        self._links.on_active_route(now + max(lifetime, self._active_timeout))
+        self._links.on_active_route(now + max(reply.lifetime, self._active_timeout))
         back.extend(now + self._active_timeout)
-        self._host.send(back.next_hop, frame.encode())
+        if self._parameters.reply_ack:
+            reply = reply._replace(flags=ACKNOWLEDGE)
+            self._blacklist.expect(back.next_hop)
+        self._host.send(back.next_hop, frame._replace(body=reply.encode()).encode())
         return back
+
+    def _acknowledgement_received(self, frame: Frame, sender: int) -> None:
+        """Take a ROUTE_REPLY_ACK (6.8).  Raises `WireError`."""
+        aodv_wire.check_acknowledgement(frame.body)
+        self._links.heard(sender, self._host.now())
+        self._blacklist.acknowledged(sender)
 
     def _reply_received(self, frame: Frame, sender: int) -> None:
         """Take a ROUTE_REPLY (6.7).  Raises `WireError`."""
@@ -327,13 +352,18 @@ class Aodv:
         if frame.destination in (ANY_NODE, BROADCAST):
             raise WireError("a ROUTE_REPLY for no node")
         now = self._host.now()
+        if reply.flags & ACKNOWLEDGE:
+            answer = Frame(Kind.ROUTE_REPLY_ACK, self._me, sender, body=aodv_wire.ACK_BODY)
+            self._host.send(sender, answer.encode())
         self._neighbour_heard(sender, None, now, now + self._active_timeout)
-        target, lifetime = reply.destination, min(reply.lifetime, self._parameters.my_route_timeout)
+        target, lifetime = reply.destination, min(reply.lifetime, self._parameters.reply_lifetime)
         if target == self._me or reply.hops == 255:
             return
         expires = now + lifetime
         self.table.learn(target, reply.sequence, reply.hops + 1, sender, now, expires)
         self._links.on_active_route(expires)
+        if frame.destination == self._me:
+            self._searches.answered(target, reply.hops + 1, now)
         self._found(target, now)
         if frame.destination == self._me:
             return
@@ -346,8 +376,7 @@ class Aodv:
             return
         lifetime = route.expires - now
         better = aodv_wire.RouteReply(target, route.sequence, route.hops, lifetime)
-        onward = frame.forwarded()._replace(body=better.encode())
-        back = self._send_reply(frame.destination, onward, lifetime, now)
+        back = self._send_reply(frame.destination, frame.forwarded(), better, now)
         if back is not None:
             route.precursors.add(back.next_hop)
             neighbour = self.table.valid(route.next_hop, now)
@@ -356,24 +385,38 @@ class Aodv:
 
     # Errors (6.11).
 
-    def _link_broken(self, neighbour: int, now: float) -> None:
-        """Give up the routes over a neighbour that is lost (case i)."""
+    def _link_broken(self, neighbour: int, frame: Frame | None, now: float) -> None:
+        """Give up the routes over a neighbour that is lost (case i), or let them be repaired.
+
+        `frame` is the data frame that it did not acknowledge, as it was received here.
+        """
         self._links.forget(neighbour)
-        broken = self.table.break_link(neighbour, now)
+        repairable = self._repairs.hops_of_link(frame, now)
+        broken = self.table.break_link(neighbour, now, repairable)
         if broken:
             self._counters["links broken"] += 1
             self._errors.tell(broken, now)
 
     def _unacknowledged(self, neighbour: int, datagram: bytes) -> None:
-        """Take the link layer's report that a link is broken; search another way for own frames.
+        """Take the link layer's report that a link is broken.
 
-        Each attempt costs such a frame one of its time to live, so they end.
+        Own frames are sent another way, those of others wait for a repair.  Each attempt costs
+        them one of their time to live, so they end.
         """
         self._counters["frames not acknowledged"] += 1
-        self._link_broken(neighbour, self._host.now())
+        now = self._host.now()
         frame = decode(datagram)
-        if frame.originator == self._me and frame.kind not in self.handlers:
-            self._send(frame._replace(hops=frame.hops - 1))
+        if frame.kind in self.handlers:
+            self._link_broken(neighbour, None, now)
+            if frame.kind == Kind.ROUTE_REPLY:
+                self._blacklist.failed(neighbour)
+            return
+        frame = frame._replace(hops=frame.hops - 1)
+        self._link_broken(neighbour, frame._replace(ttl=frame.ttl + 1), now)
+        if frame.originator != self._me:
+            self._repairs.take_back(frame, now)
+        elif self._parameters.salvage:
+            self._send(frame)
 
     def _no_route(self, destination: int, sender: int, now: float) -> None:
         """Tell the sender of a frame that there is no route (case ii)."""
@@ -388,9 +431,12 @@ class Aodv:
 
     def _error_received(self, frame: Frame, sender: int) -> None:
         """Take a ROUTE_ERROR (case iii).  Raises `WireError`."""
-        unreachable = aodv_wire.decode_errors(frame.body)
+        flags, unreachable = aodv_wire.decode_errors(frame.body)
         now = self._host.now()
         self._links.heard(sender, now)
+        if flags & NO_DELETE:
+            self._repairs.longer(unreachable, sender, now)
+            return
         broken = []
         for destination, sequence in unreachable:
             told = sequence if sequence != aodv_wire.NO_SEQUENCE else None
@@ -405,7 +451,7 @@ class Aodv:
         """Give up neighbours that are lost, clean the table, say hello if it is due."""
         now = self._host.now()
         for neighbour in self._links.lost(now):
-            self._link_broken(neighbour, now)
+            self._link_broken(neighbour, None, now)
         if now >= self._next_cleaning:
             self._next_cleaning = now + self._parameters.delete_period
             self.table.expire(now)

@@ -42,15 +42,22 @@ class ErrorSender:
             self.send(unreachable, told, now)
 
     def send(
-        self, unreachable: Iterable[tuple[int, int]], neighbours: set[int], now: float
+        self,
+        unreachable: Iterable[tuple[int, int]],
+        neighbours: set[int],
+        now: float,
+        flags: int = 0,
     ) -> None:
-        """Tell neighbours which destinations, with their sequence numbers, are unreachable."""
+        """Tell neighbours which destinations, with their sequence numbers, are unreachable.
+
+        With the flag NO_DELETE, that the way there has become longer.
+        """
         if self._limit.wait(now) > 0.0:
             self._counters["route errors held back"] += 1
             return
         self._counters["route errors"] += 1
         to = next(iter(neighbours)) if len(neighbours) == 1 else BROADCAST
-        for body in aodv_wire.encode_errors(unreachable):
+        for body in aodv_wire.encode_errors(unreachable, flags):
             frame = Frame(Kind.ROUTE_ERROR, self._host.node_id, to, body=body)
             if to == BROADCAST:
                 self._broadcast(frame)

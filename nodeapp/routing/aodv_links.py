@@ -1,10 +1,11 @@
 """AODV's local connectivity: hellos, and the silence of neighbours (RFC 3561, section 6.9).
 
 A UDP socket is not told that a frame was not acknowledged, so a broken link shows only by silence:
-nodes on an active route broadcast a HELLO each HELLO_INTERVAL without another broadcast, and a
-neighbour not heard for ALLOWED_HELLO_LOSS intervals is lost.  "On an active route" is a node that
-handled data frames or replies within the lifetime of their routes; the RFC's definition (a valid
-route in the table) would include the routes that hellos make, and nobody would ever fall silent.
+nodes on an active route broadcast a HELLO after each HELLO_INTERVAL without another broadcast, and
+a neighbour not heard for ALLOWED_HELLO_LOSS intervals, as long as they may last, is lost.  "On an
+active route" is a node that handled data frames or replies within the lifetime of their routes; the
+RFC's definition (a valid route in the table) would include the routes that hellos make, and nobody
+would ever fall silent.
 As a frame makes its next hop say hello, silence counts from the first frame that is sent to a
 neighbour, not only from its first hello; and a node that leaves the active routes says so by a last
 hello of lifetime 0, so that its silence does not break routes that nobody uses just then.
@@ -29,8 +30,12 @@ from nodeapp.routing import aodv_wire
 from nodeapp.routing.aodv_parameters import AodvParameters
 from nodeapp.wire import BROADCAST, Frame, Kind
 
-HELLO_JITTER: Final = 0.25
-"""Share of HELLO_INTERVAL by which hellos come early: OLSR's MAXJITTER (RFC 3626)."""
+HELLO_JITTER: Final = 0.05
+"""Share of HELLO_INTERVAL by which hellos come late at most.
+
+Without it, neighbours whose hellos have collided once would collide again; and as a hello is due
+only after a whole interval without a broadcast (6.9), it cannot come early.
+"""
 
 
 class LinkMonitor:
@@ -40,7 +45,7 @@ class LinkMonitor:
         self._host = host
         self._interval = parameters.hello_interval
         self._lifetime = parameters.hello_lifetime
-        self._silence = parameters.hello_lifetime
+        self._silence = parameters.hello_lifetime * (1.0 + HELLO_JITTER)
         self._lost_at: dict[int, float] = {}  # neighbour: when it will have been silent too long
         self._active_until = -math.inf
         self._last_broadcast = -math.inf
@@ -76,7 +81,7 @@ class LinkMonitor:
             self._lost_at.pop(neighbour, None)
             return 0.0
         self._lost_at[neighbour] = now + self._silence
-        return min(lifetime, self._silence)
+        return min(lifetime * (1.0 + HELLO_JITTER), self._silence)
 
     def is_lost(self, neighbour: int, now: float) -> bool:
         """Return whether a neighbour has been silent for too long."""
@@ -101,13 +106,13 @@ class LinkMonitor:
         It is due on an active route after an interval without a broadcast, and once when this node
         has left the active routes.
         """
-        due = self._last_broadcast + self._interval * (1.0 - HELLO_JITTER)
-        if due > now:
-            return due - now
-        wait = self._interval * (1.0 - self._host.rng.uniform(0.0, HELLO_JITTER))
+        late = self._interval * self._host.rng.uniform(0.0, HELLO_JITTER)
+        wait = self._last_broadcast + self._interval - now
+        if wait > 0.0:
+            return wait + late
         active = now < self._active_until and self._needs_hellos
         if active or self._says_hello:
             hello = aodv_wire.Hello(sequence, self._lifetime if active else 0.0)
             self.broadcast(Frame(Kind.HELLO, self._host.node_id, body=hello.encode()))
             self._says_hello = active
-        return wait
+        return self._interval + late

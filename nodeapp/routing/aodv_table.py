@@ -54,9 +54,12 @@ class Route:
 
     `expires`: when it becomes invalid, or if it is invalid, when it may be forgotten.
     `sequence` means nothing unless `known`.  Its `hops` outlive it: the next search begins there.
+    `repairable`: until when an invalid route may be repaired (6.12); until then it has precursors.
     """
 
-    __slots__ = ("expires", "hops", "known", "next_hop", "precursors", "sequence", "valid")
+    __slots__ = (
+        *("expires", "hops", "known", "next_hop", "precursors", "repairable", "sequence", "valid"),
+    )
 
     def __init__(self, sequence: int | None, hops: int, next_hop: int, expires: float) -> None:
         self.known = sequence is not None
@@ -65,6 +68,7 @@ class Route:
         self.next_hop = next_hop
         self.expires = expires
         self.valid = True
+        self.repairable = 0.0
         self.precursors: set[int] = set()
 
     def extend(self, expires: float) -> None:
@@ -123,6 +127,8 @@ class RouteTable:
             better = not route.valid or hops < route.hops
             if sequence != route.sequence or not better:
                 return False
+        if not route.valid:
+            self._revive(route, now)
         route.known, route.sequence, route.hops = True, sequence, hops
         route.next_hop, route.valid, route.expires = next_hop, True, expires
         return True
@@ -138,8 +144,8 @@ class RouteTable:
         if not route.valid:
             if route.known:
                 route.sequence = (route.sequence - 1) & MASK
+            self._revive(route, now)
             route.expires = expires
-            route.valid = True
         route.extend(expires)
         route.hops, route.next_hop = 1, neighbour
         if sequence is not None and not (route.known and newer(route.sequence, sequence)):
@@ -151,14 +157,25 @@ class RouteTable:
         self._routes[destination] = route
         return True
 
-    def break_link(self, neighbour: int, now: float) -> list[tuple[int, Route, set[int]]]:
-        """Make all routes over a lost neighbour invalid; return them with their precursors."""
+    def break_link(
+        self, neighbour: int, now: float, repairable_hops: int = 0
+    ) -> list[tuple[int, Route, set[int]]]:
+        """Make all routes over a lost neighbour invalid; return them with their precursors.
+
+        Those that others use and that have no more than `repairable_hops` are repairable instead
+        for as long as they would have lasted, and not returned.
+        """
         broken = []
         for destination in [d for d, route in self._routes.items() if route.next_hop == neighbour]:
             route = self.valid(destination, now)
-            if route is not None:
-                broken.append((destination, route, route.precursors))
-                self._invalidate(route, now)
+            if route is None:
+                continue
+            precursors, lasts = route.precursors, route.expires
+            self._invalidate(route, now)
+            if precursors and route.hops <= repairable_hops:
+                route.precursors, route.repairable = precursors, lasts
+            else:
+                broken.append((destination, route, precursors))
         return broken
 
     def break_route(
@@ -176,6 +193,13 @@ class RouteTable:
         if sequence is not None and not (route.known and newer(route.sequence, sequence)):
             route.known, route.sequence = True, sequence
         return route, precursors
+
+    @staticmethod
+    def _revive(route: Route, now: float) -> None:
+        route.valid = True
+        if route.repairable <= now:
+            route.precursors = set()
+        route.repairable = 0.0
 
     def _invalidate(self, route: Route, when: float) -> None:
         if route.known:

@@ -1,8 +1,9 @@
 """Bodies of AODV's messages (RFC 3561, section 5), in CBOR.
 
     ROUTE_REQUEST  [flags, id, destination sequence number, originator sequence number]
-    ROUTE_REPLY    [destination, destination sequence number, hop count, lifetime]
-    ROUTE_ERROR    [destination, destination sequence number, destination, ...]
+    ROUTE_REPLY    [flags, destination, destination sequence number, hop count, lifetime]
+    ROUTE_ERROR    [flags, destination, destination sequence number, destination, ...]
+    ROUTE_REPLY_ACK  []
     HELLO          [sequence number, lifetime]
 
 Lifetimes are milliseconds.  The rest of the RFC's fields are in the frame header: `originator` and
@@ -28,6 +29,12 @@ DESTINATION_ONLY: Final = 0x02
 """D: only the destination may reply."""
 UNKNOWN: Final = 0x04
 """U: the originator knows no sequence number of the destination."""
+ACKNOWLEDGE: Final = 0x01
+"""A, in a ROUTE_REPLY: the next hop is to answer with a ROUTE_REPLY_ACK (6.7, 6.8)."""
+NO_DELETE: Final = 0x01
+"""N, in a ROUTE_ERROR: the routes are repaired, and longer; upstream nodes keep theirs (6.12)."""
+ACK_BODY: Final = b"\x80"
+"""The body of a ROUTE_REPLY_ACK: it does not say which reply it acknowledges."""
 MAX_LIFETIME: Final = 0xFFFFFFFF
 """Milliseconds."""
 ERRORS_A_FRAME: Final = 128
@@ -39,8 +46,10 @@ _WORD: Final = 0x1A  # CBOR: an unsigned integer of 32 bits follows
 _PAIR: Final = struct.Struct(">BIBI")
 _FOUR: Final = struct.Struct(">BBIBIBIBI")
 _FOUR_HEADS: Final = (0x84, _WORD, _WORD, _WORD, _WORD)
+_FIVE: Final = struct.Struct(">BBIBIBIBIBI")
+_FIVE_HEADS: Final = (0x85, _WORD, _WORD, _WORD, _WORD, _WORD)
 _ARRAY_16: Final = 0x99  # CBOR: an array whose length takes 16 bits
-_ERROR_HEAD: Final = struct.Struct(">BH")
+_ERROR_HEAD: Final = struct.Struct(">BHBI")
 _HELLO: Final = struct.Struct(">BBIBI")
 
 
@@ -54,7 +63,8 @@ class RouteRequest(NamedTuple):
 
     def encode(self) -> bytes:
         """Return the body."""
-        return _encode_four(*self)
+        first, second, third, fourth = self
+        return _FOUR.pack(0x84, _WORD, first, _WORD, second, _WORD, third, _WORD, fourth)
 
 
 class RouteReply(NamedTuple):
@@ -64,12 +74,20 @@ class RouteReply(NamedTuple):
     sequence: int
     hops: int
     lifetime: float
+    flags: int = 0
 
     def encode(self) -> bytes:
         """Return the body."""
-        return _encode_four(
-            self.destination, self.sequence, self.hops, _milliseconds(self.lifetime)
-        )
+        destination, sequence, hops, lifetime, flags = self
+        words = (_WORD, destination, _WORD, sequence, _WORD, hops)
+        return _FIVE.pack(0x85, _WORD, flags, *words, _WORD, _milliseconds(lifetime))
+
+
+class RouteErrors(NamedTuple):
+    """What a ROUTE_ERROR says: `unreachable` are destinations with their sequence numbers."""
+
+    flags: int
+    unreachable: list[tuple[int, int]]
 
 
 class Hello(NamedTuple):
@@ -87,24 +105,16 @@ def _milliseconds(seconds: float) -> int:
     return min(max(round(seconds * 1000), 0), MAX_LIFETIME)
 
 
-def _encode_four(first: int, second: int, third: int, fourth: int) -> bytes:
-    return _FOUR.pack(0x84, _WORD, first, _WORD, second, _WORD, third, _WORD, fourth)
-
-
-def _decode_four(body: bytes, what: str) -> tuple[int, int, int, int]:
-    if len(body) != _FOUR.size:
-        raise WireError(f"not the body of a {what}")
-    array, head_1, first, head_2, second, head_3, third, head_4, fourth = _FOUR.unpack(body)
-    if (array, head_1, head_2, head_3, head_4) != _FOUR_HEADS:
-        raise WireError(f"not the body of a {what}")
-    return first, second, third, fourth
-
-
 # Simulated nodes that hear one broadcast share one body.
 @functools.lru_cache(maxsize=64)
 def decode_request(body: bytes) -> RouteRequest:
     """Return what the body of a ROUTE_REQUEST says.  Raises `WireError`."""
-    request = RouteRequest(*_decode_four(body, "ROUTE_REQUEST"))
+    if len(body) != _FOUR.size:
+        raise WireError("not the body of a ROUTE_REQUEST")
+    array, head_1, first, head_2, second, head_3, third, head_4, fourth = _FOUR.unpack(body)
+    if (array, head_1, head_2, head_3, head_4) != _FOUR_HEADS:
+        raise WireError("not the body of a ROUTE_REQUEST")
+    request = RouteRequest(first, second, third, fourth)
     if request.flags > GRATUITOUS | DESTINATION_ONLY | UNKNOWN:
         raise WireError("a ROUTE_REQUEST with unknown flags")
     return request
@@ -112,10 +122,17 @@ def decode_request(body: bytes) -> RouteRequest:
 
 def decode_reply(body: bytes) -> RouteReply:
     """Return what the body of a ROUTE_REPLY says.  Raises `WireError`."""
-    destination, sequence, hops, lifetime = _decode_four(body, "ROUTE_REPLY")
+    if len(body) != _FIVE.size:
+        raise WireError("not the body of a ROUTE_REPLY")
+    words = _FIVE.unpack(body)
+    if (words[0], *words[1::2]) != _FIVE_HEADS:
+        raise WireError("not the body of a ROUTE_REPLY")
+    flags, destination, sequence, hops, lifetime = words[2::2]
     if not 0 < destination < BROADCAST or hops > 255:
         raise WireError("a ROUTE_REPLY of a route to nowhere")
-    return RouteReply(destination, sequence, hops, lifetime / 1000)
+    if flags > ACKNOWLEDGE:
+        raise WireError("a ROUTE_REPLY with unknown flags")
+    return RouteReply(destination, sequence, hops, lifetime / 1000, flags)
 
 
 @functools.lru_cache(maxsize=64)
@@ -129,25 +146,33 @@ def decode_hello(body: bytes) -> Hello:
     return Hello(sequence, lifetime / 1000)
 
 
-def encode_errors(unreachable: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+def check_acknowledgement(body: bytes) -> None:
+    """Raise `WireError` if this is not the body of a ROUTE_REPLY_ACK."""
+    if body != ACK_BODY:
+        raise WireError("not the body of a ROUTE_REPLY_ACK")
+
+
+def encode_errors(unreachable: Iterable[tuple[int, int]], flags: int = 0) -> Iterator[bytes]:
     """Yield the bodies that list unreachable destinations with their sequence numbers."""
     pairs = [_PAIR.pack(_WORD, node, _WORD, sequence) for node, sequence in unreachable]
     for start in range(0, len(pairs), ERRORS_A_FRAME):
         chunk = pairs[start : start + ERRORS_A_FRAME]
-        yield _ERROR_HEAD.pack(_ARRAY_16, 2 * len(chunk)) + b"".join(chunk)
+        yield _ERROR_HEAD.pack(_ARRAY_16, 1 + 2 * len(chunk), _WORD, flags) + b"".join(chunk)
 
 
-def decode_errors(body: bytes) -> list[tuple[int, int]]:
-    """Return (destination, sequence number) of all that a ROUTE_ERROR lists.
-
-    Raises `WireError`.
-    """
+def decode_errors(body: bytes) -> RouteErrors:
+    """Return what the body of a ROUTE_ERROR says.  Raises `WireError`."""
     pairs, rest = divmod(len(body) - _ERROR_HEAD.size, _PAIR.size)
-    if pairs < 1 or rest or _ERROR_HEAD.unpack_from(body) != (_ARRAY_16, 2 * pairs):
+    if pairs < 1 or rest:
         raise WireError("not the body of a ROUTE_ERROR")
+    array, length, head, flags = _ERROR_HEAD.unpack_from(body)
+    if (array, length, head) != (_ARRAY_16, 1 + 2 * pairs, _WORD):
+        raise WireError("not the body of a ROUTE_ERROR")
+    if flags > NO_DELETE:
+        raise WireError("a ROUTE_ERROR with unknown flags")
     unreachable = []
     for head_1, node, head_2, sequence in _PAIR.iter_unpack(body[_ERROR_HEAD.size :]):
         if (head_1, head_2) != (_WORD, _WORD) or not 0 < node < BROADCAST:
             raise WireError("not the body of a ROUTE_ERROR")
         unreachable.append((node, sequence))
-    return unreachable
+    return RouteErrors(flags, unreachable)

@@ -1,24 +1,30 @@
 """Our AODV against ns-3's, over the same trajectories, radio and datagrams: who delivers what, how.
 
-    python -m tests.benchmarks.aodv_against_ns3 [--seconds 60] [--seeds 1]
+    python -m tests.benchmarks.aodv_against_ns3 [--seconds 60] [--seeds 1] [--mechanisms]
 
 60 nodes on 1 km^2, range 250 m (unit disk, unicasts at 6 Mb/s), static and at 10 m/s, broker-like
 traffic (`tests.benchmarks.ns3.traffic`).  Prints per case and router: the share of datagrams
 delivered, mean hops of those that both simulators deliver, beside those of the shortest path, mean
-delay, and frames on the air.
+delay, and frames on the air.  `--mechanisms` turns on and off, one after the other, what makes the
+difference, on either side.
 
-Where they differ, and why (ns-3.37, src/aodv/model):
+Where they differ, and why (ns-3.37, src/aodv/model; figures in docs/benchmarks.md):
 
-  * ns-3 never raises the sequence number of a destination whose route breaks (RFC 3561, 6.11;
+  * A request that comes to a node whose route back to its originator has become invalid updates
+    that route in ns-3, but leaves it invalid (RecvRequest sets no flag; RFC 3561, 6.5).  The reply
+    goes over it; frames are dropped.  Made valid (`--revive`), static nodes deliver most of what
+    they lost, and the searches for it fall away.
+  * ns-3 never raises the sequence number of a destination whose route breaks (6.11;
     SendRerrWhenBreaksLinkToNextHop, Invalidate), so a new request does not require anything newer
     than the route that has just failed, and every node with a stale route replies, twice with the
-    G flag.  Most of its frames are then replies.  RecvRequest also points the reverse route at the
-    sender of the last request, without looking at its sequence number.  "Destination only"
-    suppresses the replies of other nodes in both, and with them most of the difference.
-  * ns-3 learns of unicasts that were never acknowledged (Neighbors::ProcessTxError) and gives up
-    the link at once.  That detects breaks sooner among moving nodes; among static ones every link
-    that it breaks is sound, and the frames were lost to collisions.  Ours runs over UDP sockets,
-    does not learn of them, and notices after ALLOWED_HELLO_LOSS hellos.
+    G flag.  Most of its frames are then replies.  Raised (`--raise`), half of these are left; not
+    raised, ours has as many.  "Destination only" suppresses the replies of other nodes in both.
+  * ns-3 gives up a link at the first unicast that was not acknowledged (NotifyTxError); ours
+    does with `link_feedback`, and notices by silence without.  It decides among moving nodes.
+  * In ns-3 one lost hello may break a sound link: hellos come each second and up to 10 ms late, and
+    a neighbour is lost after 2 s.  Ours waits for as long as two hellos may take.  With
+    ALLOWED_HELLO_LOSS 10 a third of ns-3's requests among static nodes fall away.
+  * Its MY_ROUTE_TIMEOUT is 11.2 s, ours the RFC's 6 s: more stale routes, more replies.
   * ns-3 resolves addresses: three packets wait for a reply, more are lost, and a request that
     collided is repeated after a second (ArpCache).  Emulated nodes know all addresses.
   * ns-3 sends a hello every second in any case; ours, as the RFC requires, on active routes only.
@@ -32,19 +38,62 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Final
+from unittest.mock import patch
 
 import numpy as np
 
 from emulation.radio.spec import UnitDisk
 from emulation.scenario.scenario import Scenario
+from nodeapp.routing import aodv_table
 from nodeapp.routing.aodv import AodvParameters
 from tests.benchmarks.ns3 import ours, peer, traffic
 
 MBPS: Final = 6.0
 STEP: Final = 1.0
 """Seconds for which the graph is assumed not to change."""
+_FEEDBACK: Final = AodvParameters(link_feedback=True, salvage=False, blacklist=False)
+"""What ns-3 does with frames that were not acknowledged."""
+OURS: Final = {
+    "ours": (AodvParameters(), True),
+    "ours, destination only": (AodvParameters(destination_only=True), True),
+}
+"""Parameters, and whether sequence numbers are raised when routes become invalid."""
+OUR_MECHANISMS: Final = {
+    "ours, link feedback": (_FEEDBACK, True),
+    "ours, link feedback, destination only": (replace(_FEEDBACK, destination_only=True), True),
+    "ours, numbers not raised": (AodvParameters(), False),
+    "ours, link feedback, numbers not raised": (_FEEDBACK, False),
+    "ours, link feedback and salvage": (AodvParameters(link_feedback=True), True),
+    "ours, link feedback and local repair": (
+        AodvParameters(link_feedback=True, local_repair=True),
+        True,
+    ),
+}
+_KNOWN: Final = "--arp=0"
+_ONLY: Final = (_KNOWN, "--intermediate=0")
+_REVIVED: Final = (_KNOWN, "--revive=1")
+NS3: Final = {
+    "ns-3": (),
+    "ns-3, no ARP": (_KNOWN,),
+    "ns-3, destination only": _ONLY,
+}
+NS3_MECHANISMS: Final = {
+    "ns-3, routes revived": _REVIVED,
+    "ns-3, routes revived, destination only": (*_ONLY, "--revive=1"),
+    "ns-3, routes revived, numbers raised": (*_REVIVED, "--raise=1"),
+    "ns-3, the same, 10 hellos may be lost": (*_REVIVED, "--raise=1", "--hellos=10"),
+    "ns-3, the same, lifetime 6 s": (*_REVIVED, "--raise=1", "--hellos=10", "--lifetime=6"),
+    "ns-3, no link feedback": (_KNOWN, "--errors=0"),
+    "ns-3, the same, revived, raised, 6 s": (
+        *_REVIVED,
+        *("--raise=1", "--lifetime=6", "--errors=0"),
+    ),
+}
+"""ns-3's AODV with what it lacks (`aodv_traffic.cc`), without ARP."""
 
 
 class _Paths:
@@ -104,14 +153,21 @@ def report(
         hops = statistics.fmean(arrivals[number].hops for number in common)
         delay = statistics.fmean(arrival.delay for arrival in arrivals.values())
         print(
-            f"    {name:24} delivered {len(arrivals) / len(datagrams):.3f}, {hops:.2f} hops, "
+            f"    {name:44} delivered {len(arrivals) / len(datagrams):.3f}, {hops:.2f} hops, "
             f"{1000 * delay:5.1f} ms; frames: {result.unicasts:7,} unicasts, "
             f"{result.broadcasts:6,} broadcasts, {result.acks:6,} ACKs; "
             + ", ".join(f"{count:,} {kind}" for kind, count in result.messages.items())
         )
 
 
-def compare(speed: float, seconds: float, seed: int) -> None:
+@contextmanager
+def _numbers_not_raised() -> Iterator[None]:
+    """Let routes that become invalid keep their sequence numbers, as in ns-3."""
+    with patch.object(aodv_table, "following", lambda sequence: sequence):
+        yield
+
+
+def compare(speed: float, seconds: float, seed: int, mechanisms: bool) -> None:
     """Run one scenario through all routers."""
     scenario = traffic.network(speed=speed, duration=seconds, seed=seed)
     scenario = scenario.model_copy(
@@ -120,16 +176,14 @@ def compare(speed: float, seconds: float, seed: int) -> None:
     datagrams = traffic.broker_traffic(len(scenario.nodes), seconds, seed)
     print(f"{speed:g} m/s, seed {seed}: {len(datagrams):,} datagrams in {seconds:g} s", flush=True)
     results = {}
-    for name, only in (("ours", False), ("ours, destination only", True)):
-        parameters = AodvParameters(destination_only=only)
-        results[name], kinds = ours.play_datagrams(scenario, datagrams, seconds, MBPS, parameters)
+    for name, (parameters, raised) in (OURS | (OUR_MECHANISMS if mechanisms else {})).items():
+        with nullcontext() if raised else _numbers_not_raised():
+            results[name], kinds = ours.play_datagrams(
+                scenario, datagrams, seconds, MBPS, parameters
+            )
         results[name].messages = kinds.messages()
     try:
-        for name, extra in (
-            ("ns-3", ()),
-            ("ns-3, no ARP", ("--arp=0",)),
-            ("ns-3, destination only", ("--arp=0", "--intermediate=0")),
-        ):
+        for name, extra in (NS3 | (NS3_MECHANISMS if mechanisms else {})).items():
             results[name] = peer.play_datagrams(
                 scenario.radio, scenario.nodes, datagrams, seconds, MBPS, seed, extra
             )
@@ -142,10 +196,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--mechanisms", action="store_true")
     options = parser.parse_args()
     for seed in range(1, options.seeds + 1):
         for speed in (0.0, 10.0):
-            compare(speed, options.seconds, seed)
+            compare(speed, options.seconds, seed, options.mechanisms)
 
 
 if __name__ == "__main__":

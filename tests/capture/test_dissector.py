@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from nodeapp.routing.aodv_wire import (
+    ACKNOWLEDGE,
     GRATUITOUS,
+    NO_DELETE,
     UNKNOWN,
     Hello,
     RouteReply,
@@ -106,18 +108,19 @@ def test_messages_of_aodv(tmp_path: Path) -> None:
     request = RouteRequest(GRATUITOUS | UNKNOWN, 7, 0, 2**32 - 1)
     bodies = {
         Kind.ROUTE_REQUEST: request.encode(),
-        Kind.ROUTE_REPLY: RouteReply(9, 5, 3, 6.0).encode(),
-        Kind.ROUTE_ERROR: next(encode_errors([(4, 5), (6, 7)])),
+        Kind.ROUTE_REPLY: RouteReply(9, 5, 3, 6.0, ACKNOWLEDGE).encode(),
+        Kind.ROUTE_ERROR: next(encode_errors([(4, 5), (6, 7)], NO_DELETE)),
         Kind.HELLO: Hello(8, 2.0).encode(),
     }
     frames = [Frame(kind, 1, body=body).encode() for kind, body in bodies.items()]
-    names = ("flags.gratuitous", "flags.destination_only", "flags.unknown", "request")
+    of_others = ("reply.flags.acknowledge", "error.flags.no_delete")
+    names = ("flags.gratuitous", "flags.destination_only", "flags.unknown", *of_others, "request")
     values = ("destination", "destination_sequence", "originator_sequence", "hop_count", "lifetime")
     assert fields(tmp_path, frames, "kind", *(f"aodv.{name}" for name in (*names, *values))) == [
-        ["4", "1", "0", "1", "7", "", "0", str(2**32 - 1), "", ""],
-        ["5", "", "", "", "", "9", "5", "", "3", "6000"],
-        ["6", "", "", "", "", "4,6", "5,7", "", "", ""],
-        ["1", "", "", "", "", "", "", "8", "", "2000"],
+        ["4", "1", "0", "1", "", "", "7", "", "0", str(2**32 - 1), "", ""],
+        ["5", "", "", "", "1", "", "", "9", "5", "", "3", "6000"],
+        ["6", "", "", "", "", "1", "", "4,6", "5,7", "", "", ""],
+        ["1", "", "", "", "", "", "", "", "", "8", "", "2000"],
     ]
     geographic = HELLO._replace(body=encode_hello(1.0, 2.0, 3.0, 4.0)).encode()
     assert fields(tmp_path, [geographic], "kind", "aodv.lifetime") == [["1", ""]]

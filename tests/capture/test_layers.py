@@ -40,7 +40,7 @@ def test_messages_of_aodv_have_names_and_show_their_numbers() -> None:
     reply = RouteReply(9, 5, 3, 6.0)
     layer = PubSub(wire.Frame(wire.Kind.ROUTE_REPLY, 4, 1, ttl=34, body=reply.encode()).encode())
     assert layer.summary() == "ROUTE_REPLY from 4 to 1 hop 1 ttl 34"
-    assert "[9, 5, 3, 6000]" in str(layer.show(dump=True))
+    assert "[0, 9, 5, 3, 6000]" in str(layer.show(dump=True))
     event = wire.Frame(wire.Kind.EVENT, 4, 1, flags=wire.FLAG_ONE_WAY)
     assert str(PubSub(event.encode()).flags) == "one-way"
 

@@ -93,6 +93,8 @@ def test_the_dissectors_flags_are_those_of_the_wire() -> None:
         "destination_only": aodv_wire.DESTINATION_ONLY,
         "unknown": aodv_wire.UNKNOWN,
     }
+    assert flags("pubsub.aodv.reply.flags") == {"acknowledge": aodv_wire.ACKNOWLEDGE}
+    assert flags("pubsub.aodv.error.flags") == {"no_delete": aodv_wire.NO_DELETE}
 
 
 def test_the_dissectors_constants_are_those_of_the_wire() -> None:

@@ -3,6 +3,9 @@
 // Reads an ns-2 movement trace from --trace and "time source destination bytes" of every datagram,
 // in order of time, from --traffic (bytes: UDP payload).  Prints "delivered INDEX HOPS DELAY" for
 // each that arrives, then a summary "name value" a line.
+//
+// Options turn mechanisms of ns-3's AODV on and off. For two of them it has no attribute, so this is
+// compiled without access control and reaches into its objects (peer.py).
 
 #include "radio.h"
 
@@ -15,6 +18,7 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <set>
 #include <vector>
 
 using namespace ns3;
@@ -112,6 +116,70 @@ CountTransmission(Ptr<const Packet> packet, double)
     g_messages[type] += 1;
 }
 
+Ptr<aodv::RoutingProtocol>
+RouterOf(Ptr<Node> node)
+{
+    auto router = DynamicCast<aodv::RoutingProtocol>(
+        node->GetObject<Ipv4L3Protocol>()->GetRoutingProtocol());
+    NS_ABORT_MSG_IF(!router, "no AODV at node " << node->GetId());
+    return router;
+}
+
+// Do not tell AODV of unicasts that were not acknowledged, as over a UDP socket.
+void
+HideTransmitErrors(const NodeContainer& nodes)
+{
+    for (uint32_t node = 0; node < nodes.GetN(); ++node)
+    {
+        auto mac = DynamicCast<WifiNetDevice>(nodes.Get(node)->GetDevice(0))->GetMac();
+        auto router = PeekPointer(RouterOf(nodes.Get(node)));
+        auto callback = MakeCallback(&aodv::RoutingProtocol::NotifyTxError, router);
+        NS_ABORT_MSG_IF(!mac->TraceDisconnectWithoutContext("DroppedMpdu", callback),
+                        "no trace of dropped frames");
+    }
+}
+
+constexpr int LOOK_MS = 2;
+constexpr double REVERSE = 5.4; //!< MinimalLifetime of a reverse route of two or three hops, s
+bool g_raise = false;  //!< raise the sequence numbers of routes that become invalid (6.11)
+bool g_revive = false; //!< make them valid again when a request has brought a newer number (6.5)
+std::map<std::pair<uint32_t, uint32_t>, uint32_t> g_invalid; //!< by node and destination: number
+
+// Do to each route that has become invalid what ns-3 does not, a little late.
+void
+LookAtRoutes(NodeContainer nodes)
+{
+    for (uint32_t node = 0; node < nodes.GetN(); ++node)
+    {
+        for (auto& [destination, entry] :
+             RouterOf(nodes.Get(node))->m_routingTable.m_ipv4AddressEntry)
+        {
+            const std::pair<uint32_t, uint32_t> key{node, destination.Get()};
+            if (entry.GetFlag() == aodv::VALID)
+            {
+                g_invalid.erase(key);
+                continue;
+            }
+            auto found = g_invalid.find(key);
+            if (found == g_invalid.end())
+            {
+                if (g_raise && entry.GetValidSeqNo())
+                {
+                    entry.SetSeqNo(entry.GetSeqNo() + 1);
+                }
+                g_invalid[key] = entry.GetSeqNo();
+            }
+            else if (g_revive && entry.GetFlag() == aodv::INVALID && entry.GetValidSeqNo() &&
+                     static_cast<int32_t>(entry.GetSeqNo() - found->second) > 0)
+            {
+                entry.SetFlag(aodv::VALID);
+                entry.SetLifeTime(Seconds(REVERSE));
+            }
+        }
+    }
+    Simulator::Schedule(MilliSeconds(LOOK_MS), &LookAtRoutes, nodes);
+}
+
 void
 KnowAll(const NodeContainer& nodes)
 {
@@ -140,6 +208,11 @@ main(int argc, char* argv[])
     bool frames = true;
     bool arp = true;
     bool reply = true;
+    bool errors = true;
+    bool gratuitous = true;
+    double lifetime = 11.2;
+    bool hello = true;
+    int hellos = 2;
     CommandLine cmd(__FILE__);
     radio.AddTo(cmd);
     cmd.AddValue("trace", "ns-2 movement trace", trace);
@@ -149,6 +222,13 @@ main(int argc, char* argv[])
     cmd.AddValue("frames", "count the frames on the air", frames);
     cmd.AddValue("arp", "resolve addresses; else all nodes know all", arp);
     cmd.AddValue("intermediate", "let intermediate nodes answer requests", reply);
+    cmd.AddValue("errors", "tell AODV of unicasts that were not acknowledged", errors);
+    cmd.AddValue("gratuitous", "tell destinations of replies for them", gratuitous);
+    cmd.AddValue("raise", "raise the sequence numbers of routes that become invalid", g_raise);
+    cmd.AddValue("revive", "let requests make invalid routes valid again", g_revive);
+    cmd.AddValue("lifetime", "MY_ROUTE_TIMEOUT, s", lifetime);
+    cmd.AddValue("hello", "say hello", hello);
+    cmd.AddValue("hellos", "ALLOWED_HELLO_LOSS", hellos);
     cmd.Parse(argc, argv);
 
     std::ifstream list(traffic);
@@ -162,6 +242,10 @@ main(int argc, char* argv[])
     auto devices = radio.Install(nodes);
     AodvHelper aodv;
     aodv.Set("DestinationOnly", BooleanValue(!reply));
+    aodv.Set("GratuitousReply", BooleanValue(gratuitous));
+    aodv.Set("MyRouteTimeout", TimeValue(Seconds(lifetime)));
+    aodv.Set("EnableHello", BooleanValue(hello));
+    aodv.Set("AllowedHelloLoss", UintegerValue(hellos));
     InternetStackHelper internet;
     internet.SetRoutingHelper(aodv);
     internet.SetIpv6StackInstall(false);
@@ -187,6 +271,15 @@ main(int argc, char* argv[])
                 ->GetPhy()
                 ->TraceConnectWithoutContext("PhyTxBegin", MakeCallback(&CountTransmission));
         }
+    }
+    if (!errors)
+    {
+        // The interfaces are up, and AODV has connected to the trace, at time 0.
+        Simulator::Schedule(MilliSeconds(1), &HideTransmitErrors, nodes);
+    }
+    if (g_raise || g_revive)
+    {
+        Simulator::Schedule(MilliSeconds(LOOK_MS), &LookAtRoutes, nodes);
     }
     Simulator::Schedule(Seconds(g_datagrams.at(0).time), &Send, 0);
     Simulator::Stop(Seconds(until));

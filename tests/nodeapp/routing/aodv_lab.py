@@ -6,7 +6,7 @@ import heapq
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from nodeapp.host import Position
@@ -33,7 +33,9 @@ class AodvStation:
         self.counters: Counter[str] = Counter()
         self.arrived: list[Frame] = []
         self.link_failed: Callable[[int, bytes], None] | None = None
-        self.router = Aodv(self, graph.parameters, self.counters, self.arrived.append)
+        self.router = Aodv(
+            self, graph.parameters, self.counters, self.arrived.append, graph.replaces
+        )
 
     def now(self) -> float:
         return self.graph.time
@@ -74,12 +76,14 @@ class Graph:
         seed: int = 0,
         loss: float = 0.0,
         latency: float = 0.001,
+        replaces: Callable[[Frame], Hashable] = lambda frame: None,
         **parameters: Any,
     ) -> None:
         self.seed = seed
         self.time = 0.0
         self.loss = loss
         self.parameters = AodvParameters(**parameters)
+        self.replaces = replaces
         self.links: set[tuple[int, int]] = set()
         self.sent: list[tuple[float, int, int, Frame]] = []
         """(time, sender, receiver, frame) of every transmission."""
@@ -168,6 +172,8 @@ class Graph:
             route = station.router.table.known(destination, now)
             if route is None:
                 continue
+            assert not (route.valid and route.repairable), "nothing to repair"
+            assert route.valid or route.repairable or not route.precursors, "nobody to tell"
             if route.known:
                 own = self.stations[destination].router.sequence
                 assert not newer(net_sequence(route), own), "ahead of the destination"

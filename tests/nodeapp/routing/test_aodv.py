@@ -140,7 +140,7 @@ def test_the_destination_catches_up_with_the_number_asked_for() -> None:
         request = RouteRequest(DESTINATION_ONLY, asked, asked, asked)
         node.hear(Frame(Kind.ROUTE_REQUEST, 1, 2, ttl=5, body=request.encode()), 1)
         *_, frame = graph.frames(Kind.ROUTE_REPLY)[-1]
-        assert decode_reply(frame.body) == (2, number, 0, 6.0)
+        assert decode_reply(frame.body) == (2, number, 0, 6.0, 0)
 
 
 def test_a_better_route_is_sent_on_instead_of_a_worse_reply() -> None:
@@ -153,7 +153,7 @@ def test_a_better_route_is_sent_on_instead_of_a_worse_reply() -> None:
         node.hear(Frame(Kind.ROUTE_REPLY, 4, 1, ttl=30, hops=7, body=reply.encode()), 5)
         _, _, to, frame = graph.frames(Kind.ROUTE_REPLY)[-1]
         assert to == 1
-        assert decode_reply(frame.body) == (4, 8, 2, 6.0)
+        assert decode_reply(frame.body) == (4, 8, 2, 6.0, 0)
     route = node.route(4)
     assert route is not None
     assert route.precursors == {1}

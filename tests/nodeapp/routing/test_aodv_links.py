@@ -27,7 +27,7 @@ def test_a_break_is_told_to_the_source_which_searches_again() -> None:
     (time, sender, to, error) = errors[0]
     assert (sender, to) == (2, 1)
     assert 1.0 <= time - cut <= 2.3  # ALLOWED_HELLO_LOSS intervals after the last hello
-    assert {node for node, _ in decode_errors(error.body)} == {3, 4}
+    assert {node for node, _ in decode_errors(error.body).unreachable} == {3, 4}
     route = graph.stations[1].route(4)
     assert route is not None
     assert route.next_hop == 5
@@ -48,7 +48,7 @@ def test_a_frame_that_is_not_acknowledged_breaks_the_link_at_once() -> None:
     ((time, sender, to, error),) = graph.frames(Kind.ROUTE_ERROR)
     assert (sender, to) == (2, 1)
     assert time - 1.0 < 0.01
-    assert {node for node, _ in decode_errors(error.body)} == {3, 4}
+    assert {node for node, _ in decode_errors(error.body).unreachable} == {3, 4}
     graph.send(1, 4, 2)
     graph.run(1.0)
     # Frame 1 was another node's when it was lost.
@@ -99,7 +99,7 @@ def test_an_error_is_for_routes_over_its_sender_and_goes_on_to_precursors() -> N
     assert middle.route(1) is None  # over 2, which said so first
     graph.run(0.1)
     told = [
-        (sender, to, decode_errors(frame.body))
+        (sender, to, decode_errors(frame.body).unreachable)
         for _, sender, to, frame in graph.frames(Kind.ROUTE_ERROR, since)
     ]
     assert told[-2:] == [(3, 2, [(5, number + 3)]), (2, 1, [(5, number + 3)])]
@@ -118,7 +118,7 @@ def test_an_error_to_several_precursors_is_broadcast() -> None:
     node.hear(Frame(Kind.ROUTE_ERROR, 2, BROADCAST, body=body), 2)
     ((_, _, to, frame),) = graph.frames(Kind.ROUTE_ERROR)
     assert to == BROADCAST
-    assert decode_errors(frame.body) == [(2, 6), (9, 6)]  # nobody uses the route to 8
+    assert decode_errors(frame.body).unreachable == [(2, 6), (9, 6)]  # nobody uses the route to 8
 
 
 def test_a_frame_without_a_route_is_answered_with_an_error_at_a_limited_rate() -> None:
@@ -146,7 +146,9 @@ def test_only_nodes_on_active_routes_say_hello_and_say_when_they_stop() -> None:
         assert last[0] < 9.0
     assert not any(station.counters["links broken"] for station in graph.stations.values())
     times = [time for time, sender, _ in hellos if sender == 2]
-    assert all(later - earlier <= 1.0 + 1e-9 for earlier, later in itertools.pairwise(times))
+    assert all(
+        1.0 <= later - earlier <= 1.05 + 1e-9 for earlier, later in itertools.pairwise(times)
+    )
 
 
 def test_a_next_hop_that_was_never_heard_is_lost_too() -> None:

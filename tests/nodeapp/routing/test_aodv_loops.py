@@ -15,6 +15,25 @@ from tests.nodeapp.routing.aodv_lab import AodvStation, Graph
 PAUSES = (0.001, 0.003, 0.01, 0.05, 0.3, 0.3, 1.0, 1.0, 2.5)
 
 
+OPTIONS = st.fixed_dictionaries(
+    {
+        "local_repair": st.booleans(),
+        "max_repair_ttl": st.sampled_from([0, 1, 30]),
+        "repair_nearer": st.booleans(),
+        "repair_retries": st.sampled_from([0, 2]),
+        "my_route_timeout": st.sampled_from([0.0, 10.0]),
+        "rev_route_life": st.sampled_from([0.0, 0.5, 6.0]),
+        "salvage": st.booleans(),
+        "blacklist": st.booleans(),
+        "reply_ack": st.booleans(),
+        "adaptive_timeout": st.booleans(),
+        "max_rreq_timeout": st.sampled_from([0.0, 1.0]),
+        "buffer_timeout": st.sampled_from([0.0, 0.5]),
+    }
+)
+"""What the parameters that are off by default, or ns-2's, may be."""
+
+
 def random_graph(rng: random.Random, count: int, density: float, **parameters: Any) -> Graph:
     """Return a graph whose links are a random share of all."""
     every = itertools.combinations(range(1, count + 1), 2)
@@ -31,8 +50,9 @@ def random_graph(rng: random.Random, count: int, density: float, **parameters: A
     st.sampled_from([0.3, 1.0, 3.0]),
     st.booleans(),
     st.booleans(),
+    OPTIONS,
 )
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=1000, deadline=None)
 def test_routes_never_loop(
     seed: int,
     count: int,
@@ -42,6 +62,7 @@ def test_routes_never_loop(
     timeout: float,
     one_way: bool,
     feedback: bool,
+    options: dict[str, Any],
 ) -> None:
     rng = random.Random(seed)
     graph = random_graph(
@@ -52,6 +73,7 @@ def test_routes_never_loop(
         jitter=jitter,
         active_route_timeout=timeout,
         link_feedback=feedback,
+        **options,
     )
     graph.loss = loss
     graph.after_event = graph.check

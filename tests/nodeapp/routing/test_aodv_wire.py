@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeapp.routing.aodv_wire import (
+    ACK_BODY,
     ERRORS_A_FRAME,
     Hello,
     RouteReply,
     RouteRequest,
+    check_acknowledgement,
     decode_errors,
     decode_hello,
     decode_reply,
@@ -38,10 +40,19 @@ def test_requests(request: RouteRequest) -> None:
     assert decode_body(request.encode()) == list(request)
 
 
-@given(st.builds(RouteReply, ids, words, st.integers(0, 255), milliseconds))
+@given(st.builds(RouteReply, ids, words, st.integers(0, 255), milliseconds, st.integers(0, 1)))
 def test_replies(reply: RouteReply) -> None:
     assert decode_reply(reply.encode()) == reply
-    assert decode_body(reply.encode()) == [*reply[:3], round(reply.lifetime * 1000)]
+    lifetime = round(reply.lifetime * 1000)
+    assert decode_body(reply.encode()) == [reply.flags, *reply[:3], lifetime]
+
+
+def test_acknowledgements() -> None:
+    assert decode_body(ACK_BODY) == []
+    check_acknowledgement(ACK_BODY)
+    for body in (b"", b"\x81\x00"):
+        with pytest.raises(WireError):
+            check_acknowledgement(body)
 
 
 @given(words, milliseconds)
@@ -51,12 +62,16 @@ def test_hellos(sequence: int, lifetime: float) -> None:
     assert decode_body(body) == [sequence, round(lifetime * 1000)]
 
 
-@given(st.lists(st.tuples(ids, words), max_size=3 * ERRORS_A_FRAME))
-def test_errors_come_in_frames_of_limited_size(unreachable: list[tuple[int, int]]) -> None:
-    bodies = list(encode_errors(unreachable))
-    assert [pair for body in bodies for pair in decode_errors(body)] == unreachable
+@given(st.lists(st.tuples(ids, words), max_size=3 * ERRORS_A_FRAME), st.integers(0, 1))
+def test_errors_come_in_frames_of_limited_size(
+    unreachable: list[tuple[int, int]], flags: int
+) -> None:
+    bodies = list(encode_errors(unreachable, flags))
+    assert [pair for body in bodies for pair in decode_errors(body).unreachable] == unreachable
+    assert all(decode_errors(body).flags == flags for body in bodies)
     assert all(len(body) <= 1300 for body in bodies)
-    assert [word for body in bodies for word in decode_body(body)] == [
+    assert all(decode_body(body)[0] == flags for body in bodies)
+    assert [word for body in bodies for word in decode_body(body)[1:]] == [
         word for pair in unreachable for word in pair
     ]
 
@@ -102,4 +117,9 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(WireError):
         decode_reply(RouteReply(1, 1, 256, 1).encode())
     with pytest.raises(WireError):
-        decode_errors(b"\x99\x00\x00")
+        decode_reply(RouteReply(1, 1, 1, 1, 2).encode())
+    with pytest.raises(WireError):
+        decode_errors(next(encode_errors([(1, 1)], 2)))
+    for body in (b"\x99\x00\x00", b"\x99\x00\x01\x1a\x00\x00\x00\x00"):
+        with pytest.raises(WireError):
+            decode_errors(body)
