@@ -103,8 +103,8 @@ class SweepFolder:
         """Return the rows of the points that are finished, and write them.
 
         Columns `varied` are typed as the parameters are, with gaps if a protocol has none.
-        `seed` numbers the repetition; if the seed of the scenario is another one (`SweepSpec.draws`)
-        that is in a column `drawn`.
+        `seed` numbers the repetition; the seed of the scenario, if another (`SweepSpec.draws`),
+        is in a column `drawn`.
         """
         rows = [
             {**pq.read_table(self._summary(point)).to_pylist()[0], **_of_point(point)}
