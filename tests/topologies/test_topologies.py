@@ -61,7 +61,7 @@ def test_vehicles_are_mostly_connected(topology: str) -> None:
         ("manhattan", {}, 0.0),
     ],
 )
-def test_how_much_of_the_map_is_void(topology: str, values: dict[str, str], void: float) -> None:
+def test_how_much_of_the_map_is_void(topology: str, values: dict[str, Any], void: float) -> None:
     """What the topologies' docstrings say of their maps: topics hash uniformly to the area."""
     scenario = scenario_of(topology, waypoint_spacing="5", **values)
     x0, y0, x1, y1 = scenario.area

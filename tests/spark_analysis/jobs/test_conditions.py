@@ -122,7 +122,10 @@ CONDITIONS = {"selectivity": "0.5", "admitted": "0.6"}
 @pytest.fixture(scope="module")
 def scenes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
     shared = {**CONDITIONS, "advertise": "true", "tail": "8", "interval": "3"}
-    of_topology: dict[str, dict[str, str]] = {"freeway": {"one_way": "true"}, "manhattan": {}}
+    of_topology: dict[str, dict[str, str]] = {
+        "freeway": {"one_way": "true", "topics": "6"},
+        "manhattan": {},
+    }
     scenarios = {
         f"{topology}-{scheme}": make_scenario(
             topology, scheme, seed=3, duration=24.0, settings={**shared, **settings}
@@ -166,5 +169,5 @@ def test_every_scheme_serves_content_and_policy(scenes: Made, topology: str, sch
     got = scenes.did(name)
     assert got <= due, "nobody gets what content or policy keep from it"
     # How much of it arrives is not the point here: AODV without reports from the link layer loses
-    # most, and topics in voids go without a map to nodes far away.
-    assert len(got) / len(due) > (0.8 if scheme.endswith("-map") else 0.1)
+    # most, and without a map topics in voids have nobody nearby.
+    assert len(got) / len(due) > (0.8 if scheme.endswith("-map") else 0.05)
