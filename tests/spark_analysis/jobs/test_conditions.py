@@ -17,7 +17,7 @@ from spark_analysis.analysis import analyse
 from spark_analysis.captures.virtual_run import run_to_frames
 from topologies.catalog import make_scenario
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 SCHEMES = [
     f"{point}-{routing}"
