@@ -124,6 +124,13 @@ class Client:
         self._request(frame)
         return event
 
+    def advertise(self, topic: str) -> None:
+        """Tell the node that this client is going to publish on a topic.
+
+        Protocols whose publishers have to learn of subscribers first begin with that.
+        """
+        self._request(Frame(Kind.ADVERTISE, self._token(), 0, hops=0, body=wire.encode_body(topic)))
+
     def subscribe(self, wanted: Filter, attributes: Mapping[str, Value] | None = None) -> int:
         """Subscribe and return the subscription's number."""
         number = max(self._subscriptions, default=0) + 1
@@ -246,6 +253,10 @@ def _publish(client: Client, asked: argparse.Namespace) -> None:
     client.publish(parse_attributes(asked.words), policy, size=asked.size)
 
 
+def _advertise(client: Client, asked: argparse.Namespace) -> None:
+    client.advertise(asked.topic)
+
+
 def _subscribe(client: Client, asked: argparse.Namespace) -> None:
     wanted = Filter.parse(asked.words)
     number = client.subscribe(wanted, parse_attributes(asked.attr))
@@ -325,7 +336,7 @@ def _parser() -> argparse.ArgumentParser:
             name,
             help=summary,
             description=summary,
-            epilog=_WORDS if name != "status" else None,
+            epilog=_WORDS if name not in ("adv", "status") else None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         each.set_defaults(run=run)
@@ -340,6 +351,8 @@ def _parser() -> argparse.ArgumentParser:
         help="only for subscribers whose attributes meet it; may be repeated",
     )
     pub.add_argument("--size", type=int, default=0, metavar="BYTES", help="pad the event to this")
+    adv = command("adv", _advertise, "say that you are going to publish on a topic")
+    adv.add_argument("topic", metavar="TOPIC")
     sub = command("sub", _subscribe, "subscribe, and print events until Ctrl-C")
     sub.add_argument("words", nargs="*", metavar="WORD", help="topic or condition")
     sub.add_argument("--count", type=_count, metavar="N", help="end after N events")

@@ -73,6 +73,7 @@ class ClientTable:
             Kind.SUBSCRIBE: self._subscribe,
             Kind.UNSUBSCRIBE: self._unsubscribe,
             Kind.PUBLISH: self._publish,
+            Kind.ADVERTISE: self._advertise,
         }
 
     def start(self) -> None:
@@ -206,6 +207,14 @@ class ClientTable:
         if frame.sequence == 0:
             raise WireError("events are numbered from 1")
         self._service.publish(Event.decode(frame.publisher, frame.sequence, frame.body))
+
+    def _advertise(self, frame: Frame, client: Address) -> None:
+        if frame.publisher:
+            self._check_addressee(frame.publisher)
+        topic = wire.decode_body(frame.body)
+        if not isinstance(topic, str):
+            raise WireError("an advertisement must be a topic")
+        self._service.advertise(topic)
 
     def _status(self, frame: Frame, client: Address) -> None:
         subscriptions = sorted(

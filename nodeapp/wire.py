@@ -74,6 +74,7 @@ class Kind(IntEnum):
     NOTIFY = 68
     STATUS = 69
     ACK = 70
+    ADVERTISE = 71
 
 
 FIRST_CLIENT_KIND: Final = 64

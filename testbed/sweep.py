@@ -104,6 +104,12 @@ def sweep(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", help="runs of every point: seeds 1 to N")] = 3,
+    draws: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--draws", metavar="KEY", help="a parameter by whose values random draws differ as well"
+        ),
+    ] = None,
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,
     workload: WorkloadOption = None,
@@ -129,6 +135,7 @@ def sweep(
         seeds,
         duration,
         settings_of(settings, nodes, duration, workload),
+        tuple(dict.fromkeys(key.replace("-", "_") for key in draws or [])),
     )
     folder = out or SWEEPS / _name(spec.topology, spec.protocols, list(spec.vary))
     try:

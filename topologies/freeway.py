@@ -6,13 +6,14 @@ subscribers each; a run takes 900 s (`--duration 900`).  It does not give the fo
 chosen here:
 
 - `side` and `roads`: a square of 1 km with two freeways that cross in its middle, because its
-  vehicles report on "another highway".  56 % of the square are further than half the radio range
-  from a road, so most topics hash to where nobody is, as in the paper; 0.99 of all pairs of
-  vehicles are connected at any speed (means of 12 seeds and 900 s).  On one road of 2 km it is
-  0.98, from 0.92 to 1 by seed; on two of 2 km 0.76.
-- Directions: both.  The paper has its vehicles move "with the same direction", but takes the
-  framework's model, which has lanes each way; with one direction alone (`one_way`) vehicles jump
-  back to the start of their road, and all their links break at once.
+  vehicles report on "another highway".  56 % of the square is void, farther than half the radio
+  range (K of the paper) from the middle of every road, and at any moment 57 % is as far from every
+  vehicle, so most topics hash to where nobody is, as in the paper.  0.996 of all pairs of vehicles
+  are connected with two directions and with one, from 10 to 60 m/s (means of 12 seeds and 900 s).
+  On one road of 2 km it is 0.98, from 0.92 to 1 by seed; on two of 2 km 0.76.
+- `one_way`: off.  The paper has its vehicles move "with the same direction", but takes the
+  framework's model, which has lanes each way; with one direction alone vehicles jump back to the
+  start of their road, and all their links break at once.
 - `lanes`: 2 each way.
 - `slowest`: half the speed, because "each node in the highway moves with high speed".  The
   framework's rules alone (0) let vehicles queue behind one that happens to crawl: the mean speed

@@ -21,6 +21,7 @@ local KINDS = {
   [7] = "ADVERTISEMENT", [8] = "SUBSCRIBERS", [9] = "ROUTE_REPLY_ACK",
   [65] = "SUBSCRIBE", [66] = "UNSUBSCRIBE", [67] = "PUBLISH",
   [68] = "NOTIFY", [69] = "STATUS", [70] = "ACK",
+  [71] = "ADVERTISE",
 }
 local KIND = {}  -- the other way round
 for kind, name in pairs(KINDS) do

@@ -1,13 +1,15 @@
 """Manhattan mobility: vehicles on a grid of streets that turn at random at intersections.
 
 The Manhattan model of the IMPORTANT framework (Bai, Sadagopan and Helmy, INFOCOM 2003): horizontal
-and vertical streets with a lane for each direction; at an intersection a vehicle goes straight on
-with probability 0.5, turns left with 0.25 and right with 0.25; its speed depends on its last one
+and vertical streets with two lanes for each direction; at an intersection a vehicle goes straight
+on with probability 0.5, turns left with 0.25 and right with 0.25; its speed depends on its last one
 and on the vehicle ahead (`emulation.mobility.traffic` has the rules).
 
 Left open by the framework and chosen here:
-- The map.  `blocks` by `blocks` equal blocks; the outermost streets run along the area's edges,
-  their middle a lane's width inside.
+- The map.  `blocks` by `blocks` equal blocks; the outermost streets run along the edges of the
+  area, or of what `margin` leaves of it, with all their lanes inside.
+- Lanes.  A vehicle that turns keeps its lane: from the inner lane to the inner one, from the outer
+  lane to the outer one.  Otherwise it never changes lanes, as on the framework's freeways.
 - The edge.  A vehicle does not leave the map: if a way on is missing, the probabilities of the
   others keep their ratio (at a corner one way is left).
 - Traffic keeps to the right.  A turn happens where the two lanes cross, at the vehicle's speed.
@@ -39,11 +41,14 @@ RIGHT: Final = 0.25
 class ManhattanMobility(LaneMobility):
     """Streets around `blocks` by `blocks` blocks in a rectangle (x0, y0, x1, y1), metres.
 
-    Raises ValueError if the streets do not fit beside each other.
+    Streets have `lanes` in each direction.  There are none within `margin` metres of the
+    rectangle's edges.  Raises ValueError if the streets do not fit beside each other.
     """
 
     name: ClassVar[str] = "Manhattan"
     blocks: int = 4
+    lanes: int = 1
+    margin: float = 0.0
 
     @classmethod
     def in_area(
@@ -55,24 +60,37 @@ class ManhattanMobility(LaneMobility):
         acceleration: float = 0.0,
         safety_distance: float = 20.0,
         blocks: int = 5,
+        lanes: int = 2,
+        margin: float = 0.0,
     ) -> Self:
         """Return the model for the keywords of `setMobilityModel`."""
         rules = Rules.of(min_v, max_v, acceleration, safety_distance)
-        return cls(area, rules, blocks)
+        return cls(area, rules, blocks, lanes, margin)
 
     def __post_init__(self) -> None:
         x0, y0, x1, y1 = self.area
-        if self.blocks < 1 or min(x1 - x0, y1 - y0) < 2 * LANE_WIDTH * (2 * self.blocks + 1):
+        room = min(x1 - x0, y1 - y0) - 2 * self.margin
+        if (
+            min(self.blocks, self.lanes) < 1
+            or self.margin < 0
+            or room < 2 * self.lanes * LANE_WIDTH * (2 * self.blocks + 1)
+        ):
             raise ValueError(
-                f"{self.blocks} blocks do not fit: use 1 or more, lower blocks or raise side"
+                f"{self.blocks} blocks with {self.lanes} lanes each way do not fit: use 1 or more, "
+                "lower blocks or raise side, or lower lanes or margin"
             )
         xs, ys = self._middles(x0, x1), self._middles(y0, y1)
         streets: list[tuple[Position2D, Position2D]] = [((xs[0], y), (xs[-1], y)) for y in ys]
         streets += [((x, ys[0]), (x, ys[-1])) for x in xs]
-        self._build(streets, _Grid(xs, ys).lanes())
+        grids = [_Grid(xs, ys, aside=(lane + 0.5) * LANE_WIDTH) for lane in range(self.lanes)]
+        lanes: list[Lane] = []
+        for grid in grids:
+            lanes += grid.lanes(first=len(lanes))
+        self._build(streets, lanes)
 
     def _middles(self, low: float, high: float) -> list[float]:
-        low, high = low + LANE_WIDTH, high - LANE_WIDTH
+        inside = self.margin + self.lanes * LANE_WIDTH
+        low, high = low + inside, high - inside
         return [low + (high - low) * number / self.blocks for number in range(self.blocks + 1)]
 
 
@@ -88,19 +106,26 @@ class _Way(NamedTuple):
         """The lane's index among the lanes of its axis."""
         return 2 * self.street + (self.sign < 0)
 
-    def aside(self) -> float:
-        """Return how far the lane is from the middle of its street along the other axis."""
+    def side(self) -> int:
+        """Return on which side of the middle of its street the lane is, along the other axis."""
         # To the right of east (axis 0) is south, of north (axis 1) is east.
-        return LANE_WIDTH / 2 * self.sign * (1 if self.axis else -1)
+        return self.sign * (1 if self.axis else -1)
 
 
 class _Grid:
-    """Builds the lanes of a grid; `xs` are the vertical streets, `ys` the horizontal ones."""
+    """Builds a lane each way of a grid; `xs` are the vertical streets, `ys` the horizontal ones.
 
-    def __init__(self, xs: Sequence[float], ys: Sequence[float]) -> None:
+    The lanes are `aside` metres from the middle of their street.  Vehicles that turn stay on them.
+    """
+
+    def __init__(self, xs: Sequence[float], ys: Sequence[float], aside: float) -> None:
         self._along = (xs, ys)  # where the cross streets of a horizontal street are, of a vertical
+        self._aside = aside
+        self._first = 0
 
-    def lanes(self) -> tuple[Lane, ...]:
+    def lanes(self, first: int) -> tuple[Lane, ...]:
+        """Return the lanes; `first` is the number that the first of them gets."""
+        self._first = first
         return tuple(
             self._lane(_Way(axis, street, sign))
             for axis in (0, 1)
@@ -109,16 +134,16 @@ class _Grid:
         )
 
     def _number(self, way: _Way) -> int:
-        return way.number + (2 * len(self._along[1]) if way.axis else 0)
+        return self._first + way.number + (2 * len(self._along[1]) if way.axis else 0)
 
     def _across(self, way: _Way) -> float:
         """Return where a way's lane is along the other axis."""
-        return self._along[1 - way.axis][way.street] + way.aside()
+        return self._along[1 - way.axis][way.street] + way.side() * self._aside
 
     def _start(self, way: _Way) -> float:
         """Return where a lane begins along its own axis: at the lane that crosses it first."""
         along = self._along[way.axis]
-        return along[0 if way.sign > 0 else -1] - way.sign * LANE_WIDTH / 2
+        return along[0 if way.sign > 0 else -1] - way.sign * self._aside
 
     def _lane(self, way: _Way) -> Lane:
         count = len(self._along[way.axis])
@@ -133,7 +158,7 @@ class _Grid:
         """Return the junction of a way with a street that crosses it."""
         others = self._along[1 - way.axis]
         last = len(self._along[way.axis]) - 1
-        begin = self._along[way.axis][street] - way.sign * LANE_WIDTH / 2
+        begin = self._along[way.axis][street] - way.sign * self._aside
         # Right of east is south, of north is east; opposite ways turn the opposite way.
         right = way.sign * (1 if way.axis else -1)
         turns = []

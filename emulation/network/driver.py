@@ -32,7 +32,7 @@ from capture.lifetime import die_with_parent
 from capture.namespaces import network_namespace
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
-from nodeapp.events import Event, Filter
+from nodeapp.events import TOPIC, Event, Filter
 from nodeapp.wire import CLIENT_PORT, Frame, Kind, WireError, decode, decode_body, encode_body
 
 RETRY: Final = 0.5
@@ -73,7 +73,7 @@ def request(operation: Operation, token: int) -> Frame:
             body=event_body(operation),
         )
     if operation.action == "subscribe":
-        body = [Filter.decode(operation.filter).encode(), operation.client_attributes]
+        wanted = [Filter.decode(operation.filter).encode(), operation.client_attributes]
         return Frame(
             Kind.SUBSCRIBE,
             token,
@@ -81,8 +81,11 @@ def request(operation: Operation, token: int) -> Frame:
             operation.node,
             operation.subscription,
             hops=0,
-            body=encode_body(body),
+            body=encode_body(wanted),
         )
+    if operation.action == "advertise":
+        body = encode_body(operation.event[TOPIC])
+        return Frame(Kind.ADVERTISE, token, 0, operation.node, hops=0, body=body)
     return Frame(Kind.UNSUBSCRIBE, token, 0, operation.node, operation.subscription, hops=0)
 
 

@@ -218,9 +218,9 @@ class Topo:
         RandomWayPoint: they roam, with `pause` seconds at every waypoint.  Freeway, Manhattan: they
         are vehicles that start at the nearest point of a lane, and the topology has a road map;
         `acceleration` is metres a second squared, 0 for a tenth of `max_v` a second;
-        `safety_distance` is metres; a freeway has `roads` with `lanes` each way, or with
-        `one_way` in one direction, Manhattan has `blocks` each way.  `own` are keywords that only
-        the chosen model takes.  `emulation.mobility.registry` has the models.
+        `safety_distance` is metres; roads have `lanes` each way, a freeway's with `one_way` in one
+        direction alone; a freeway has `roads`, Manhattan has `blocks` each way.  `own` are keywords
+        that only the chosen model takes.  `emulation.mobility.registry` has the models.
         """
         self.area = (min_x, min_y, max_x, max_y)
         shared = {

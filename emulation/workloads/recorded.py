@@ -5,12 +5,12 @@
 
     time                seconds from the start of the run
     node                id or name of the node at which the client is
-    action              subscribe, unsubscribe or publish
+    action              subscribe, unsubscribe, publish or advertise
     subscription        number of the subscription at this node; unsubscribe needs it, subscribe
                         takes the next free one if there is none
     filter              subscribe: [[attribute, operator, value], ...]; all events if left out
     client_attributes   subscribe: {name: value, ...}, about which policies ask
-    event               publish: {name: value, ...}
+    event               publish: {name: value, ...}; advertise: the topic alone
     policy              publish: a filter over the attributes of the subscribers
     size                publish: bytes up to which the event is padded
     sequence            publish: number of the event at this node, from 1; the next free one if
@@ -37,6 +37,7 @@ from typing import Annotated, Any, Final
 from emulation.errors import ScenarioError
 from emulation.workloads.base import Operation, Workload
 from nodeapp.events import (
+    TOPIC,
     Event,
     Filter,
     Subscription,
@@ -56,6 +57,7 @@ _KEYS: Final = {
     "subscribe": frozenset({"subscription", "filter", "client_attributes"}),
     "unsubscribe": frozenset({"subscription"}),
     "publish": frozenset({"event", "policy", "size", "sequence"}),
+    "advertise": frozenset({"event"}),
 }
 """What a line may have besides `_COMMON`, by action."""
 
@@ -104,6 +106,8 @@ def lines(operations: Iterable[Operation], names: Mapping[int, str]) -> Iterator
                 line["policy"] = operation.policy
             if operation.size:
                 line["size"] = operation.size
+        elif operation.action == "advertise":
+            line["event"] = operation.event
         else:
             line["subscription"] = operation.subscription
         if operation.action == "subscribe":
@@ -146,7 +150,7 @@ class _Reader:
             self._taken.setdefault((action, node), set()).add(fields[key])
         elif action == "unsubscribe":
             raise ValueError("unsubscribe needs the number of a subscription: add subscription")
-        else:
+        elif key:
             self._unnumbered.append(len(self._found))
         operation = Operation(time=values["time"], node=node, action=action, **fields)
         self._found.append((self.line, operation))
@@ -200,6 +204,8 @@ class _Reader:
         """
         first: dict[tuple[str, int, int], int] = {}
         for line, operation in self._found:
+            if not _number_of(operation.action):
+                continue
             self.line = line
             name, number = (
                 self._nodes[operation.node],
@@ -221,6 +227,9 @@ class _Reader:
 
 
 def _number_of(action: str) -> str:
+    """Return which of its fields numbers an operation; empty if it has no number."""
+    if action == "advertise":
+        return ""
     return "sequence" if action == "publish" else "subscription"
 
 
@@ -290,6 +299,13 @@ def _publish(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"event": event, "policy": _predicates(policy), "size": size}
 
 
+def _advertise(values: Mapping[str, Any]) -> dict[str, Any]:
+    event = _attributes("event", values.get("event", {}))
+    if event.keys() != {TOPIC} or not isinstance(event[TOPIC], str):
+        raise ValueError('advertise needs a topic alone: "event": {"topic": "traffic"}')
+    return {"event": event}
+
+
 def _check_body(body: bytes) -> None:
     if len(body) > MAX_BODY:
         raise ValueError(f"{len(body)} bytes when encoded; a datagram holds {MAX_BODY}: shorten it")
@@ -299,6 +315,7 @@ _FIELDS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
     "subscribe": _subscribe,
     "unsubscribe": _unsubscribe,
     "publish": _publish,
+    "advertise": _advertise,
 }
 """Returns the fields of an operation other than its number, by action."""
 

@@ -1,17 +1,30 @@
 """The topic workload: to each topic some nodes subscribe, and others publish on it periodically.
 
 Subscriptions start within the first two seconds.  Publications begin after a warm-up and end some
-seconds before the run does; each publisher has a random phase.  Content filters come on top: every
-event carries `speed`, uniform in [0, 100), and every subscription asks for a speed above a
-threshold that the share `selectivity` of the events exceeds.
+seconds before the run does; each publisher has a random phase.
+
+An event is for a subscriber if three conditions hold, those of the six schemes' paper
+(docs/papers.md#six-schemes, section 2): the topic, the content, the policy.  By default the topic
+decides alone.  The others come on top, each with a share that holds for every pair of a
+subscription and an event of its topic, over the draws of the seed:
+
+- Content.  Every event carries `speed`, uniform in [0, 100).  A subscription asks for an interval
+  of speeds that has the share `selectivity` of them, and lies anywhere within.
+- Policy.  Every subscriber has `clearance`, uniform in [0, 100), the same for all topics.  An event
+  asks for an interval of clearances.  It is as wide as 100 a / (1 - a), if a is the share
+  `admitted`, and begins anywhere from its width below 0 to 100: so it has each clearance with
+  probability a, the lowest and the highest as often as those between.
+
+Roles, times and speeds do not depend on either share, nor on whether publishers advertise.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from emulation.errors import ScenarioError
 from emulation.workloads.base import Operation, Workload
@@ -19,13 +32,34 @@ from nodeapp.parameters import Param
 
 SPEEDS: Final = 100.0
 """Upper end of the event attribute `speed`."""
+CLEARANCES: Final = 100.0
+"""Upper end of the subscriber attribute `clearance`."""
+
+_Predicates = tuple[tuple[str, str, float], ...]
+
+
+class _Interest(NamedTuple):
+    """A node subscribes to a topic; `number` is that of the subscription at the node."""
+
+    time: float
+    node: int
+    number: int
+    topic: str
+
+
+class _Publication(NamedTuple):
+    """A node publishes on a topic."""
+
+    time: float
+    node: int
+    topic: str
 
 
 @dataclass(frozen=True)
 class TopicWorkload(Workload):
     """Subscribers and periodic publishers for each of a number of topics.
 
-    Publications run from `warm_up` seconds after the start to `drain` seconds before the end.
+    Publications run from `warm_up` seconds after the start to `tail` seconds before the end.
 
     Topics are called topic1, topic2, and so on; with `drawn_names` a number drawn from the seed
     comes after that, so that what they hash to differs from seed to seed.
@@ -39,8 +73,16 @@ class TopicWorkload(Workload):
     selectivity: Annotated[
         float, Param("share of a topic's events that a filter lets through", low=0.01, high=1)
     ] = 1.0
+    admitted: Annotated[
+        float, Param("share of subscribers that an event's policy admits", low=0.01, high=1)
+    ] = 1.0
+    advertise: Annotated[
+        bool, Param("publishers say at the start on which topics they are going to publish")
+    ] = False
+    tail: Annotated[
+        float, Param("s before the end at which publishing stops", low=0, high=86_400)
+    ] = 3.0
     warm_up: float = 8.0
-    drain: float = 3.0
     drawn_names: bool = False
 
     def operations(
@@ -52,59 +94,99 @@ class TopicWorkload(Workload):
         """
         if not self.topics:
             return ()
-        if self.publishers + self.subscribers > len(nodes):
-            raise ScenarioError(
-                f"{self.publishers} publishers and {self.subscribers} subscribers a topic need "
-                f"{self.publishers + self.subscribers} nodes, there are {len(nodes)}: "
-                "raise nodes or lower publishers and subscribers"
-            )
-        first, last = self.warm_up, duration - self.drain
-        if last <= first:
-            raise ScenarioError(
-                f"a run of {duration:g} s leaves no time to publish: the first {self.warm_up:g} s "
-                f"are for subscriptions, the last {self.drain:g} s for events under way; "
-                f"use --duration {self.warm_up + self.drain + 10:g} or more"
-            )
-        operations: list[Operation] = []
-        subscriptions = dict.fromkeys(nodes, 0)
-        publications: list[tuple[float, int, str]] = []
+        self._check(len(nodes), duration)
+        interests: list[_Interest] = []
+        publications: list[_Publication] = []
+        numbers = dict.fromkeys(nodes, 0)
         for number in range(self.topics):
             topic = f"topic{number + 1}"
             if self.drawn_names:
                 topic += f"-{rng.randrange(10**6):06}"
             chosen = rng.sample(list(nodes), self.publishers + self.subscribers)
             for node in chosen[self.publishers :]:
-                subscriptions[node] += 1
-                operations.append(self._subscribe(node, topic, subscriptions[node], rng))
+                numbers[node] += 1
+                interests.append(_Interest(rng.uniform(0.5, 2.0), node, numbers[node], topic))
             for node in chosen[: self.publishers]:
-                time = first + rng.uniform(0.0, self.interval)
-                while time < last:
-                    publications.append((time, node, topic))
+                time = self.warm_up + rng.uniform(0.0, self.interval)
+                while time < duration - self.tail:
+                    publications.append(_Publication(time, node, topic))
                     time += self.interval
-        sequences = dict.fromkeys(nodes, 0)
-        for time, node, topic in sorted(publications):
-            sequences[node] += 1
-            event = {"topic": topic, "speed": round(rng.uniform(0.0, SPEEDS), 1)}
-            operations.append(
-                Operation(
-                    time=time,
-                    node=node,
-                    action="publish",
-                    sequence=sequences[node],
-                    event=event,
-                    size=self.size,
-                )
-            )
+        publications.sort()
+        speeds = [round(rng.uniform(0.0, SPEEDS), 1) for _ in publications]
+        draws = rng.getrandbits(64)  # the last one: what follows from it changes nothing above
+        operations = [
+            *self._subscriptions(interests, nodes, draws),
+            *self._advertisements(publications, draws),
+            *self._events(publications, speeds, draws),
+        ]
         return tuple(sorted(operations, key=lambda operation: operation.time))
 
-    def _subscribe(self, node: int, topic: str, number: int, rng: random.Random) -> Operation:
-        predicates: list[tuple[str, str, str | float]] = [("topic", "=", topic)]
-        if self.selectivity < 1.0:
-            predicates.append(("speed", ">=", round(SPEEDS * (1.0 - self.selectivity), 3)))
-        return Operation(
-            time=rng.uniform(0.5, 2.0),
-            node=node,
-            action="subscribe",
-            subscription=number,
-            filter=tuple(predicates),
-        )
+    def _check(self, nodes: int, duration: float) -> None:
+        if self.publishers + self.subscribers > nodes:
+            raise ScenarioError(
+                f"{self.publishers} publishers and {self.subscribers} subscribers a topic need "
+                f"{self.publishers + self.subscribers} nodes, there are {nodes}: "
+                "raise nodes or lower publishers and subscribers"
+            )
+        if duration - self.tail <= self.warm_up:
+            raise ScenarioError(
+                f"a run of {duration:g} s leaves no time to publish: the first {self.warm_up:g} s "
+                f"are for subscriptions, the last {self.tail:g} s (tail) for events under way; "
+                f"use --duration {self.warm_up + self.tail + 10:g} or more, or lower tail"
+            )
+
+    def _subscriptions(
+        self, interests: Sequence[_Interest], nodes: Collection[int], draws: int
+    ) -> Iterator[Operation]:
+        of_content = random.Random(f"{draws}/content")
+        of_nodes = random.Random(f"{draws}/clearance")
+        clearances = {node: round(of_nodes.uniform(0.0, CLEARANCES), 1) for node in nodes}
+        for time, node, number, topic in interests:
+            content: _Predicates = ()
+            if self.selectivity < 1.0:
+                width = SPEEDS * self.selectivity
+                content = _within("speed", of_content.uniform(0.0, SPEEDS - width), width)
+            yield Operation(
+                time=time,
+                node=node,
+                action="subscribe",
+                subscription=number,
+                filter=(("topic", "=", topic), *content),
+                client_attributes={"clearance": clearances[node]} if self.admitted < 1.0 else {},
+            )
+
+    def _advertisements(
+        self, publications: Sequence[_Publication], draws: int
+    ) -> Iterator[Operation]:
+        if not self.advertise:
+            return
+        rng = random.Random(f"{draws}/advertisements")
+        for node, topic in dict.fromkeys((each.node, each.topic) for each in publications):
+            time = rng.uniform(0.5, 2.0)
+            yield Operation(time=time, node=node, action="advertise", event={"topic": topic})
+
+    def _events(
+        self, publications: Sequence[_Publication], speeds: Sequence[float], draws: int
+    ) -> Iterator[Operation]:
+        of_policies = random.Random(f"{draws}/policy")
+        sequences: Counter[int] = Counter()
+        for (time, node, topic), speed in zip(publications, speeds, strict=True):
+            policy: _Predicates = ()
+            if self.admitted < 1.0:
+                width = CLEARANCES * self.admitted / (1.0 - self.admitted)
+                policy = _within("clearance", of_policies.uniform(-width, CLEARANCES), width)
+            sequences[node] += 1
+            yield Operation(
+                time=time,
+                node=node,
+                action="publish",
+                sequence=sequences[node],
+                event={"topic": topic, "speed": speed},
+                policy=policy,
+                size=self.size,
+            )
+
+
+def _within(attribute: str, low: float, width: float) -> _Predicates:
+    """Return the predicates of an interval; its ends have as many decimals as the attributes."""
+    return (attribute, ">=", round(low, 1)), (attribute, "<", round(low + width, 1))

@@ -136,6 +136,13 @@ class Service(abc.ABC):
         """Remove a local subscription that was added."""
         self.local.remove(subscription)
 
+    def advertise(self, topic: str) -> None:
+        """Learn that a local client is going to publish on a topic; few protocols need to know.
+
+        May be repeated.  Raises `RefusedError` if the protocol cannot carry such events.
+        """
+        self._check_topic(topic, "what is advertised")
+
     def publish(self, event: Event) -> None:
         """Publish an event of a local client; a repeated event id does nothing.
 

@@ -8,7 +8,8 @@ proximity selection the first node within K that an advertisement reaches answer
 
 What the paper leaves open:
   * Who is a publisher.  In the paper it is known from the start.  Here a node becomes a publisher
-    of a topic with its first event, and stays one for `publisher_timeout` after its last.
+    of a topic when a client says that it is going to publish on it, or with its first event, and
+    stays one for `publisher_timeout` after the last event (or after what the client said).
   * The list is soft state like all else.  Each entry tells how long ago the rendezvous node heard
     the subscriber, and ends at the publisher `subscription_timeout` after that, as it does at the
     rendezvous node.  Lists are merged, the later entry of a subscriber prevailing: what a node that
@@ -84,12 +85,24 @@ class Rendezvous(DecisionPoint):
 
     # Publisher.
 
+    def advertise(self, topic: str) -> None:
+        """Advertise a topic from now on, so that there is a list before the first event."""
+        super().advertise(topic)
+        known = topic in self._advertised
+        self._publishes(topic)
+        if not known:
+            self._advertise(topic)
+
+    def _publishes(self, topic: str) -> _Advertised:
+        advertised = self._advertised.setdefault(topic, _Advertised())
+        advertised.until = self.host.now() + self.parameters.publisher_timeout
+        return advertised
+
     def disseminate(self, event: Event) -> None:
         """Send a local client's event to its subscribers, once there is a list of them."""
         topic, now = event.topic, self.host.now()
         assert topic is not None
-        advertised = self._advertised.setdefault(topic, _Advertised())
-        advertised.until = now + self.parameters.publisher_timeout
+        advertised = self._publishes(topic)
         if advertised.listed + self.parameters.subscription_timeout > now:
             self._process(event)
             return

@@ -12,6 +12,7 @@ from typing import Final
 
 from spark_analysis.metric import Metric
 from spark_analysis.metrics.measured import MEASURED
+from spark_analysis.metrics.summary import LATE
 from spark_analysis.report.quantities import count, number, quantity, seconds, share
 from spark_analysis.report.text_table import zero
 from spark_analysis.report.traffic_text import roles
@@ -27,7 +28,7 @@ def _delivered(tables: RunTables) -> str:
     )
     return (
         f"{count(zero(value('received')))} of {count(zero(value('expected')))} "
-        f"expected deliveries{settled}{_remote(tables)}"
+        f"expected deliveries{settled}{_remote(tables)}{_cut_off(tables)}"
     )
 
 
@@ -37,6 +38,14 @@ def _remote(tables: RunTables) -> str:
     if not remote < tables.value("expected"):
         return ""
     return f"; {share(tables.value('delivery_ratio_remote'))} of {count(remote)} at other nodes"
+
+
+def _cut_off(tables: RunTables) -> str:
+    """Return how many deliveries the end of the run may have cut off, if any."""
+    censored = tables.value("censored")
+    if not censored > 0:
+        return ""
+    return f"; {count(censored)} of those missing had less than {seconds(LATE)} left"
 
 
 def _counted(tables: RunTables) -> str:
@@ -93,6 +102,15 @@ RECEIVED: Final = Metric(
     text=count,
     heading="received of expected",
     of="expected",
+)
+CENSORED: Final = Metric(
+    column="censored",
+    title="Cut off by the end",
+    caption=f"Deliveries not made of events published less than {LATE:g} s before the end of the "
+    "run: they may have been on their way.",
+    unit="deliveries",
+    text=count,
+    of="expected_late",
 )
 DELAY_MEAN: Final = Metric(
     column="delay_mean",
@@ -219,6 +237,7 @@ EVENTS_PUBLISHED: Final = Metric(
 METRICS: Final[tuple[Metric, ...]] = (
     DELIVERY_RATIO,
     RECEIVED,
+    CENSORED,
     DELAY_MEAN,
     DELAY_P50,
     DELAY_P90,

@@ -18,6 +18,10 @@ from spark_analysis.metrics.measured import MEASURED
 from spark_analysis.schemas import BOOLEAN, DOUBLE, INT, LONG, RUN, STRING, column
 from spark_analysis.table import Inputs, Table
 
+LATE: Final = 45.0
+"""Seconds before the end of the captures in which an event may still be under way: the slowest path
+is two of AODV's searches in a row, to a broker and on to a subscriber, of some 20 s each."""
+
 _COLUMNS: Final = (
     RUN,
     column("topology", STRING, "topology of the scenario"),
@@ -38,6 +42,8 @@ _COLUMNS: Final = (
     column("expected", LONG, "deliveries expected, settled events"),
     column("received", LONG, "of these made"),
     column("delivery_ratio", DOUBLE, "received / expected, settled events"),
+    column("expected_late", LONG, f"of `expected`: published less than {LATE:g} s before the end"),
+    column("censored", LONG, "of `expected_late` not made: they may have been on their way"),
     column("expected_all", LONG, "deliveries expected, all events"),
     column("received_all", LONG, "of these made"),
     column("delivery_ratio_all", DOUBLE, "received_all / expected_all"),
@@ -108,6 +114,7 @@ def summary(
     for part in (
         subscriptions.groupBy("run").agg(sf.count("*").alias("subscriptions")),
         _of_events(events),
+        _of_late_events(events, table.select("run", "captured")),
         _of_delivery(delivery),
         _of_delay(delay),
         _of_overhead(overhead),
@@ -151,6 +158,17 @@ def _of_events(events: DataFrame) -> DataFrame:
         sf.sum("received").alias("received_all"),
         sum_if(settled, sf.col("expected") - sf.col("expected_local")).alias("expected_remote"),
         sum_if(settled, sf.col("received") - sf.col("received_local")).alias("received_remote"),
+    )
+
+
+def _of_late_events(events: DataFrame, runs: DataFrame) -> DataFrame:
+    """Return what the end of each run may have cut off; `runs` has run and captured, s."""
+    late = events.join(sf.broadcast(runs), "run").filter(
+        sf.col("settled") & (sf.col("time") > sf.col("captured") - sf.lit(LATE))
+    )
+    return late.groupBy("run").agg(
+        sf.sum("expected").alias("expected_late"),
+        sf.sum(sf.col("expected") - sf.col("received")).alias("censored"),
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -74,6 +74,7 @@ class SweepFolder:
             noted = json.loads((self.folder / SPEC).read_text(encoding="utf-8"))
             code = noted.pop("code", {})
             noted["protocols"] = tuple(noted["protocols"])
+            noted["draws"] = tuple(noted.get("draws", ()))
             noted["vary"] = {key: tuple(values) for key, values in noted["vary"].items()}
             return SweepSpec(**noted), code if isinstance(code, dict) else {}
         except FileNotFoundError:
@@ -102,9 +103,11 @@ class SweepFolder:
         """Return the rows of the points that are finished, and write them.
 
         Columns `varied` are typed as the parameters are, with gaps if a protocol has none.
+        `seed` numbers the repetition; the seed of the scenario, if another (`SweepSpec.draws`),
+        is in a column `drawn`.
         """
         rows = [
-            {**pq.read_table(self._summary(point)).to_pylist()[0], **point.values}
+            {**pq.read_table(self._summary(point)).to_pylist()[0], **_of_point(point)}
             for point in wanted
             if self.finished(point)
         ]
@@ -134,6 +137,12 @@ class SweepFolder:
             elif (reason := failure(self.path(point))) is not None:
                 failures[str(point)] = f"{reason} ({self.path(point) / FAILURE})"
         return failures, problems
+
+
+def _of_point(point: Point) -> dict[str, Any]:
+    """Return what a row has of its point rather than of its run."""
+    drawn = {"drawn": point.drawn} if point.drawn != point.seed else {}
+    return {"seed": point.seed, **drawn, **point.values}
 
 
 def _first(problems: Sequence[str]) -> str:

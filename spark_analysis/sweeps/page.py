@@ -165,6 +165,7 @@ def write_page(outcome: SweepOutcome) -> Path:
             ("seeds", count(spec.seeds)),
             ("duration", f"{spec.duration:g} s"),
             ("varied", ", ".join(spec.vary) or "nothing"),
+            ("draws differ by", ", ".join(("seed", *spec.draws))),
         ],
         failures=[f"{point}: {reason}" for point, reason in outcome.failures.items()],
         problems=[f"{point}: {what}" for point, what in outcome.problems.items()],

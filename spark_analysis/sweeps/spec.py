@@ -1,6 +1,12 @@
 """What a sweep is asked for, and the points that it consists of.
 
-A spec is a product of protocols, varied values and seeds.  A point has a key, the hash of what its
+A spec is a product of protocols, varied values and seeds.  Points of one seed share everything that
+is drawn (placement, motion, workload, names of topics, losses) as far as their parameters allow, so
+protocols are compared on equal terms; but so do points at different values, whose results are then
+not independent.  `draws` names parameters whose values are to enter the draws: the seed of a
+point's scenario then follows from its seed and these values, and from nothing else.
+
+A point has a key, the hash of what its
 row follows from: topology, protocol, all parameters, seed, duration, and the code that makes the
 row (`spark_analysis.sweeps.source_key`).  So equal points of different specs are the same.
 """
@@ -36,7 +42,11 @@ class SpecError(SweepError):
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """What to run.  `settings` and the values of `vary` are as `--set` takes them."""
+    """What to run.  `settings` and the values of `vary` are as `--set` takes them.
+
+    `draws` are parameters of the topology or its workload: points that differ in one of them share
+    no random draws, even if they have the same seed.
+    """
 
     topology: str
     protocols: tuple[str, ...]
@@ -44,6 +54,7 @@ class SweepSpec:
     seeds: int = 3
     duration: float = 60.0
     settings: Mapping[str, Any] = field(default_factory=dict)
+    draws: tuple[str, ...] = ()
 
     def command(self) -> str:
         """Return the command that asks for it."""
@@ -53,6 +64,8 @@ class SweepSpec:
         words += ["--seeds", str(self.seeds), "--duration", f"{self.duration:.12g}"]
         for key, value in self.settings.items():
             words += ["--set", f"{key}={value}"]
+        for key in self.draws:
+            words += ["--draws", key]
         return shlex.join(words)
 
 
@@ -60,12 +73,14 @@ class SweepSpec:
 class Point:
     """One run of a spec; `values` are the varied parameters that it has, as they are typed.
 
-    `key` names its folder; `code` is the hash of the code that makes its row.
+    `seed` numbers its repetition, `drawn` is the seed of its scenario: the same number unless the
+    spec has `draws`.  `key` names its folder; `code` is the hash of the code that makes its row.
     """
 
     topology: str
     protocol: str
     seed: int
+    drawn: int
     duration: float
     settings: Mapping[str, Any]
     values: Mapping[str, Any]
@@ -77,7 +92,7 @@ class Point:
         return make_scenario(
             self.topology,
             self.protocol,
-            seed=self.seed,
+            seed=self.drawn,
             duration=self.duration,
             settings=dict(self.settings),
         )
@@ -85,7 +100,7 @@ class Point:
     def task(self, folder: Path) -> Task:
         """Return what runs it in a folder."""
         settings = dict(self.settings)
-        return Task(folder, self.topology, self.protocol, self.seed, self.duration, settings)
+        return Task(folder, self.topology, self.protocol, self.drawn, self.duration, settings)
 
     def __str__(self) -> str:
         values = "".join(f" {key}={value}" for key, value in self.values.items())
@@ -116,6 +131,7 @@ def points(spec: SweepSpec) -> list[Point]:
             for workload in workloads
         }
         _check_keys(spec, known)
+        _check_draws(spec, known)
         for (protocol, workload), parameters in known.items():
             varied = {key: values for key, values in spec.vary.items() if key in parameters}
             common = {key: value for key, value in spec.settings.items() if key in parameters}
@@ -140,6 +156,25 @@ def _check_keys(spec: SweepSpec, known: Mapping[tuple[str, str], Mapping[str, Pa
             )
 
 
+def _check_draws(spec: SweepSpec, known: Mapping[tuple[str, str], Mapping[str, Parameter]]) -> None:
+    """Raise `SpecError` for draws that would not be the same for all protocols."""
+    for key in spec.draws:
+        if not all(key in parameters for parameters in known.values()):
+            shared = set.intersection(*(set(parameters) for parameters in known.values()))
+            raise SpecError(
+                f"draws cannot differ by {key!r}, which is no parameter that all protocols and "
+                f"workloads here have; there are: {', '.join(sorted(shared))}"
+            )
+
+
+def _drawn(seed: int, draws: tuple[str, ...], values: Mapping[str, Any]) -> int:
+    """Return the seed of a scenario: a number of 63 bits that follows from seed and values."""
+    if not draws:
+        return seed
+    text = json.dumps([seed, [[key, values[key]] for key in sorted(set(draws))]])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
 def _repeats(
     spec: SweepSpec,
     protocol: str,
@@ -158,15 +193,18 @@ def _repeats(
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()
     code = code_key(spec.topology, protocol, str(values[WORKLOAD]))
     for seed in range(1, spec.seeds + 1):
+        drawn = _drawn(seed, spec.draws, {**values, **files})
         identity = {
             "code": code,
             "topology": spec.topology,
             "protocol": protocol,
             "parameters": {**values, **files},
-            "seed": seed,
+            "seed": drawn,
             "duration": float(spec.duration),
         }
         text = json.dumps(identity, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()[:16]
         of_point = {name: values[name] for name in chosen}
-        yield Point(spec.topology, protocol, seed, spec.duration, settings, of_point, key, code)
+        yield Point(
+            spec.topology, protocol, seed, drawn, spec.duration, settings, of_point, key, code
+        )

@@ -194,6 +194,13 @@ class SimHost:
         assert answer is None or isinstance(answer, str)
         return answer
 
+    def advertise(self, topic: object) -> str | None:
+        """Say that the client is going to publish; return why it was refused, or None."""
+        body = wire.encode_body(topic)
+        answer = self.request(Frame(Kind.ADVERTISE, 6, 0, hops=0, body=body))
+        assert answer is None or isinstance(answer, str)
+        return answer
+
     def publish(self, *words: str, policy: Iterable[str] = (), sequence: int = 0) -> str | None:
         """Publish an event with the next sequence number, or a given one."""
         allowed = Filter.parse(policy) if policy else None

@@ -112,6 +112,15 @@ def test_an_event_by_hand_has_a_number_that_programs_do_not_use(
     assert len(node.requests[1].body) == 100
 
 
+def test_a_client_may_advertise(fake: Callable[..., FakeNode]) -> None:
+    node = fake(obliging)
+    with Client(node.port) as client:
+        client.advertise("traffic")
+    assert main(["--port", str(node.port), "adv", "weather"]) == 0
+    assert [each.kind for each in node.requests] == [Kind.ADVERTISE] * 2
+    assert [wire.decode_body(each.body) for each in node.requests] == ["traffic", "weather"]
+
+
 def test_notifications_come_also_while_a_request_waits(fake: Callable[..., FakeNode]) -> None:
     body = Event(3, 4, {"topic": "traffic"}).encode()
 

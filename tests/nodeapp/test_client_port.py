@@ -164,6 +164,21 @@ def test_status_tells_of_the_node_and_fits_a_datagram() -> None:
     assert status["neighbours"] == {}
 
 
+@pytest.mark.parametrize("protocol", ["flooding", "broker-gpsr", "rendezvous-gpsr"])
+def test_whoever_is_going_to_publish_may_say_so(protocol: str) -> None:
+    desk = Desk(protocol)
+
+    def advertise(topic: object, publisher: int = 0) -> object:
+        body = wire.encode_body(topic)
+        return desk.ask(Frame(Kind.ADVERTISE, 6, 0, publisher, hops=0, body=body))
+
+    assert advertise("traffic") is None
+    assert advertise("traffic", publisher=1) is None
+    assert "must be a topic" in str(advertise(5))
+    assert "this is node 1" in str(advertise("traffic", publisher=9))
+    assert (advertise("x" * 5000) is None) == (protocol == "flooding")
+
+
 def test_a_status_reply_is_not_a_request() -> None:
     desk = Desk()
     desk.node.clients.datagram_received(Frame(Kind.STATUS, 1, 0, body=b"\xa0").encode(), CLIENT)

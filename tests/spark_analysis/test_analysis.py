@@ -237,6 +237,8 @@ def test_delivery_in_the_summary(runs: Runs) -> None:
         "subscriptions": 5,
         "expected": 7,
         "received": 4,
+        "expected_late": 7,  # the whole run is shorter than what counts as late
+        "censored": 3,
         "expected_all": 10,
         "received_all": 5,
         "delivery_ratio_all": 0.5,
@@ -329,6 +331,11 @@ def test_a_random_run_against_what_was_put_in(runs: Runs) -> None:
     summary = runs.summary("random")
     assert (summary["expected_all"], summary["received_all"]) == (len(due), len(found))
     assert summary["delay_p90"] > summary["delay_p50"] > 0
+    late = table[table["settled"].eq(True) & table["expected"]]
+    late = late[late["time"] > summary["captured"] - 45.0]
+    assert 0 < len(late) < len(due)
+    assert summary["expected_late"] == len(late)
+    assert summary["censored"] == late["delay"].isna().sum() > 0
 
 
 def test_time_0_of_a_killed_run_comes_from_its_publications(runs: Runs) -> None:
@@ -341,7 +348,7 @@ def test_time_0_of_a_killed_run_comes_from_its_publications(runs: Runs) -> None:
 
 def test_an_empty_run_has_no_ratios(runs: Runs) -> None:
     summary = runs.summary("empty")
-    whole = ("packets", "events", "expected", "received", "event_frames", "unexpected")
+    whole = ("packets", "events", "expected", "received", "event_frames", "unexpected", "censored")
     assert [summary[name] for name in whole] == [0] * len(whole)
     ratios = [name for name in summary if "_ratio" in name or "_per_" in name]
     measures = [*ratios, "delay_mean", "delay_max", "hops_mean", "load_mean", "load_max"]

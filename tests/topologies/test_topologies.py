@@ -52,6 +52,30 @@ def test_vehicles_are_mostly_connected(topology: str) -> None:
     assert sum(shares) / 3 > 0.9
 
 
+@pytest.mark.parametrize(
+    ("topology", "values", "void"),
+    [
+        ("freeway", {"one_way": "true"}, 0.56),
+        ("manhattan", {"margin": "450"}, 0.58),
+        ("manhattan", {"blocks": "1"}, 0.54),
+        ("manhattan", {}, 0.0),
+    ],
+)
+def test_how_much_of_the_map_is_void(topology: str, values: dict[str, Any], void: float) -> None:
+    """What the topologies' docstrings say of their maps: topics hash uniformly to the area."""
+    scenario = scenario_of(topology, waypoint_spacing="5", **values)
+    x0, y0, x1, y1 = scenario.area
+    streets = np.array(scenario.road_map)
+    places = np.random.default_rng(1).uniform((x0, y0), (x1, y1), (2000, 2))
+    gaps = np.concatenate(
+        [np.hypot(*(part[:, None] - streets).transpose(2, 0, 1)).min(axis=1)
+         for part in np.split(places, 20)]
+    )  # fmt: skip
+    assert (gaps > 125.0).mean() == pytest.approx(void, abs=0.035)
+    shares = [connected_pairs(scenario_of(topology, seed=seed, **values), 5) for seed in (1, 2, 3)]
+    assert sum(shares) / 3 > 0.85
+
+
 @pytest.mark.parametrize("topology", VEHICLES)
 def test_all_nodes_have_the_road_map(topology: str) -> None:
     scenario = scenario_of(topology)
@@ -85,6 +109,8 @@ def test_speed_zero_stands_still(topology: str) -> None:
     [
         ("freeway", {"roads": "20", "lanes": "8", "side": "200"}, "lower roads or lanes"),
         ("manhattan", {"blocks": "100", "side": "500"}, "lower blocks or raise side"),
+        ("manhattan", {"lanes": "8", "blocks": "10"}, "lower lanes or margin"),
+        ("manhattan", {"margin": "-1"}, "margin: -1 is below 0"),
         ("manhattan", {"slowest": "2"}, "slowest"),
         ("freeway", {"waypoint_spacing": "0"}, "waypoint_spacing"),
         ("ns2_trace", {}, "--set file=FILE"),

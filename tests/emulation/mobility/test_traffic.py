@@ -37,7 +37,8 @@ def models(draw: st.DrawFn) -> Model:
     if draw(st.booleans()):
         roads, lanes = draw(st.integers(1, 4)), draw(st.integers(1, 3))
         return FreewayMobility(AREA, draw(rules()), roads, lanes, one_way=draw(st.booleans()))
-    return ManhattanMobility(AREA, draw(rules()), draw(st.integers(1, 4)))
+    blocks, lanes = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    return ManhattanMobility(AREA, draw(rules()), blocks, lanes, draw(st.sampled_from([0.0, 90.0])))
 
 
 def started(model: Model, count: int, seed: int) -> Traffic:
@@ -123,8 +124,9 @@ def test_trajectories_are_continuous_ways_along_lanes(model: Model, count: int, 
     [
         FreewayMobility(AREA, Rules(0, 30, 3, 20), 3, 2),
         ManhattanMobility(AREA, Rules(0, 20, 2, 20), 3),
+        ManhattanMobility(AREA, Rules(0, 20, 2, 20), 3, lanes=2, margin=50.0),
     ],
-    ids=["freeway", "manhattan"],
+    ids=["freeway", "manhattan", "manhattan-wide"],
 )
 class TestEither:
     def test_the_seed_decides(self, model: Model) -> None:
@@ -288,6 +290,40 @@ def test_all_streets_are_driven_along() -> None:
         assert min(distances) < 20
 
 
+def test_a_vehicle_that_turns_keeps_to_its_lane() -> None:
+    model = ManhattanMobility(AREA, Rules(10, 20, 2, 20), blocks=3, lanes=2)
+    traffic = started(model, 40, 6)
+    assert len(traffic.lanes) == 2 * 2 * (4 + 4)
+
+    def aside(lane: Lane) -> float:
+        """Return how far a lane is from the middle of its street."""
+        middle = lane.position(lane.length / 2)
+        return min(
+            abs(middle[1] - ay) if lane.dx else abs(middle[0] - ax)
+            for (ax, ay), (bx, by) in model.road_map.streets
+            if (ay == by) == bool(lane.dx)
+        )
+
+    outer = [aside(traffic.lanes[each.lane]) for each in traffic.vehicles]
+    assert {round(each, 6) for each in outer} == {0.5 * LANE_WIDTH, 1.5 * LANE_WIDTH}
+    began = [vehicle.lane for vehicle in traffic.vehicles]
+    for _ in range(100):
+        traffic.step()
+    assert any(each.lane != lane for each, lane in zip(traffic.vehicles, began, strict=True))
+    assert [aside(traffic.lanes[each.lane]) for each in traffic.vehicles] == pytest.approx(outer)
+
+
+def test_streets_leave_the_margin_and_have_all_their_lanes_inside() -> None:
+    area = (0.0, 0.0, 1900.0, 1900.0)
+    model = ManhattanMobility(area, Rules(10, 20, 2, 20), blocks=5, lanes=2, margin=450.0)
+    ends = np.array(model.road_map.streets)
+    assert (ends.min(), ends.max()) == (458.0, 1442.0)  # the middle of streets 16 m wide
+    tracks = started(model, 60, 2).trajectories(300.0)
+    places = np.array([waypoint[1:] for track in tracks for waypoint in track])
+    assert 450 <= places.min() < 456
+    assert 1444 < places.max() <= 1450
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -296,6 +332,8 @@ def test_all_streets_are_driven_along() -> None:
         (lambda: FreewayMobility(AREA, Rules(0, 1, 1, 1), roads=20, lanes=8), "lower roads"),
         (lambda: ManhattanMobility(AREA, Rules(0, 1, 1, 1), blocks=80), "lower blocks"),
         (lambda: ManhattanMobility(AREA, Rules(0, 1, 1, 1), blocks=0), "blocks"),
+        (lambda: ManhattanMobility(AREA, Rules(0, 1, 1, 1), lanes=0), "lanes"),
+        (lambda: ManhattanMobility(AREA, Rules(0, 1, 1, 1), margin=240), "lower lanes or margin"),
     ],
 )
 def test_what_cannot_be_driven_is_refused(make: object, message: str) -> None:

@@ -76,6 +76,9 @@ def workloads(draw: st.DrawFn) -> tuple[Operation, ...]:
                 size=draw(st.integers(0, 60_000)),
             )
         )
+    for node in draw(st.lists(nodes, max_size=3)):
+        event = {"topic": draw(st.text(max_size=5))}
+        made.append(Operation(time=draw(times), node=node, action="advertise", event=event))
     return tuple(sorted(made, key=lambda operation: operation.time))
 
 
@@ -98,11 +101,12 @@ def test_what_is_written_comes_back(operations: tuple[Operation, ...]) -> None:
 def test_an_exported_workload_can_be_replayed(topology: str, tmp_path: Path) -> None:
     out = tmp_path / "w.jsonl"
     asked = ["export-workload", topology, "--seed", "4", "--duration", "30"]
-    result = CliRunner().invoke(app, [*asked, "--set", "selectivity=0.3", "--out", str(out)])
+    chosen = {"selectivity": "0.3", "admitted": "0.6", "advertise": "true"}
+    for key, value in chosen.items():
+        asked += ["--set", f"{key}={value}"]
+    result = CliRunner().invoke(app, [*asked, "--out", str(out)])
     assert result.exit_code == 0, result.output
-    own = make_scenario(
-        topology, "flooding", seed=4, duration=30.0, settings={"selectivity": "0.3"}
-    )
+    own = make_scenario(topology, "flooding", seed=4, duration=30.0, settings=chosen)
     assert len(own.workload) > 20
     replayed = make_scenario(
         topology, "flooding", seed=4, duration=30.0, settings={"workload": f"file:{out}"}
@@ -234,6 +238,15 @@ EVENT: dict[str, Any] = {"time": 1, "node": 2, "action": "publish", "event": {"a
         (GOOD | {"node": None}, "no clients at node None"),
         (GOOD | {"fliter": "a"}, "subscribe takes no 'fliter'; it takes action, client_attr"),
         (GOOD | {"event": {"a": 1}}, "subscribe takes no 'event'"),
+        ({"time": 1, "node": 2, "action": "advertise"}, "advertise needs a topic alone"),
+        (
+            {"time": 1, "node": 2, "action": "advertise", "event": "traffic speed=1"},
+            'advertise needs a topic alone: "event": {"topic": "traffic"}',
+        ),
+        (
+            {"time": 1, "node": 2, "action": "advertise", "event": {"topic": 5}},
+            "advertise needs a topic alone",
+        ),
         (GOOD | {"filter": 5}, "filter: "),
         (GOOD | {"filter": [["a", "="]]}, "filter: .*attribute, operator, value"),
         (GOOD | {"filter": [["a", "~", 1]]}, "filter: no operator '~'"),

@@ -24,7 +24,8 @@ from testbed.app import app
 from tests.pages import example
 from topologies.catalog import all_parameters, make_scenario, topology_names, topology_parameters
 
-OF_TOPIC = ["topics", "publishers", "subscribers", "interval", "size", "selectivity"]
+OF_TOPIC = ["topics", "publishers", "subscribers", "interval", "size"]
+OF_TOPIC += ["selectivity", "admitted", "advertise", "tail"]
 
 
 def make(topology: str = "roaming_field", **settings: Any) -> Scenario:

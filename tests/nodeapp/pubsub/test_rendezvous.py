@@ -74,6 +74,27 @@ def test_the_hops_are_those_of_the_direct_way() -> None:
     assert notice.hops == 1
 
 
+def test_a_publisher_that_says_so_has_its_list_before_its_first_event() -> None:
+    network = line(publisher_timeout=20)
+    network.nodes[5].subscribe("traffic")
+    assert network.nodes[1].advertise("traffic") is None
+    assert network.nodes[1].advertise("traffic") is None  # a client may repeat what is not acked
+    network.run(WARM_UP)
+    sent = [f for f in network.frames(Kind.ADVERTISEMENT) if f.hops == 1]
+    assert WARM_UP - 1 <= len(sent) <= WARM_UP + 3
+    assert {f.originator for f in sent} == {1}
+    assert listed(network.nodes[1]) == 1
+    network.nodes[1].publish("traffic")
+    network.run(0.5)  # sent at once: nothing to wait for
+    assert network.nodes[5].notified() == {(1, 1): 1}
+    # Who says so and never publishes is forgotten.
+    network.nodes[2].advertise("weather")
+    network.run(21)
+    start = network.time
+    network.run(5)
+    assert not [f for f in network.frames(Kind.ADVERTISEMENT, start) if f.originator == 2]
+
+
 def test_a_publisher_advertises_every_interval_until_it_has_not_published_for_a_while() -> None:
     network = line(publisher_timeout=20)
     network.nodes[5].subscribe("traffic")

@@ -84,6 +84,13 @@ def test_key_figures_are_those_of_the_summary(run: MadeUpRun) -> None:
         assert expected in text
 
 
+def test_what_the_end_of_the_run_may_have_cut_off_is_told(run: MadeUpRun) -> None:
+    set_summary(run, censored=3, expected_late=12)
+    assert "; 3 of those missing had less than 45 s left" in plain(write(run).text)
+    set_summary(run, censored=0)
+    assert "had less than" not in plain(write(run).text)
+
+
 def test_head_identifies_the_run(run: MadeUpRun) -> None:
     text = plain(write(run).text)
     for expected in (

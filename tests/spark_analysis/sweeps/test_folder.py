@@ -23,7 +23,7 @@ def finish(sweep: SweepFolder, point: Point, **columns: Any) -> None:
     metrics = sweep.path(point) / "metrics"
     metrics.mkdir(parents=True)
     (sweep.path(point) / "run.json").write_text(json.dumps({"problems": []}))
-    row = {"topology": point.topology, "protocol": point.protocol, "seed": point.seed, **columns}
+    row = {"topology": point.topology, "protocol": point.protocol, "seed": point.seed} | columns
     pd.DataFrame([row]).to_parquet(metrics / "summary.parquet")
 
 
@@ -56,6 +56,7 @@ def test_the_same_spec_and_more_of_it_is_admitted(changes: dict[str, Any], tmp_p
         {"protocols": ("flooding",)},
         {"settings": SMALL | {"nodes": "8"}},
         {"topology": "manhattan"},
+        {"draws": ("speed",)},
     ],
 )
 def test_another_spec_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
@@ -68,6 +69,22 @@ def test_another_spec_is_refused(changes: dict[str, Any], tmp_path: Path) -> Non
         spec(),
         {p: [code_key("roaming_field", p, "topic")] for p in spec().protocols},
     )
+
+
+def test_rows_have_the_number_of_their_seed_and_what_it_drew(tmp_path: Path) -> None:
+    wanted = spec(draws=("speed",))
+    sweep = SweepFolder(tmp_path / "s")
+    with sweep.alone():
+        sweep.note(wanted)
+    assert sweep.noted() is not None
+    assert sweep.noted()[0] == wanted  # type: ignore[index]
+    assert "--draws speed" in wanted.command()
+    for point in points(wanted):
+        finish(sweep, point, seed=point.drawn)  # a run has the seed of its scenario
+    table = sweep.results(points(wanted), wanted.vary)
+    assert sorted(table["seed"].unique()) == [1, 2]
+    assert table.groupby(["speed", "seed"])["drawn"].nunique().eq(1).all()
+    assert table["drawn"].nunique() == 4
 
 
 def of_other_code(topology: str, protocol: str, workload: str) -> str:

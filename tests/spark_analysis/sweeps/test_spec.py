@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulation.mobility.trajectory import Waypoint
+from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.registry import PROTOCOLS
 from spark_analysis.sweeps import spec as spec_module
-from spark_analysis.sweeps.spec import points
-from tests.spark_analysis.sweeps.helpers import spec
+from spark_analysis.sweeps.spec import SpecError, points
+from tests.spark_analysis.sweeps.helpers import SMALL, spec
 
 
 def test_points_are_the_product() -> None:
@@ -42,6 +45,61 @@ def test_equal_points_of_different_specs_are_the_same() -> None:
     assert len(one & more) == 4  # two protocols at 5 m/s with two seeds
     other = {point.key for point in points(spec(duration=15.0))}
     assert not one & other
+
+
+def test_draws_follow_from_the_seed_alone_unless_parameters_are_named() -> None:
+    assert all(point.drawn == point.seed for point in points(spec()))
+    found = points(spec(vary={"speed": ("0", "5", "5.0")}, draws=("speed",), seeds=3))
+    drawn = {(p.values["speed"], p.seed): p.drawn for p in found}
+    assert len(found) == 2 * 2 * 3  # two protocols, two speeds, three seeds
+    assert len(set(drawn.values())) == 2 * 3, "another value or seed, another draw"
+    for point in found:
+        assert point.drawn == drawn[point.values["speed"], point.seed], "all protocols share it"
+        assert point.scenario().seed == point.drawn
+        assert point.task(Path("of")).seed == point.drawn
+    # What is not named, here a variation's setting, leaves the draws as they are.
+    varied = points(
+        spec(vary={"speed": ("5",)}, draws=("speed",), settings={"nodes": "7", "range": "200"})
+    )
+    assert {(p.values["speed"], p.seed): p.drawn for p in varied} == {
+        key: value for key, value in drawn.items() if key[0] == 5.0 and key[1] <= 2
+    }
+    # A value that is set rather than varied draws the same, so that points can be shared.
+    alone = points(spec(vary={}, draws=("speed",), settings={**SMALL, "speed": "5"}))
+    assert {p.seed: p.drawn for p in alone} == {s: drawn[5.0, s] for s in (1, 2)}
+    assert {p.key for p in alone} <= {p.key for p in found}
+
+
+def test_points_at_several_speeds_of_one_seed_draw_everything_differently() -> None:
+    wanted = spec(
+        topology="manhattan",
+        protocols=("broker-gpsr-map",),
+        vary={"speed": ("5", "10")},
+        settings={},
+        draws=("speed",),
+        seeds=1,
+    )
+    slow, fast = (point.scenario() for point in points(wanted))
+    again, other = (point.scenario() for point in points(replace(wanted, draws=())))
+
+    def roles(scenario: Scenario) -> set[tuple[int, str]]:
+        return {(o.node, o.action) for o in scenario.workload}
+
+    def topics(scenario: Scenario) -> set[str]:
+        return {str(o.event["topic"]) for o in scenario.workload if o.action == "publish"}
+
+    def starts(scenario: Scenario) -> list[Waypoint]:
+        return [node.waypoints[0] for node in scenario.nodes]
+
+    for of in (roles, topics, starts):
+        assert of(slow) != of(fast)
+        assert of(again) == of(other), "without draws only the seed decides"
+
+
+@pytest.mark.parametrize("key", ["moon", "prediction"])
+def test_draws_that_protocols_do_not_share_are_refused(key: str) -> None:
+    with pytest.raises(SpecError, match=f"draws cannot differ by '{key}'.*speed"):
+        points(spec(draws=(key,)))
 
 
 def test_other_code_is_another_point(monkeypatch: pytest.MonkeyPatch) -> None:

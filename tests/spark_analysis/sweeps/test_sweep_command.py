@@ -42,6 +42,7 @@ def app() -> typer.Typer:
         (["--set", "speed"], "--set takes KEY=VALUE"),
         (["--duration", "-1"], "--duration"),
         (["--vary", "colour=red"], "no parameter 'colour'"),
+        (["--draws", "colour"], "draws cannot differ by 'colour'"),
     ],
 )
 def test_bad_input_ends_in_one_line(
