@@ -20,12 +20,12 @@ def local_rows(
     joined with few, takes no job.  Rows of Python objects would be a job of their own wherever they
     are used.
     """
-    if isinstance(schema, str):
-        schema = StructType.fromDDL(schema)
-    types = to_arrow_schema(schema, timezone="UTC")
+    wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(wanted, StructType)
+    types = to_arrow_schema(wanted, timezone="UTC")
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
     table = pa.Table.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, types, strict=True)],
         schema=types,
     )
-    return spark.createDataFrame(table, schema)
+    return spark.createDataFrame(table, wanted)

@@ -39,5 +39,5 @@ def tuned(spark: SparkSession, folders: Sequence[Path]) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():
-            spark.conf.set(name, str(value))
+        for name, earlier in before.items():
+            spark.conf.set(name, str(earlier))
