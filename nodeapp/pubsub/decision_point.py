@@ -1,7 +1,8 @@
 """Decision points: nodes that all who share a topic find by a hash of the topic.
 
 A subscriber sends each of its subscriptions to the decision point of the topic every
-`refresh_interval`, with its id and location; it is kept there as soft state.  Nothing is handed
+`refresh_interval`, with its id, its location and a stamp, by which an older refresh that comes late
+is known (`subscription_table`); it is kept there as soft state.  Nothing is handed
 over when another node becomes the decision point, and nothing is withdrawn: the next refresh builds
 the state, the timeout removes it (3.4).  The two kinds differ in what they do with the
 subscriptions: a broker evaluates the events itself (`broker`), a rendezvous node hands the
@@ -37,6 +38,7 @@ from nodeapp.pubsub.base import Environment, Handler, RefusedError, Service
 from nodeapp.pubsub.messages import (
     MAX_SUBSCRIPTION,
     MAX_TOPIC,
+    Stamps,
     Subscriber,
     decode_located,
     encode_subscription,
@@ -119,6 +121,7 @@ class DecisionPoint(Service):
         }
         """What is done with frames that are for this node, by kind; the router carries these."""
         self.topic_hash = self.hashing(environment)
+        self.stamps = Stamps()
         self.router = self.routing.make_router(self)
 
     def start(self) -> None:
@@ -159,7 +162,8 @@ class DecisionPoint(Service):
     def _send_subscription(self, subscription: Subscription) -> None:
         topic = subscription.filter.topic
         assert topic is not None
-        body = encode_subscription(subscription, self.location())
+        stamp = self.stamps.next(self.host.now())
+        body = encode_subscription(subscription, self.location(), stamp)
         self.send_to_point(topic, Frame(Kind.SUBSCRIPTION, self.host.node_id, hops=0, body=body))
 
     def location(self) -> Point:
@@ -204,8 +208,9 @@ class DecisionPoint(Service):
             self.router.receive(frame, sender)
 
     def _subscription_arrived(self, frame: Frame) -> None:
-        location, item = decode_located(frame.body)
-        self.subscriptions.store(Subscriber(frame.originator, item, location, self.host.now()))
+        location, stamp, item = decode_located(frame.body)
+        now = self.host.now()
+        self.subscriptions.store(Subscriber(frame.originator, item, location, stamp, now))
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: the base's, the router's, and what is stored as the point."""
