@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from emulation.radio.medium import Delivery, Medium, Status
+from emulation.radio.medium import Delivery, Medium, Overheard, Status
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.channel import Hand, Unacknowledged
+from emulation.virtual.message import Carried
 
 
 class AdHocChannel:
@@ -26,10 +28,26 @@ class AdHocChannel:
         # The medium's own methods: a call less for every packet.
         self.transmit = self.medium.transmit
         self.next_delivery = self.medium.next_delivery
+        self.deliver: Callable[[Delivery], None] = self._deliver
 
-    def deliver(self, delivery: Delivery) -> None:
+    def _deliver(self, delivery: Delivery) -> None:
         """Hand a packet to all nodes that received it."""
         self._hand(delivery.time, delivery.receivers, delivery.frame)
+
+    def listen(self, node: int, hand: Hand) -> bool:
+        """Make a node's radio promiscuous."""
+
+        def deliver(delivery: Delivery) -> None:
+            use = hand if isinstance(delivery, Overheard) else self._hand
+            use(delivery.time, delivery.receivers, delivery.frame)
+
+        self.medium.listen(node)
+        self.deliver = deliver
+        return True
+
+    def withdraw(self, node: int, to: int) -> list[Carried]:
+        """Take packets out of a node's queue."""
+        return self.medium.withdraw(node, to)
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
         """Place the stations."""

@@ -17,7 +17,7 @@ needs (a position, a map, node ids) is what its parts need.
 
 Proximity (3.5) belongs to routing by location (`over_gpsr`): every node within K of the hashed
 location is a decision point.  The first that a subscription reaches captures it and broadcasts it
-once to its neighbours, which store it as well (`replicate`); the first that anything else reaches
+once to its neighbours, which store it as well (`replica`); the first that anything else reaches
 serves it and tells nobody.
 
 Source: docs/papers.md#six-schemes, sections 3.2 to 3.5.
@@ -122,6 +122,8 @@ class DecisionPoint(Service):
         """What is done with frames that are for this node, by kind; the router carries these."""
         self.topic_hash = self.hashing(environment)
         self.stamps = Stamps()
+        self.overheard: Handler | None = None
+        """Told of replicas, if the router learns something from who sent them."""
         self.router = self.routing.make_router(self)
 
     def start(self) -> None:
@@ -194,15 +196,20 @@ class DecisionPoint(Service):
         """Take a frame that is for this node, or that this node is to serve."""
         self.arrivals[frame.kind](frame)
 
-    def replicate(self, frame: Frame) -> None:
-        """Broadcast a subscription that this node serves to its neighbours, which store it too."""
-        replica = frame._replace(
-            destination=BROADCAST, flags=frame.flags | FLAG_REPLICA, ttl=0, hops=frame.hops + 1
+    def replica(self, frame: Frame) -> Frame:
+        """Return a subscription that this node serves as its neighbours are told it, to store."""
+        return frame._replace(
+            destination=BROADCAST,
+            flags=frame.flags | FLAG_REPLICA,
+            ttl=0,
+            hops=frame.hops + 1,
+            route=b"",
         )
-        self.host.send(BROADCAST, replica._replace(route=b"").encode())
 
     def _subscription_received(self, frame: Frame, sender: int) -> None:
         if frame.flags & FLAG_REPLICA:
+            if self.overheard is not None:
+                self.overheard(frame, sender)
             self._subscription_arrived(frame)
         else:
             self.router.receive(frame, sender)

@@ -4,11 +4,12 @@
     ADVERTISEMENT  [[x, y, stamp], topic]                  x, y: the publisher's location, metres
     SUBSCRIBERS    [topic, part, parts, [[subscriber, stamp, age, x, y, subscription], ...]]
 
-x and y are binary64.  `stamp` orders the refreshes of one issuer: its clock when it sent this one,
-milliseconds, and more than in the one before (`Stamps`); only the issuer's own stamps compare.  In a
-list it is that of the subscriber's last refresh.  `age` is how long ago the subscriber was heard,
-milliseconds; `subscription` is the encoded [filter, attributes] as a byte string.  A list of
-subscribers that does not fit one frame comes in several, `part` 0 to `parts` - 1.
+x and y are binary64.  `stamp` orders the refreshes of one issuer: its clock when it sent this
+one, milliseconds, and more than in the one before (`Stamps`); only the issuer's own stamps
+compare.  In a list it is that of the subscriber's last refresh.  `age` is how long ago the
+subscriber was heard, milliseconds; `subscription` is the encoded [filter, attributes] as a byte
+string.  A list of subscribers that does not fit one frame comes in several, `part` 0 to
+`parts` - 1.
 
 Location and stamp of the first two are 29 bytes of fixed layout and the rest does not change from
 one refresh to the next, so a refresh is recognised by its bytes and costs no decoding.

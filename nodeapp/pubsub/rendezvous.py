@@ -1,11 +1,12 @@
 """Rendezvous nodes: decision points that are directories.
 
 A publisher sends an advertisement of its topic to the rendezvous node every `refresh_interval`.
-The rendezvous node answers each with the list of the subscriptions to that topic, keeping nothing of
-it but its stamp: one that is older or comes twice is not answered, since the publisher is not there
-any more.  It evaluates no content and no policy.  The publisher does: it sends its event straight
-to each subscriber on its list that qualifies, by its id and the location on the list.  Under
-proximity selection the first node within K that an advertisement reaches answers it, and no other.
+The rendezvous node answers each with the list of the subscriptions to that topic, keeping nothing
+of it but its stamp: one that is older or comes twice is not answered, since the publisher is not
+there any more.  It evaluates no content and no policy.  The publisher does: it sends its event
+straight to each subscriber on its list that qualifies, by its id and the location on the list.
+Under proximity selection the first node within K that an advertisement reaches answers it, and no
+other.
 
 What the paper leaves open:
   * Who is a publisher.  In the paper it is known from the start.  Here a node becomes a publisher

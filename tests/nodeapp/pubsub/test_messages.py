@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 
 import pytest
 from hypothesis import given
@@ -59,7 +60,7 @@ def test_stamps_rise_even_within_a_millisecond_and_go_on_after_a_restart(
 ) -> None:
     issuer = Stamps()
     issued = [issuer.next(time) for time in times]
-    assert all(earlier < later for earlier, later in zip(issued, issued[1:], strict=False))
+    assert all(earlier < later for earlier, later in itertools.pairwise(issued))
     restarted = Stamps().next(times[-1] + 0.001 * (len(times) + 1))
     assert issued[-1] < restarted <= MAX_STAMP
 

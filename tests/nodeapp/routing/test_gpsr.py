@@ -34,9 +34,7 @@ class GpsrStation:
         self.arrived: list[Frame] = []
         self.captures = False
         parameters = GpsrParameters(ttl=255)
-        self.router = Gpsr(
-            self, parameters, RANGE, self.counters, self.arrived.append, self.capture
-        )
+        self.router = Gpsr(self, parameters, RANGE, self.counters, self.deliver, self.capture)
 
     def now(self) -> float:
         return 0.0
@@ -50,11 +48,20 @@ class GpsrStation:
     def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
         raise AssertionError("not asked for")
 
+    def withdraw(self, to: int) -> list[bytes]:
+        raise AssertionError("not asked for")
+
+    def overhear(self, heard: Callable[[Frame, int], None]) -> bool:
+        raise AssertionError("not asked for")
+
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Any:
         raise AssertionError("routing of a frame needs no timers")
 
     def notify(self, event: Any, hops: int) -> None:
         raise AssertionError("routing knows no events")
+
+    def deliver(self, frame: Frame, location: Point) -> None:
+        self.arrived.append(frame)
 
     def capture(self, frame: Frame, location: Point) -> bool:
         if self.captures:
@@ -239,7 +246,7 @@ def test_the_time_to_live_ends_a_journey() -> None:
     field = GpsrField([(90 * i, 0) for i in range(6)])
     first = field.stations[0]
     first.router = Gpsr(
-        first, GpsrParameters(ttl=3), RANGE, first.counters, first.arrived.append, first.capture
+        first, GpsrParameters(ttl=3), RANGE, first.counters, first.deliver, first.capture
     )
     hello = Frame(Kind.HELLO, 2, body=encode_hello(90, 0, 0, 0))
     first.router.neighbours.hello_received(hello, 2)
