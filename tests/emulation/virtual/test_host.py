@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from emulation.mobility.trajectory import Waypoint
@@ -158,9 +160,12 @@ def field(*places: tuple[float, float]) -> Simulation:
 def test_a_promiscuous_node_hears_frames_for_others_whole_and_in_no_other_way() -> None:
     simulation = field((0, 0), (100, 0), (100, 100), (5000, 0), (0, 100))
     heard: dict[int, list[tuple[Frame, int]]] = {2: [], 3: []}
-    for index, frames in heard.items():
-        node = simulation.nodes[index]
-        assert node.overhear(lambda frame, sender, into=frames: into.append((frame, sender)))
+
+    def keep(index: int, frame: Frame, sender: int) -> None:
+        heard[index].append((frame, sender))
+
+    for index in heard:
+        assert simulation.nodes[index].overhear(functools.partial(keep, index))
     frame = Frame(wire.Kind.EVENT, 1, 2, 1, 1, ttl=3, body=bytes(100))
     simulation.nodes[0].send(2, frame.encode())
     simulation.nodes[0].send(2, b"no frame")

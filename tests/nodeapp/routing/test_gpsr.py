@@ -229,6 +229,22 @@ def test_a_nearest_node_that_moves_towards_the_location_still_recognises_its_own
     assert len(field.path) <= 1 + 2 * len(ring)
 
 
+def test_a_tour_ends_where_it_would_take_its_first_edge_again() -> None:
+    # A ring around a void with a spur; D is in the void, and 1 is the nearest to it.
+    ring = [(85 * math.cos(turn), 85 * math.sin(turn)) for turn in (0, 1, 2, 3, 4, 5)]
+    field = GpsrField([(80, 0), *ring[1:], (170, 0)])
+    first = field.stations[0]
+    for destination in (99, ANY_NODE):
+        arrived = field.route(field.stations[6], destination, (20.0, 1.0))
+        # Greedy to 1, which enters perimeter mode, and once around the void.
+        assert field.path[:2] == [7, 1]
+        assert sorted(field.path[2:]) == [1, 2, 3, 4, 5, 6]
+        assert field.path[-1] == 1
+        assert arrived == ([1] if destination == ANY_NODE else [])
+    assert first.counters["destination unreachable"] == 1
+    assert first.counters["served as the nearest node"] == 1
+
+
 def test_a_lone_node_serves_every_location_and_reaches_nobody() -> None:
     field = GpsrField([(0, 0)])
     assert field.route(field.stations[0], ANY_NODE, (500, 0)) == [1]

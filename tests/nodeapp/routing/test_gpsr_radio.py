@@ -97,7 +97,7 @@ def test_everything_arrives_in_a_static_connected_network(
     assert sum(node.service.counters["malformed"] for node in network.nodes.values()) == 0
 
 
-def taken_away(seed: int, **parameters: object) -> tuple[SimNetwork, int, int] | None:
+def taken_away(seed: int, **parameters: Any) -> tuple[SimNetwork, int, int] | None:
     """Return a network that lost a node on the way from one node to another, and those two.
 
     Everyone had the same beacons from it as from others.  None if they need it.
