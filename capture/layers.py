@@ -19,9 +19,11 @@ from scapy.fields import (
     AnyField,
     ByteEnumField,
     ByteField,
+    ConditionalField,
     FieldLenField,
     FlagsField,
     IEEEDoubleField,
+    IEEEFloatField,
     IntEnumField,
     IntField,
     PacketLenField,
@@ -35,14 +37,48 @@ from nodeapp import wire
 KIND_NAMES: Final = {int(kind): kind.name for kind in wire.Kind}
 
 
+MODES: Final = {wire.GREEDY: "greedy", wire.PERIMETER: "perimeter"}
+MODE_NAMES: Final = (
+    MODES
+    | {mode | wire.WITH_SENDER: f"{name}, with sender" for mode, name in MODES.items()}
+    | {wire.WITH_SENDER: "sender"}
+)
+
+
+def _sender() -> list[AnyField]:
+    """Return the fields of where a frame's sender is, if the mode says that they are there."""
+    fields: list[Any] = [
+        IEEEDoubleField("sender_x", 0),
+        IEEEDoubleField("sender_y", 0),
+        IEEEFloatField("sender_vx", 0),
+        IEEEFloatField("sender_vy", 0),
+    ]
+    return [ConditionalField(field, _has_sender) for field in fields]
+
+
+def _has_sender(packet: Packet) -> bool:
+    return bool(packet.mode & wire.WITH_SENDER)
+
+
+class SenderRoute(Packet):
+    """Geographic routing extension of a broadcast: where its sender is, and its velocity."""
+
+    name = "SenderRoute"
+    fields_desc: ClassVar[list[AnyField]] = [
+        ByteEnumField("mode", wire.WITH_SENDER, MODE_NAMES),
+        *_sender(),
+    ]
+
+
 class GreedyRoute(Packet):
     """Geographic routing extension in greedy mode: where the frame is going, metres."""
 
     name = "GreedyRoute"
     fields_desc: ClassVar[list[AnyField]] = [
-        ByteEnumField("mode", wire.GREEDY, {wire.GREEDY: "greedy"}),
+        ByteEnumField("mode", wire.GREEDY, MODE_NAMES),
         IEEEDoubleField("x", 0),
         IEEEDoubleField("y", 0),
+        *_sender(),
     ]
 
 
@@ -51,7 +87,7 @@ class PerimeterRoute(Packet):
 
     name = "PerimeterRoute"
     fields_desc: ClassVar[list[AnyField]] = [
-        ByteEnumField("mode", wire.PERIMETER, {wire.PERIMETER: "perimeter"}),
+        ByteEnumField("mode", wire.PERIMETER, MODE_NAMES),
         IEEEDoubleField("x", 0),
         IEEEDoubleField("y", 0),
         IEEEDoubleField("entered_x", 0),
@@ -61,13 +97,17 @@ class PerimeterRoute(Packet):
         IntField("edge_from", 0),
         IntField("edge_to", 0),
         IntField("entry", 0),
+        *_sender(),
     ]
 
 
 def _route(data: bytes) -> Packet:
     """Return the packet for a routing extension; `Raw` if it is not a geographic one."""
     try:
-        geo = wire.decode_geo_route(data)
+        route, sender = wire.split_sender(data)
+        if sender is not None and not route:
+            return SenderRoute(data)
+        geo = wire.decode_geo_route(route)
     except wire.WireError:
         return conf.raw_layer(data)
     return GreedyRoute(data) if geo.entered is None else PerimeterRoute(data)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from nodeapp.events import Event
+from nodeapp.wire import Frame
 
 
 class Position(NamedTuple):
@@ -54,6 +55,20 @@ class Host(Protocol):
         """Have `failed(to, datagram)` called when a neighbour did not acknowledge a datagram.
 
         Return False if the link layer does not report it; then it is never called.
+        """
+
+    def withdraw(self, to: int) -> list[bytes]:
+        """Take back the datagrams for a neighbour that wait to be sent, oldest first.
+
+        Empty if the link layer gives none back.
+        """
+
+    def overhear(self, heard: Callable[[Frame, int], None]) -> bool:
+        """Have `heard(frame, sender)` called for what neighbours send to other nodes.
+
+        That is every transmission of a frame that this node's radio decodes, repetitions and
+        datagrams that are not for any local service included, but no fragments.  Return False if
+        the radio hands on nothing that is for others; then it is never called.
         """
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:

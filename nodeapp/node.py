@@ -32,7 +32,7 @@ from nodeapp.host import Position, Timer
 from nodeapp.parameters import convert, parameters_of
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Environment
-from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, TrafficClass, traffic_class
+from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, Frame, TrafficClass, traffic_class
 
 LIMITED_BROADCAST: Final = "255.255.255.255"
 """All neighbours, with any netmask of the interface (RFC 919); the socket is bound to a device."""
@@ -48,6 +48,11 @@ _DS_FIELD: Final = {
     for each in TrafficClass
 }
 """Control messages of sendmsg: the DS field of one datagram, ip(7)."""
+_SIMULATED: Final = {
+    "withdraw_queue": "cannot take back frames that the kernel has queued",
+    "promiscuous": "gets no frames that are for other nodes",
+}
+"""Parameters of protocols that ask for what this host cannot do, and what that is."""
 
 log = logging.getLogger("nodeapp")
 
@@ -80,6 +85,11 @@ def check(options: NodeOptions) -> None:
             f"{options.interface} is no Wi-Fi interface, so it cannot tell of frames that were not "
             "acknowledged: leave link_feedback off"
         )
+    for name, what in _SIMULATED.items():
+        if values.get(name):
+            raise NodeError(
+                f"{name}: a UDP socket {what}: leave it off, or use the backend virtual"
+            )
     missing = registry.obstacle(options.protocol, options.environment)
     if missing is not None:
         raise NodeError(missing)
@@ -222,6 +232,14 @@ class Node:
             return False
         self._link_failed = failed
         return True
+
+    def withdraw(self, to: int) -> list[bytes]:
+        """Return nothing: a kernel gives back no datagram that it took."""
+        return []
+
+    def overhear(self, heard: Callable[[Frame, int], None]) -> bool:
+        """Return False: a UDP socket gets nothing that is for others."""
+        return False
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Timer:
         """Call back from the loop."""

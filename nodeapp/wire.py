@@ -36,6 +36,7 @@ which the caller counts.
 
 from __future__ import annotations
 
+import functools
 import io
 import struct
 from enum import IntEnum
@@ -252,6 +253,47 @@ def decode_geo_route(route: bytes) -> GeoRoute:
     if not all(abs(value) < 1e9 for value in coordinates):  # false for NaN and infinity too
         raise WireError("a coordinate is not a finite number of metres")
     return geo
+
+
+class Whereabouts(NamedTuple):
+    """Where the sender of a frame is, metres, and its velocity, metres a second."""
+
+    x: float
+    y: float
+    vx: float = 0.0
+    vy: float = 0.0
+
+
+WITH_SENDER: Final = 0x80
+"""Bit of a geographic extension's first byte: it ends with where the frame's sender is."""
+_SENDER: Final = struct.Struct(">ddff")
+
+
+def with_sender(route: bytes, sender: Whereabouts) -> bytes:
+    """Return a geographic extension, or an empty one, with where the frame's sender is: 24 bytes.
+
+    The position piggybacked on data packets (GPSR, section 2.1: docs/papers.md#gpsr); the velocity
+    is rounded to binary32.  An empty extension gets a first byte of its own.
+    """
+    mode = route[0] if route else 0
+    return bytes((mode | WITH_SENDER,)) + route[1:] + _SENDER.pack(*sender)
+
+
+@functools.lru_cache(maxsize=64)  # all who hear a frame look at the same one
+def split_sender(route: bytes) -> tuple[bytes, Whereabouts | None]:
+    """Return the extension without what `with_sender` added, and that, or None if it has none.
+
+    Raises `WireError` if that is malformed; the rest is not looked into.
+    """
+    if not route or not route[0] & WITH_SENDER:
+        return route, None
+    mode = route[0] & ~WITH_SENDER
+    if len(route) < 1 + _SENDER.size or (not mode and len(route) > 1 + _SENDER.size):
+        raise WireError("an extension without the sender that it speaks of")
+    sender = Whereabouts(*_SENDER.unpack(route[-_SENDER.size :]))
+    if not all(abs(value) < 1e9 for value in sender):  # false for NaN and infinity too
+        raise WireError("a position or velocity is not a finite number of metres")
+    return (bytes((mode,)) + route[1 : -_SENDER.size] if mode else b""), sender
 
 
 def encode_body(value: Any) -> bytes:

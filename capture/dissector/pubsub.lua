@@ -14,6 +14,7 @@ local MAX_BODY = 60000
 local BROADCAST = 0xFFFFFFFF
 local GREEDY, PERIMETER = 1, 2
 local GREEDY_LENGTH, PERIMETER_LENGTH = 17, 61
+local WITH_SENDER, SENDER_LENGTH = 0x80, 24
 
 local KINDS = {
   [1] = "HELLO", [2] = "EVENT", [3] = "SUBSCRIPTION",
@@ -38,7 +39,11 @@ for name in pairs(HEADER) do
   FIELDS[#FIELDS + 1] = name
 end
 table.sort(FIELDS, function(one, other) return HEADER[one][1] < HEADER[other][1] end)
-local MODES = { [GREEDY] = "greedy", [PERIMETER] = "perimeter" }
+local MODES = {
+  [GREEDY] = "greedy", [PERIMETER] = "perimeter", [WITH_SENDER] = "sender",
+  [WITH_SENDER + GREEDY] = "greedy, with sender",
+  [WITH_SENDER + PERIMETER] = "perimeter, with sender",
+}
 local DESTINATIONS = { [BROADCAST] = "broadcast", [0] = "any" }
 
 local pubsub = Proto("pubsub", "Publish/Subscribe Testbed")
@@ -68,6 +73,10 @@ local f = {
   edge_from = ProtoField.uint32("pubsub.route.edge_from", "First edge from"),
   edge_to = ProtoField.uint32("pubsub.route.edge_to", "First edge to"),
   entry = ProtoField.uint32("pubsub.route.entry", "Entered perimeter mode at node"),
+  sender_x = ProtoField.double("pubsub.route.sender_x", "Sender x (m)"),
+  sender_y = ProtoField.double("pubsub.route.sender_y", "Sender y (m)"),
+  sender_vx = ProtoField.float("pubsub.route.sender_vx", "Sender velocity x (m/s)"),
+  sender_vy = ProtoField.float("pubsub.route.sender_vy", "Sender velocity y (m/s)"),
   body = ProtoField.bytes("pubsub.body", "Body"),
   request_flags = ProtoField.uint32("pubsub.aodv.flags", "Flags", base.HEX),
   gratuitous = ProtoField.bool("pubsub.aodv.flags.gratuitous", "Gratuitous reply", 32, nil, 0x01),
@@ -130,11 +139,23 @@ end
 local function dissect_route(route, tree)
   local branch = tree:add(f.route, route())
   local mode, length = route(0, 1):uint(), route:len()
+  local has_sender = mode >= WITH_SENDER
+  if has_sender then
+    mode, length = mode - WITH_SENDER, length - SENDER_LENGTH
+  end
   if not ((mode == GREEDY and length == GREEDY_LENGTH)
-      or (mode == PERIMETER and length == PERIMETER_LENGTH)) then
+      or (mode == PERIMETER and length == PERIMETER_LENGTH)
+      or (mode == 0 and has_sender and length == 1)) then
     return
   end
   branch:add(f.mode, route(0, 1))
+  if has_sender then
+    local at = add_fields(branch, route, length, 8, { f.sender_x, f.sender_y })
+    add_fields(branch, route, at, 4, { f.sender_vx, f.sender_vy })
+  end
+  if mode == 0 then
+    return
+  end
   local at = add_fields(branch, route, 1, 8, { f.x, f.y })
   if mode == PERIMETER then
     at = add_fields(branch, route, at, 8, { f.entered_x, f.entered_y, f.face_x, f.face_y })

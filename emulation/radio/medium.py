@@ -8,6 +8,8 @@ generator it does the same, to the bit.
     medium.next_event()             when something will happen on its own
     medium.advance(now)             what has arrived until now
     medium.next_delivery(until)     the next arrival, for an owner whose clock waits for it
+    medium.listen(station)          have unicasts for others that it decodes arrive there as well
+    medium.withdraw(source, to)     take back what has not been on the air
 
 Theory of operation: the distributed coordination function (IEEE 802.11-2016, 10.3), as a
 discrete-event simulation whose events are only those of contenders and of frames on the air.
@@ -77,6 +79,12 @@ class Delivery(NamedTuple):
     receivers: list[int]
 
 
+class Overheard(Delivery):
+    """A unicast's end, and the stations that listened to it, though it was not for them."""
+
+    __slots__ = ()
+
+
 class Status(NamedTuple):
     """What a sender learns of a unicast when it is done with it, at `time`.
 
@@ -120,10 +128,12 @@ class Medium:
         self._air = Air(radio, self.table.noise_mw)
         reception = Reception(self.table, self._air, self.counters, self._random)
         self._receivers, self._received = reception.receivers, reception.received
+        self._overhearers = reception.overhearers
         self._stations = [RadioStation(i, self._phy.cw_min) for i in range(count)]
         self._contenders: set[int] = set()
         sense = CarrierSense if radio.sense_range is None else DistantCarrierSense
         self._sensing = sensing = sense(self.table, self._random)
+        self._listeners: set[int] = set()
         self._silent_until, self._freeze = sensing.silent_until, sensing.freeze
         self._draw_backoff, self._still_counting = sensing.draw_backoff, sensing.still_counting
         self._heap: list[tuple[float, int, int, Any]] = []
@@ -216,6 +226,29 @@ class Medium:
             if self._stopped:
                 return None
         return out.pop(0)
+
+    def listen(self, station: int) -> None:
+        """Let a station's radio be promiscuous: it is given unicasts for others as `Overheard`.
+
+        Every try that it decodes arrives, at its end, after the unicast itself.
+        """
+        self._listeners.add(station)
+
+    def withdraw(self, source: int, destination: int) -> list[Any]:
+        """Take back the frames of a station for another that were not on the air; in order."""
+        station = self._stations[source]
+        queue = station.queue
+        taken = [job for job in queue if job.destination == destination and not job.attempts]
+        if taken:
+            left = [job for job in queue if job.destination != destination or job.attempts]
+            queue.clear()
+            queue.extend(left)
+            if not queue and source in self._contenders:
+                # The countdown goes on, with nothing to send after it.
+                self._contenders.discard(source)
+                station.post_backoff = self._now
+                station.since = self._sensing.frames
+        return [job.frame for job in taken]
 
     def fail(self, station: int, other: int | None = None) -> None:
         """Take down a station, whose queue is lost, or the link between two stations."""
@@ -371,6 +404,10 @@ class Medium:
             self._acknowledge(frame, now)
         else:
             self._push(frame.reserved, _NO_ACK, frame)
+        if self._listeners and frame.acknowledges is None and frame.destination != BROADCAST:
+            overhearers = self._overhearers(frame, self._listeners)
+            if overhearers:
+                self._out.append(Overheard(now, frame.job.frame, frame.source, overhearers))
         if frame.overlaps:
             self._air.forget(frame)
 

@@ -77,6 +77,30 @@ class Reception:
             decoders = [r for r in decoders if table.up(frame.source, r)]
         return decoders
 
+    def overhearers(self, frame: Transmission, listeners: set[int]) -> list[int]:
+        """Return which of some stations decode a unicast that is for another, at its end.
+
+        They are not counted: what is lost here was not for them.
+        """
+        coding, draw, table = frame.coding, self._draw, self._table
+        certain, others = table.outcome_at(frame.row, coding.table, coding.bits)
+        heard = [(receiver, 0.0) for receiver in certain if receiver in listeners]
+        if frame.overlaps:
+            heard = [(receiver, draw()) for receiver, _ in heard]
+        for receiver, chance in others:
+            if receiver in listeners:
+                luck = draw()
+                if luck < chance:
+                    heard.append((receiver, luck))
+        heard = [each for each in heard if each[0] != frame.destination]
+        if frame.overlaps:
+            receivers, _ = self._air.survivors(frame, heard)
+        else:
+            receivers = [receiver for receiver, _ in heard]
+        if table.failed:
+            receivers = [each for each in receivers if table.up(frame.source, each)]
+        return receivers
+
     def received(self, frame: Transmission, receiver: int) -> bool:
         """Return whether the one receiver of a unicast or an ACK gets it, at its end."""
         if receiver not in frame.row.snr_db:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from emulation.radio.medium import Delivery, Medium, Status
+from emulation.radio.medium import Delivery, Medium, Overheard, Status
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.channel import Hand, Unacknowledged
 from emulation.virtual.message import Carried
@@ -31,6 +31,7 @@ class AdHocChannel:
         if scenario.radio.queue_order == "routing-first":
             self.transmit = self._transmit_by_class
         self.next_delivery = self.medium.next_delivery
+        self.deliver: Callable[[Delivery], None] = self._deliver
 
     def _transmit_by_class(
         self, now: float, source: int, destination: int, size: int, carried: Carried
@@ -38,9 +39,24 @@ class AdHocChannel:
         first = traffic_class(carried[0].datagram) is TrafficClass.ROUTING_CONTROL
         return self.medium.transmit(now, source, destination, size, carried, first=first)
 
-    def deliver(self, delivery: Delivery) -> None:
+    def _deliver(self, delivery: Delivery) -> None:
         """Hand a packet to all nodes that received it."""
         self._hand(delivery.time, delivery.receivers, delivery.frame)
+
+    def listen(self, node: int, hand: Hand) -> bool:
+        """Make a node's radio promiscuous."""
+
+        def deliver(delivery: Delivery) -> None:
+            use = hand if isinstance(delivery, Overheard) else self._hand
+            use(delivery.time, delivery.receivers, delivery.frame)
+
+        self.medium.listen(node)
+        self.deliver = deliver
+        return True
+
+    def withdraw(self, node: int, to: int) -> list[Carried]:
+        """Take packets out of a node's queue."""
+        return self.medium.withdraw(node, to)
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
         """Place the stations."""

@@ -57,8 +57,18 @@ class Channel(Protocol):
         None if `until` comes first, or if an `Unacknowledged` returned True.
         """
 
-    def deliver(self, delivery: Delivery) -> None:
-        """Hand what `next_delivery` has returned last to those who receive it."""
+    @property
+    def deliver(self) -> Callable[[Delivery], None]:
+        """`deliver(delivery)`: hand what `next_delivery` returned last to those who receive it."""
+
+    def listen(self, node: int, hand: Hand) -> bool:
+        """Have `hand` called with what a node decodes of packets that are for others.
+
+        Return False if this channel cannot.  All nodes give the same `hand`, before time passes.
+        """
+
+    def withdraw(self, node: int, to: int) -> list[Carried]:
+        """Take back a node's packets for another that wait to be sent; empty if that cannot be."""
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
         """Place the nodes: an array (N, 2) of metres."""

@@ -10,7 +10,7 @@ import random
 from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from emulation.network.gpsd import RATE
 from emulation.scenario.scenario import NodeSpec, Scenario
@@ -19,17 +19,31 @@ from nodeapp.client_port import ClientTable
 from nodeapp.events import Event
 from nodeapp.host import Position
 from nodeapp.pubsub.base import Service
+from nodeapp.wire import Frame
 
 REASSEMBLIES: Final = 64
 """Datagrams of which some fragments are here and others missing, before the oldest is given up."""
 
 
-class VirtualHost:
-    """A node: the `nodeapp.host.Host`; `index` is its index in the scenario's nodes.
+class Radio(Protocol):
+    """What hosts send with."""
 
-    `send(host, to, datagram)` takes what it sends; `reports_links` says whether somebody will call
-    `link_failed` for unicasts that were not acknowledged.
-    """
+    @property
+    def reports_links(self) -> bool:
+        """Whether it calls `VirtualHost.link_failed` for unicasts that were not acknowledged."""
+
+    def send(self, host: VirtualHost, to: int, datagram: bytes) -> None:
+        """Take a datagram of a host."""
+
+    def withdraw(self, host: VirtualHost, to: int) -> list[bytes]:
+        """Give back the datagrams of a host for a node that were not on the air."""
+
+    def listen(self, host: VirtualHost) -> bool:
+        """Call `VirtualHost.overheard` from now on; return whether that can be done."""
+
+
+class VirtualHost:
+    """A node: the `nodeapp.host.Host`; `index` is its index in the scenario's nodes."""
 
     service: Service
     clients: ClientTable
@@ -39,8 +53,7 @@ class VirtualHost:
         scenario: Scenario,
         index: int,
         clock: Clock,
-        send: Callable[[VirtualHost, int, bytes], None],
-        reports_links: bool,
+        radio: Radio,
     ) -> None:
         spec: NodeSpec = scenario.nodes[index]
         self.index = index
@@ -48,8 +61,8 @@ class VirtualHost:
         self.counters: Counter[str] = Counter()
         self._protocol = scenario.protocol.name
         self._clock = clock
-        self._send = send
-        self._reports_links = reports_links
+        self._radio = radio
+        self._send = radio.send
         self._node_id = spec.id
         self._rng = random.Random(f"{scenario.seed}/{spec.id}")
         self._times = [waypoint.time for waypoint in spec.waypoints]
@@ -59,6 +72,7 @@ class VirtualHost:
         self._fixed_at = 0.0
         self._next_fix = 0.0 if len(self._times) > 1 else float("inf")
         self.link_failed: Callable[[int, bytes], None] | None = None
+        self.overheard: Callable[[Frame, int], None] | None = None
         self._fragments: OrderedDict[object, set[int]] = OrderedDict()
 
     @property
@@ -119,7 +133,16 @@ class VirtualHost:
     def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
         """Be told by the channel, if it can tell."""
         self.link_failed = failed
-        return self._reports_links
+        return self._radio.reports_links
+
+    def withdraw(self, to: int) -> list[bytes]:
+        """Take datagrams back out of the radio's queue."""
+        return self._radio.withdraw(self, to)
+
+    def overhear(self, heard: Callable[[Frame, int], None]) -> bool:
+        """Make the radio promiscuous, if the channel can."""
+        self.overheard = heard
+        return self._radio.listen(self)
 
     def notify(self, event: Event, hops: int) -> None:
         """Hand an event to the local clients that want it."""

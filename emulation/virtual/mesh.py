@@ -103,6 +103,14 @@ class MeshChannel:
 
     # What the simulation calls.
 
+    def listen(self, node: int, hand: Hand) -> bool:
+        """Return False: what passes an access point is not what its stations sent each other."""
+        return False
+
+    def withdraw(self, node: int, to: int) -> list[Carried]:
+        """Return nothing: who does not know of broken links takes nothing back."""
+        return []
+
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
         """Place the stations; access points stay where they are, and wired nodes have no radio."""
         self.medium.set_positions(np.concatenate((xy[self._stations], self._positions)))

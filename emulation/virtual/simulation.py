@@ -72,9 +72,9 @@ class Simulation:
         self.nodes: list[VirtualHost] = []
         environment = scenario.environment()
         protocol = scenario.protocol
-        reports_links = self.channel.reports_links
+        self.reports_links = self.channel.reports_links
         for index, spec in enumerate(scenario.nodes):
-            host = VirtualHost(scenario, index, self.clock, self.send, reports_links)
+            host = VirtualHost(scenario, index, self.clock, self)
             if make_service is not None:
                 host.service = make_service(host, spec)
             else:
@@ -153,6 +153,36 @@ class Simulation:
         message = Message(host.node_id, datagram, len(lengths))
         for number, size in enumerate(lengths):
             transmit(now, index, destination, size, (message, number, packets[number]))
+
+    def withdraw(self, host: VirtualHost, to: int) -> list[bytes]:
+        """Take back datagrams of a host for a node of which no packet has been on the air."""
+        index = self._indices.get(to)
+        if index is None:
+            return []
+        datagrams = []
+        for message, _, _ in self.channel.withdraw(host.index, index):
+            if not message.failed:
+                message.failed = True
+                datagrams.append(message.datagram)
+        return datagrams
+
+    def listen(self, host: VirtualHost) -> bool:
+        """Let a host overhear what others send each other, if the channel can."""
+        return self.channel.listen(host.index, self._overheard)
+
+    def _overheard(self, time: float, listeners: list[int], carried: Carried) -> None:
+        """Hand a packet to nodes that it is not for; it is in no capture of theirs."""
+        message = carried[0]
+        frame = message.frame()
+        if frame is None or message.count > 1:
+            return
+        for listener in listeners:
+            host = self.nodes[listener]
+            if host.overheard is not None:
+                try:
+                    host.overheard(frame, message.sender)
+                except Exception as error:
+                    self._defect(host, error)
 
     def _unacknowledged(self, time: float, source: int, destination: int, carried: Carried) -> bool:
         """Tell a host that wants to know of a datagram that was not acknowledged, in its turn."""

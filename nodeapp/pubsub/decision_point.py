@@ -1,7 +1,8 @@
 """Decision points: nodes that all who share a topic find by a hash of the topic.
 
 A subscriber sends each of its subscriptions to the decision point of the topic every
-`refresh_interval`, with its id and location; it is kept there as soft state.  Nothing is handed
+`refresh_interval`, with its id, its location and a stamp, by which an older refresh that comes late
+is known (`subscription_table`); it is kept there as soft state.  Nothing is handed
 over when another node becomes the decision point, and nothing is withdrawn: the next refresh builds
 the state, the timeout removes it (3.4).  The two kinds differ in what they do with the
 subscriptions: a broker evaluates the events itself (`broker`), a rendezvous node hands the
@@ -16,7 +17,7 @@ needs (a position, a map, node ids) is what its parts need.
 
 Proximity (3.5) belongs to routing by location (`over_gpsr`): every node within K of the hashed
 location is a decision point.  The first that a subscription reaches captures it and broadcasts it
-once to its neighbours, which store it as well (`replicate`); the first that anything else reaches
+once to its neighbours, which store it as well (`replica`); the first that anything else reaches
 serves it and tells nobody.
 
 Source: docs/papers.md#six-schemes, sections 3.2 to 3.5.
@@ -37,6 +38,7 @@ from nodeapp.pubsub.base import Environment, Handler, RefusedError, Service
 from nodeapp.pubsub.messages import (
     MAX_SUBSCRIPTION,
     MAX_TOPIC,
+    Stamps,
     Subscriber,
     decode_located,
     encode_subscription,
@@ -119,6 +121,9 @@ class DecisionPoint(Service):
         }
         """What is done with frames that are for this node, by kind; the router carries these."""
         self.topic_hash = self.hashing(environment)
+        self.stamps = Stamps()
+        self.overheard: Handler | None = None
+        """Told of replicas, if the router learns something from who sent them."""
         self.router = self.routing.make_router(self)
 
     def start(self) -> None:
@@ -159,7 +164,8 @@ class DecisionPoint(Service):
     def _send_subscription(self, subscription: Subscription) -> None:
         topic = subscription.filter.topic
         assert topic is not None
-        body = encode_subscription(subscription, self.location())
+        stamp = self.stamps.next(self.host.now())
+        body = encode_subscription(subscription, self.location(), stamp)
         self.send_to_point(topic, Frame(Kind.SUBSCRIPTION, self.host.node_id, hops=0, body=body))
 
     def replaces(self, frame: Frame) -> Hashable:
@@ -200,22 +206,28 @@ class DecisionPoint(Service):
         """Take a frame that is for this node, or that this node is to serve."""
         self.arrivals[frame.kind](frame)
 
-    def replicate(self, frame: Frame) -> None:
-        """Broadcast a subscription that this node serves to its neighbours, which store it too."""
-        replica = frame._replace(
-            destination=BROADCAST, flags=frame.flags | FLAG_REPLICA, ttl=0, hops=frame.hops + 1
+    def replica(self, frame: Frame) -> Frame:
+        """Return a subscription that this node serves as its neighbours are told it, to store."""
+        return frame._replace(
+            destination=BROADCAST,
+            flags=frame.flags | FLAG_REPLICA,
+            ttl=0,
+            hops=frame.hops + 1,
+            route=b"",
         )
-        self.host.send(BROADCAST, replica._replace(route=b"").encode())
 
     def _subscription_received(self, frame: Frame, sender: int) -> None:
         if frame.flags & FLAG_REPLICA:
+            if self.overheard is not None:
+                self.overheard(frame, sender)
             self._subscription_arrived(frame)
         else:
             self.router.receive(frame, sender)
 
     def _subscription_arrived(self, frame: Frame) -> None:
-        location, item = decode_located(frame.body)
-        self.subscriptions.store(Subscriber(frame.originator, item, location, self.host.now()))
+        location, stamp, item = decode_located(frame.body)
+        now = self.host.now()
+        self.subscriptions.store(Subscriber(frame.originator, item, location, stamp, now))
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: the base's, the router's, and what is stored as the point."""

@@ -1,15 +1,18 @@
 """Bodies of the frames between clients of a topic and its decision point, in CBOR.
 
-    SUBSCRIPTION   [[x, y], [filter, attributes]]     x, y: the subscriber's location, metres
-    ADVERTISEMENT  [[x, y], topic]                    x, y: the publisher's location, metres
-    SUBSCRIBERS    [topic, part, parts, [[subscriber, age, x, y, subscription], ...]]
+    SUBSCRIPTION   [[x, y, stamp], [filter, attributes]]   x, y: the subscriber's location, metres
+    ADVERTISEMENT  [[x, y, stamp], topic]                  x, y: the publisher's location, metres
+    SUBSCRIBERS    [topic, part, parts, [[subscriber, stamp, age, x, y, subscription], ...]]
 
-x and y are binary64; `age` is how long ago the subscriber was heard, milliseconds;
-`subscription` is the encoded [filter, attributes] as a byte string.  A list of subscribers that
-does not fit one frame comes in several, `part` 0 to `parts` - 1.
+x and y are binary64.  `stamp` orders the refreshes of one issuer: its clock when it sent this
+one, milliseconds, and more than in the one before (`Stamps`); only the issuer's own stamps
+compare.  In a list it is that of the subscriber's last refresh.  `age` is how long ago the
+subscriber was heard, milliseconds; `subscription` is the encoded [filter, attributes] as a byte
+string.  A list of subscribers that does not fit one frame comes in several, `part` 0 to
+`parts` - 1.
 
-The location of the first two is 20 bytes of fixed layout and the rest does not change from one
-refresh to the next, so a refresh is recognised by its bytes and costs no decoding.
+Location and stamp of the first two are 29 bytes of fixed layout and the rest does not change from
+one refresh to the next, so a refresh is recognised by its bytes and costs no decoding.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ from nodeapp.events import Subscription
 from nodeapp.geometry import Point
 from nodeapp.wire import BROADCAST, MAX_BODY, WireError
 
-_LOCATION: Final = struct.Struct(">BBBdBd")
-_HEADS: Final = (0x82, 0x82, 0xFB, 0xFB)  # array of 2, array of 2, binary64, binary64
+_LOCATION: Final = struct.Struct(">BBBdBdBQ")
+_HEADS: Final = (0x82, 0x83, 0xFB, 0xFB, 0x1B)  # arrays of 2 and of 3, binary64 twice, 64 bits
 LIMIT: Final = 1e9
 """Metres; what a routing extension can hold (`nodeapp.wire`)."""
 MAX_TOPIC: Final = 4096
@@ -35,56 +38,81 @@ LIST_BYTES: Final = 1200
 """Of entries in a SUBSCRIBERS frame: with all headers it stays below an MTU of 1,500 bytes."""
 MAX_PARTS: Final = 0xFFFF
 """Frames of one list at most."""
+MAX_STAMP: Final = 2**64 - 1
+
+
+class Stamps:
+    """The stamps of one issuer: its monotonic clock in milliseconds, and each above the last.
+
+    That clock goes on when a node app restarts, and with it the order.  After a restart of the
+    machine stamps may begin below earlier ones: a table then takes the next refresh when the old
+    entry has timed out.
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next(self, now: float) -> int:
+        """Return the stamp of a refresh at time `now`, seconds."""
+        self._last = max(self._last + 1, int(now * 1000))
+        return self._last
 
 
 class Located(NamedTuple):
-    """What a SUBSCRIPTION or an ADVERTISEMENT says: a sender's location, and an encoded item."""
+    """What a SUBSCRIPTION or an ADVERTISEMENT says: where its issuer was, and an encoded item."""
 
     location: Point
+    stamp: int
     item: bytes
 
 
-def encode_located(location: Point, item: bytes) -> bytes:
+def encode_located(location: Point, stamp: int, item: bytes) -> bytes:
     """Return the body of a SUBSCRIPTION or an ADVERTISEMENT."""
-    two, pair, head_x, head_y = _HEADS
-    return _LOCATION.pack(two, pair, head_x, location[0], head_y, location[1]) + item
+    two, triple, head_x, head_y, head_stamp = _HEADS
+    x, y = location
+    return _LOCATION.pack(two, triple, head_x, x, head_y, y, head_stamp, stamp) + item
 
 
 def decode_located(body: bytes) -> Located:
     """Return what such a body says; the item is not looked into.  Raises `WireError`."""
     if len(body) < _LOCATION.size:
         raise WireError("a body without a location")
-    two, pair, head_x, x, head_y, y = _LOCATION.unpack_from(body)
-    if (two, pair, head_x, head_y) != _HEADS or not (abs(x) < LIMIT and abs(y) < LIMIT):
+    two, triple, head_x, x, head_y, y, head_stamp, stamp = _LOCATION.unpack_from(body)
+    heads = (two, triple, head_x, head_y, head_stamp)
+    if heads != _HEADS or not (abs(x) < LIMIT and abs(y) < LIMIT):
         raise WireError("a body without a location")
-    return Located((x, y), body[_LOCATION.size :])
+    return Located((x, y), stamp, body[_LOCATION.size :])
 
 
-def encode_subscription(subscription: Subscription, location: Point) -> bytes:
+def encode_subscription(subscription: Subscription, location: Point, stamp: int) -> bytes:
     """Return the body of a SUBSCRIPTION frame."""
-    return encode_located(location, subscription.encode())
+    return encode_located(location, stamp, subscription.encode())
 
 
-def encode_advertisement(topic: str, location: Point) -> bytes:
+def encode_advertisement(topic: str, location: Point, stamp: int) -> bytes:
     """Return the body of an ADVERTISEMENT frame."""
-    return encode_located(location, wire.encode_body(topic))
+    return encode_located(location, stamp, wire.encode_body(topic))
 
 
-def decode_advertisement(body: bytes) -> tuple[str, Point]:
-    """Return topic and location of an ADVERTISEMENT's body.  Raises `WireError`."""
-    location, item = decode_located(body)
+def decode_advertisement(body: bytes) -> tuple[str, Point, int]:
+    """Return topic, location and stamp of an ADVERTISEMENT's body.  Raises `WireError`."""
+    location, stamp, item = decode_located(body)
     topic = wire.decode_body(item)
     if not isinstance(topic, str) or len(topic.encode()) > MAX_TOPIC:
         raise WireError("an advertisement without a topic, or of too long a one")
-    return topic, location
+    return topic, location, stamp
 
 
 class Subscriber(NamedTuple):
-    """One entry of a list: node, subscription, location, and when that was heard (seconds)."""
+    """One subscription of a node, as its last refresh told it.
+
+    `stamp` is that of the refresh, `heard` when it came to the decision point, seconds.
+    """
 
     node: int
     subscription: bytes
     location: Point
+    stamp: int
     heard: float
 
 
@@ -103,12 +131,12 @@ def encode_subscribers(
     """Yield the bodies of the frames that list `subscribers`: one at least."""
     chunks: list[list[list[Any]]] = [[]]
     room = LIST_BYTES
-    for node, subscription, (x, y), heard in subscribers:
-        size = len(subscription) + 32
+    for node, subscription, (x, y), stamp, heard in subscribers:
+        size = len(subscription) + 41
         if size > room and chunks[-1]:
             chunks.append([])
             room = LIST_BYTES
-        chunks[-1].append([node, round((now - heard) * 1000), x, y, subscription])
+        chunks[-1].append([node, stamp, round((now - heard) * 1000), x, y, subscription])
         room -= size
     for part, chunk in enumerate(chunks[:MAX_PARTS]):
         yield wire.encode_body([topic, part, min(len(chunks), MAX_PARTS), chunk])
@@ -128,16 +156,18 @@ def decode_subscribers(body: bytes, now: float) -> SubscriberList:
 
 
 def _subscriber(entry: Any, now: float) -> Subscriber:
-    if not isinstance(entry, list) or len(entry) != 5:
+    if not isinstance(entry, list) or len(entry) != 6:
         raise WireError("not a subscriber")
-    node, age, x, y, subscription = entry
+    node, stamp, age, x, y, subscription = entry
     if not _whole(node, 1, BROADCAST - 1) or not _whole(age, 0, 2**40):
+        raise WireError("not a subscriber")
+    if not _whole(stamp, 0, MAX_STAMP):
         raise WireError("not a subscriber")
     if not isinstance(x, float) or not isinstance(y, float) or not isinstance(subscription, bytes):
         raise WireError("not a subscriber")
     if not (abs(x) < LIMIT and abs(y) < LIMIT):  # false for NaN too
         raise WireError("a subscriber from nowhere")
-    return Subscriber(node, subscription, (x, y), now - age / 1000)
+    return Subscriber(node, subscription, (x, y), stamp, now - age / 1000)
 
 
 def _whole(value: Any, low: int, high: int) -> bool:

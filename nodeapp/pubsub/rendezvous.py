@@ -1,10 +1,12 @@
 """Rendezvous nodes: decision points that are directories.
 
 A publisher sends an advertisement of its topic to the rendezvous node every `refresh_interval`.
-The rendezvous node, which keeps nothing of it, answers each with the list of the subscriptions to
-that topic; it evaluates no content and no policy.  The publisher does: it sends its event straight
-to each subscriber on its list that qualifies, by its id and the location on the list.  Under
-proximity selection the first node within K that an advertisement reaches answers it, and no other.
+The rendezvous node answers each with the list of the subscriptions to that topic, keeping nothing
+of it but its stamp: one that is older or comes twice is not answered, since the publisher is not
+there any more.  It evaluates no content and no policy.  The publisher does: it sends its event
+straight to each subscriber on its list that qualifies, by its id and the location on the list.
+Under proximity selection the first node within K that an advertisement reaches answers it, and no
+other.
 
 What the paper leaves open:
   * Who is a publisher.  In the paper it is known from the start.  Here a node becomes a publisher
@@ -12,7 +14,7 @@ What the paper leaves open:
     stays one for `publisher_timeout` after the last event (or after what the client said).
   * The list is soft state like all else.  Each entry tells how long ago the rendezvous node heard
     the subscriber, and ends at the publisher `subscription_timeout` after that, as it does at the
-    rendezvous node.  Lists are merged, the later entry of a subscriber prevailing: what a node that
+    rendezvous node.  Lists are merged, a subscriber's last refresh prevailing: what a node that
     has just become the rendezvous node does not know yet is not forgotten.
   * An event for which the publisher has no list newer than `subscription_timeout`, such as the
     first one, waits for the next, `list_wait` at most.  (Section 5 speaks of the time that the
@@ -45,6 +47,8 @@ from nodeapp.wire import Frame, Kind
 
 MAX_WAITING: Final = 1024
 """Events of one topic that wait for a list at most."""
+MAX_ADVERTISERS: Final = 65_536
+"""Publishers and topics of which the last stamp is known at most, so that memory stays bounded."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ class Rendezvous(DecisionPoint):
         self.listed = SubscriptionTable(parameters.subscription_timeout)
         """What rendezvous nodes told this node as a publisher."""
         self._advertised: dict[str, _Advertised] = {}
+        self._answered: dict[tuple[int, str], tuple[int, float]] = {}
+        """By publisher and topic: the stamp of the last advertisement, and when it came."""
 
     # Publisher.
 
@@ -123,6 +129,9 @@ class Rendezvous(DecisionPoint):
         super().refresh()
         now = self.host.now()
         self.listed.expire(now)
+        oldest = now - self.parameters.subscription_timeout
+        for key in [key for key, (_, heard) in self._answered.items() if heard <= oldest]:
+            del self._answered[key]
         for topic, advertised in list(self._advertised.items()):
             if advertised.until > now or advertised.waiting:
                 self._advertise(topic)
@@ -130,7 +139,7 @@ class Rendezvous(DecisionPoint):
                 del self._advertised[topic]
 
     def _advertise(self, topic: str) -> None:
-        body = encode_advertisement(topic, self.location())
+        body = encode_advertisement(topic, self.location(), self.stamps.next(self.host.now()))
         self.send_to_point(topic, Frame(Kind.ADVERTISEMENT, self.host.node_id, hops=0, body=body))
 
     def replaces(self, frame: Frame) -> Hashable:
@@ -171,13 +180,25 @@ class Rendezvous(DecisionPoint):
     # Rendezvous node.
 
     def _advertisement_arrived(self, frame: Frame) -> None:
-        topic, location = decode_advertisement(frame.body)
-        self.counters["answered as rendezvous"] += 1
+        topic, location, stamp = decode_advertisement(frame.body)
         now = self.host.now()
+        if not self._is_news((frame.originator, topic), stamp, now):
+            self.counters["stale advertisements"] += 1
+            return
+        self.counters["answered as rendezvous"] += 1
         subscribers = self.subscriptions.of_topic(topic, now)
         for body in encode_subscribers(topic, subscribers, now):
             answer = Frame(Kind.SUBSCRIBERS, self.host.node_id, frame.originator, hops=0, body=body)
             self.router.send(answer, location)
+
+    def _is_news(self, advertiser: tuple[int, str], stamp: int, now: float) -> bool:
+        """Return whether an advertisement is newer than the last one, unless that has lapsed."""
+        last, heard = self._answered.get(advertiser, (-1, -math.inf))
+        if stamp <= last and heard + self.parameters.subscription_timeout > now:
+            return False
+        if advertiser in self._answered or len(self._answered) < MAX_ADVERTISERS:
+            self._answered[advertiser] = stamp, now
+        return True
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: a decision point's, and what is known as publisher."""

@@ -1,4 +1,10 @@
-"""Soft state: the subscriptions of other nodes, with their locations, until they time out."""
+"""Soft state: the subscriptions of other nodes, with their locations, until they time out.
+
+Refreshes may come late, twice and out of order: over different ways, after waiting for a route, or
+from a decision point that heard them in another order.  Of one subscriber's refreshes, the one that
+it sent last counts (its stamp, `nodeapp.pubsub.messages`), and one that was sent before it changes
+nothing.  What has timed out orders nothing any more.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +23,12 @@ MAX_ENTRIES: Final = 65_536
 class _Entry:
     """One subscription of one subscriber."""
 
-    __slots__ = ("heard", "location", "subscription")
+    __slots__ = ("heard", "location", "stamp", "subscription")
 
     def __init__(self, subscription: Subscription) -> None:
         self.subscription = subscription
         self.location: Point = (0.0, 0.0)
+        self.stamp = -1
         self.heard = float("-inf")
 
 
@@ -37,7 +44,7 @@ class SubscriptionTable:
         return len(self._entries)
 
     def store(self, subscriber: Subscriber) -> None:
-        """Store or refresh a subscription; what is older than what is known changes nothing.
+        """Store or refresh a subscription; what was sent before what is known changes nothing.
 
         Raises `WireError` if it is malformed or its filter asks for no topic.
         """
@@ -54,15 +61,17 @@ class SubscriptionTable:
                 return
             entry = self._entries[key] = _Entry(subscription)
             self._by_topic.setdefault(topic, {})[key] = entry
-        if subscriber.heard >= entry.heard:
+        lapsed = entry.heard + self._timeout <= subscriber.heard
+        if subscriber.stamp > entry.stamp or lapsed:
             entry.location = subscriber.location
+            entry.stamp = subscriber.stamp
             entry.heard = subscriber.heard
 
     def of_topic(self, topic: str, now: float) -> Iterator[Subscriber]:
         """Yield the subscriptions to a topic."""
         for (node, encoded), entry in self._by_topic.get(topic, {}).items():
             if entry.heard + self._timeout > now:
-                yield Subscriber(node, encoded, entry.location, entry.heard)
+                yield Subscriber(node, encoded, entry.location, entry.stamp, entry.heard)
 
     def subscribers(self, event: Event, now: float) -> Iterator[tuple[int, Point]]:
         """Yield each subscriber that is to get the event, once, with its latest location."""
@@ -70,7 +79,7 @@ class SubscriptionTable:
         for (node, _), entry in self._by_topic.get(event.topic or "", {}).items():
             if entry.heard + self._timeout > now and entry.subscription.accepts(event):
                 known = found.get(node)
-                if known is None or known.heard < entry.heard:
+                if known is None or known.stamp < entry.stamp:
                     found[node] = entry
         for node, entry in found.items():
             yield node, entry.location

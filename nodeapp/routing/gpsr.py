@@ -21,6 +21,19 @@ x itself, a little nearer to D than it was, seems to be progress, or its edges s
 line.  The frame therefore carries the id of x as well (`entry`): x never puts it back to greedy
 mode, and an edge of x never crosses the line, as neither would if x stood still.
 
+What the published GPSR has from its radio are options, as a UDP socket has none of it:
+
+  * `link_feedback` (2.1, 2.5): a neighbour that did not acknowledge a frame, however often the
+    link layer tried, is forgotten at once, and the frame is forwarded again, to another one.  A
+    frame that this node had put into perimeter mode is greedy again; one that came here in that
+    mode goes on from the edge that it came by.  Each attempt costs one of its time to live.
+  * `withdraw_queue` (2.5): so are the frames that wait in the interface queue for that neighbour.
+  * `piggyback` (2.1): data carry where their sender is, as good as a beacon to those who hear them.
+  * `promiscuous` (2.1, 2.5): all in range hear them, whoever they are for; after sending data a
+    node's next beacon is therefore a whole interval away.
+  * `replanarize` (2.5): the paper works out the planar graph when a neighbour comes or goes, not
+    when one moves ("neighbours"); here it is also done when positions have changed ("positions").
+
 The walk relies on the paper's assumptions: links are those of a unit disk and beacons are fresh.
 When nodes move, ends of an edge may differ about it; the time to live bounds such a walk.
 
@@ -29,10 +42,10 @@ Sources: docs/papers.md#gpsr; of the home node, docs/papers.md#ght.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from nodeapp.geometry import (
     Point,
@@ -44,9 +57,22 @@ from nodeapp.geometry import (
     squared_distance,
 )
 from nodeapp.host import Host
-from nodeapp.parameters import Param
+from nodeapp.parameters import Param, ParameterError
 from nodeapp.routing.neighbours import BeaconParameters, Neighbours
-from nodeapp.wire import ANY_NODE, Frame, GeoRoute, Kind, decode_geo_route
+from nodeapp.wire import (
+    ANY_NODE,
+    Frame,
+    GeoRoute,
+    Kind,
+    WireError,
+    decode,
+    decode_geo_route,
+    split_sender,
+    with_sender,
+)
+
+WALKS: Final = 256
+"""Perimeter frames sent lately of which it is known how they came here; more than a queue holds."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +80,33 @@ class GpsrParameters(BeaconParameters):
     """Parameters of `Gpsr`."""
 
     ttl: Annotated[int, Param("hops a frame may travel on one way", low=1, high=255)] = 128
+    link_feedback: Annotated[
+        bool, Param("the link layer reports frames that were not acknowledged (2.5)")
+    ] = False
+    withdraw_queue: Annotated[
+        bool, Param("frames queued for a lost neighbour take another way, too (2.5)")
+    ] = False
+    piggyback: Annotated[bool, Param("data carry their sender's position (2.1)")] = False
+    promiscuous: Annotated[
+        bool, Param("take positions from data for others; data put off beacons (2.1)")
+    ] = False
+    replanarize: Annotated[
+        str,
+        Param(
+            "planar graph renewed when positions change, or neighbours come or go (2.5)",
+            choices=("positions", "neighbours"),
+        ),
+    ] = "positions"
 
 
 class Gpsr:
     """Routes frames to locations.
 
-    `deliver(frame)` is called when a frame has arrived: at the node it is for, or for ANY_NODE at
-    the nearest one.  `capture(frame, location)` is called before that at every node a frame
-    passes, the first one included; if it returns True the frame goes no further.
+    `deliver(frame, location)` is called when a frame has arrived: at the node it is for, or for
+    ANY_NODE at the nearest one.  `capture(frame, location)` is called before that at every node a
+    frame passes, the first one included; if it returns True the frame goes no further.
+
+    Raises `ParameterError` if the host's radio cannot do what a parameter asks for.
     """
 
     def __init__(
@@ -70,7 +115,7 @@ class Gpsr:
         parameters: GpsrParameters,
         radio_range: float,
         counters: Counter[str],
-        deliver: Callable[[Frame], None],
+        deliver: Callable[[Frame, Point], None],
         capture: Callable[[Frame, Point], bool],
     ) -> None:
         self.neighbours = Neighbours(host, parameters, radio_range)
@@ -85,6 +130,32 @@ class Gpsr:
         self._planar: dict[int, Point] = {}
         self._planar_of: dict[int, Point] | None = None
         self._planar_at = (0.0, 0.0)
+        self._renewed = True
+        self._walks: OrderedDict[bytes, tuple[GeoRoute, int]] = OrderedDict()
+        """By datagram in perimeter mode: how it was and by whom it was sent when it came here."""
+        self._piggyback = parameters.piggyback
+        self._put_off_beacons = parameters.piggyback and parameters.promiscuous
+        self._feedback = parameters.link_feedback
+        self._withdraw = parameters.withdraw_queue
+        self._use_radio(parameters)
+        self._on_change_only = parameters.replanarize == "neighbours"
+        if self._on_change_only:
+            self.neighbours.on_change = self._neighbours_changed
+
+    def _use_radio(self, parameters: GpsrParameters) -> None:
+        if parameters.withdraw_queue and not parameters.link_feedback:
+            raise ParameterError("withdraw_queue: needs link_feedback, which tells of lost links")
+        if parameters.promiscuous and not parameters.piggyback:
+            raise ParameterError("promiscuous: needs piggyback, without which data tell nothing")
+        if parameters.link_feedback and not self._host.watch_links(self._unacknowledged):
+            raise ParameterError(
+                "link_feedback: this link layer does not tell of frames that were not "
+                "acknowledged by their receiver: leave it off"
+            )
+        if parameters.promiscuous and not self._host.overhear(self._overheard):
+            raise ParameterError(
+                "promiscuous: radios here get no frames that are for other nodes: leave it off"
+            )
 
     def start(self) -> None:
         """Begin to send beacons."""
@@ -96,14 +167,63 @@ class Gpsr:
 
     def receive(self, frame: Frame, sender: int) -> None:
         """Take a frame that a neighbour sent here.  Raises `WireError`."""
-        self._forward(frame, decode_geo_route(frame.route), sender)
+        route, whereabouts = split_sender(frame.route)
+        geo = decode_geo_route(route)
+        if whereabouts is not None:
+            self.neighbours.learn(sender, *whereabouts)
+        self._forward(frame, geo, sender)
+
+    def overheard(self, frame: Frame, sender: int) -> None:
+        """Take a position from a frame that is not for this node to route; nothing if it has none.
+
+        Raises `WireError`.
+        """
+        _, whereabouts = split_sender(frame.route)
+        if whereabouts is not None:
+            self.neighbours.learn(sender, *whereabouts)
+
+    def _overheard(self, frame: Frame, sender: int) -> None:
+        try:
+            self.overheard(frame, sender)
+        except WireError:
+            self._counters["malformed"] += 1
+
+    def located(self, frame: Frame) -> Frame:
+        """Return a frame that is about to be broadcast with what `piggyback` adds to it."""
+        if not self._piggyback:
+            return frame
+        self.neighbours.announced()
+        return frame._replace(route=with_sender(frame.route, self.neighbours.whereabouts()))
+
+    def _unacknowledged(self, neighbour: int, datagram: bytes) -> None:
+        """Forget a neighbour that is out of reach; find another way for what was on its way there.
+
+        Each attempt costs a frame one of its time to live, so they end.
+        """
+        self._counters["frames not acknowledged"] += 1
+        self.neighbours.lost(neighbour)
+        waiting = self._host.withdraw(neighbour) if self._withdraw else []
+        self._counters["frames withdrawn"] += len(waiting)
+        for each in (datagram, *waiting):
+            self._forward_again(each)
+
+    def _forward_again(self, datagram: bytes) -> None:
+        frame = decode(datagram)
+        frame = frame._replace(hops=frame.hops - 1)
+        before = self._walks.pop(datagram, None)
+        if before is not None:
+            self._forward(frame, *before)
+        else:
+            route, _ = split_sender(frame.route)
+            geo = decode_geo_route(route)
+            self._forward(frame, GeoRoute(geo.x, geo.y), 0)
 
     def _forward(self, frame: Frame, geo: GeoRoute, sender: int) -> None:
         location = (geo.x, geo.y)
         if self._capture(frame, location):
             return
         if frame.destination == self._host.node_id:
-            self._deliver(frame)
+            self._deliver(frame, location)
             return
         neighbours = self.neighbours.positions()
         if frame.destination in neighbours:  # ANY_NODE is the id of no neighbour
@@ -130,7 +250,7 @@ class Gpsr:
         toward = bearing(own, (geo.x, geo.y))
         first = next_counterclockwise(own, toward, self._planar_neighbours(own))
         if first is None:
-            self._toured(frame)
+            self._toured(frame, (geo.x, geo.y))
             return
         edge = (self._host.node_id, first)
         geo = GeoRoute(geo.x, geo.y, own, own, edge, self._host.node_id)
@@ -148,10 +268,10 @@ class Gpsr:
         # The clock goes on: the sender is not where it was an instant ago.
         following = next_counterclockwise(own, bearing(own, before), planar, last=sender)
         if following is None or (self._host.node_id, following) == geo.edge:
-            self._toured(frame)
+            self._toured(frame, (geo.x, geo.y))
             return
         location = (geo.x, geo.y)
-        face = geo.face
+        came, face = geo, geo.face
         for _ in planar:  # at most once around
             if geo.entry in (self._host.node_id, following):
                 break  # an edge of x touches the line at x, wherever x has gone since
@@ -164,25 +284,50 @@ class Gpsr:
             following = next_counterclockwise(own, bearing(own, planar[following]), planar)
             assert following is not None
             geo = geo._replace(face=face, edge=(self._host.node_id, following))
-        self._transmit(frame, following, geo)
+        self._transmit(frame, following, geo, (came, sender))
 
-    def _toured(self, frame: Frame) -> None:
+    def _toured(self, frame: Frame, location: Point) -> None:
         if frame.destination == ANY_NODE:
             self._counters["served as the nearest node"] += 1
-            self._deliver(frame)
+            self._deliver(frame, location)
         else:
             self._counters["destination unreachable"] += 1
 
-    def _transmit(self, frame: Frame, to: int, geo: GeoRoute) -> None:
+    def _transmit(
+        self, frame: Frame, to: int, geo: GeoRoute, came: tuple[GeoRoute, int] | None = None
+    ) -> None:
+        """Send a frame to a neighbour; `came`: in which state and from whom it came in a walk."""
         if frame.ttl == 0 or frame.hops == 255:
             self._counters["time to live used up"] += 1
             return
         if geo.entered is not None:
             self._counters["perimeter hops"] += 1
-        self._host.send(to, frame.forwarded(geo.encode()).encode())
+        route = geo.encode()
+        if self._piggyback:
+            route = with_sender(route, self.neighbours.whereabouts())
+        datagram = frame.forwarded(route).encode()
+        if self._feedback and came is not None:
+            self._walks[datagram] = came
+            if len(self._walks) > WALKS:
+                self._walks.popitem(last=False)
+        self._host.send(to, datagram)
+        if self._put_off_beacons:
+            self.neighbours.announced()
+
+    def _neighbours_changed(self) -> None:
+        """Keep who is where now, of which the planar graph is made when it is needed."""
+        table = self.neighbours.table
+        self._planar_of = {node: (each.x, each.y) for node, each in table.items()}
+        self._planar_at = self.neighbours.position()
+        self._renewed = False
 
     def _planar_neighbours(self, own: Point) -> dict[int, Point]:
         positions = self.neighbours.positions()
+        if self._on_change_only:
+            if not self._renewed and self._planar_of is not None:
+                self._planar = gabriel_neighbours(self._planar_at, self._planar_of)
+                self._renewed = True
+            return {node: positions[node] for node in self._planar if node in positions}
         if positions is not self._planar_of or own != self._planar_at:
             self._planar = gabriel_neighbours(own, positions)
             self._planar_of, self._planar_at = positions, own

@@ -1,20 +1,22 @@
-"""One-hop neighbours: beacons with position and velocity (GPSR, section 2.3).
+"""One-hop neighbours: beacons with position and velocity (GPSR, section 2.1).
 
 Every node broadcasts a HELLO each `hello_interval` B, jittered by 50% so that neighbours do not
 stay in step: intervals are uniform in [0.5 B, 1.5 B].  A neighbour not heard for 4.5 B is gone
-(T of GPSR: three times the longest interval).
+(T of GPSR: three times the longest interval).  Data that carry their sender's position are as good
+as beacons to those who hear them (`Neighbours.learn`), and if all around do, the sender's next
+beacon is an interval away from them (`Neighbours.announced`).
 
-GPSR also removes a neighbour when the link layer gives up on a frame to it (2.5), of which a UDP
-socket learns nothing.  Without that, a neighbour that has moved away swallows frames until it
-times out, and greedy forwarding prefers just those at the edge of the range.  Beacons therefore
-carry velocities, and tables are read with every neighbour moved on along its own, without those
-that must be out of range by now: the neighbour location prediction of Son, Helmy and
-Krishnamachari, whose lost-link problem this is.  `prediction` turns it off.
+GPSR also removes a neighbour when the link layer gives up on a frame to it (2.1, 2.5;
+`Neighbours.lost`), of which a UDP socket learns nothing.  Without that, a neighbour that has moved
+away swallows frames until it times out, and greedy forwarding prefers just those at the edge of the
+range.  Beacons therefore carry velocities, and tables are read with every neighbour moved on along
+its own, without those that must be out of range by now: the neighbour location prediction of Son,
+Helmy and Krishnamachari, whose lost-link problem this is.  `prediction` turns it off, as in GPSR.
 
 Beacons are short and sent at the lowest rate, so they are heard from farther away than longer
 frames are (the grey zone of Lundgren, Nordstrom and Tschudin), and greedy forwarding again prefers
 just those neighbours.  A neighbour beyond the nominal radio range is therefore not used, unless
-`beyond_range` says so: of use when shadowing makes some far links good ones.
+`beyond_range` says so, as in GPSR: of use when shadowing makes some far links good ones.
 
 The body of a HELLO is the CBOR array of the four binary64 floats x, y, vx, vy; as its layout is
 fixed, one struct reads and writes it.
@@ -26,13 +28,14 @@ from __future__ import annotations
 
 import functools
 import struct
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
 from nodeapp.geometry import Point, nudge, squared_distance
 from nodeapp.host import Host
 from nodeapp.parameters import Param
-from nodeapp.wire import BROADCAST, Frame, Kind, WireError
+from nodeapp.wire import BROADCAST, Frame, Kind, Whereabouts, WireError
 
 _HELLO: Final = struct.Struct(">BBdBdBdBd")
 _ARRAY_OF_4: Final = 0x84
@@ -42,6 +45,8 @@ LIMIT: Final = 1e9
 """Metres, and metres a second: no coordinate or velocity is larger."""
 TOLERANCE: Final = 0.01
 """Metres added to the radio range: nodes announce positions that are off by less than that."""
+INSTANT: Final = 1e-6
+"""Seconds: timers that are closer are due at once."""
 MAX_NEIGHBOURS: Final = 4096
 """Neighbours that are remembered at most: any id can be claimed on the air."""
 
@@ -52,7 +57,10 @@ class BeaconParameters:
 
     hello_interval: Annotated[float, Param("s between beacons (B)", low=0.05, high=3600)] = 1.0
     hello_jitter: Annotated[float, Param("share of B, each way", low=0, high=0.9)] = 0.5
-    hello_timeout: Annotated[float, Param("intervals without a beacon", low=1, high=100)] = 4.5
+    hello_timeout: Annotated[
+        float,
+        Param("intervals B without a beacon after which a neighbour is gone", low=1, high=100),
+    ] = 4.5
     prediction: Annotated[bool, Param("move neighbours on along their velocities")] = True
     beyond_range: Annotated[bool, Param("use neighbours heard beyond the radio range")] = False
 
@@ -108,6 +116,14 @@ class Neighbours:
         self._positions: dict[int, Point] | None = None
         self._positions_at = 0.0
         self._all_still = True
+        self._due = 0.0
+        self.on_change: Callable[[], None] | None = None
+        """Called when a neighbour has come or gone."""
+
+    @property
+    def table(self) -> Mapping[int, Neighbour]:
+        """The neighbours as they were heard last, also if that was long ago, by id."""
+        return self._table
 
     def start(self) -> None:
         """Begin to send beacons, the first at a random time of the first interval."""
@@ -118,31 +134,62 @@ class Neighbours:
         position = self._host.position()
         return position.x + self._nudge[0], position.y + self._nudge[1]
 
+    def whereabouts(self) -> Whereabouts:
+        """Return where this node is, as it announces itself, and its velocity."""
+        _, _, vx, vy = self._host.position()
+        return Whereabouts(*self.position(), vx, vy)
+
     def _beacon(self) -> None:
         host = self._host
-        _, _, vx, vy = host.position()
-        frame = Frame(Kind.HELLO, host.node_id, body=encode_hello(*self.position(), vx, vy))
+        early = self._due - host.now()
+        if early > INSTANT:  # data have been its beacon meanwhile
+            host.call_later(early, self._beacon)
+            return
+        frame = Frame(Kind.HELLO, host.node_id, body=encode_hello(*self.whereabouts()))
         host.send(BROADCAST, frame.encode())
-        delay = self._interval + host.rng.uniform(-self._jitter, self._jitter)
-        host.call_later(delay, self._beacon)
+        host.call_later(self._wait(), self._beacon)
+
+    def _wait(self) -> float:
+        return self._interval + self._host.rng.uniform(-self._jitter, self._jitter)
+
+    def announced(self) -> None:
+        """Note that all around have just heard where this node is: its beacon timer starts again.
+
+        (GPSR, 2.1: "When any node sends a data packet, it can then reset its inter-beacon timer.")
+        """
+        self._due = self._host.now() + self._wait()
 
     def hello_received(self, frame: Frame, sender: int) -> None:
         """Take a HELLO.  Raises `WireError` if it is malformed or another node's."""
         if frame.originator != sender:
             raise WireError("a HELLO is not relayed")
-        x, y, vx, vy = decode_hello(frame.body)
+        self.learn(sender, *decode_hello(frame.body))
+
+    def learn(self, sender: int, x: float, y: float, vx: float, vy: float) -> None:
+        """Take note of where a neighbour that was just heard is, and of its velocity."""
         if len(self._table) >= MAX_NEIGHBOURS and sender not in self._table:
             return
         distance = squared_distance((x, y), self.position())
         if distance > self._squared_range and not self._beyond_range:
-            if self._table.pop(sender, None) is not None:
-                self._positions = None
+            self.lost(sender)
             return
         reach = max(distance, self._squared_range)
         before = self._table.get(sender)
         self._table[sender] = Neighbour(x, y, vx, vy, self._host.now(), reach)
         if before is None or before[:4] != (x, y, vx, vy):
             self._positions = None
+            if before is None:
+                self._changed()
+
+    def lost(self, node: int) -> None:
+        """Forget a neighbour, if it is one, until it is heard again."""
+        if self._table.pop(node, None) is not None:
+            self._positions = None
+            self._changed()
+
+    def _changed(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
 
     def current(self) -> dict[int, Neighbour]:
         """Return the neighbours heard lately, by id; the table itself, not to be changed."""
@@ -153,6 +200,8 @@ class Neighbours:
             for node in gone:
                 del self._table[node]
                 self._positions = None
+            if gone:
+                self._changed()
             # Nobody can expire before the one that is now the longest unheard does.
             earliest = min((each.heard for each in self._table.values()), default=now)
             self._next_expiry = earliest + self._timeout

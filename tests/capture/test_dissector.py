@@ -18,7 +18,17 @@ from nodeapp.routing.aodv_wire import (
     encode_errors,
 )
 from nodeapp.routing.neighbours import encode_hello
-from nodeapp.wire import FLAG_ONE_WAY, FLAG_REPLICA, MAX_BODY, Frame, GeoRoute, Kind, encode_body
+from nodeapp.wire import (
+    FLAG_ONE_WAY,
+    FLAG_REPLICA,
+    MAX_BODY,
+    Frame,
+    GeoRoute,
+    Kind,
+    Whereabouts,
+    encode_body,
+    with_sender,
+)
 from tests.capture.packets import ethernet, pcap, udp_ipv4
 
 SCRIPT = Path(__file__).parents[2] / "capture" / "dissector" / "pubsub.lua"
@@ -101,6 +111,27 @@ def test_geographic_routes(tmp_path: Path) -> None:
         ["1", "1.5", "-20.25", "", "", "", "", "", "", ""],
         ["2", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
         [""] * 10,
+    ]
+
+
+def test_where_the_sender_of_a_frame_is(tmp_path: Path) -> None:
+    sender = Whereabouts(10.5, -20.5, 3.0, -4.0)
+    frames = [
+        frame._replace(route=with_sender(frame.route, sender))
+        for frame in (GREEDY, PERIMETER, HELLO)
+    ]
+    cut = HELLO._replace(route=frames[2].route[:-1])
+    names = ("mode", "x", "entry", "sender_x", "sender_y", "sender_vx", "sender_vy")
+    located = ["10.5", "-20.5", "3", "-4"]
+    assert fields(
+        tmp_path,
+        [frame.encode() for frame in (*frames, cut)],
+        *(f"route.{name}" for name in names),
+    ) == [
+        ["129", "1.5", "", *located],
+        ["130", "1", "9", *located],
+        ["128", "", "", *located],
+        [""] * 7,
     ]
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
-from capture.layers import GreedyRoute, PerimeterRoute, PubSub
+from capture.layers import GreedyRoute, PerimeterRoute, PubSub, SenderRoute
 from nodeapp import wire
 from nodeapp.routing.aodv_wire import RouteReply
 
@@ -34,6 +34,26 @@ def test_a_perimeter_route_has_its_fields() -> None:
     assert (route.entered_x, route.entered_y, route.face_x, route.face_y) == (3, 4, 5, 6)
     assert (route.edge_from, route.edge_to, route.entry) == (7, 8, 9)
     assert bytes(PubSub(kind="EVENT", originator=1, routing=route, body=1)) == bytes(layer)
+
+
+def test_where_the_sender_is_has_fields_and_is_built() -> None:
+    at = wire.Whereabouts(10.5, -20.5, 3, -4)
+    for layer, geo in (
+        (GreedyRoute, wire.GeoRoute(1.5, -2)),
+        (PerimeterRoute, wire.GeoRoute(1, 2, (3, 4), (5, 6), (7, 8), 9)),
+    ):
+        data = wire.with_sender(geo.encode(), at)
+        route = PubSub(wire.Frame(wire.Kind.EVENT, 1, route=data, body=b"\x01").encode()).routing
+        assert isinstance(route, layer)
+        assert (route.x, route.y) == (geo.x, geo.y)
+        shown = (route.sender_x, route.sender_y, route.sender_vx, route.sender_vy)
+        assert shown == at
+        assert bytes(route) == data
+        assert "with sender" in str(route.show(dump=True))
+    built = SenderRoute(sender_x=10.5, sender_y=-20.5, sender_vx=3, sender_vy=-4)
+    replica = PubSub(bytes(PubSub(kind="SUBSCRIPTION", originator=1, routing=built, body=1)))
+    assert isinstance(replica.routing, SenderRoute)
+    assert wire.split_sender(bytes(replica.routing)) == (b"", at)
 
 
 def test_messages_of_aodv_have_names_and_show_their_numbers() -> None:

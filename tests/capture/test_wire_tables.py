@@ -103,6 +103,9 @@ def test_the_dissectors_constants_are_those_of_the_wire() -> None:
     expected = {name: getattr(wire, name) for name in (*names, "GREEDY", "PERIMETER")} | {
         "GREEDY_LENGTH": len(greedy.encode()),
         "PERIMETER_LENGTH": len(perimeter.encode()),
+        "WITH_SENDER": wire.WITH_SENDER,
+        "SENDER_LENGTH": len(wire.with_sender(greedy.encode(), wire.Whereabouts(1, 2)))
+        - len(greedy.encode()),
     }
     declared = constants()
     assert {name: declared.get(name) for name in expected} == expected

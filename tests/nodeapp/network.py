@@ -89,12 +89,18 @@ class SimNetwork:
         self.sent.append((self.time, sender.node_id, to, datagram))
         receivers = self.nodes.values() if to == BROADCAST else [self.nodes.get(to, sender)]
         for receiver in receivers:
-            if receiver is not sender and self.in_range(sender, receiver):
+            if receiver is not sender and self.in_range(sender, receiver) and not receiver.failed:
                 if self._loss and self._rng.random() < self._loss:
                     continue
                 self.schedule(LATENCY, receiver.hear, datagram, sender.node_id)
             elif to != BROADCAST and sender.link_failed is not None:
                 self.schedule(LATENCY, sender.link_failed, to, datagram)
+        others = () if to == BROADCAST else self.nodes.values()
+        for other in others:
+            if other.overheard is None or other in (sender, self.nodes.get(to)):
+                continue
+            if self.in_range(sender, other):
+                self.schedule(LATENCY, other.overhear_now, datagram, sender.node_id)
 
     def frames(self, kind: Kind, since: float = 0.0) -> list[Frame]:
         frames = [wire.decode(datagram) for time, _, _, datagram in self.sent if time >= since]
@@ -129,6 +135,7 @@ class SimHost:
         self.network = network
         self.failed = False
         self.link_failed: Callable[[int, bytes], None] | None = None
+        self.overheard: Callable[[Frame, int], None] | None = None
         self.replies: list[Frame] = []
         """All frames that the client got."""
         self.trajectory = trajectory
@@ -158,6 +165,13 @@ class SimHost:
         self.link_failed = failed
         return True
 
+    def withdraw(self, to: int) -> list[bytes]:
+        return []  # nothing waits here
+
+    def overhear(self, heard: Callable[[Frame, int], None]) -> bool:
+        self.overheard = heard
+        return True
+
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> SimTimer:
         return self.network.schedule(delay, callback, *args)
 
@@ -167,6 +181,10 @@ class SimHost:
     def hear(self, datagram: bytes, sender: int) -> None:
         if not self.failed:
             self.service.datagram_received(datagram, sender)
+
+    def overhear_now(self, datagram: bytes, sender: int) -> None:
+        if not self.failed and self.overheard is not None:
+            self.overheard(wire.decode(datagram), sender)
 
     # The client.
 

@@ -298,6 +298,20 @@ def test_an_interface_that_cannot_tell_of_broken_links_is_not_asked_to() -> None
         check(options)
 
 
+@pytest.mark.parametrize("parameter", ["promiscuous", "withdraw_queue"])
+def test_what_a_socket_cannot_do_is_refused_with_the_backend_that_can(parameter: str) -> None:
+    options = NodeOptions(
+        1,
+        "lo",
+        "broker-gpsr",
+        Environment((0, 0, 1, 1), 250),
+        {parameter: "true"},
+        position=(0.0, 0.0),
+    )
+    with pytest.raises(NodeError, match=rf"{parameter}: a UDP socket .* use the backend virtual"):
+        check(options)
+
+
 def test_an_interface_that_does_not_exist_is_named() -> None:
     with pytest.raises(NodeError, match="nosuch0"):
         open_radio("nosuch0")

@@ -86,6 +86,48 @@ def test_geographic_extensions_survive_the_wire(
     assert wire.decode_geo_route(route.encode()) == route
 
 
+velocities = st.floats(-1e6, 1e6, width=32)
+
+
+@given(
+    st.one_of(
+        st.just(b""),
+        points.map(lambda at: GeoRoute(*at).encode()),
+        st.tuples(points, points, words).map(
+            lambda each: GeoRoute(*each[0], each[1], each[0], (1, 2), each[2]).encode()
+        ),
+    ),
+    points,
+    st.tuples(velocities, velocities),
+)
+def test_where_the_sender_is_survives_the_wire(
+    route: bytes, at: tuple[float, float], velocity: tuple[float, float]
+) -> None:
+    sender = wire.Whereabouts(*at, *velocity)
+    data = wire.with_sender(route, sender)
+    assert wire.split_sender(data) == (route, sender)
+    assert len(data) == max(len(route), 1) + 24
+    assert wire.split_sender(route) == (route, None)
+    with pytest.raises(WireError):
+        wire.decode_geo_route(data)
+
+
+@given(st.binary(max_size=90).map(lambda tail: b"\x80" + tail) | st.binary(max_size=90))
+def test_random_senders_are_refused_or_finite(route: bytes) -> None:
+    with contextlib.suppress(WireError):
+        _, sender = wire.split_sender(route)
+        assert sender is None or all(abs(value) < 1e9 for value in sender)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e9])
+def test_a_sender_from_nowhere_is_refused(bad: float) -> None:
+    for index in range(4):
+        values = [0.0] * 4
+        values[index] = bad
+        with pytest.raises(WireError):
+            wire.split_sender(wire.with_sender(b"", wire.Whereabouts(*values)))
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e9])
 def test_coordinates_that_are_no_metres_are_refused(bad: float) -> None:
     for route in (

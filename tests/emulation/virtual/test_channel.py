@@ -124,6 +124,30 @@ def test_counters_are_those_of_access_points(make: Callable[[], World]) -> None:
         assert exported is None
 
 
+def test_only_without_access_points_nodes_overhear_each_other_and_take_packets_back() -> None:
+    world = adhoc()
+    overheard: list[tuple[list[int], Message]] = []
+
+    def hand(time: float, listeners: list[int], carried: Carried) -> None:
+        overheard.append((listeners, carried[0]))
+
+    assert world.channel.listen(3, hand)
+    first, *others = (world.send(0, to) for to in (1, 2, 1, 2))
+    taken = world.channel.withdraw(0, 2)
+    assert [message for message, _, _ in taken] == [others[0], others[2]]
+    world.run(1.0)
+    assert [(nodes, message) for _, nodes, message in world.handed] == [
+        ([1], first),
+        ([1], others[1]),
+    ]
+    assert overheard == [([3], first), ([3], others[1])]
+    bridged = mesh()
+    assert not bridged.channel.listen(1, hand)
+    bridged.run(1.0)
+    bridged.send(0, 1)
+    assert bridged.channel.withdraw(0, 1) == []
+
+
 def test_only_without_access_points_a_unicast_that_is_lost_is_told_of() -> None:
     world = adhoc()
     assert world.channel.reports_links

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from emulation.mobility.trajectory import Waypoint
@@ -149,3 +151,67 @@ def test_a_defect_in_what_a_protocol_does_about_a_broken_link_is_its_own_nodes()
     simulation.nodes[0].send(2, b"far")
     simulation.run(1.0)
     assert blamed == ["sta1"]
+
+
+def field(*places: tuple[float, float]) -> Simulation:
+    return Simulation(scenario(*((Waypoint(0, x, y),) for x, y in places)), NullRecorder())
+
+
+def test_a_promiscuous_node_hears_frames_for_others_whole_and_in_no_other_way() -> None:
+    simulation = field((0, 0), (100, 0), (100, 100), (5000, 0), (0, 100))
+    heard: dict[int, list[tuple[Frame, int]]] = {2: [], 3: []}
+
+    def keep(index: int, frame: Frame, sender: int) -> None:
+        heard[index].append((frame, sender))
+
+    for index in heard:
+        assert simulation.nodes[index].overhear(functools.partial(keep, index))
+    frame = Frame(wire.Kind.EVENT, 1, 2, 1, 1, ttl=3, body=bytes(100))
+    simulation.nodes[0].send(2, frame.encode())
+    simulation.nodes[0].send(2, b"no frame")
+    simulation.nodes[0].send(2, frame._replace(body=bytes(3000)).encode())  # in fragments
+    simulation.nodes[0].send(3, frame._replace(destination=3).encode())  # for the listener
+    simulation.run(1.0)
+    assert heard == {2: [(frame, 1)], 3: []}  # 3 is out of range, 4 did not ask
+    assert [node.service.counters["malformed"] for node in simulation.nodes] == [0, 1, 0, 0, 0]
+
+
+def test_a_defect_in_what_a_protocol_overhears_is_its_own_nodes() -> None:
+    blamed: list[str] = []
+    places = ((Waypoint(0, 0, 0),), (Waypoint(0, 10, 0),), (Waypoint(0, 20, 0),))
+    simulation = Simulation(
+        scenario(*places), NullRecorder(), failed=lambda name, error: blamed.append(name)
+    )
+
+    def fails(frame: Frame, sender: int) -> None:
+        raise ZeroDivisionError
+
+    simulation.nodes[2].overhear(fails)
+    simulation.nodes[0].send(2, Frame(wire.Kind.EVENT, 1, 2).encode())
+    simulation.run(1.0)
+    assert blamed == ["sta3"]
+
+
+def test_a_node_takes_back_what_waits_for_a_neighbour() -> None:
+    simulation = field((0, 0), (5000, 0), (10, 0))
+    host, received = simulation.nodes[0], simulation.nodes[2].service
+    back: list[bytes] = []
+    order: list[bytes] = []
+
+    def failed(to: int, datagram: bytes) -> None:
+        order.append(datagram)
+        back.extend(host.withdraw(to))
+
+    assert host.withdraw(2) == []
+    host.watch_links(failed)
+    host.send(2, b"first")
+    host.send(2, b"second")
+    host.send(3, b"near")
+    host.send(2, bytes(3000))
+    host.send(2, b"third")
+    assert host.withdraw(99) == []
+    simulation.run(1.0)
+    assert order == [b"first"]
+    assert back == [b"second", bytes(3000), b"third"]
+    assert received.counters["malformed"] == 1
+    assert sum(simulation.medium.counters.sent) == simulation.medium.radio.retry_limit + 2

@@ -13,15 +13,27 @@ from nodeapp.wire import ANY_NODE, FLAG_REPLICA, Kind
 from tests.nodeapp.pubsub.schemes import (
     WARM_UP,
     around,
+    connected_network_of,
     count,
     each_geographic_scheme,
     hashed,
     network_of,
+    point,
     stored,
 )
 
 LOCATION = hashed("traffic")
 EVENTS = 120
+AS_PUBLISHED = {
+    "link_feedback": True,
+    "withdraw_queue": True,
+    "piggyback": True,
+    "promiscuous": True,
+    "replanarize": "neighbours",
+    "prediction": False,
+    "beyond_range": True,
+}
+"""GPSR's own parameters as its authors have them."""
 
 
 def swinging(period: float, phase: float) -> Callable[[float], Position]:
@@ -117,6 +129,47 @@ def test_a_location_that_nobody_is_near_is_served_by_the_nearest_node_or_not_at_
     network.run(2)
     assert len(network.nodes[1].notified()) == serve_voids
     assert (count(network, "dropped at a void") > 0) != serve_voids
+
+
+@each_geographic_scheme
+@pytest.mark.parametrize("serve_voids", [True, False])
+@pytest.mark.parametrize("radius", [110.0, 140.0])
+def test_if_only_the_nearest_node_serves_the_same_locations_are_voids(
+    scheme: str, serve_voids: bool, radius: float
+) -> None:
+    # Half the radio range is 125 m; a ring, no two of its nodes as near to the location.
+    topic, _ = site(scheme)
+    location = point(network_of([(0.0, 0.0)], scheme).nodes[1]).topic_hash(topic).location
+    ring = [around(location, radius + turn, 2 * math.pi * turn / 7) for turn in range(7)]
+    network = network_of(
+        ring, scheme, parameters={"proximity": 0, "serve_voids": serve_voids, **AS_PUBLISHED}
+    )
+    network.nodes[3].subscribe(topic)
+    network.run(WARM_UP)
+    network.nodes[5].publish(topic)
+    network.run(2)
+    served = serve_voids or radius < 125.0
+    assert network.nodes[3].notified() == ({(5, 1): 1} if served else {})
+    assert (count(network, "dropped at a void") > 0) != served
+    assert (stored(network.nodes[1]) == 1) == served  # the nearest, and nobody else
+    assert sum(stored(node) for node in network.nodes.values()) == served
+    assert not [f for f in network.frames(Kind.SUBSCRIPTION) if f.flags & FLAG_REPLICA]
+
+
+@each_geographic_scheme
+@pytest.mark.parametrize("published", [False, True])
+def test_the_nearest_node_alone_serves_a_connected_network(scheme: str, published: bool) -> None:
+    parameters = {"proximity": 0, **(AS_PUBLISHED if published else {})}
+    network = connected_network_of(30, scheme, seed=6, parameters=parameters)
+    for number in range(1, 11):
+        network.nodes[number].subscribe("traffic")
+    network.run(WARM_UP)
+    for number in range(11, 21):
+        network.nodes[number].publish("traffic")
+        network.run(0.5)
+    network.run(2)
+    for number in range(1, 11):
+        assert network.nodes[number].notified() == {(n, 1): 1 for n in range(11, 21)}
 
 
 @pytest.mark.parametrize("decision", ["broker", "rendezvous"])

@@ -237,8 +237,10 @@ def test_the_latest_location_of_a_subscriber_prevails() -> None:
     network.run(0.5)
     item = Subscription(Filter.parse(["traffic"])).encode()
     now = network.time
-    for location, heard in (((1.0, 0.0), now - 2), ((2.0, 0.0), now - 1), ((3.0, 0.0), now - 3)):
-        (body,) = encode_subscribers("traffic", [Subscriber(5, item, location, heard)], now)
+    # In the order of their stamps, whichever a rendezvous node heard last.
+    for x, stamp, heard in ((1.0, 20, now - 2), (2.0, 30, now - 1), (3.0, 10, now - 0.5)):
+        entry = Subscriber(5, item, (x, 0.0), stamp, heard)
+        (body,) = encode_subscribers("traffic", [entry], now)
         frame = Frame(Kind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(publisher), body=body)
         publisher.hear(frame.encode(), 2)
     assert isinstance(publisher.service, Rendezvous)
@@ -252,7 +254,7 @@ def test_a_list_that_was_not_asked_for_is_counted_and_not_kept() -> None:
     network.run(WARM_UP)
     node = network.nodes[1]
     item = Subscription(Filter.parse(["traffic"])).encode()
-    (body,) = encode_subscribers("traffic", [Subscriber(5, item, (0.0, 0.0), 0.0)], 0.0)
+    (body,) = encode_subscribers("traffic", [Subscriber(5, item, (0.0, 0.0), 1, 0.0)], 0.0)
     frame = Frame(Kind.SUBSCRIBERS, 2, 1, ttl=9, route=greedy(node), body=body)
     node.hear(frame.encode(), 2)
     assert node.service.counters["lists not asked for"] == 1
@@ -263,7 +265,7 @@ def test_an_answer_goes_to_where_the_advertisement_says_the_publisher_is() -> No
     network = line()
     network.run(WARM_UP)
     rendezvous = network.nodes[3]
-    body = encode_advertisement("traffic", (LOCATION[0] - 400.0, LOCATION[1]))
+    body = encode_advertisement("traffic", (LOCATION[0] - 400.0, LOCATION[1]), 1)
     start = network.time
     frame = Frame(Kind.ADVERTISEMENT, 99, ANY_NODE, ttl=9, route=greedy(rendezvous), body=body)
     rendezvous.hear(frame.encode(), 2)
@@ -271,6 +273,24 @@ def test_an_answer_goes_to_where_the_advertisement_says_the_publisher_is() -> No
     assert [f.destination for f in network.frames(Kind.SUBSCRIBERS, start)][:2] == [99, 99]
     senders = [s for time, s, _, d in network.sent if time >= start and d[1] == Kind.SUBSCRIBERS]
     assert senders[:2] == [3, 2]
+
+
+def test_an_advertisement_that_comes_late_or_twice_is_not_answered() -> None:
+    network = line()
+    network.run(WARM_UP)
+    rendezvous = network.nodes[3]
+
+    def answers(stamp: int) -> int:
+        before = rendezvous.service.counters["answered as rendezvous"]
+        body = encode_advertisement("traffic", (LOCATION[0] - 400.0, LOCATION[1]), stamp)
+        frame = Frame(Kind.ADVERTISEMENT, 99, ANY_NODE, ttl=9, route=greedy(rendezvous), body=body)
+        rendezvous.hear(frame.encode(), 2)
+        return rendezvous.service.counters["answered as rendezvous"] - before
+
+    assert [answers(stamp) for stamp in (5, 5, 4, 6, 2)] == [1, 0, 0, 1, 0]
+    assert rendezvous.service.counters["stale advertisements"] == 3
+    network.run(3.6)  # subscription_timeout: the machine of the publisher has restarted
+    assert answers(1) == 1
 
 
 def test_more_events_than_may_wait_are_dropped_and_counted() -> None:

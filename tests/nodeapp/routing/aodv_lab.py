@@ -50,6 +50,12 @@ class AodvStation:
         self.link_failed = failed
         return True
 
+    def withdraw(self, to: int) -> list[bytes]:
+        raise AssertionError("not asked for")
+
+    def overhear(self, heard: Callable[[Frame, int], None]) -> bool:
+        raise AssertionError("not asked for")
+
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> PendingCall:
         return self.graph.schedule(delay, self, callback, *args)
 

@@ -34,9 +34,7 @@ class GpsrStation:
         self.arrived: list[Frame] = []
         self.captures = False
         parameters = GpsrParameters(ttl=255)
-        self.router = Gpsr(
-            self, parameters, RANGE, self.counters, self.arrived.append, self.capture
-        )
+        self.router = Gpsr(self, parameters, RANGE, self.counters, self.deliver, self.capture)
 
     def now(self) -> float:
         return 0.0
@@ -50,11 +48,20 @@ class GpsrStation:
     def watch_links(self, failed: Callable[[int, bytes], None]) -> bool:
         raise AssertionError("not asked for")
 
+    def withdraw(self, to: int) -> list[bytes]:
+        raise AssertionError("not asked for")
+
+    def overhear(self, heard: Callable[[Frame, int], None]) -> bool:
+        raise AssertionError("not asked for")
+
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> Any:
         raise AssertionError("routing of a frame needs no timers")
 
     def notify(self, event: Any, hops: int) -> None:
         raise AssertionError("routing knows no events")
+
+    def deliver(self, frame: Frame, location: Point) -> None:
+        self.arrived.append(frame)
 
     def capture(self, frame: Frame, location: Point) -> bool:
         if self.captures:
@@ -223,6 +230,22 @@ def test_a_nearest_node_that_moves_towards_the_location_still_recognises_its_own
     assert len(field.path) <= 1 + 2 * len(ring)
 
 
+def test_a_tour_ends_where_it_would_take_its_first_edge_again() -> None:
+    # A ring around a void with a spur; D is in the void, and 1 is the nearest to it.
+    ring = [(85 * math.cos(turn), 85 * math.sin(turn)) for turn in (0, 1, 2, 3, 4, 5)]
+    field = GpsrField([(80, 0), *ring[1:], (170, 0)])
+    first = field.stations[0]
+    for destination in (99, ANY_NODE):
+        arrived = field.route(field.stations[6], destination, (20.0, 1.0))
+        # Greedy to 1, which enters perimeter mode, and once around the void.
+        assert field.path[:2] == [7, 1]
+        assert sorted(field.path[2:]) == [1, 2, 3, 4, 5, 6]
+        assert field.path[-1] == 1
+        assert arrived == ([1] if destination == ANY_NODE else [])
+    assert first.counters["destination unreachable"] == 1
+    assert first.counters["served as the nearest node"] == 1
+
+
 def test_a_lone_node_serves_every_location_and_reaches_nobody() -> None:
     field = GpsrField([(0, 0)])
     assert field.route(field.stations[0], ANY_NODE, (500, 0)) == [1]
@@ -240,7 +263,7 @@ def test_the_time_to_live_ends_a_journey() -> None:
     field = GpsrField([(90 * i, 0) for i in range(6)])
     first = field.stations[0]
     first.router = Gpsr(
-        first, GpsrParameters(ttl=3), RANGE, first.counters, first.arrived.append, first.capture
+        first, GpsrParameters(ttl=3), RANGE, first.counters, first.deliver, first.capture
     )
     hello = Frame(Kind.HELLO, 2, body=encode_hello(90, 0, 0, 0))
     first.router.neighbours.hello_received(hello, 2)
