@@ -20,6 +20,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -124,6 +125,28 @@ def settle(figure: Figure) -> None:
         for _ in range(2):  # axes of equal aspect find their place in the second pass
             figure.draw_without_rendering()
         figure.set_layout_engine("none")
+
+
+def write_svg(figure: Figure, path: Path, title: str) -> None:
+    """Write `figure` as a document of its own, on paper: for pages that cannot hold a drawing.
+
+    Raises OSError.
+    """
+    document = io.StringIO()
+    with style(salt=path.stem):
+        settle(figure)
+        figure.savefig(
+            document,
+            format="svg",
+            facecolor=PAPER,
+            metadata={"Date": None, "Creator": None, "Title": title},
+        )
+    path.write_text(_stripped(document.getvalue()), encoding="utf-8")
+
+
+def _stripped(text: str) -> str:
+    """Return text without blanks at the ends of its lines."""
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 def to_svg(
