@@ -10,7 +10,7 @@ what it cost.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -187,7 +187,7 @@ def _figures(result: Reproduction, folder: Path) -> Iterator[str]:
             yield from _numbers(each.figure.x.title, each.figure.quantity, curves)
 
 
-def _numbers(x: str, quantity: Quantity, curves: dict[str, Curve]) -> list[str]:
+def _numbers(x: str, quantity: Quantity, curves: Mapping[str, Curve]) -> list[str]:
     places = list(dict.fromkeys(value for curve in curves.values() for value, _ in curve))
     rows = []
     for name, curve in curves.items():

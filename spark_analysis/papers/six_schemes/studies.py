@@ -51,7 +51,6 @@ PRESETS: Final = (
         _speeds((10.0, 60.0), (1.0, 20.0), (10.0, 2.0)),
         seeds=2,
         duration=90.0,
-        variations=("deployed",),
     ),
     Preset(
         "paper",

@@ -192,7 +192,7 @@ def test_the_listing_shows_papers_with_what_presets_cost() -> None:
     assert "six-schemes" in text
     assert "made-up" in text
     rows = {row[0]: row for row in registry.papers_rows(cores=2)}
-    assert rows["six-schemes"][2].startswith("quick: 144 runs, about ")
+    assert rows["six-schemes"][2].startswith("quick: 96 runs, about ")
     assert rows["made-up"] == (
         "made-up",
         "A made-up paper in one file: floods by the number of nodes, and walks on a line of cells.",
