@@ -105,7 +105,9 @@ def _claims(result: Reproduction) -> Iterator[str]:
     if not result.judged:
         return
     base, mark = result.judged[0], marks(result)
-    yield from ("## Claims", "", f"{LEGEND} {RULES}", "")
+    yield from ("## Claims", "", LEGEND, "", RULES, "")
+    if result.paper.margins:
+        yield from (result.paper.margins, "")
     columns = sorted({study for claim in result.paper.claims for study in _studies(result, claim)})
     head = ["", "claim", *columns]
     if base.few:

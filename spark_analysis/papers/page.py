@@ -72,7 +72,8 @@ def verdict_table(result: Reproduction) -> TextTable:
     mark = marks(result)
     claims = result.paper.claims
     rows = [[claim.statement, *(mark(claim, *key) for key in keys)] for claim in claims]
-    return TextTable("Claims", f"{LEGEND} {RULES}", head, rows, words=len(head))
+    note = " ".join(filter(None, (LEGEND, RULES, result.paper.margins)))
+    return TextTable("Claims", note, head, rows, words=len(head))
 
 
 def marks_table(result: Reproduction) -> TextTable:

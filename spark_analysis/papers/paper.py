@@ -193,6 +193,8 @@ class Paper:
     variations: tuple[Variation, ...] = ()
     seeds: int | None = None
     """Seeds of the published evaluation: what the first as many decide stands beside the rest."""
+    margins: str = ""
+    """Within what its comparisons tie, and by what measures they are made; fixed before any run."""
     slice: Slice | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     """The paper's names of protocols."""

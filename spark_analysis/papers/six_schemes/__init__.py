@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from spark_analysis.papers.paper import Paper, Slice
-from spark_analysis.papers.six_schemes.claims import CLAIMS
+from spark_analysis.papers.six_schemes.claims import CLAIMS, MARGINS
 from spark_analysis.papers.six_schemes.names import PAPER_NAMES, SCHEMES
 from spark_analysis.papers.six_schemes.studies import FIGURES, PRESETS, STUDIES
 from spark_analysis.papers.six_schemes.ways import BASE, VARIATIONS
@@ -36,6 +36,7 @@ PAPER: Final = Paper(
     base=BASE,
     variations=VARIATIONS,
     seeds=3,
+    margins=MARGINS,
     slice=Slice(SCHEMES, {"freeway": {"speed": 30.0}, "manhattan": {"speed": 10.0}}),
     names=PAPER_NAMES,
 )

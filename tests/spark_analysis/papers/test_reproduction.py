@@ -109,6 +109,7 @@ def test_the_table_has_a_verdict_for_each_claim_scenario_and_variation(
     assert len(table.head) == 1 + 3 * (3 + 1)
     assert table.rows[0][1:] == ["✓", "✓", "–", "✓", "✓", "–", "✕", "✕", "–", "✓", "✓", "–"]
     assert "= tie" in table.note
+    assert "Ties are within 2 points of delivery" in table.note
 
 
 def test_the_terminal_has_a_mark_for_each_variation(as_reproduced: Reproduction) -> None:
@@ -137,6 +138,7 @@ def test_a_repository_keeps_it_as_markdown_with_its_figures(
     assert text.startswith("# Six publish/subscribe schemes for vehicles\n")
     assert "    ./run_testbed.sh reproduce it\n" in text
     assert "(../papers.md#six-schemes)" in text
+    assert "Ties are within 2 points of delivery" in text
     figures = re.findall(r"!\[.+\]\((.+\.svg)\)", text)
     assert len(figures) == 10
     for figure in figures:
