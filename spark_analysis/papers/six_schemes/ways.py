@@ -1,9 +1,10 @@
 """The base of the reproduction, which is the paper's own set-up, and what differs from it.
 
-The paper ran ns-2 with its AODV and with GPSR as Karp and Kung published it.  ns-2's constants are
-those of version 2.35 (docs/papers.md#ns-2): aodv.h, aodv.cc, and ns-mac.tcl.  Each variation turns
-one mechanism of the base back to what this testbed does by itself, or to another reading of what
-the paper leaves open; `deployed` turns back all that a node app on a UDP socket cannot have.
+The paper (docs/papers.md#six-schemes) ran ns-2 with its AODV, and with GPSR as Karp and Kung
+published it (docs/papers.md#gpsr).  ns-2's constants are those of version 2.35: aodv.h, aodv.cc and
+ns-mac.tcl.  Each variation turns one mechanism of the base back to what this testbed does by
+itself, or to another reading of what the paper leaves open; `deployed` turns back all that a node
+app on a UDP socket cannot have.
 
 The list was made before anything ran; a variation that is added later says why (`added`).  A
 setting with the name of a topology before it (`manhattan.margin`) is of that topology alone.
