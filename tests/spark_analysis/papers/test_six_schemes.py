@@ -43,7 +43,7 @@ def variation(key: str) -> Variation:
 
 def keys(variation: Variation, study: str, protocol: str) -> set[str]:
     """Return the keys of a protocol's points in runs of equal length: only settings differ."""
-    short = replace(preset("quick"), varied=90.0, varied_seeds=2)
+    short = replace(preset("quick"), varied=75.0, varied_seeds=2)
     spec = specs(short, variation)[study]
     return {point.key for point in points(spec) if point.protocol == protocol}
 
