@@ -139,7 +139,8 @@ runs of 100 s of the base; the tours of voids cost most."""
 _START: Final = 1.0
 """Processor seconds of a run besides: its scenario, and its share of the analysis."""
 _OF_EVENTS: Final = 0.5
-"""Of what a second costs at an event every 10 s, how much grows with the rate of events: estimated."""
+"""Of what a second costs at an event every 10 s, how much grows with the rate of events.  That is
+estimated, not measured."""
 
 
 def _cost(parameters: Mapping[str, Any], duration: float) -> float:
