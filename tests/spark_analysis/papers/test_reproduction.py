@@ -193,9 +193,9 @@ def test_a_slice_stands_beside_virtual_time(tmp_path: Path) -> None:
 
 TINY = Preset(
     "tiny",
-    "two speeds and one",
-    {"freeway": {"speed": (10.0, 30.0)}, "manhattan": {"speed": (5.0,)}},
-    duration=24.0,
+    "one speed each",
+    {"freeway": {"speed": (10.0,)}, "manhattan": {"speed": (5.0,)}},
+    duration=16.0,
     variations=("served",),
 )
 
@@ -205,20 +205,22 @@ TINY = Preset(
 def test_a_small_reproduction_runs_and_is_not_run_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    short = replace(BASE, settings={**BASE.settings, "tail": "4"})
+    short = replace(BASE, settings={**BASE.settings, "tail": "3", "interval": "2"})
     served = replace(SERVED, settings={**short.settings, "serve_voids": "true"})
     paper = replace(PAPER, base=short, variations=(served,), presets=(TINY,))
     seen: list[str] = []
     result = reproduce(paper, TINY, tmp_path, progress=lambda what, progress: seen.append(what))
     assert not result.failures
-    assert [len(each.points) for each in result.judged] == [18, 18]
+    assert [len(each.points) for each in result.judged] == [12, 12]
     assert (tmp_path / page.PAGE).exists()
     assert {"freeway, as published", "manhattan, voids served"} <= set(seen)
     base, varied = (each.points for each in result.judged)
     assert (base["processor_seconds"] > 0).all()
     # What a scheme delivers together with itself is all that it delivers.
     own = base[base["protocol"] == "broker-aodv"]
-    assert own["delay_beside_broker-aodv"].tolist() == pytest.approx(own["delay_mean"].tolist())
+    assert own["delay_beside_broker-aodv"].tolist() == pytest.approx(
+        own["delay_mean"].tolist(), nan_ok=True
+    )
     both = base.set_index(["study", "speed", "protocol"])
     assert both["delay_beside_rendezvous-aodv"].notna().sum() > 3
     # The schemes over AODV have no voids: their runs are shared.
@@ -229,7 +231,7 @@ def test_a_small_reproduction_runs_and_is_not_run_again(
     assert stamps
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
     text = write_markdown(result, tmp_path / "six.md", "command").read_text(encoding="utf-8")
-    assert "30 runs, 0 simulated hours" in text
+    assert "20 runs, 0 simulated hours" in text
 
 
 @pytest.fixture
