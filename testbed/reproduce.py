@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -52,6 +53,10 @@ def reproduce(
     ] = None,
     master: MasterOption = "local[*]",
     out: Annotated[Path | None, typer.Option("--out", help="folder", file_okay=False)] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", help="write the results here as Markdown too", dir_okay=False),
+    ] = None,
     list_: Annotated[
         bool, typer.Option("--list", help="list the papers, and what each preset costs in time")
     ] = False,
@@ -66,6 +71,12 @@ def reproduce(
     if list_:
         _list()
         return
+    if markdown is not None and (paper == ALL or backend != "virtual"):
+        fail("--markdown is for one paper under the virtual clock", USAGE)
+    if markdown is not None and markdown.suffix != ".md":
+        fail(
+            "--markdown names a file that ends in .md; its figures go to a folder beside it", USAGE
+        )
     if paper is None:
         fail(f"name a paper, or all; there are: {', '.join(paper_names())}", USAGE)
     papers = _papers(paper)
@@ -78,7 +89,7 @@ def reproduce(
         if paper == ALL:
             _all(chosen, preset, master, out or REPRODUCTIONS)
         else:
-            _sweeps(*chosen[0], master, out or REPRODUCTIONS / f"{paper}-{preset}")
+            _sweeps(*chosen[0], master, out or REPRODUCTIONS / f"{paper}-{preset}", markdown)
     else:
         if paper == ALL:
             fail("a slice in real time is of one paper: name it", USAGE)
@@ -117,12 +128,21 @@ def _preset(paper: Paper, name: str, *, several: bool) -> Preset:
     return found
 
 
-def _sweeps(paper: Paper, preset: Preset, master: str, folder: Path) -> None:
+def _sweeps(paper: Paper, preset: Preset, master: str, folder: Path, markdown: Path | None) -> None:
+    from spark_analysis.papers.markdown import write_markdown
     from spark_analysis.papers.page import PAGE
 
     [result] = _reproduced([(paper, preset, folder)], master)
     _print_claims(result)
     console.print(f"report: {folder / PAGE}", soft_wrap=True)
+    if markdown is not None:
+        words = ("./run_testbed.sh", "reproduce", paper.key, "--preset", preset.name)
+        try:
+            markdown.parent.mkdir(parents=True, exist_ok=True)
+            write_markdown(result, markdown, shlex.join(words))
+        except OSError as error:
+            fail(f"cannot write {markdown}: {error.strerror or error}")
+        console.print(f"Markdown: {markdown}", soft_wrap=True)
     _end_with_failures([result])
 
 

@@ -4,24 +4,32 @@ A claim is a statement of the paper and a rule, fixed before any run, that decid
 of its studies whether it holds.  A rule compares values at equal points: equal values of the axes
 and equal seed.
 
-Values that share their random draws are one cluster.  What runs at several speeds with one seed has
-the same placement and workload, so that these values are not independent: they are averaged to one
-value, and only the clusters' values make the mean and its 95 % confidence interval.  Three seeds at
-three speeds are three values, not nine.
+Values that share their random draws are one cluster.  What runs at several speeds with one seed may
+have the same placement and workload, and then is not independent: the values of a seed are averaged
+to one, and only the clusters' values make the mean and its 95 % confidence interval.  Three seeds
+at three speeds are three values, not nine.
 
 If the interval lies on the side that the paper says, the comparison holds; on the other side, it
-does not; if it contains 0, these runs do not decide.  One cluster has no interval and decides
-nothing; a closed form has no draws, and decides by its sign (`exact`).  A claim holds if all its
-comparisons do, and does not hold if any does not.
+does not.  A comparison may have a margin of equivalence, a difference too small to matter: if all
+of the interval is within the margin, it is a tie, on whichever side it lies (two one-sided tests,
+at 2.5 % each).  What is left, an interval that reaches over the margin to either side, is not
+decided by these runs: it is too wide.  One cluster has no interval and decides nothing; a closed
+form has no draws, and decides by its sign (`exact`).
+
+A claim holds if all its comparisons do, and does not hold if any does not.  If none fails, and one
+or several tie, it is a tie; if any is not decided, neither is the claim.  Comparisons by another
+measure than the paper's own (`Comparison.measure`) stand beside it and do not decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from spark_analysis.confidence import Interval, mean_interval
@@ -34,6 +42,7 @@ class Verdict(StrEnum):
 
     HOLDS = "holds"
     FAILS = "does not hold"
+    TIE = "tie"
     OPEN = "not decided"
 
 
@@ -45,6 +54,10 @@ class Comparison:
     interval: Interval | None
     unit: str
     verdict: Verdict
+    lead: float = math.nan
+    """How far it is on the paper's side, in half widths of the interval; NaN if there is none."""
+    measure: str = ""
+    """The measure, if it is another than the paper's own; then this does not decide."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,8 @@ class Claim:
     studies: tuple[str, ...] = ()
     """Those it is about; all if there are none."""
     joint: bool = False
+    rule: str = ""
+    """What its words are taken to mean, and why; fixed before any run."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +91,27 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the claim holds."""
-        verdicts = {comparison.verdict for comparison in self.comparisons}
-        if Verdict.FAILS in verdicts:
-            return Verdict.FAILS
-        if Verdict.OPEN in verdicts or not verdicts:
-            return Verdict.OPEN
-        return Verdict.HOLDS
+        """Whether the claim holds, by the paper's own measure."""
+        return self.by_measure.get("", Verdict.OPEN)
+
+    @property
+    def by_measure(self) -> Mapping[str, Verdict]:
+        """The verdict by each measure; by the paper's own under an empty name."""
+        measures = dict.fromkeys(each.measure for each in self.comparisons)
+        return {
+            measure: together(
+                [each.verdict for each in self.comparisons if each.measure == measure]
+            )
+            for measure in measures
+        }
+
+
+def together(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on a claim from those on its parts."""
+    for verdict in (Verdict.FAILS, Verdict.OPEN, Verdict.TIE):
+        if verdict in verdicts:
+            return verdict
+    return Verdict.HOLDS if verdicts else Verdict.OPEN
 
 
 def judge(claims: Sequence[Claim], points: pd.DataFrame) -> list[Finding]:
@@ -104,6 +133,31 @@ def judge(claims: Sequence[Claim], points: pd.DataFrame) -> list[Finding]:
     return findings
 
 
+def pairs(
+    points: pd.DataFrame,
+    metric: str,
+    one: object,
+    other: object,
+    axes: Sequence[str],
+    *,
+    of: str = "protocol",
+    draws: Sequence[str] = (SEED,),
+    others_metric: str | None = None,
+) -> pd.DataFrame:
+    """Return the metric with `one` and with `other` in the column `of`, in columns of these names.
+
+    The table has an index of the axes and the draws: values at equal axes and draws are paired,
+    what has no partner is left out.  Several rows at one point count as their mean.  Of `other`, it
+    is `others_metric` if that is given.
+    """
+    keys = list(dict.fromkeys((*axes, *draws)))
+    columns = []
+    for name, value, column in (("one", one, metric), ("other", other, others_metric or metric)):
+        rows = points[points[of] == value] if column in points else points[:0].assign(**{column: 0})
+        columns.append(rows.groupby(keys)[column].mean().astype(float).rename(name))
+    return pd.concat(columns, axis=1, join="inner").dropna()
+
+
 def difference(
     points: pd.DataFrame,
     metric: str,
@@ -114,18 +168,31 @@ def difference(
     of: str = "protocol",
     draws: Sequence[str] = (SEED,),
 ) -> pd.Series[float]:
-    """Return the metric where the column `of` is `one` less that where it is `other`.
+    """Return the metric where the column `of` is `one` less that where it is `other`, as `pairs`.
 
-    The series has an index of the axes and the draws: values at equal axes and draws are paired,
-    what has no partner is left out.  Several rows at one point count as their mean.
+    The series has an index of the axes and the draws.
     """
-    keys = list(dict.fromkeys((*axes, *draws)))
-    table = points.pivot_table(index=keys, columns=of, values=metric)
-    if one not in table or other not in table:
-        empty = pd.MultiIndex.from_tuples([], names=keys)
-        return pd.Series(index=empty, dtype=float)
-    gap: pd.Series[float] = (table[one] - table[other]).dropna()
+    both = pairs(points, metric, one, other, axes, of=of, draws=draws)
+    gap: pd.Series[float] = both["one"] - both["other"]
     return gap
+
+
+def trend(values: pd.Series[float], axis: str, draws: Sequence[str] = (SEED,)) -> pd.Series[float]:
+    """Return by how much values grow from the lowest to the highest value of an axis.
+
+    That is the slope of the least-squares line through all values of one draw, times the extent of
+    the axis.  Draws with values at one place alone are left out.  The series has an index of the
+    draws.
+    """
+    table = values.rename("value").reset_index()
+    extent = table[axis].max() - table[axis].min()
+    found = {
+        key: float(np.polyfit(rows[axis].astype(float), rows["value"], 1)[0]) * extent
+        for key, rows in table.groupby(list(draws))
+        if rows[axis].nunique() > 1
+    }
+    index = pd.MultiIndex.from_tuples(list(found), names=list(draws))
+    return pd.Series(list(found.values()), index=index, dtype=float)
 
 
 def values_of(
@@ -158,10 +225,14 @@ def above(
     scale: float = 1.0,
     unit: str = "",
     label: str = "",
+    margin: float = 0.0,
 ) -> Comparison:
-    """Compare: is the metric greater with `one` than with `other`?  Shown times `scale`."""
+    """Compare: is the metric greater with `one` than with `other`?  Shown times `scale`.
+
+    `margin` is in the unit shown.
+    """
     gap = difference(points, metric, one, other, axes, of=of, draws=draws) * scale
-    return positive(gap, f"{label or metric}: {one} above {other}", unit, draws)
+    return positive(gap, f"{label or metric}: {one} above {other}", unit, draws, margin=margin)
 
 
 def positive(
@@ -169,16 +240,51 @@ def positive(
     text: str,
     unit: str,
     draws: Sequence[str] = (SEED,),
+    *,
+    margin: float = 0.0,
+    measure: str = "",
 ) -> Comparison:
-    """Judge whether the mean of `values` is above 0.
+    """Judge whether the mean of `values` is above 0, or within `margin` of it: a tie.
 
     A series has the draws in its index, and is averaged by them; a list has one value a cluster.
     """
     independent = _independent(values, draws)
     if not independent:
-        return _nothing(text, unit)
+        return _nothing(text, unit, measure)
     interval = mean_interval(independent)
-    return Comparison(text, interval, unit, _side(interval.low, interval.high))
+    verdict = _side(interval.low, interval.high, margin)
+    return Comparison(text, interval, unit, verdict, _lead(interval), measure)
+
+
+def times(
+    both: pd.DataFrame,
+    text: str,
+    draws: Sequence[str] = (SEED,),
+    *,
+    above: float = 1.0,
+    below: float | None = None,
+    margin: float = 1.0,
+    measure: str = "",
+) -> Comparison:
+    """Judge whether the factor from `other` to `one` is above a bound or, if given, below one.
+
+    `both` is made by `pairs`, of positive values.  The factor is a geometric mean: logarithms are
+    averaged by the draws.  It is a tie if the interval is within a factor of `margin` around the
+    bound.
+    """
+    bound = above if below is None else below
+    sign = 1.0 if below is None else -1.0
+    logarithms: pd.Series[float] = np.log(both["one"] / both["other"])
+    independent = clusters(logarithms, draws)
+    if not independent:
+        return _nothing(text, "times", measure)
+    found = mean_interval([sign * (value - math.log(bound)) for value in independent])
+    verdict = _side(found.low, found.high, math.log(margin))
+    with np.errstate(over="ignore"):  # of few clusters that are far apart
+        ends = bound * np.exp(sign * np.array([found.low, found.mean, found.high]))
+    low, mean, high = sorted(ends.tolist())
+    shown = Interval(mean, low, high, found.count)
+    return Comparison(text, shown, "times", verdict, _lead(found), measure)
 
 
 def within(
@@ -204,12 +310,17 @@ def within(
         verdict = Verdict.FAILS
     else:
         verdict = Verdict.OPEN
-    return Comparison(text, interval, unit, verdict)
+    inside = min(interval.mean - low, high - interval.mean)
+    lead = _lead(
+        Interval(inside, inside - interval.half_width, inside + interval.half_width, interval.count)
+    )
+    return Comparison(text, interval, unit, verdict, lead)
 
 
 def exact(value: float, text: str, unit: str) -> Comparison:
     """Judge whether a number that chance has no part in, of a closed form, is above 0."""
-    return Comparison(text, Interval(value, value, value, 1), unit, _side(value, value))
+    interval = Interval(value, value, value, 1)
+    return Comparison(text, interval, unit, _side(value, value), _lead(interval))
 
 
 def _independent(
@@ -218,11 +329,21 @@ def _independent(
     return clusters(values, draws) if isinstance(values, pd.Series) else values
 
 
-def _nothing(text: str, unit: str) -> Comparison:
-    return Comparison(f"{text} (no run has both)", None, unit, Verdict.OPEN)
+def _nothing(text: str, unit: str, measure: str = "") -> Comparison:
+    return Comparison(f"{text} (no run has both)", None, unit, Verdict.OPEN, measure=measure)
 
 
-def _side(low: float, high: float) -> Verdict:
+def _lead(interval: Interval) -> float:
+    """Return the mean in half widths: the sign tells the side, the size how clear it is."""
+    if not interval.known:
+        return math.nan
+    half = interval.half_width
+    return interval.mean / half if half else math.copysign(math.inf, interval.mean)
+
+
+def _side(low: float, high: float, margin: float = 0.0) -> Verdict:
+    if -margin < low and high < margin:
+        return Verdict.TIE
     if low > 0:
         return Verdict.HOLDS
     return Verdict.FAILS if high < 0 else Verdict.OPEN

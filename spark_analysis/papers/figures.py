@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pandas as pd
@@ -18,9 +18,24 @@ _CLUSTER: Final = "_cluster"
 """Column that numbers the random draws."""
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A figure with its numbers: curves by panel and by name; `name` is its own in the paper."""
+
+    name: str
+    figure: Figure
+    drawing: Drawing
+    panels: Mapping[str, Mapping[str, Curve]]
+
+
 def drawings(paper: Paper, judged: Judged) -> list[tuple[str, Drawing]]:
     """Return the figures of the studies that were run, each with a name of its own."""
-    drawn: dict[str, Drawing] = {}
+    return [(f"{each.name}-{judged.variation.key}", each.drawing) for each in drawn(paper, judged)]
+
+
+def drawn(paper: Paper, judged: Judged) -> list[Drawn]:
+    """Return the figures of the studies that were run, with their numbers."""
+    found: dict[str, Drawn] = {}
     for figure in paper.figures:
         if not len(judged.points) or not judged.points[STUDY].isin(figure.studies).any():
             continue
@@ -28,14 +43,13 @@ def drawings(paper: Paper, judged: Judged) -> list[tuple[str, Drawing]]:
         studies = ", ".join(paper.study(name).title for name in figure.studies)
         where = f"{studies}, {judged.variation.name}"
         title = f"{where[:1].upper()}{where[1:]}: {figure.quantity.title.lower()}"
-        drawing = multiples(
-            replace(figure.quantity, title=title), figure.x.title, panels(figure, rows)
-        )
-        name = f"{'-'.join(figure.studies)}-{figure.quantity.column}-{judged.variation.key}"
-        if name in drawn:  # the same over another axis
-            name = f"{name}-{len(drawn)}"
-        drawn[name] = drawing
-    return list(drawn.items())
+        curves = panels(figure, rows)
+        drawing = multiples(replace(figure.quantity, title=title), figure.x.title, curves)
+        name = f"{'-'.join(figure.studies)}-{figure.quantity.column}"
+        if name in found:  # the same over another axis
+            name = f"{name}-{len(found)}"
+        found[name] = Drawn(name, figure, drawing, curves)
+    return list(found.values())
 
 
 def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:

@@ -6,50 +6,43 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from spark_analysis.papers.claims import Claim, Comparison, Verdict
+from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.figures import drawings
 from spark_analysis.papers.paper import Axis, Paper, Preset
+from spark_analysis.papers.remarks import remarks
 from spark_analysis.papers.results import Reproduction
+from spark_analysis.papers.wording import (
+    JOINT,
+    LEGEND,
+    MARKS,
+    RULES,
+    duration_of,
+    measured,
+    seeds_of,
+    why,
+)
 from spark_analysis.report import page as report
-from spark_analysis.report.quantities import count, number
+from spark_analysis.report.quantities import count
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import FileLink, TextTable
 
 PAGE: Final = "reproduction.html"
-MARKS: Final = {Verdict.HOLDS: "✓", Verdict.FAILS: "✕", Verdict.OPEN: "?"}
-LEGEND: Final = "✓ holds, ✕ does not, ? not decided, – not run."
-RULES: Final = (
-    "Compared at equal points and seed. Values that share their random draws, for example those of "
-    "one seed at several speeds, count once, as their mean; 95 % confidence over these means. A "
-    "claim holds if all its parts do, and does not if any does not; it is not decided if an "
-    "interval contains 0."
-)
-JOINT: Final = "all"
-"""Stands for the study of a claim that is judged over several."""
+FEW: Final = "few "
+"""Before the key of a variation: judged from the first seeds alone."""
 
 
-def measured(comparison: Comparison) -> str:
-    """Return a comparison in a line: its difference, the interval, and whether it holds."""
-    interval = comparison.interval
-    if interval is None:
-        return f"{comparison.text}: –"
-    if not interval.known:
-        ends = " (one run)"
-    elif interval.count == 1:  # no chance in it
-        ends = ""
-    else:
-        ends = f" [{number(interval.low)}, {number(interval.high)}]"
-    sign = "+" if interval.mean > 0 else ""
-    mark = MARKS[comparison.verdict]
-    return f"{mark} {comparison.text}: {sign}{number(interval.mean)}{ends} {comparison.unit}"
+def marks(result: Reproduction) -> Callable[[Claim, str, str], str]:
+    """Return what gives the mark of a claim in a study, with a variation by its key.
 
-
-def _marks(result: Reproduction) -> Callable[[Claim, str, str], str]:
-    """Return what gives the mark of a claim in a study, with a variation by its key."""
+    With `FEW` before the key, it is that of the first seeds alone.
+    """
     found = {
-        (finding.claim.key, finding.study or JOINT, each.variation.key): MARKS[finding.verdict]
+        (finding.claim.key, finding.study or JOINT, before + each.variation.key): MARKS[
+            finding.verdict
+        ]
         for each in result.judged
-        for finding in each.findings
+        for before, findings in (("", each.findings), (FEW, each.few))
+        for finding in findings
     }
     return lambda claim, study, variation: found.get((claim.key, study, variation), "–")
 
@@ -63,25 +56,35 @@ def _columns(result: Reproduction) -> list[str]:
 
 
 def verdict_table(result: Reproduction) -> TextTable:
-    """Return whether each claim holds, in every study, with every variation."""
+    """Return whether each claim holds, in every study, with every variation.
+
+    What the first seeds decide, as many as the published evaluation had, stands beside it.
+    """
     studies = _columns(result)
-    head = ["claim", *(f"{s}, {each.variation.name}" for each in result.judged for s in studies)]
-    mark = _marks(result)
-    keys = [(study, each.variation.key) for each in result.judged for study in studies]
+    head, keys = ["claim"], []
+    for each in result.judged:
+        head += [f"{study}, {each.variation.name}" for study in studies]
+        keys += [(study, each.variation.key) for study in studies]
+        if each.few:
+            few = f"{each.variation.name}, {count(result.paper.seeds)} seeds as published"
+            head += [f"{study}, {few}" for study in studies]
+            keys += [(study, FEW + each.variation.key) for study in studies]
+    mark = marks(result)
     claims = result.paper.claims
     rows = [[claim.statement, *(mark(claim, *key) for key in keys)] for claim in claims]
-    return TextTable("Claims", f"{LEGEND} {RULES}", head, rows, words=len(head))
+    note = " ".join(filter(None, (LEGEND, RULES, result.paper.margins)))
+    return TextTable("Claims", note, head, rows, words=len(head))
 
 
 def marks_table(result: Reproduction) -> TextTable:
     """Return the same in marks, narrow enough for a terminal: a column a study."""
     studies = _columns(result)
-    mark = _marks(result)
+    mark = marks(result)
     keys = [each.variation.key for each in result.judged]
     rows = [
         [
             claim.statement,
-            *(" ".join(mark(claim, study, key) for key in keys) for study in studies),
+            *(_in_a_line([mark(claim, study, key) for key in keys]) for study in studies),
         ]
         for claim in result.paper.claims
     ]
@@ -90,22 +93,21 @@ def marks_table(result: Reproduction) -> TextTable:
     return TextTable("Claims", note, ["claim", *studies], rows, words=1 + len(studies))
 
 
+def _in_a_line(marks: Sequence[str]) -> str:
+    """Return the mark of the base, and those of the variations."""
+    base, *others = marks or ["–"]
+    return f"{base} {''.join(others)}".rstrip()
+
+
 def facts(result: Reproduction) -> list[tuple[str, str]]:
     """Return what identifies a reproduction, for the head of its page."""
     preset = result.preset
     return [
         ("preset", preset.name),
         ("points", count(sum(len(each.points) for each in result.judged))),
-        ("seeds", count(preset.seeds)),
-        ("duration of a run", _duration(preset)),
+        ("seeds", seeds_of(preset)),
+        ("duration of a run", duration_of(preset)),
     ]
-
-
-def _duration(preset: Preset) -> str:
-    text = f"{preset.duration:g} s"
-    if preset.varied is not None and preset.varied != preset.duration:
-        text += f", of variations {preset.varied:g} s"
-    return text
 
 
 def study_table(paper: Paper, preset: Preset) -> TextTable:
@@ -130,7 +132,8 @@ def _claim(result: Reproduction, claim: Claim) -> Mapping[str, Any]:
     return {
         "statement": claim.statement,
         "source": claim.source,
-        "remark": result.paper.remarks.get(claim.key, ""),
+        "rule": claim.rule,
+        "remarks": remarks(result, claim),
         "findings": [
             {
                 "where": f"{found.study or JOINT}, {each.variation.name}",
@@ -157,7 +160,7 @@ def write_page(result: Reproduction, path: Path) -> Path:
         studies=study_table(paper, result.preset),
         figures=report.placed([d for each in result.judged for d in drawings(paper, each)]),
         claims=[_claim(result, claim) for claim in paper.claims],
-        variations=[(each.variation.name, each.variation.why) for each in result.judged],
+        variations=[(each.variation.name, why(each.variation)) for each in result.judged],
     )  # fmt: skip
     return report.write_html(path, html)
 

@@ -97,6 +97,9 @@ class Study:
     """Columns that tell random draws apart: rows that are equal in them share their draws."""
     derive: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     """Adds columns that follow from the others."""
+    deliveries: bool = False
+    """Keep each delivery of runs, for columns with the mean delay of a run over what another
+    system delivered as well (`spark_analysis.papers.kept`)."""
 
 
 @dataclass(frozen=True)
@@ -119,21 +122,26 @@ class Figure:
 
 @dataclass(frozen=True)
 class Variation:
-    """One way to run it, and why; `studies` are those it is about, all if there are none."""
+    """One way to run it, and why; `studies` are those it is about, all if there are none.
+
+    Variations are chosen before anything runs.  One that was thought of when results had been seen
+    says so: `added` is the reason, which the page shows.
+    """
 
     key: str
     name: str
     settings: Mapping[str, str]
     why: str
     studies: tuple[str, ...] = ()
+    added: str = ""
 
 
 @dataclass(frozen=True)
 class Preset:
     """How much to run: for each study the values of its axes; a study that is not there is not run.
 
-    Runs last `duration` seconds, those of variations `varied` seconds, if that is given.
-    `variations` are keys.
+    Runs last `duration` seconds and are repeated with `seeds` seeds; those of variations last
+    `varied` seconds and have `varied_seeds`, if that is given.  `variations` are keys.
     """
 
     name: str
@@ -142,13 +150,15 @@ class Preset:
     seeds: int = 1
     duration: float = 60.0
     varied: float | None = None
+    varied_seeds: int | None = None
     variations: tuple[str, ...] = ()
 
     def scope(self, study: str, variation: Variation, base: Variation) -> Scope:
         """Return what this preset asks of a study."""
         varied = variation is not base
         duration = self.varied if varied and self.varied is not None else self.duration
-        return Scope(self.values[study], self.seeds, duration, variation.settings, varied)
+        seeds = self.varied_seeds if varied and self.varied_seeds is not None else self.seeds
+        return Scope(self.values[study], seeds, duration, variation.settings, varied)
 
 
 @dataclass(frozen=True)
@@ -181,8 +191,10 @@ class Paper:
     presets: tuple[Preset, ...]
     base: Variation = PUBLISHED
     variations: tuple[Variation, ...] = ()
-    remarks: Mapping[str, str] = field(default_factory=dict)
-    """What was found out about claims, by their keys."""
+    seeds: int | None = None
+    """Seeds of the published evaluation: what the first as many decide stands beside the rest."""
+    margins: str = ""
+    """Within what its comparisons tie, and by what measures they are made; fixed before any run."""
     slice: Slice | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     """The paper's names of protocols."""
@@ -206,7 +218,6 @@ class Paper:
             for study, values in preset.values.items():
                 wrong = set(values) ^ studies[study]
                 self._check("axis", wrong, f"of {study!r}: preset {preset.name!r} and study differ")
-        self._check("remark", set(self.remarks) - set(claims), "is about no claim")
 
     def _check(self, what: str, wrong: Sequence[str] | set[str], why: str) -> None:
         if wrong:

@@ -18,11 +18,24 @@ from typing import Final
 import pandas as pd
 
 from spark_analysis.captures.session import spark_session
-from spark_analysis.papers.claims import judge
-from spark_analysis.papers.computed import Computed, needs_spark, run_computed
+from spark_analysis.papers.claims import Finding, judge
+from spark_analysis.papers.computed import (
+    Computed,
+    computed_points,
+    is_computed,
+    needs_spark,
+    run_computed,
+)
+from spark_analysis.papers.kept import with_costs, with_pairs
 from spark_analysis.papers.page import PAGE, write_overview, write_page
-from spark_analysis.papers.paper import STUDY, Paper, Preset, Study
-from spark_analysis.papers.results import Judged, Reproduction, findings_of
+from spark_analysis.papers.paper import STUDY, Paper, Preset, Study, Variation
+from spark_analysis.papers.results import (
+    Judged,
+    Reproduction,
+    at_points_of,
+    findings_of,
+    first_seeds,
+)
 from spark_analysis.sweeps.spec import SweepSpec
 from spark_analysis.sweeps.sweep import Progress, complete, run_sweep
 
@@ -52,42 +65,79 @@ def reproduce(
     result = Reproduction(paper, preset, (), {})
     with ExitStack() as session:
         for variation in paper.ways(preset):
-            parts = []
+            parts, new = [], False
             for name, spec in paper.plan(preset, variation).items():
                 what = f"{name}, {variation.name}"
 
                 def report(done: Progress, what: str = what) -> None:
                     progress(what, done)
 
-                if _starts_spark(spec, folder / name):  # one session for all: it costs seconds
+                study = paper.study(name)
+                if _starts_spark(study, spec, folder / name):  # one session for all takes seconds
                     session.enter_context(spark_session(master))
-                rows, failed = _run(spec, folder / name, master, report)
+                new = new or not _complete(study, spec, folder / name)
+                rows, failed = _run(study, spec, folder / name, master, report)
                 failures |= {f"{what}: {point}": why for point, why in failed.items()}
                 if len(rows):
-                    parts.append(_completed(paper.study(name), rows))
+                    parts.append(_completed(study, rows))
             points = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-            findings = judge(paper.claims, points) if len(points) else []
-            judged.append(Judged(variation, points, tuple(findings)))
+            judged.append(judgement(paper, variation, points, judged[0] if judged else None))
             result = Reproduction(paper, preset, tuple(judged), failures)
-            write_results(result, folder)
+            if new:  # drawing takes a while: not for each of many variations that are there
+                write_results(result, folder)
+    write_results(result, folder)
     return result
 
 
-def _starts_spark(spec: SweepSpec | Computed, folder: Path) -> bool:
+def judgement(
+    paper: Paper, variation: Variation, points: pd.DataFrame, base: Judged | None = None
+) -> Judged:
+    """Judge the claims from the points of one way to run a paper; `base` if it is not that."""
+    if not len(points):
+        return Judged(variation, points, ())
+    before: Sequence[Finding] = ()
+    if base is not None and len(base.points):
+        before = judge(paper.claims, at_points_of(base.points, points, paper))
+    few: Sequence[Finding] = ()
+    if paper.seeds is not None:
+        first = first_seeds(points, paper.seeds)
+        few = judge(paper.claims, first) if len(first) < len(points) else ()
+    found = judge(paper.claims, points)
+    return Judged(variation, points, tuple(found), tuple(few), tuple(before))
+
+
+def _starts_spark(study: Study, spec: SweepSpec | Computed, folder: Path) -> bool:
     if isinstance(spec, Computed):
         return needs_spark(spec, folder)
-    return not complete(spec, folder)
+    return not _complete(study, spec, folder)
+
+
+def _complete(study: Study, spec: SweepSpec | Computed, folder: Path) -> bool:
+    if isinstance(spec, Computed):
+        return all(is_computed(point, folder) for point in computed_points(spec))
+    return complete(spec, folder, keep_deliveries=study.deliveries)
 
 
 def _run(
-    spec: SweepSpec | Computed, folder: Path, master: str, report: Callable[[Progress], None]
+    study: Study,
+    spec: SweepSpec | Computed,
+    folder: Path,
+    master: str,
+    report: Callable[[Progress], None],
 ) -> tuple[pd.DataFrame, Mapping[str, str]]:
     """Run what is left of one study; return its rows, and why points failed."""
     if isinstance(spec, Computed):
         results = run_computed(spec, folder, master=master, progress=report)
         return results.rows, results.failures
-    outcome = run_sweep(spec, folder, master=master, progress=report)
-    return outcome.results, outcome.failures
+    outcome = run_sweep(
+        spec, folder, master=master, keep_deliveries=study.deliveries, progress=report
+    )
+    rows = outcome.results
+    if len(rows):
+        rows = with_costs(rows, folder)
+        if study.deliveries:
+            rows = with_pairs(rows, folder, [axis.column for axis in study.axes])
+    return rows, outcome.failures
 
 
 def _completed(study: Study, rows: pd.DataFrame) -> pd.DataFrame:

@@ -8,17 +8,24 @@ from typing import Any
 
 import pandas as pd
 
-from spark_analysis.papers.claims import Finding
-from spark_analysis.papers.paper import Paper, Preset, Variation
+from spark_analysis.papers.claims import SEED, Finding
+from spark_analysis.papers.paper import STUDY, Paper, Preset, Variation
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One way to run it: a row a run or computed row, and a finding for each claim and study."""
+    """One way to run it: a row a run or computed row, and a finding for each claim and study.
+
+    `few` are the findings from the first seeds alone, as many as the published evaluation had;
+    empty if there are no more than that.  `base` are those of the paper's base at the points of
+    this variation, which may have fewer speeds and seeds; empty for the base itself.
+    """
 
     variation: Variation
     points: pd.DataFrame
     findings: tuple[Finding, ...]
+    few: tuple[Finding, ...] = ()
+    base: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,22 +38,43 @@ class Reproduction:
     failures: Mapping[str, str]
 
 
+def first_seeds(points: pd.DataFrame, seeds: int) -> pd.DataFrame:
+    """Return the points of the first seeds, and those that no chance has a part in."""
+    if SEED not in points:
+        return points
+    return points[(points[SEED] <= seeds) | points[SEED].isna()]
+
+
+def at_points_of(base: pd.DataFrame, other: pd.DataFrame, paper: Paper) -> pd.DataFrame:
+    """Return the points of the base whose study, axes and seed `other` has as well."""
+    parts = []
+    for name, rows in other.groupby(STUDY):
+        columns = [axis.column for axis in paper.study(str(name)).axes]
+        keys = [key for key in (STUDY, *columns, SEED) if key in rows and key in base]
+        parts.append(base.merge(rows[keys].drop_duplicates(), on=keys))
+    return pd.concat(parts, ignore_index=True) if parts else base[:0]
+
+
 def findings_of(result: Reproduction) -> list[dict[str, Any]]:
     """Return the findings for programs, by variation."""
     return [_as_json(each) for each in result.judged]
 
 
 def _as_json(judged: Judged) -> dict[str, Any]:
+    few = {(each.claim.key, each.study): each.verdict for each in judged.few}
     return {
         "variation": judged.variation.name,
         "settings": dict(judged.variation.settings),
+        "added": judged.variation.added,
         "claims": [
             {
                 "claim": finding.claim.key,
                 "statement": finding.claim.statement,
                 "source": finding.claim.source,
+                "rule": finding.claim.rule,
                 "study": finding.study,
                 "verdict": finding.verdict,
+                "with_few_seeds": few.get((finding.claim.key, finding.study)),
                 "comparisons": [asdict(comparison) for comparison in finding.comparisons],
             }
             for finding in judged.findings

@@ -20,6 +20,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -126,6 +127,28 @@ def settle(figure: Figure) -> None:
             for axes in figure.axes:
                 axes.apply_aspect()
         figure.set_layout_engine(None)  # with any other, saving would draw twice
+
+
+def write_svg(figure: Figure, path: Path, title: str) -> None:
+    """Write `figure` as a document of its own, on paper: for pages that cannot hold a drawing.
+
+    Raises OSError.
+    """
+    document = io.StringIO()
+    with style(salt=path.stem):
+        settle(figure)
+        figure.savefig(
+            document,
+            format="svg",
+            facecolor=PAPER,
+            metadata={"Date": None, "Creator": None, "Title": title},
+        )
+    path.write_text(_stripped(document.getvalue()), encoding="utf-8")
+
+
+def _stripped(text: str) -> str:
+    """Return text without blanks at the ends of its lines."""
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 def to_svg(

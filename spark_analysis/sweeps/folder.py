@@ -19,7 +19,7 @@ from typing import Any, Final
 import pandas as pd
 import pyarrow.parquet as pq
 
-from spark_analysis.sweeps.rows import SUMMARY
+from spark_analysis.sweeps.rows import DELIVERIES, SUMMARY
 from spark_analysis.sweeps.spec import Point, SpecError, SweepError, SweepSpec, points
 from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
 
@@ -47,9 +47,11 @@ class SweepFolder:
         """Return the run folder of a point."""
         return self._points / point.key
 
-    def finished(self, point: Point) -> bool:
-        """Return whether a point has been run and analysed."""
-        return self._summary(point).exists()
+    def finished(self, point: Point, *, deliveries: bool = False) -> bool:
+        """Return whether a point has been run and analysed, and has its deliveries if need be."""
+        return self._summary(point).exists() and (
+            not deliveries or self._summary(point).with_name(DELIVERIES).exists()
+        )
 
     def ended(self, point: Point) -> bool:
         """Return whether nothing of a point is left to run."""

@@ -11,15 +11,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.captures.virtual_run import run_to_frames
-from spark_analysis.summaries import summaries
+from spark_analysis.jobs.delay import DELAY
+from spark_analysis.metrics.summary import SUMMARY as SUMMARY_TABLE
+from spark_analysis.summaries import tables
 from topologies.catalog import make_scenario
 
 SUMMARY: Final = "summary.parquet"
 """In a run's `metrics` folder: its row."""
+DELIVERIES: Final = "deliveries.parquet"
+"""In a run's `metrics` folder, if asked for: a row a delivery to another node than the
+publisher's."""
+DELIVERY: Final = ("publisher", "sequence", "receiver", "client")
+"""Columns that name a delivery; `delay`, in seconds, is the other one."""
 
 
 def run_point(
@@ -43,11 +53,26 @@ def run_point(
     run_to_frames(scenario, run)
 
 
-def write_summaries(spark: SparkSession, folders: Sequence[Path]) -> None:
-    """Write the summary of each run, each file whole or not at all.  Raises `AnalysisError`."""
-    table = summaries(spark, folders)
+def write_summaries(
+    spark: SparkSession, folders: Sequence[Path], *, deliveries: bool = False
+) -> None:
+    """Write the summary of each run and, if asked for, its deliveries; each file whole or not.
+
+    The summary is the last, since a run that has it is finished.  Raises `AnalysisError`.
+    """
+    # The summary first, which is made of the deliveries: they are cached by then.
+    summary, *delays = tables(spark, folders, (SUMMARY_TABLE, DELAY)[: 1 + deliveries])
+    for delay in delays:
+        remote = delay.filter(pc.invert(delay["local"]))
+        for folder in folders:
+            _write(remote, folder, DELIVERIES, (*DELIVERY, "delay"))
     for folder in folders:
-        path = folder / "metrics" / SUMMARY
-        scratch = path.with_suffix(".tmp")
-        table[table["run"] == folder.name].to_parquet(scratch, index=False)
-        scratch.replace(path)
+        _write(summary, folder, SUMMARY, summary.column_names)
+
+
+def _write(table: pa.Table, folder: Path, name: str, columns: Sequence[str]) -> None:
+    path = folder / "metrics" / name
+    scratch = path.with_suffix(".tmp")
+    rows = table.filter(pc.equal(table["run"], folder.name)).select(list(columns))
+    pq.write_table(rows, scratch)
+    scratch.replace(path)

@@ -3,8 +3,8 @@
 Theory of operation.  A spec (`spark_analysis.sweeps.spec`) is a product of protocols, varied values
 and seeds; each of its points is a run under the virtual clock, which is one Spark task
 (`spark_analysis.sweeps.tasks`).  Points run in waves.  After each wave, one pass of the ordinary
-jobs over all its runs gives their summaries; of each point only that row is kept, and its packets
-are dropped.
+jobs over all its runs gives their summaries; of each point only that row is kept, and what
+it took (and, if asked for, the delay of each delivery); its packets are dropped.
 
 A point lies in a folder named by its key.  One that is finished is not run again, whatever spec
 asks for it; one that has its frames is only analysed; one that was killed or has failed starts from
@@ -62,6 +62,14 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Keep:
+    """What is kept of a run beside its summary: its packets, its deliveries."""
+
+    frames: bool
+    deliveries: bool
+
+
+@dataclass(frozen=True)
 class SweepOutcome:
     """The end of a sweep: `results` has a row for each finished point.
 
@@ -76,10 +84,10 @@ class SweepOutcome:
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-def complete(spec: SweepSpec, folder: Path) -> bool:
+def complete(spec: SweepSpec, folder: Path, *, keep_deliveries: bool = False) -> bool:
     """Return whether every point has been run and analysed.  Raises `SweepError`."""
     sweep = SweepFolder(folder)
-    return all(sweep.finished(point) for point in points(spec))
+    return all(sweep.finished(point, deliveries=keep_deliveries) for point in points(spec))
 
 
 def run_sweep(
@@ -88,24 +96,28 @@ def run_sweep(
     *,
     master: str = "local[*]",
     keep_frames: bool = False,
+    keep_deliveries: bool = False,
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> SweepOutcome:
     """Run what a spec asks for and has not been run yet.
 
+    Of the packets nothing is kept, unless `keep_frames`; of each delivery its delay
+    (`spark_analysis.sweeps.rows.DELIVERIES`) if `keep_deliveries`.
     `progress` is called often and ends the sweep with what it raises; points that are finished by
     then are kept.  Raises `SweepError` and other `AnalysisError`.
     """
     wanted = points(spec)
     sweep = SweepFolder(folder)
-    _check(sweep, wanted, progress)
+    keep = Keep(frames=keep_frames, deliveries=keep_deliveries)
+    _check(sweep, wanted, keep, progress)
     try:
         with sweep.alone():
             sweep.note(spec)
-            left = [point for point in wanted if not sweep.finished(point)]
+            left = _left(sweep, wanted, keep)
             if left:
                 progress(Progress("starting Spark", len(wanted) - len(left), 0, len(wanted)))
                 with spark_session(master) as spark, plain_errors():
-                    _run(spark, sweep, spec, wanted, left, keep_frames, progress)
+                    _run(spark, sweep, spec, wanted, left, keep, progress)
             results = sweep.results(wanted, spec.vary)
             failures, problems = sweep.remarks(wanted)
     except OSError as error:
@@ -114,11 +126,18 @@ def run_sweep(
     return SweepOutcome(spec, folder, results, failures, problems)
 
 
+def _left(sweep: SweepFolder, wanted: Sequence[Point], keep: Keep) -> list[Point]:
+    return [each for each in wanted if not sweep.finished(each, deliveries=keep.deliveries)]
+
+
 def _check(
-    sweep: SweepFolder, wanted: Sequence[Point], progress: Callable[[Progress], None]
+    sweep: SweepFolder,
+    wanted: Sequence[Point],
+    keep: Keep,
+    progress: Callable[[Progress], None],
 ) -> None:
     """Make the scenarios that are to run, before anything runs.  Raises `SpecError`."""
-    left = [point for point in wanted if not sweep.finished(point)]
+    left = _left(sweep, wanted, keep)
     for number, point in enumerate(left):
         doing = f"checking scenario {number + 1} of {len(left)}"
         progress(Progress(doing, len(wanted) - len(left), 0, len(wanted)))
@@ -134,7 +153,7 @@ def _run(
     spec: SweepSpec,
     wanted: Sequence[Point],
     left: Sequence[Point],
-    keep_frames: bool,
+    keep: Keep,
     progress: Callable[[Progress], None],
 ) -> None:
     context, rest = spark.sparkContext, list(left)
@@ -152,7 +171,7 @@ def _run(
         tasks = [point.task(path) for point, path in zip(wave, paths, strict=True)]
         run_tasks(spark, [task for task in tasks if not ran(task.folder)], report)
         report("analysing")
-        _analyse(spark, [path for path in paths if ran(path)], keep_frames)
+        _analyse(spark, [path for path in paths if ran(path)], keep)
         sweep.results(wanted, spec.vary)
         report("analysed")
         done += len(wave)
@@ -173,12 +192,12 @@ def _report(
     progress(Progress(doing, done, lost, total))
 
 
-def _analyse(spark: SparkSession, runs: Sequence[Path], keep_frames: bool) -> None:
+def _analyse(spark: SparkSession, runs: Sequence[Path], keep: Keep) -> None:
     """Summarise runs that have come to their end; one that cannot be summarised has failed."""
     if not runs:
         return
     try:
-        write_summaries(spark, runs)
+        write_summaries(spark, runs, deliveries=keep.deliveries)
     except AnalysisError as error:
         if stopped(spark.sparkContext):
             raise
@@ -187,8 +206,8 @@ def _analyse(spark: SparkSession, runs: Sequence[Path], keep_frames: bool) -> No
             note_failure(runs[0], error)
         else:
             for run in runs:
-                _analyse(spark, [run], keep_frames)
+                _analyse(spark, [run], keep)
         return
-    if not keep_frames:
+    if not keep.frames:
         for run in runs:
             shutil.rmtree(run / "metrics" / FRAMES_FOLDER)

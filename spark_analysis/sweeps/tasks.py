@@ -8,6 +8,7 @@ are then run again, one point a job, so that only the one to blame fails.
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 import traceback
@@ -28,6 +29,8 @@ from spark_analysis.errors import AnalysisError, first_line, plain_errors
 from spark_analysis.sweeps.rows import run_point
 
 FAILURE: Final = "failed.txt"
+COST: Final = "processor_seconds.txt"
+"""In a run's folder: what the run took, without its analysis."""
 POLL: Final = 0.3
 """Seconds between looks at how far a job is."""
 GATHERING: Final = 2.0
@@ -51,6 +54,7 @@ class Task:
         """Run it; on a worker."""
         shutil.rmtree(self.folder, ignore_errors=True)  # of an attempt that Spark lost
         self.folder.mkdir(parents=True)
+        start = time.process_time()
         try:
             run_point(
                 self.folder,
@@ -60,8 +64,18 @@ class Task:
                 self.duration,
                 self.settings,
             )
+            spent = time.process_time() - start  # a worker has one task at a time
+            (self.folder / COST).write_text(f"{spent:.3f}\n", encoding="utf-8")
         except Exception as error:
             note_failure(self.folder, error)
+
+
+def processor_seconds(folder: Path) -> float:
+    """Return what a run took; NaN if it is not known."""
+    try:
+        return float((folder / COST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return math.nan
 
 
 def ran(folder: Path) -> bool:

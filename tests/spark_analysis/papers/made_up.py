@@ -144,7 +144,7 @@ PAPER: Final = Paper(
         ),
         Preset("sums", "no runs", {"formula": {"cells": (4, 8)}}),
     ),
-    remarks={"free": "Who does not walk walks less far."},
+    seeds=1,
     slice=Slice(("flooding",), {"roaming_field": {"nodes": 6, "side": 300}}),
     names=SYSTEM.names,
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import random
 import statistics
 from collections.abc import Sequence
 
@@ -22,143 +20,146 @@ from spark_analysis.papers.claims import (
     difference,
     exact,
     judge,
+    pairs,
     positive,
+    times,
+    together,
+    trend,
     values_of,
     within,
 )
-from spark_analysis.papers.page import measured
-from spark_analysis.papers.six_schemes import CLAIMS, PAPER, SCHEMES, WITHOUT_MAP
-
-DELIVERY = {
-    "broker-aodv": 0.8,
-    "broker-gpsr": 0.2,
-    "broker-gpsr-map": 0.95,
-    "rendezvous-aodv": 0.75,
-    "rendezvous-gpsr": 0.3,
-    "rendezvous-gpsr-map": 0.85,
-}
-DELAY = {
-    "broker-aodv": 0.01,
-    "broker-gpsr": 0.2,
-    "broker-gpsr-map": 0.02,
-    "rendezvous-aodv": 0.01,
-    "rendezvous-gpsr": 0.3,
-    "rendezvous-gpsr-map": 0.05,
-}
-
-
-def as_published(study: str = "freeway") -> pd.DataFrame:
-    """Return points that are as the paper says, with a little noise."""
-    rng = random.Random(1)
-    rows = []
-    for protocol, speed, seed in itertools.product(SCHEMES, (10.0, 30.0, 60.0), (1, 2, 3)):
-        slope = 0.002 if protocol.startswith("rendezvous-gpsr") else 0.0005
-        rows.append(
-            {
-                "study": study,
-                "protocol": protocol,
-                "speed": speed,
-                "seed": seed,
-                "delivery_ratio": DELIVERY[protocol] - slope * speed + rng.gauss(0, 0.001),
-                "delay_mean": DELAY[protocol] * (1 + rng.gauss(0, 0.001)),
-                "load_mean": 300.0 * ("gpsr" in protocol)
-                + 100.0 * protocol.startswith("rendezvous")
-                + rng.gauss(500, 0.1),
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def verdicts(points: pd.DataFrame) -> dict[str, Verdict]:
-    return {finding.claim.key: finding.verdict for finding in judge(CLAIMS, points)}
-
-
-def test_results_as_published_hold() -> None:
-    assert set(verdicts(as_published()).values()) == {Verdict.HOLDS}
-
-
-def _changed(protocols: tuple[str, ...], column: str, change: float) -> pd.DataFrame:
-    points = as_published()
-    points.loc[points["protocol"].isin(protocols), column] += change
-    return points
-
-
-@pytest.mark.parametrize(
-    ("key", "points"),
-    [
-        ("no-map-delivery", _changed(WITHOUT_MAP, "delivery_ratio", 0.6)),
-        ("map-raises-delivery", _changed(("broker-gpsr-map",), "delivery_ratio", -0.9)),
-        ("broker-map-best", _changed(("broker-aodv",), "delivery_ratio", 0.19)),
-        ("aodv-delay", _changed(("broker-aodv",), "delay_mean", 0.1)),
-        ("no-map-delay", _changed(("rendezvous-gpsr",), "delay_mean", -0.29)),
-        ("broker-map-delay", _changed(("broker-gpsr-map",), "delay_mean", 0.1)),
-        ("geographic-load", _changed(("broker-gpsr",), "load_mean", -500)),
-        ("broker-load", _changed(("broker-gpsr",), "load_mean", 150)),
-    ],
-)
-def test_a_claim_fails_where_the_numbers_are_otherwise(key: str, points: pd.DataFrame) -> None:
-    assert verdicts(points)[key] is Verdict.FAILS
-
-
-def test_sensitivity_is_what_is_lost_from_slow_to_fast() -> None:
-    points = as_published()
-    flat = points["protocol"].str.startswith("rendezvous-gpsr")
-    points.loc[flat, "delivery_ratio"] += 0.003 * points.loc[flat, "speed"]
-    assert verdicts(points)["rendezvous-sensitive"] is Verdict.FAILS
+from spark_analysis.papers.wording import measured
 
 
 def test_what_the_runs_do_not_decide_stays_open() -> None:
-    points = as_published()
-    rng = random.Random(2)
-    points["load_mean"] = [rng.gauss(500, 300) for _ in range(len(points))]
-    assert verdicts(points)["broker-load"] is not Verdict.HOLDS
     assert positive([1.0], "once", "").verdict is Verdict.OPEN
     assert positive([], "never", "").verdict is Verdict.OPEN
 
 
-def test_missing_schemes_leave_claims_open() -> None:
-    points = as_published()
-    found = verdicts(points[points["protocol"] != "broker-gpsr-map"])
-    assert found["broker-map-best"] is Verdict.OPEN
-    assert found["no-map-delivery"] is Verdict.HOLDS
-
-
-def test_studies_are_judged_apart() -> None:
-    both = pd.concat([as_published("freeway"), as_published("manhattan")])
-    findings = judge(CLAIMS, both)
-    assert [f.study for f in findings].count("freeway") == len(CLAIMS)
-    assert len(findings) == 2 * len(CLAIMS)
-
-
 def test_pairs_are_compared_at_equal_points_only() -> None:
-    points = as_published()
+    points = at_speeds()
     # Run only one of the two at a speed where everything is different.
-    extra = points[points["protocol"] == "broker-aodv"].assign(speed=99.0, delivery_ratio=0.0)
+    extra = points[points["protocol"] == "a"].assign(speed=99, load=0.0)
     both = pd.concat([points, extra])
-    pair = above(both, "delivery_ratio", "broker-aodv", "rendezvous-aodv", ("speed",))
-    gap = difference(both, "delivery_ratio", "broker-aodv", "rendezvous-aodv", ("speed",))
+    pair = above(both, "load", "a", "b", ("speed",))
+    gap = difference(both, "load", "a", "b", ("speed",))
     assert len(gap) == 9
     assert pair.interval is not None
     assert pair.interval.count == 3
     assert pair.interval.mean == pytest.approx(gap.mean())
-    assert pair.verdict is Verdict.HOLDS
+    assert not len(pairs(points, "weight", "a", "b", ("speed",)))
 
 
 def test_a_finding_without_comparisons_is_open() -> None:
-    assert Finding(CLAIMS[0], "freeway", ()).verdict is Verdict.OPEN
+    claim = Claim("key", "Says.", "here", lambda points: [])
+    assert Finding(claim, "freeway", ()).verdict is Verdict.OPEN
 
 
-def test_presets_cover_the_published_speeds() -> None:
-    for preset in PAPER.presets:
-        speeds = {study: values["speed"] for study, values in preset.values.items()}
-        assert speeds["freeway"][0] == 10
-        assert speeds["freeway"][-1] == 60
-        assert speeds["manhattan"][0] == 1
-        assert speeds["manhattan"][-1] == 20
-    paper = PAPER.preset("paper")
-    assert paper is not None
-    assert paper.duration == 900
-    assert paper.seeds == 3
+# Ties: an interval within a margin of equivalence.
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ([0.4, 0.5, 0.6], Verdict.TIE),  # surely above 0, but too little to matter
+        ([-0.1, 0.0, 0.1], Verdict.TIE),
+        ([-0.6, -0.5, -0.4], Verdict.TIE),
+        ([4.9, 5.0, 5.1], Verdict.HOLDS),
+        ([-5.1, -5.0, -4.9], Verdict.FAILS),
+        ([-3.0, 0.0, 3.0], Verdict.OPEN),  # too wide to tell
+        ([0.9, 1.0, 1.1], Verdict.HOLDS),  # reaches over the margin
+        ([0.0, 1.0, 2.0], Verdict.OPEN),
+    ],
+)
+def test_an_interval_within_the_margin_is_a_tie(values: list[float], verdict: Verdict) -> None:
+    assert positive(values, "gap", "m", margin=1.0).verdict is verdict
+
+
+def test_without_a_margin_nothing_ties() -> None:
+    assert positive([-0.1, 0.0, 0.1], "gap", "m").verdict is Verdict.OPEN
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict"),
+    [
+        ("holds holds", Verdict.HOLDS),
+        ("holds tie", Verdict.TIE),
+        ("tie not_decided", Verdict.OPEN),
+        ("tie does_not_hold not_decided", Verdict.FAILS),
+        ("", Verdict.OPEN),
+    ],
+)
+def test_a_claim_is_what_its_parts_are_together(verdicts: str, verdict: Verdict) -> None:
+    parts = [Verdict(each.replace("_", " ")) for each in verdicts.split()]
+    assert together(parts) is verdict
+
+
+def test_other_measures_stand_beside_and_do_not_decide() -> None:
+    claim = Claim("key", "Says.", "here", lambda points: [])
+    mean = positive([1.0, 1.1], "mean", "s")
+    median = positive([-1.0, -1.1], "median", "s", measure="median")
+    finding = Finding(claim, "road", (mean, median))
+    assert finding.verdict is Verdict.HOLDS
+    assert finding.by_measure == {"": Verdict.HOLDS, "median": Verdict.FAILS}
+
+
+# Factors, and trends along an axis.
+
+
+def factor(*values: float) -> pd.DataFrame:
+    index = pd.Index(range(len(values)), name="seed")
+    return pd.DataFrame({"one": values, "other": 1.0}, index=index)
+
+
+def test_a_factor_is_a_geometric_mean_of_pairs() -> None:
+    found = times(factor(2.0, 8.0), "load: a above b")
+    assert found.interval is not None
+    assert found.interval.mean == pytest.approx(4.0)
+    half = math.exp(12.7062 * math.log(2))  # t(1) times the standard error of log 2 and log 8
+    assert found.interval.high == pytest.approx(4.0 * half, rel=1e-3)
+    assert found.interval.low == pytest.approx(4.0 / half, rel=1e-3)
+    assert measured(times(factor(3.9, 4.0, 4.1), "x")).startswith("✓ x: 4.00 [3.7")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "verdict"),
+    [
+        ({}, Verdict.HOLDS),
+        ({"above": 3.0}, Verdict.HOLDS),
+        ({"above": 5.0}, Verdict.FAILS),
+        ({"above": 4.0}, Verdict.OPEN),
+        ({"above": 4.0, "margin": 1.2}, Verdict.TIE),
+        ({"below": 5.0}, Verdict.HOLDS),
+        ({"below": 3.0}, Verdict.FAILS),
+        ({"below": 4.0, "margin": 1.2}, Verdict.TIE),
+    ],
+)
+def test_a_factor_is_compared_with_a_bound(bounds: dict[str, float], verdict: Verdict) -> None:
+    found = times(factor(3.9, 4.0, 4.1), "x", **bounds)  # type: ignore[arg-type]
+    assert found.verdict is verdict
+    assert found.interval is not None
+    assert found.interval.low < 4.0 < found.interval.high
+
+
+def test_a_factor_without_pairs_or_draws_is_open() -> None:
+    assert times(factor(), "never").verdict is Verdict.OPEN
+    assert times(factor(3.0), "once").verdict is Verdict.OPEN
+
+
+def test_a_trend_is_the_growth_along_the_line_of_each_draw() -> None:
+    values = pd.Series(
+        [0.0, 1.0, 2.0, 5.0, 5.0, 5.0, 7.0],
+        index=pd.MultiIndex.from_tuples(
+            [(10, 1), (20, 1), (30, 1), (10, 2), (20, 2), (30, 2), (10, 3)],
+            names=["speed", "seed"],
+        ),
+    )
+    found = trend(values, "speed")
+    assert found.to_dict() == pytest.approx({(1,): 2.0, (2,): 0.0})  # the third has one speed
+    # Least squares: not the ends alone.
+    bent = pd.Series([0.0, 3.0, 0.0, 3.0], index=values.index[:3].append(values.index[3:4]))
+    bent.index = pd.MultiIndex.from_product([[1, 2, 3, 4], [1]], names=["speed", "seed"])
+    assert trend(bent, "speed").iloc[0] == pytest.approx(3 * 0.6)
 
 
 # Clusters: what shares its random draws counts once.

@@ -65,7 +65,7 @@ def test_it_is_reproduced_and_not_run_again(
     for text in (
         *("number of nodes", "cells of the line", "share of lazy walkers, %"),
         *("Flood", "Equation 1", "share of lazy walkers 50 %"),
-        "Who does not walk walks less far.",
+        "walks: does not hold. What decides: ✕ hops: 50 above 0: -",
     ):
         assert text in page, text
     assert not re.search(r"(src|href)=\"https?:", page)
@@ -123,7 +123,7 @@ def test_points_that_fail_are_named(
     app: typer.Typer, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     broken = Preset("broken", "a line without cells", {"formula": {"cells": (0, 4)}})
-    paper = replace(made_up.PAPER, presets=(broken,), claims=(), remarks={})
+    paper = replace(made_up.PAPER, presets=(broken,), claims=())
     monkeypatch.setattr(made_up, "PAPER", paper)
     words = ["made-up", "--preset", "broken", "--out", str(tmp_path / "results")]
     result = CliRunner().invoke(app, ["reproduce", *words], env={"COLUMNS": "200"})

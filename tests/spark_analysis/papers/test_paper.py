@@ -70,7 +70,6 @@ def test_the_sources_of_a_paper_are_named(name: str) -> None:
         ({"presets": (replace(quick(), variations=("none",)),)}, "variation 'none' is not there"),
         ({"presets": (replace(quick(), values={"field": {"speed": (1,)}}),)}, "axis 'nodes'"),
         ({"presets": (replace(quick(), values={"sea": {}}),)}, "study 'sea' of preset 'quick'"),
-        ({"remarks": {"nothing": "to say"}}, "remark 'nothing' is about no claim"),
         ({"variations": (Variation("v", "v", {}, "", ("sea",)),)}, "of variation 'v'"),
     ],
 )
@@ -193,7 +192,7 @@ def test_the_listing_shows_papers_with_what_presets_cost() -> None:
     assert "six-schemes" in text
     assert "made-up" in text
     rows = {row[0]: row for row in registry.papers_rows(cores=2)}
-    assert rows["six-schemes"][2].startswith("quick: 216 runs, about ")
+    assert rows["six-schemes"][2].startswith("quick: 96 runs, about ")
     assert rows["made-up"] == (
         "made-up",
         "A made-up paper in one file: floods by the number of nodes, and walks on a line of cells.",

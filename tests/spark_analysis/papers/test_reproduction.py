@@ -4,43 +4,37 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
 import typer
+from markupsafe import escape
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from spark_analysis.papers import page
 from spark_analysis.papers.claims import judge
-from spark_analysis.papers.page import marks_table, measured, verdict_table
+from spark_analysis.papers.markdown import write_markdown
+from spark_analysis.papers.page import marks_table, verdict_table
 from spark_analysis.papers.paper import Preset, Variation
-from spark_analysis.papers.reproduction import reproduce, write_results
-from spark_analysis.papers.results import Judged, Reproduction
-from spark_analysis.papers.six_schemes import (
-    BASE,
-    CLAIMS,
-    PAPER,
-    PAPER_NAMES,
-    REMARKS,
-    SCHEMES,
-    VARIATIONS,
-)
+from spark_analysis.papers.reproduction import judgement, reproduce, write_results
+from spark_analysis.papers.results import Reproduction
+from spark_analysis.papers.six_schemes import PAPER
+from spark_analysis.papers.six_schemes.claims import CLAIMS
+from spark_analysis.papers.six_schemes.names import PAPER_NAMES, WITHOUT_MAP
+from spark_analysis.papers.six_schemes.ways import BASE
 from spark_analysis.papers.slice import slice_table, write_slice
-from spark_analysis.sweeps.spec import SweepSpec, points
+from spark_analysis.papers.wording import measured
 from testbed.reproduce import reproduce as command
-from tests.spark_analysis.papers.test_claims import as_published
+from tests.spark_analysis.papers.six_points import as_published
 
-TINY = Preset(
-    "tiny",
-    "one speed and two",
-    {"freeway": {"speed": (10.0,)}, "manhattan": {"speed": (5.0, 20.0)}},
-    duration=14.0,
-    variations=("voids",),
-)
-ALL = (BASE, *VARIATIONS)
+SERVED = Variation("served", "voids served", {"serve_voids": "true"}, "Why not.")
+LATE = Variation("late", "a late one", {}, "To see.", ("freeway", "manhattan"), added="It was odd.")
+STUDIES = ("freeway", "manhattan", "freeway-load", "manhattan-load")
 
 
 def preset(name: str) -> Preset:
@@ -49,67 +43,56 @@ def preset(name: str) -> Preset:
     return found
 
 
-def specs(preset: Preset, variation: Variation) -> dict[str, SweepSpec]:
-    """Return the sweeps: this paper has nothing else."""
-    plan = PAPER.plan(preset, variation)
-    return {name: spec for name, spec in plan.items() if isinstance(spec, SweepSpec)}
+def road(seeds: int = 5, studies: Sequence[str] = STUDIES) -> pd.DataFrame:
+    """Return points as published, with more seeds than that."""
+    tables = [as_published(study, range(1, seeds + 1)) for study in studies]
+    return pd.concat(tables, ignore_index=True)
 
 
 @pytest.fixture(scope="module")
 def as_reproduced() -> Reproduction:
-    rows = pd.concat([as_published("freeway"), as_published("manhattan")], ignore_index=True)
-    findings = tuple(judge(CLAIMS, rows))
-    judged = tuple(Judged(each, rows, findings) for each in ALL)
-    return Reproduction(PAPER, preset("quick"), judged, {"freeway: broker-gpsr": "it <broke>"})
-
-
-def test_every_scheme_runs_at_every_speed_and_seed() -> None:
-    wanted = specs(preset("paper"), BASE)
-    assert len(points(wanted["freeway"])) == 6 * 6 * 3
-    assert wanted["manhattan"].duration == 900
-    assert set(wanted["manhattan"].protocols) == set(SCHEMES) == set(PAPER_NAMES)
-
-
-def test_variations_run_at_three_speeds_and_where_they_have_a_meaning() -> None:
-    paper = PAPER.ways(preset("paper"))
-    assert paper == (BASE, *VARIATIONS)
-    sparse = specs(preset("paper"), paper[-1])
-    assert list(sparse) == ["manhattan"]
-    assert sparse["manhattan"].vary == {"speed": ("1", "10", "20")}
-    assert sparse["manhattan"].duration == 300
-    assert [each.key for each in PAPER.ways(preset("quick"))] == ["default", "ns2"]
-
-
-def test_a_variation_is_another_run_only_where_it_has_a_meaning() -> None:
-    found = {
-        variation.key: {p.key for p in points(specs(TINY, variation)["manhattan"])}
-        for variation in ALL
-        if "manhattan" in specs(TINY, variation)
-    }
-    same = found["default"] & found["voids"]
-    assert len(same) == 2 * 2  # the schemes over AODV have no voids
-    assert not found["default"] & found["disk"]
+    """Return a base as published, a variation in which voids cost nothing, and one as the base."""
+    paper = replace(
+        PAPER,
+        variations=(SERVED, LATE),
+        presets=(replace(preset("quick"), variations=("served", "late")),),
+    )
+    base = judgement(paper, BASE, road())
+    points = road(2, STUDIES[:2])
+    points.loc[points["protocol"].isin(WITHOUT_MAP), "delivery_ratio"] += 0.6
+    judged = (
+        base,
+        judgement(paper, SERVED, points, base),
+        judgement(paper, LATE, road(2, STUDIES[:2]), base),
+    )
+    return Reproduction(paper, paper.presets[0], judged, {"freeway: broker-gpsr": "it <broke>"})
 
 
 def test_the_page_has_figures_claims_and_findings(
     as_reproduced: Reproduction, tmp_path: Path
 ) -> None:
-    # Two ways to run have all that a page has of each; drawing every one takes seconds.
-    some = replace(as_reproduced, judged=as_reproduced.judged[:2])
-    html = write_results(some, tmp_path).read_text(encoding="utf-8")
-    assert html.count("<svg") == 2 * 2 * 3
+    html = write_results(as_reproduced, tmp_path).read_text(encoding="utf-8")
+    assert html.count("<svg") == 10 + 8 + 8
     for claim in CLAIMS:
         assert claim.statement in html
+        assert str(escape(claim.rule)) in html
     assert "it &lt;broke&gt;" in html
     assert not re.search(r"(src|href)=\"https?:", html)
     for name in PAPER_NAMES.values():
         assert name in html
     assert PAPER.citation in html
     assert "count once, as their mean" in html
+    assert "To see. Added after results had been seen: It was odd." in html
     kept = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
-    assert [each["variation"] for each in kept] == [each.name for each in ALL[:2]]
-    assert {claim["verdict"] for claim in kept[0]["claims"]} == {"holds"}
-    assert len(pd.read_parquet(tmp_path / "results.parquet")) == 2 * 54 * 2
+    assert [each["variation"] for each in kept] == ["as published", "voids served", "a late one"]
+    verdicts = {claim["claim"]: claim["verdict"] for claim in kept[0]["claims"]}
+    assert verdicts.pop("rendezvous-delay") == "does not hold"
+    assert set(verdicts.values()) == {"holds"}
+    assert {claim["with_few_seeds"] for claim in kept[0]["claims"]} == {"holds", "does not hold"}
+    assert kept[2]["added"] == "It was odd."
+    assert kept[2]["claims"][0]["with_few_seeds"] is None
+    points = pd.read_parquet(tmp_path / "results.parquet")
+    assert len(points) == sum(len(each.points) for each in as_reproduced.judged)
 
 
 def test_the_table_has_a_verdict_for_each_claim_scenario_and_variation(
@@ -117,29 +100,76 @@ def test_the_table_has_a_verdict_for_each_claim_scenario_and_variation(
 ) -> None:
     table = verdict_table(as_reproduced)
     assert len(table.rows) == len(CLAIMS)
-    assert len(table.head) == 1 + 2 * len(ALL)
-    assert {cell for row in table.rows for cell in row[1:]} == {"✓"}
-    assert "✓ holds" in table.note
+    assert table.head[1:5] == [
+        "freeway, as published",
+        "manhattan, as published",
+        "all, as published",
+        "freeway, as published, 3 seeds as published",
+    ]
+    assert len(table.head) == 1 + 3 * (3 + 1)
+    assert table.rows[0][1:] == ["✓", "✓", "–", "✓", "✓", "–", "✕", "✕", "–", "✓", "✓", "–"]
+    assert "= tie" in table.note
+    assert "Ties are within 2 points of delivery" in table.note
 
 
 def test_the_terminal_has_a_mark_for_each_variation(as_reproduced: Reproduction) -> None:
     table = marks_table(as_reproduced)
     assert len(table.rows) == len(CLAIMS)
-    assert table.rows[0][1:] == [" ".join("✓" * len(ALL))] * 2
-    assert all(each.name in table.note for each in ALL)
+    assert table.head == ["claim", "freeway", "manhattan", "all"]
+    assert table.rows[0][1:] == ["✓ ✕✓", "✓ ✕✓", "– ––"]
+    assert all(each.variation.name in table.note for each in as_reproduced.judged)
 
 
 def test_a_comparison_shows_its_numbers() -> None:
-    (finding,) = [f for f in judge(CLAIMS, as_published()) if f.claim.key == "map-raises-delivery"]
+    claims = [claim for claim in CLAIMS if claim.key == "broker-map-best"]
+    (finding,) = judge(claims, as_published())
     line = measured(finding.comparisons[0])
     assert re.fullmatch(
-        r"✓ delivery: broker-gpsr-map above broker-gpsr: \+7\d\.\d* \[7\d\.\d*, 7\d\.\d*\] points",
+        r"✓ delivery: broker-gpsr-map above broker-aodv: \+1\d\.\d* \[1\d\.\d*, 1\d\.\d*\] points",
         line,
     )
 
 
-def test_remarks_are_about_claims() -> None:
-    assert set(REMARKS) <= {claim.key for claim in CLAIMS}
+def test_a_repository_keeps_it_as_markdown_with_its_figures(
+    as_reproduced: Reproduction, tmp_path: Path
+) -> None:
+    page = write_markdown(as_reproduced, tmp_path / "six.md", "./run_testbed.sh reproduce it")
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("# Six publish/subscribe schemes for vehicles\n")
+    assert "    ./run_testbed.sh reproduce it\n" in text
+    assert "(../papers.md#six-schemes)" in text
+    assert "Ties are within 2 points of delivery" in text
+    figures = re.findall(r"!\[.+\]\((.+\.svg)\)", text)
+    assert len(figures) == 10
+    for figure in figures:
+        root = ElementTree.parse(tmp_path / figure).getroot()
+        assert root.tag.endswith("svg")
+    assert sorted(path.name for path in (tmp_path / "six").iterdir()) == sorted(
+        Path(figure).name for figure in figures
+    )
+    for index, claim in enumerate(CLAIMS, start=1):
+        assert f"### {index}. {claim.statement}\n" in text
+        assert f"Rule: {claim.rule}\n" in text
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    (head,) = (row for row in rows if row[1] == "claim")
+    assert [cell.strip(" |") for cell in head[2:]] == [
+        "all", "freeway", "manhattan", "all, 3 seeds", "freeway, 3 seeds", "manhattan, 3 seeds",
+    ]  # fmt: skip
+    first = next(row for row in rows if row[0] == "| 1")
+    assert [cell.strip(" |") for cell in first[2:]] == ["", "✓", "✓", "", "✓", "✓"]
+    marks = next(row[1:] for row in rows if row[0] == "| voids served")
+    assert len(marks) == len(CLAIMS)
+    assert marks[0] == "✕ ✕"
+    assert "| a late one | defaults of `" in text
+    assert "To see. Added after results had been seen: It was odd." in text
+    assert re.search(r"\| B-AODV \| 7\d\.\d ± 0\.\d+ \|", text)
+    # The same results give the same bytes, and nothing is left beside them.
+    again = write_markdown(as_reproduced, tmp_path / "again.md", "./run_testbed.sh reproduce it")
+    assert again.read_text(encoding="utf-8") == text.replace("](six/", "](again/")
+    assert {path.name for path in tmp_path.iterdir()} == {"six.md", "six", "again.md", "again"}
+    for figure in figures:
+        name = Path(figure).name
+        assert (tmp_path / "six" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
 def test_a_slice_stands_beside_virtual_time(tmp_path: Path) -> None:
@@ -161,21 +191,47 @@ def test_a_slice_stands_beside_virtual_time(tmp_path: Path) -> None:
     assert "&lt;late&gt;" in path.read_text(encoding="utf-8")
 
 
+TINY = Preset(
+    "tiny",
+    "one speed each",
+    {"freeway": {"speed": (10.0,)}, "manhattan": {"speed": (5.0,)}},
+    duration=16.0,
+    variations=("served",),
+)
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_a_small_reproduction_runs_and_is_not_run_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
+    short = replace(BASE, settings={**BASE.settings, "tail": "3", "interval": "2"})
+    served = replace(SERVED, settings={**short.settings, "serve_voids": "true"})
+    paper = replace(PAPER, base=short, variations=(served,), presets=(TINY,))
     seen: list[str] = []
-    result = reproduce(PAPER, TINY, tmp_path, progress=lambda what, progress: seen.append(what))
+    result = reproduce(paper, TINY, tmp_path, progress=lambda what, progress: seen.append(what))
     assert not result.failures
-    assert [len(each.points) for each in result.judged] == [18, 18]
+    assert [len(each.points) for each in result.judged] == [12, 12]
     assert (tmp_path / page.PAGE).exists()
-    assert {"freeway, as on a socket", "manhattan, voids drop"} <= set(seen)
+    assert {"freeway, as published", "manhattan, voids served"} <= set(seen)
+    base, varied = (each.points for each in result.judged)
+    assert (base["processor_seconds"] > 0).all()
+    # What a scheme delivers together with itself is all that it delivers.
+    own = base[base["protocol"] == "broker-aodv"]
+    assert own["delay_beside_broker-aodv"].tolist() == pytest.approx(
+        own["delay_mean"].tolist(), nan_ok=True
+    )
+    both = base.set_index(["study", "speed", "protocol"])
+    assert both["delay_beside_rendezvous-aodv"].notna().sum() > 3
+    # The schemes over AODV have no voids: their runs are shared.
+    shared = set(base["run"]) & set(varied["run"])
+    assert shared == set(base.loc[base["protocol"].str.endswith("aodv"), "run"])
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/points/*/metrics/*")}
-    reproduce(PAPER, TINY, tmp_path)
+    reproduce(paper, TINY, tmp_path)
     assert stamps
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+    text = write_markdown(result, tmp_path / "six.md", "command").read_text(encoding="utf-8")
+    assert "20 runs, 0 simulated hours" in text
 
 
 @pytest.fixture
@@ -196,6 +252,8 @@ def app() -> typer.Typer:
         (["six-schemes", "--backend", "tap", "--duration", "1"], "--duration must be between"),
         (["all", "--preset", "slow"], "six-schemes: no preset 'slow'; there are: quick, paper"),
         (["all", "--backend", "tap"], "a slice in real time is of one paper: name it"),
+        (["six-schemes", "--markdown", "six.html"], "--markdown names a file that ends in .md"),
+        (["all", "--markdown", "six.md"], "--markdown is for one paper under the virtual clock"),
         ([], "name a paper, or all; there are: six-schemes"),
     ],
 )

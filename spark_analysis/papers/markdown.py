@@ -1,0 +1,271 @@
+"""A reproduction as Markdown: what a repository keeps of it, with its figures beside it.
+
+    <file>.md   <file>/<figure>.svg
+
+The page is made of the results alone, and the same results give the same bytes.  It has the verdict
+on every claim, with every variation, the figures of the base and their numbers, what was run, and
+what it cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pandas as pd
+
+from spark_analysis.papers.claims import Claim
+from spark_analysis.papers.cost import about
+from spark_analysis.papers.figures import drawn
+from spark_analysis.papers.kept import PROCESSOR_SECONDS
+from spark_analysis.papers.page import FEW, marks, study_table
+from spark_analysis.papers.paper import PROTOCOL, STUDY, Paper, Variation
+from spark_analysis.papers.remarks import remarks
+from spark_analysis.papers.results import Judged, Reproduction
+from spark_analysis.papers.wording import (
+    JOINT,
+    LEGEND,
+    RULES,
+    duration_of,
+    measured,
+    seeds_of,
+    why,
+)
+from spark_analysis.report import svg
+from spark_analysis.report.curves import Curve, Quantity
+from spark_analysis.report.quantities import count, number
+from spark_analysis.report.scenario_text import plain
+
+_PAPERS: Final = "papers.md"
+
+
+def write_markdown(result: Reproduction, path: Path, command: str) -> Path:
+    """Write the page and its figures, and return the page's path.  Raises OSError.
+
+    `command` is what made it, as a user types it.
+    """
+    folder = path.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        *_head(result, command),
+        *_claims(result),
+        *_variations(result),
+        *_figures(result, folder),
+        *_details(result),
+        *_cost(result),
+    ]
+    scratch = path.with_name(f".{path.name}")
+    scratch.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    scratch.replace(path)
+    return path
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table of Markdown, and an empty line."""
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(map(_cell, line)) + " |" for line in lines] + [""]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _head(result: Reproduction, command: str) -> Iterator[str]:
+    paper, preset = result.paper, result.preset
+    yield from (f"# {paper.title}", "")
+    yield from (f"{paper.citation} Sources: [{_PAPERS}](../{_PAPERS}#{paper.anchor}).", "")
+    yield from (f"    {command}", "")
+    yield from (
+        f"Preset `{preset.name}`: {preset.summary}. Seeds: {seeds_of(preset)}. "
+        f"A run: {duration_of(preset)}.",
+        "",
+    )
+    studies = study_table(paper, preset)
+    yield from table(studies.head, [[str(cell) for cell in row] for row in studies.rows])
+    if result.failures:
+        yield from (f"{count(len(result.failures))} points failed:", "")
+        yield from (f"- {point}: {why}" for point, why in result.failures.items())
+        yield ""
+
+
+def _studies(result: Reproduction, claim: Claim) -> list[str]:
+    """Return the studies in which a claim was judged, in any variation."""
+    found = dict.fromkeys(
+        finding.study or JOINT
+        for each in result.judged
+        for finding in each.findings
+        if finding.claim.key == claim.key
+    )
+    return sorted(found)
+
+
+def _claims(result: Reproduction) -> Iterator[str]:
+    if not result.judged:
+        return
+    base, mark = result.judged[0], marks(result)
+    yield from ("## Claims", "", LEGEND, "", RULES, "")
+    if result.paper.margins:
+        yield from (result.paper.margins, "")
+    columns = sorted({study for claim in result.paper.claims for study in _studies(result, claim)})
+    head = ["", "claim", *columns]
+    if base.few:
+        yield from (
+            f"The columns with {count(result.paper.seeds)} seeds have what the first as many "
+            "decide: the published evaluation had no more.",
+            "",
+        )
+        head += [f"{study}, {count(result.paper.seeds)} seeds" for study in columns]
+    rows = []
+    for index, claim in enumerate(result.paper.claims, start=1):
+        row = [str(index), claim.statement]
+        for before in ("", FEW) if base.few else ("",):
+            row += [_blank(mark(claim, each, before + base.variation.key)) for each in columns]
+        rows.append(row)
+    yield from table(head, rows)
+
+
+def _blank(mark: str) -> str:
+    return "" if mark == "–" else mark
+
+
+def _variations(result: Reproduction) -> Iterator[str]:
+    paper, mark = result.paper, marks(result)
+    yield from ("## Ways to run it", "")
+    if len(result.judged) > 1:
+        order = sorted({s for c in paper.claims for s in _studies(result, c)} - {JOINT})
+        yield from (
+            f"A row a variation, a column a claim by its number; marks in the order "
+            f"{', '.join(order)}; one mark alone if the claim is about all.",
+            "",
+        )
+        head = ["", *(str(index) for index in range(1, len(paper.claims) + 1))]
+        rows = [
+            [
+                each.variation.name,
+                *(
+                    " ".join(mark(claim, s, each.variation.key) for s in _studies(result, claim))
+                    for claim in paper.claims
+                ),
+            ]
+            for each in result.judged
+        ]
+        yield from table(head, rows)
+    base = result.judged[0].variation if result.judged else paper.base
+    yield from table(
+        ["variation", "what is different", "why"],
+        [
+            [each.variation.name, _settings(each.variation, base), why(each.variation)]
+            for each in result.judged
+        ],
+    )
+
+
+def _settings(variation: Variation, base: Variation) -> str:
+    """Return the settings of the base, or what a variation has otherwise."""
+    mine, of_base = dict(variation.settings), dict(base.settings)
+    if variation is base:
+        return ", ".join(f"`{key}={value}`" for key, value in mine.items())
+    changed = [f"`{key}={value}`" for key, value in mine.items() if of_base.get(key) != value]
+    dropped = [f"`{key}`" for key in of_base if key not in mine]
+    if dropped:
+        changed.append(f"defaults of {', '.join(dropped)}")
+    return ", ".join(changed)
+
+
+def _figures(result: Reproduction, folder: Path) -> Iterator[str]:
+    if not result.judged:
+        return
+    yield from ("## Figures", "", "Means with their 95 % confidence intervals.", "")
+    for each in drawn(result.paper, result.judged[0]):
+        file = folder / f"{each.name}.svg"
+        svg.write_svg(each.drawing.figure, file, each.drawing.title)
+        title = each.drawing.title.replace("[", "(").replace("]", ")")
+        yield from (f"![{title}]({folder.name}/{file.name})", "", each.drawing.caption, "")
+        for panel, curves in each.panels.items():
+            if panel:
+                yield from (f"{panel}:", "")
+            yield from _numbers(each.figure.x.title, each.figure.quantity, curves)
+
+
+def _numbers(x: str, quantity: Quantity, curves: Mapping[str, Curve]) -> list[str]:
+    places = list(dict.fromkeys(value for curve in curves.values() for value, _ in curve))
+    rows = []
+    for name, curve in curves.items():
+        means = dict(curve)
+        row = [name]
+        for place in places:
+            interval = means.get(place)
+            if interval is None:
+                row.append("–")
+                continue
+            text = number(interval.mean * quantity.scale)
+            if interval.known:
+                text += f" ± {number(interval.half_width * quantity.scale, 2)}"
+            row.append(text)
+        rows.append(row)
+    return table([f"{quantity.unit}, by {x}", *map(plain, places)], rows)
+
+
+def _details(result: Reproduction) -> Iterator[str]:
+    yield from ("## Claim by claim", "")
+    base = result.judged[0] if result.judged else None
+    for index, claim in enumerate(result.paper.claims, start=1):
+        yield from (f"### {index}. {claim.statement}", "", f"Paper, {claim.source}.", "")
+        if claim.rule:
+            yield from (f"Rule: {claim.rule}", "")
+        yield from (f"- {remark}" for remark in remarks(result, claim))
+        yield ""
+        if base is not None:
+            yield from _parts(claim, base)
+
+
+def _parts(claim: Claim, base: Judged) -> Iterator[str]:
+    """Yield every comparison of the base, folded."""
+    found = [each for each in base.findings if each.claim.key == claim.key]
+    if not found:
+        return
+    yield from ("<details><summary>All parts</summary>", "")
+    for each in found:
+        yield from (f"- {each.study or JOINT}: {each.verdict}", "")
+        yield from (f"  - {measured(part)}" for part in each.comparisons)
+        yield ""
+    yield from ("</details>", "")
+
+
+def _cost(result: Reproduction) -> Iterator[str]:
+    """Yield what the runs took, each counted once."""
+    tables = [each.points for each in result.judged if PROCESSOR_SECONDS in each.points]
+    if not tables:
+        return
+    runs = pd.concat(tables, ignore_index=True)
+    runs = runs.dropna(subset=[PROCESSOR_SECONDS]).drop_duplicates(subset=[STUDY, "run"])
+    if not len(runs):
+        return
+    total = math.fsum(runs[PROCESSOR_SECONDS])
+    yield from (
+        "## What it cost",
+        "",
+        f"{count(len(runs))} runs, {count(runs['duration'].sum() / 3600)} simulated hours: "
+        f"{about(total)} of one processor, without the analysis. Processor seconds for each "
+        "simulated second:",
+        "",
+    )
+    studies = list(dict.fromkeys(runs[STUDY]))
+    rows = [
+        [_name(result.paper, str(protocol)), *(_rate(of, study) for study in studies)]
+        for protocol, of in runs.groupby(PROTOCOL)
+    ]
+    yield from table(["", *studies], rows)
+
+
+def _name(paper: Paper, protocol: str) -> str:
+    return paper.names.get(protocol, protocol)
+
+
+def _rate(runs: pd.DataFrame, study: str) -> str:
+    of_study = runs[runs[STUDY] == study]
+    if not len(of_study):
+        return "–"
+    return number(of_study[PROCESSOR_SECONDS].sum() / of_study["duration"].sum(), 2)

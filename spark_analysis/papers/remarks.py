@@ -1,0 +1,132 @@
+"""Remarks on claims, made of what was measured: which part decided, and what turns the verdict.
+
+Nothing in them is typed by hand, so they cannot outlive the numbers.  A variation may have fewer
+speeds and seeds than the base; it turns a verdict only if the base, judged at the same speeds and
+seeds, has another one (`Judged.base`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from spark_analysis.papers.claims import Claim, Comparison, Finding, Verdict
+from spark_analysis.papers.results import Judged, Reproduction
+from spark_analysis.papers.wording import JOINT, TIMES, measured
+
+_PARTS = {
+    Verdict.HOLDS: "The least clear part",
+    Verdict.FAILS: "What decides",
+    Verdict.TIE: "What ties",
+    Verdict.OPEN: "What is open",
+}
+
+
+def remarks(result: Reproduction, claim: Claim) -> list[str]:
+    """Return what is to be said of a claim, a text for each study of the base."""
+    if not result.judged:
+        return []
+    base, *variations = result.judged
+    return [
+        " ".join((f"{found.study or JOINT}: {_itself(found, base)}", *_turns(found, variations)))
+        for found in base.findings
+        if found.claim.key == claim.key
+    ]
+
+
+def deciding(finding: Finding) -> Comparison | None:
+    """Return the part that decides: of those with the verdict of all, the one that leads least."""
+    parts = [
+        each
+        for each in finding.comparisons
+        if not each.measure and each.verdict is finding.verdict and each.interval is not None
+    ]
+    return min(
+        parts, key=lambda each: -math.inf if math.isnan(each.lead) else each.lead, default=None
+    )
+
+
+def _itself(finding: Finding, judged: Judged) -> str:
+    decides = [each for each in finding.comparisons if not each.measure]
+    alike = sum(each.verdict is finding.verdict for each in decides)
+    text = f"{finding.verdict}"
+    if finding.verdict is not Verdict.HOLDS and len(decides) > 1:
+        text += f" ({alike} of {len(decides)} parts)"
+    text += "."
+    part = deciding(finding)
+    if part is not None:
+        text += f" {_PARTS[finding.verdict]}: {measured(part)}."
+    others = [f"by the {name}: {verdict}" for name, verdict in finding.by_measure.items() if name]
+    if others:
+        text += f" {'; '.join(others).capitalize()}."
+    few = _same(finding, judged.few)
+    if few is not None and few.verdict is not finding.verdict:
+        text += f" With as few seeds as published: {few.verdict}."
+    return text
+
+
+def _turns(finding: Finding, variations: Sequence[Judged]) -> list[str]:
+    """Return which variations turn the verdict or, if none does, which moves what decides most."""
+    turned, unturned, moves = [], [], []
+    for each in variations:
+        before, after = _same(finding, each.base), _same(finding, each.findings)
+        if before is None or after is None:
+            continue
+        name = each.variation.name
+        if before.verdict is after.verdict:
+            unturned.append(name)
+        else:
+            turned.append(f"{name}: {_change(before, after)}")
+        move = _move(deciding(before), after)
+        if move is not None:
+            moves.append((*move, name))
+    texts = []
+    if turned:
+        texts.append(f"Turned by {'; '.join(turned)}.")
+    if unturned:
+        texts.append(f"Not turned by {', '.join(unturned)}.")
+    if moves and not turned:
+        _, text, name = max(moves)
+        texts.append(f"Moved most by {name}: {text}.")
+    return texts
+
+
+def _change(before: Finding, after: Finding) -> str:
+    text = f"from {before.verdict} to {after.verdict}"
+    part = deciding(after)
+    if part is None:
+        return text
+    text += f" ({measured(part)}"
+    was = _part(part, before)
+    return f"{text}, before {measured(was)})" if was is not None else f"{text})"
+
+
+def _move(part: Comparison | None, after: Finding) -> tuple[float, str] | None:
+    """Return how far a part has moved, in half widths, and that in words."""
+    now = _part(part, after) if part is not None else None
+    if part is None or now is None or part.interval is None or now.interval is None:
+        return None
+    if not (part.interval.known and now.interval.known):
+        return None
+    factor = part.unit == TIMES
+    was, came = (math.log(i.mean) if factor else i.mean for i in (part.interval, now.interval))
+    high = math.log(part.interval.high) if factor else part.interval.high
+    if not math.isfinite(high) or high <= was:
+        return None
+    return abs(came - was) / (high - was), f"{measured(now)}, before {measured(part)}"
+
+
+def _part(part: Comparison, finding: Finding) -> Comparison | None:
+    alike = (each for each in finding.comparisons if each.text == part.text)
+    return next((each for each in alike if each.measure == part.measure), None)
+
+
+def _same(finding: Finding, others: Sequence[Finding]) -> Finding | None:
+    return next(
+        (
+            each
+            for each in others
+            if each.claim.key == finding.claim.key and each.study == finding.study
+        ),
+        None,
+    )

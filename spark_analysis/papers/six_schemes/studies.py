@@ -1,0 +1,187 @@
+"""What is run: both scenarios by speed, and by the load of the system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from spark_analysis.metrics.known import DELAY_MEAN, DELAY_P50, DELIVERY_RATIO, LOAD_MEAN
+from spark_analysis.papers.paper import (
+    PROTOCOL,
+    Axis,
+    Figure,
+    Preset,
+    Scope,
+    Study,
+    ends_and_middle,
+)
+from spark_analysis.papers.six_schemes.names import PAPER_NAMES, SCHEMES
+from spark_analysis.papers.six_schemes.ways import VARIATIONS, settings_of
+from spark_analysis.report.curves import Quantity
+from spark_analysis.sweeps.spec import SweepSpec
+
+SPEED: Final = Axis("speed", "speed", "m/s")
+RATE: Final = Axis("interval", "interval between a publisher's events", "s")
+SCHEME: Final = Axis(PROTOCOL, "scheme", names=PAPER_NAMES)
+MIDDLE: Final = {"freeway": "30", "manhattan": "10"}
+"""Speed at which the load of the system is varied, m/s."""
+LOAD_DURATION: Final = 300.0
+LOAD_SEEDS: Final = 3
+DRAWS: Final = ("speed", "seed")
+"""Placement, motion, topics and workload are drawn for each speed and seed."""
+
+
+def _speeds(
+    freeway: Sequence[float], manhattan: Sequence[float], intervals: Sequence[float]
+) -> Mapping[str, Mapping[str, tuple[float, ...]]]:
+    return {
+        "freeway": {"speed": tuple(freeway)},
+        "manhattan": {"speed": tuple(manhattan)},
+        "freeway-load": {"interval": tuple(intervals)},
+        "manhattan-load": {"interval": tuple(intervals)},
+    }
+
+
+PRESETS: Final = (
+    Preset(
+        "quick",
+        "short runs at the slowest and the fastest speed, to see that all works: it decides little",
+        _speeds((10.0, 60.0), (1.0, 20.0), (10.0, 5.0)),
+        seeds=2,
+        duration=75.0,
+    ),
+    Preset(
+        "paper",
+        "as published, with 10 seeds in place of 3; variations at three speeds; the load of the "
+        f"system at one speed, {LOAD_SEEDS} seeds and {LOAD_DURATION:g} s",
+        _speeds(
+            (10.0, 20.0, 30.0, 40.0, 50.0, 60.0),
+            (1.0, 5.0, 10.0, 15.0, 20.0),
+            (10.0, 5.0, 2.0, 1.0),
+        ),
+        seeds=10,
+        duration=900.0,
+        varied=300.0,
+        varied_seeds=3,
+        variations=tuple(each.key for each in VARIATIONS),
+    ),
+)
+
+_OVER: Final = "Mean with its 95 % confidence interval."
+DELIVERY: Final = replace(
+    Quantity.of(DELIVERY_RATIO),
+    title="Event delivery reliability",
+    caption=f"Deliveries made out of those expected. {_OVER}",
+)
+DELAY: Final = replace(
+    Quantity.of(DELAY_MEAN),
+    title="End-to-end event delivery delay",
+    caption=f"{DELAY_MEAN.caption} {_OVER}",
+)
+MEDIAN: Final = replace(
+    Quantity.of(DELAY_P50),
+    title="Median of the delay",
+    caption=f"{DELAY_P50.caption} {_OVER}",
+)
+LOAD: Final = replace(
+    Quantity.of(LOAD_MEAN),
+    title="Per-node message load",
+    caption=f"Bytes a second that a node sends by radio, from the Ethernet header. {_OVER}",
+    unit="bytes/s a node",
+)
+
+
+def _by_speed(topology: str) -> Callable[[Scope], SweepSpec]:
+    def source(scope: Scope) -> SweepSpec:
+        speeds = scope.texts("speed")
+        if scope.varied:
+            speeds = ends_and_middle(speeds)
+        settings = settings_of(topology, scope.settings)
+        return SweepSpec(
+            topology,
+            SCHEMES,
+            {"speed": speeds},
+            scope.seeds,
+            scope.duration,
+            settings,
+            draws=("speed",),
+        )
+
+    return source
+
+
+def _by_load(topology: str) -> Callable[[Scope], SweepSpec]:
+    def source(scope: Scope) -> SweepSpec:
+        settings = {**settings_of(topology, scope.settings), "speed": MIDDLE[topology]}
+        return SweepSpec(
+            topology,
+            SCHEMES,
+            {"interval": scope.texts("interval")},
+            min(scope.seeds, LOAD_SEEDS),
+            min(scope.duration, LOAD_DURATION),
+            settings,
+        )
+
+    return source
+
+
+_SECONDS: Final[Mapping[str, float]] = {
+    "broker-aodv": 0.04,
+    "broker-gpsr": 0.14,
+    "broker-gpsr-map": 0.05,
+    "rendezvous-aodv": 0.05,
+    "rendezvous-gpsr": 0.16,
+    "rendezvous-gpsr-map": 0.06,
+}
+"""Processor seconds for each second of a run with an event of a publisher every 10 s, measured on
+runs of 100 s of the base; the tours of voids cost most."""
+_START: Final = 1.0
+"""Processor seconds of a run besides: its scenario, and its share of the analysis."""
+_OF_EVENTS: Final = 0.5
+"""Of what a second costs at an event every 10 s, how much grows with the rate of events.  That is
+estimated, not measured."""
+
+
+def _cost(parameters: Mapping[str, Any], duration: float) -> float:
+    rate = 10.0 / float(parameters.get("interval", 10.0))
+    a_second = _SECONDS[str(parameters[PROTOCOL])]
+    return _START + a_second * (1 - _OF_EVENTS + _OF_EVENTS * rate) * duration
+
+
+STUDIES: Final = (
+    *(
+        Study(
+            topology,
+            topology,
+            (SPEED,),
+            _by_speed(topology),
+            _cost,
+            draws=DRAWS,
+            deliveries=True,
+        )
+        for topology in MIDDLE
+    ),
+    *(
+        Study(
+            f"{topology}-load",
+            f"{topology} at {speed} m/s, by the load of the system",
+            (RATE,),
+            _by_load(topology),
+            _cost,
+        )
+        for topology, speed in MIDDLE.items()
+    ),
+)
+BY_SPEED: Final = tuple(MIDDLE)
+BY_LOAD: Final = tuple(f"{topology}-load" for topology in MIDDLE)
+
+
+FIGURES: Final = (
+    *(
+        Figure((study,), quantity, SPEED, (SCHEME,))
+        for study in BY_SPEED
+        for quantity in (DELIVERY, DELAY, MEDIAN, LOAD)
+    ),
+    *(Figure((study,), LOAD, RATE, (SCHEME,)) for study in BY_LOAD),
+)

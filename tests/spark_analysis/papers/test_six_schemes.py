@@ -1,0 +1,149 @@
+"""The six schemes' set-up: the base is the paper's, and variations differ in one thing each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spark_analysis.papers.cost import preset_cost
+from spark_analysis.papers.paper import Preset, Variation
+from spark_analysis.papers.six_schemes import PAPER
+from spark_analysis.papers.six_schemes.names import PAPER_NAMES, SCHEMES
+from spark_analysis.papers.six_schemes.ways import (
+    AODV,
+    BASE,
+    DEPLOYED,
+    GPSR,
+    PUBLISHED,
+    RADIO,
+    SCENARIO,
+    VARIATIONS,
+    settings_of,
+)
+from spark_analysis.sweeps.spec import SweepSpec, points
+from topologies.catalog import all_parameters
+
+
+def preset(name: str) -> Preset:
+    found = PAPER.preset(name)
+    assert found is not None
+    return found
+
+
+def specs(preset: Preset, variation: Variation) -> dict[str, SweepSpec]:
+    """Return the sweeps: this paper has nothing else."""
+    plan = PAPER.plan(preset, variation)
+    return {name: spec for name, spec in plan.items() if isinstance(spec, SweepSpec)}
+
+
+def variation(key: str) -> Variation:
+    return next(each for each in VARIATIONS if each.key == key)
+
+
+def keys(variation: Variation, study: str, protocol: str) -> set[str]:
+    """Return the keys of a protocol's points in runs of equal length: only settings differ."""
+    short = replace(preset("quick"), varied=75.0, varied_seeds=2)
+    spec = specs(short, variation)[study]
+    return {point.key for point in points(spec) if point.protocol == protocol}
+
+
+def test_the_base_has_every_setting_and_each_is_known() -> None:
+    assert BASE.settings == PUBLISHED
+    for topology in ("freeway", "manhattan"):
+        known = set[str]().union(*(all_parameters(topology, scheme, "") for scheme in SCHEMES))
+        assert set(settings_of(topology, PUBLISHED)) <= known
+    assert settings_of("manhattan", PUBLISHED)["margin"] == "450"
+    assert "one_way" not in settings_of("manhattan", PUBLISHED)
+
+
+def test_no_setting_of_the_base_is_what_this_testbed_does_anyway() -> None:
+    for topology in ("freeway", "manhattan"):
+        parameters = {
+            key: each
+            for scheme in SCHEMES
+            for key, each in all_parameters(topology, scheme, "").items()
+        }
+        for key, value in settings_of(topology, PUBLISHED).items():
+            assert parameters[key].convert(value) != parameters[key].default, key
+
+
+def test_as_deployed_turns_back_all_but_the_scenario() -> None:
+    assert set(DEPLOYED.settings) == set(SCENARIO)
+    assert set(PUBLISHED) == {*AODV, *GPSR, *RADIO, *SCENARIO}
+
+
+@pytest.mark.parametrize(
+    "each", [each for each in VARIATIONS if each.key not in ("deployed", "rfc", "radio")],
+    ids=lambda each: str(each.key),
+)  # fmt: skip
+def test_a_variation_differs_in_one_mechanism(each: Variation) -> None:
+    of_link_layer = {"link_feedback", "withdraw_queue", "local_repair"}
+    of_positions = {"piggyback", "promiscuous"}
+    of_content = {"selectivity", "admitted"}
+    everything = {**PUBLISHED, **each.settings}
+    changed = {key for key in everything if PUBLISHED.get(key) != dict(each.settings).get(key)}
+    assert len(changed) == 1 or changed in (of_link_layer, of_positions, of_content)
+    assert not each.added
+
+
+@pytest.mark.parametrize("key", ["prediction", "served", "closest", "planar", "near"])
+def test_what_is_gpsrs_leaves_runs_over_aodv_as_they_are(key: str) -> None:
+    same = keys(BASE, "freeway", "broker-aodv")
+    assert keys(variation(key), "freeway", "broker-aodv") == same
+    assert not keys(variation(key), "freeway", "broker-gpsr") & keys(BASE, "freeway", "broker-gpsr")
+
+
+@pytest.mark.parametrize("key", ["unrepaired", "ring"])
+def test_what_is_aodvs_leaves_runs_over_gpsr_as_they_are(key: str) -> None:
+    same = keys(BASE, "manhattan", "rendezvous-gpsr")
+    assert keys(variation(key), "manhattan", "rendezvous-gpsr") == same
+    assert not keys(variation(key), "manhattan", "rendezvous-aodv") & keys(
+        BASE, "manhattan", "rendezvous-aodv"
+    )
+
+
+def test_presets_cover_the_published_speeds() -> None:
+    for each in PAPER.presets:
+        speeds = {study: values.get("speed", ()) for study, values in each.values.items()}
+        assert (speeds["freeway"][0], speeds["freeway"][-1]) == (10, 60)
+        assert (speeds["manhattan"][0], speeds["manhattan"][-1]) == (1, 20)
+    paper = preset("paper")
+    assert (paper.duration, paper.seeds, PAPER.seeds) == (900, 10, 3)
+    assert paper.values["freeway"]["speed"] == (10, 20, 30, 40, 50, 60)
+    assert PAPER.ways(paper) == (BASE, *VARIATIONS)
+    assert PAPER.ways(preset("quick")) == (BASE,)
+
+
+def test_every_scheme_runs_at_every_speed_and_seed_with_draws_of_its_own() -> None:
+    wanted = specs(preset("paper"), BASE)
+    assert len(points(wanted["freeway"])) == 6 * 6 * 10
+    assert wanted["manhattan"].duration == 900
+    assert set(wanted["manhattan"].protocols) == set(SCHEMES) == set(PAPER_NAMES)
+    assert wanted["freeway"].draws == ("speed",)
+
+
+def test_variations_run_at_three_speeds_and_where_they_have_a_meaning() -> None:
+    margin = specs(preset("paper"), variation("no-margin"))
+    assert list(margin) == ["manhattan"]
+    assert margin["manhattan"].vary == {"speed": ("1", "10", "20")}
+    assert (margin["manhattan"].duration, margin["manhattan"].seeds) == (300, 3)
+    assert margin["manhattan"].settings["margin"] == "0"
+
+
+def test_the_load_of_the_system_is_varied_at_one_speed_with_the_same_draws() -> None:
+    load = specs(preset("paper"), BASE)["freeway-load"]
+    assert load.vary == {"interval": ("10", "5", "2", "1")}
+    assert (load.settings["speed"], load.draws, load.duration) == ("30", (), 300)
+    assert "freeway-load" in specs(preset("paper"), DEPLOYED)
+    assert "freeway-load" not in specs(preset("paper"), variation("served"))
+
+
+def test_the_cost_grows_with_the_load_and_is_minutes_for_the_quick_preset() -> None:
+    cost = PAPER.study("freeway-load").cost
+    seldom, often = (
+        cost({"protocol": "broker-gpsr", "interval": interval}, 300.0) for interval in (10, 1)
+    )
+    assert often > 2 * seldom
+    assert preset_cost(PAPER, preset("quick")).seconds / 2 < 15 * 60
+    assert preset_cost(PAPER, preset("paper")).seconds / 2 > 3600
