@@ -235,12 +235,21 @@ class Medium:
         self._listeners.add(station)
 
     def withdraw(self, source: int, destination: int) -> list[Any]:
-        """Take back the frames of a station for another that were not on the air; in order."""
+        """Take back the frames of a station for another that were not on the air; in order.
+
+        One whose RTS is, or has just been given up, stays.
+        """
         station = self._stations[source]
-        queue = station.queue
-        taken = [job for job in queue if job.destination == destination and not job.attempts]
+        queue, current = station.queue, station.job
+        taken = [
+            job
+            for job in queue
+            if job.destination == destination and not job.attempts and job is not current
+        ]
         if taken:
-            left = [job for job in queue if job.destination != destination or job.attempts]
+            if queue[0] is taken[0]:
+                station.short_retries = 0
+            left = [job for job in queue if job not in taken]
             queue.clear()
             queue.extend(left)
             if not queue and source in self._contenders:

@@ -67,6 +67,24 @@ def test_an_rts_that_nobody_answers_is_tried_as_often_as_a_short_frame(destinati
     assert medium.backlog(0) == 0
 
 
+def test_a_frame_given_up_without_a_cts_is_not_taken_back_with_those_behind_it() -> None:
+    taken: list[str] = []
+
+    def told(status: Status) -> bool:
+        taken.extend(medium.withdraw(status.source, status.destination))
+        return False
+
+    radio = RadioSpec(range=250, rts_threshold=0)
+    medium = Medium(radio, 3, random.Random(1), told)
+    medium.set_positions([(0, 0), (5000, 0), (5, 0)])
+    for frame, destination in (("lost", 1), ("behind", 1), ("other", 2), ("last", 1)):
+        medium.transmit(0.0, 0, destination, SIZE, frame)
+    assert [delivery.frame for delivery in drain(medium)] == ["other"]
+    assert taken == ["behind", "last"]
+    assert medium.counters.retry_drops[0] == 1
+    assert medium.backlog(0) == 0
+
+
 def test_data_that_is_lost_after_its_cts_is_tried_as_often_as_a_long_frame() -> None:
     # RTS and CTS at 6 Mb/s arrive at 200 m, the data at 54 Mb/s never does.
     radio = RadioSpec(range=250, rts_threshold=0, data_rate_mbps=54)
