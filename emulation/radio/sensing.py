@@ -158,9 +158,19 @@ class DistantCarrierSense(CarrierSense):
         return until
 
     def freeze(self, station: RadioStation, frame: Transmission) -> None:
-        if station.access_at < frame.start + self._phy.cca_time - NS:
+        phy, start = self._phy, frame.start
+        if station.access_at < start + phy.cca_time - NS:
             return
-        super().freeze(station, frame)
-        index = station.index
+        counted = int((start + NS - station.count_from) / phy.slot)
+        if counted > 0:
+            station.slots -= counted
+        until, index = station.idle_from, station.index
+        if frame.reserved > until:
+            until = frame.reserved
         if index not in frame.row.snr_db and index != frame.source:
-            self.defer(station, frame.start, frame.end + self._eifs)
+            waits = frame.end + self._eifs
+            if waits > until:
+                until = waits
+        station.idle_from = until
+        station.count_from = until + phy.ifs
+        station.access_at = station.count_from + station.slots * phy.slot
