@@ -22,6 +22,7 @@ from spark_analysis.captures.air import air_captures, read_air
 from spark_analysis.captures.materialise import read_frames
 from spark_analysis.captures.runs import read_runs
 from spark_analysis.captures.source import Survey, survey
+from spark_analysis.captures.tuning import tuned
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.jobs.nodes import captured_interfaces
 from spark_analysis.jobs.overhead import UNDECODED
@@ -51,6 +52,18 @@ def analyse(
     Raises `AnalysisError`.
     """
     runs = read_runs(folders)
+    return analyse_runs(spark, runs, settle=settle, width=width, progress=progress)
+
+
+def analyse_runs(
+    spark: SparkSession,
+    runs: tuple[Run, ...],
+    *,
+    settle: float = SETTLE,
+    width: float | None = None,
+    progress: Progress = lambda what, share: None,
+) -> Analysis:
+    """Analyse runs that have been read, as `analyse` does."""
     surveys: dict[str, Survey] = {}
     airs: dict[str, Survey] = {}
     for number, run in enumerate(runs):
@@ -65,7 +78,7 @@ def analyse(
         frames, air = read_frames(spark, found), read_air(spark, runs, airs)
         inputs = Inputs(spark, runs, surveys, frames, air, settle, width)
         tables: dict[str, pa.Table] = {}
-        with inputs.kept():
+        with tuned(spark, found), inputs.kept():
             # The summary last: it is made of most others, which are cached by then.
             for number, job in enumerate(sorted(JOBS, key=lambda job: job.table is SUMMARY)):
                 progress(f"working out {job.table.name}", 0.5 + 0.5 * number / len(JOBS))

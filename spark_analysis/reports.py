@@ -14,7 +14,8 @@ from typing import Final
 from urllib.parse import quote
 
 from emulation.scenario.runfolder import Run
-from spark_analysis.analysis import analyse
+from spark_analysis.analysis import analyse_runs
+from spark_analysis.captures.runs import read_runs
 from spark_analysis.captures.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.metrics.known import METRICS
@@ -55,9 +56,10 @@ def analyse_and_report(
     `master` is a Spark master; `progress(what, share)` is called as the work goes on.  The
     comparison of several runs is written beside the first one's folder.  Raises `AnalysisError`.
     """
+    runs = read_runs(folders)
     progress("starting Spark", 0.0)
     with spark_session(master) as spark:
-        analysis = analyse(spark, folders, progress=progress)
+        analysis = analyse_runs(spark, runs, progress=progress)
     try:
         reports = [write_report(analysis, run) for run in analysis.runs]
         if len(analysis.runs) > 1:

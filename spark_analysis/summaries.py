@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from spark_analysis.captures.air import read_air
 from spark_analysis.captures.materialise import read_frames
 from spark_analysis.captures.runs import read_runs
+from spark_analysis.captures.tuning import tuned
 from spark_analysis.errors import plain_errors
 from spark_analysis.jobs.runs import SETTLE
 from spark_analysis.metrics.summary import SUMMARY
@@ -35,5 +36,5 @@ def summaries(
         frames = read_frames(spark, found)
         air = read_air(spark, [], {})  # the summary has nothing of it
         inputs = Inputs(spark, runs, surveys, frames, air, settle)
-        with inputs.kept():
+        with tuned(spark, found), inputs.kept():
             return rows_of(inputs, SUMMARY).to_pandas()

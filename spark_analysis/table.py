@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField, StructType
 
 from emulation.scenario.runfolder import Run
 from spark_analysis.captures.source import Survey
+from spark_analysis.local import local_rows
 
 T = TypeVar("T")
 
@@ -95,7 +96,7 @@ class Inputs:
 
     def rows(self, rows: Sequence[Any], schema: StructType | str) -> DataFrame:
         """Return rows that the driver holds."""
-        return self.spark.createDataFrame(rows, schema)
+        return local_rows(self.spark, rows, schema)
 
     @contextmanager
     def kept(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import signal
 from collections import Counter
@@ -25,15 +26,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Java machines of tests live for seconds: the optimising compiler costs them more than it saves.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
+RADIOS: Final = (
+    "tests/emulation/vm/test_hwsim.py",
+    "tests/emulation/vm/test_hwsim_in_the_guest.py",
+)
+"""Runs in the virtual machine that must keep time: one at a time, beside all others."""
 MACHINE: Final = "mark.vm"
-"""Files of the virtual machine: one at a time, beside all others."""
+"""Other files of the virtual machine: one at a time, and they give way to those."""
 BUILDS: Final = "tests/emulation/vm/test_build.py"
 """Needs root, but touches folders of its own only."""
 ALONE: Final = "mark.root"
 """Files of tests that look at all of the host: one at a time as well."""
 SPARK: Final = "mark.spark"
 """Files that share a Spark session, which one process starts."""
-FIRST: Final = (MACHINE, ALONE, SPARK, BUILDS)
+FIRST: Final = (RADIOS[0], ALONE, SPARK, MACHINE, BUILDS)
 """Begun in this order, as those that take longest; then the files with the most tests."""
 
 HIDDEN: Final = {"spark": "JAVA_HOME", "vm": "TESTBED_VM_CACHE"}
@@ -41,17 +47,18 @@ HIDDEN: Final = {"spark": "JAVA_HOME", "vm": "TESTBED_VM_CACHE"}
 NOWHERE: Final = "/nowhere"
 
 
-IN_REAL_TIME: Final = ("vm", "root")
-"""Marks of tests that have processes keep time: the others give way to them."""
 GIVING_WAY: Final = 10
-"""Niceness of what only computes, and of what it starts."""
+"""Niceness of tests whose processes need not keep time, and of what they start."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Let those that keep time go first, and fail those that start what their marks do not say."""
     if hasattr(item.config, "workerinput"):
-        timed = any(item.get_closest_marker(mark) is not None for mark in IN_REAL_TIME)
+        scope = scope_of(item.nodeid, item.config.rootpath)
+        timed = scope == RADIOS[0] or (
+            scope != MACHINE and item.get_closest_marker("root") is not None
+        )
         with suppress(PermissionError):  # only root may take a niceness back
             os.setpriority(os.PRIO_PROCESS, 0, 0 if timed else GIVING_WAY)
     variables = [name for mark, name in HIDDEN.items() if item.get_closest_marker(mark) is None]
@@ -64,6 +71,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from walking through all modules, again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -106,4 +124,6 @@ def _scope(path: Path, file: str) -> str:
     text = path.read_text(encoding="utf-8")
     if file == BUILDS:
         return BUILDS
-    return next((mark for mark in FIRST if mark in text), file)
+    if file in RADIOS:
+        return RADIOS[0]
+    return next((mark for mark in (MACHINE, ALONE, SPARK) if mark in text), file)

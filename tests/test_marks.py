@@ -8,7 +8,7 @@ import pytest
 
 from emulation.vm.build import find_image
 from spark_analysis.captures.session import SessionError, java_version
-from tests.conftest import ALONE, BUILDS, MACHINE, SPARK, scope_of
+from tests.conftest import ALONE, BUILDS, MACHINE, RADIOS, SPARK, scope_of
 
 ROOT = Path(__file__).parents[1]
 NEEDS = {"spark": {"spark"}, "image": {"vm", "root"}, "machine": {"vm", "root"}}
@@ -40,6 +40,7 @@ def test_who_does_not_say_so_gets_neither() -> None:
     ("file", "scope"),
     [
         ("tests/emulation/vm/test_machine.py", MACHINE),
+        *((file, RADIOS[0]) for file in RADIOS),
         (BUILDS, BUILDS),
         ("tests/emulation/backends/test_tap.py", ALONE),
         ("tests/test_end_to_end.py", ALONE),
@@ -48,4 +49,5 @@ def test_who_does_not_say_so_gets_neither() -> None:
     ],
 )
 def test_tests_that_must_not_run_side_by_side_share_a_scope(file: str, scope: str) -> None:
+    assert (ROOT / file).is_file()
     assert scope_of(f"{file}::test_anything[1]", ROOT) == scope

@@ -63,11 +63,14 @@ class HwsimRun(OwnMediumRun):
             self._wifi.start_access_points(isolate=True)
 
     def associate(self) -> None:
-        """Start a wpa_supplicant on every station, and wait for them."""
+        """Start a wpa_supplicant on every station."""
         often = max(1, round(self.scenario.association.scan_interval))
-        self.observer.stage("associating")
         with _settings_of_the_scenario():
             self._wifi.start_stations(Roaming(ALWAYS_DBM, often, often))
+
+    def await_associations(self) -> None:
+        """Wait for the stations; report those that have found no access point."""
+        self.observer.stage("associating")
         left = self._wifi.await_association(
             lambda ready: self.helpers.wait(ready, ASSOCIATION_LIMIT)
         )

@@ -107,13 +107,17 @@ class MininetWifiRun(RealTimeRun):
                 raise BackendError(f"the hostapd of {point.name} did not start: {said}")
 
     def associate(self) -> None:
-        """Let Mininet-WiFi start a wpa_supplicant on every station, and wait for them."""
+        """Let Mininet-WiFi start a wpa_supplicant on every station."""
         assert self._network is not None
-        network = self._network
         self.observer.stage("associating")
         for station in self.net.stations:
             self.interrupts.check()
-            network.associate(station)
+            self._network.associate(station)
+
+    def await_associations(self) -> None:
+        """Wait for the stations; report those that have found no access point."""
+        assert self._network is not None
+        network = self._network
         self.helpers.wait(lambda: None not in network.associations().values(), ASSOCIATION_LIMIT)
         found = network.associations()
         self.report_unassociated([name for name, point in found.items() if point is None])

@@ -61,29 +61,34 @@ def _tables(
     The runs of a repeat follow each other.
     """
     from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
+    from spark_analysis.captures.tuning import tuned
     from spark_analysis.jobs.nodes import NODES
     from spark_analysis.jobs.overhead import radio_packets
+    from spark_analysis.local import local_rows
 
-    frames = read_frames(spark, [run.metrics / FRAMES_FOLDER for run in analysis.runs])
+    folders = [run.metrics / FRAMES_FOLDER for run in analysis.runs]
+    frames = read_frames(spark, folders)
     nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
     runs = spark.createDataFrame(analysis.table("summary")[["run", "epoch_ns", "duration"]])
-    found = steps(frames, nodes).cache()
-    try:
-        tables = {
-            "stages": stages(found).toPandas(),
-            "on_air": on_air(radio_packets(frames, nodes), runs).toPandas(),
-        }
-        longer = []
-        for other in range(1, sides):
-            turns = spark.createDataFrame(
-                [
-                    (run.name, i // sides, i % sides == 0)
-                    for i, run in enumerate(analysis.runs)
-                    if i % sides in (0, other)
-                ],
-                "run string, repeat int, first boolean",
-            )
-            longer.append(matched_steps(found, turns).toPandas())
-    finally:
-        found.unpersist()
+    with tuned(spark, folders):
+        found = steps(frames, nodes).cache()
+        try:
+            tables = {
+                "stages": stages(found).toPandas(),
+                "on_air": on_air(radio_packets(frames, nodes), runs).toPandas(),
+            }
+            longer = []
+            for other in range(1, sides):
+                turns = local_rows(
+                    spark,
+                    [
+                        (run.name, i // sides, i % sides == 0)
+                        for i, run in enumerate(analysis.runs)
+                        if i % sides in (0, other)
+                    ],
+                    "run string, repeat int, first boolean",
+                )
+                longer.append(matched_steps(found, turns).toPandas())
+        finally:
+            found.unpersist()
     return tables, longer

@@ -20,6 +20,7 @@ from capture.scan import AIR
 from emulation.scenario.runfolder import Run
 from spark_analysis.captures.materialise import Decoded, materialise
 from spark_analysis.captures.source import BATCH, Capture, CaptureSlice, Survey, load_slice
+from spark_analysis.local import local_rows
 from spark_analysis.schemas import AIR_FRAMES
 
 _NULLABLE: Final = ("rate_kbps", "frequency_mhz", "transmitter")
@@ -43,7 +44,7 @@ def read_air(spark: SparkSession, runs: Sequence[Run], surveys: Mapping[str, Sur
         if captures:
             folders.append(str(materialise(spark, run, captures, _AIR)))
     if not folders:
-        return spark.createDataFrame([], AIR_FRAMES)
+        return local_rows(spark, [], AIR_FRAMES)
     return spark.read.schema(AIR_FRAMES).parquet(*folders)
 
 

@@ -6,7 +6,8 @@ were made of; while these are unchanged the files are used again.  A folder is c
 missing: it is written under another name and renamed.
 
 The tasks are those of the data source, but write their Arrow batches to Parquet themselves: that
-takes a third of the time of a query that hands every packet to Spark as a row.
+takes a third of the time of a query that hands every packet to Spark as a row.  Small captures are
+decoded without tasks.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from spark_analysis.schemas import FRAMES
 FORMAT: Final = 2
 """Version of the frames; one more whenever the same captures would give other rows."""
 FRAMES_FOLDER: Final = "frames.parquet"
+AT_ONCE: Final = 4 << 20
+"""Bytes of captures up to which they are decoded here, in less time than tasks take to start."""
 _MADE_OF: Final = "_captures.json"  # Spark passes over names that begin so
 _RECORDED: Final = json.dumps({"format": FORMAT, "recorded": True})
 
@@ -79,7 +82,11 @@ def materialise(
             (str(scratch / f"part-{number:05}.parquet"), partition.value, decoded)
             for number, partition in enumerate(plan(captures, 2 * context.defaultParallelism))
         ]
-        context.parallelize(tasks, max(1, len(tasks))).foreach(_write)
+        if sum(capture.path.stat().st_size for capture in captures) <= AT_ONCE:
+            for task in tasks:
+                _write(task)
+        else:
+            context.parallelize(tasks, max(1, len(tasks))).foreach(_write)
         (scratch / _MADE_OF).write_text(made_of, encoding="utf-8")
         replace_folder(scratch, folder)
     except OSError as error:

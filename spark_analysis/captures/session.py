@@ -42,6 +42,9 @@ _JAVA_OPTIONS: Final = (
     f"-Dlog4j2.configurationFile={(ROOT / 'spark_analysis/captures/log4j2.properties').as_uri()}",
     # G1 keeps processors busy beside the work; pauses do not matter here.
     "-XX:+UseParallelGC",
+    # The optimising compiler takes longer than it saves: packets are decoded in Python, and what is
+    # left for Java is done before it gets there (the frames of half a million packets included).
+    "-XX:TieredStopAtLevel=1",
     # Arrow's own checks of every access; the batches are made in `spark_analysis.captures.batches`.
     "-Darrow.enable_unsafe_memory_access=true",
     "-Darrow.enable_null_check_for_get=false",

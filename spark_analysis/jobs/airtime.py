@@ -37,6 +37,7 @@ from emulation.radio.airtime import (
 )
 from emulation.scenario.runfolder import Run
 from spark_analysis.job import Job
+from spark_analysis.local import local_rows
 from spark_analysis.report.quantities import count, number, printable, quantity, seconds, share
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable
@@ -118,7 +119,7 @@ def duration() -> Column:
 
 def timed(air: DataFrame) -> DataFrame:
     """Return `AIR_FRAMES` with senders and rates of acknowledgements, and `duration` in seconds."""
-    rates = air.sparkSession.createDataFrame(rate_rows(), _RATES)
+    rates = local_rows(air.sparkSession, rate_rows(), _RATES)
     is_ack = (sf.col("type") == CONTROL) & (sf.col("subtype") == ACK)
     unicast = sf.col("transmitter").isNotNull() & (sf.col("receiver").bitwiseAND(_GROUP) == 0)
     answers = rates.select("rate_kbps", "ack_kbps")

@@ -27,6 +27,7 @@ from emulation.scenario.runfolder import Run
 from nodeapp.wire import TrafficClass
 from spark_analysis.job import Job
 from spark_analysis.jobs.nodes import NODES
+from spark_analysis.local import local_rows
 from spark_analysis.report.quantities import count, printable, quantity
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable
@@ -87,9 +88,11 @@ def passages() -> list[tuple[str, str, str]]:
 def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFrame:
     """Return `COUNTERS` of `counted` (`COUNTED`) and the captures in `frames`."""
     session = frames.sparkSession
-    ways = session.createDataFrame(passages(), "path string, port string, direction string")
-    classes = session.createDataFrame(
-        [(each.name, int(each)) for each in TrafficClass], "traffic_class string, dscp short"
+    ways = local_rows(session, passages(), "path string, port string, direction string")
+    classes = local_rows(
+        session,
+        [(each.name, int(each)) for each in TrafficClass],
+        "traffic_class string, dscp short",
     )
     told = (
         counted.join(sf.broadcast(ways), "path")

@@ -60,7 +60,6 @@ VARIABLES: Final[Mapping[str, str]] = {
 _STYLE: Final[Mapping[str, Any]] = {
     "svg.fonttype": "none",
     "figure.facecolor": "none",
-    "figure.constrained_layout.use": True,
     "savefig.dpi": 108,  # of what is drawn as a picture, 1.5 pixels a CSS pixel
     "font.size": 12,
     "axes.facecolor": "none",
@@ -107,7 +106,7 @@ def style(salt: str = "testbed") -> Iterator[None]:
 
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of `width` x `height` CSS pixels."""
-    return Figure(figsize=(width / 72, height / 72))
+    return Figure(figsize=(width / 72, height / 72), layout="constrained")
 
 
 _XLINK: Final = "{http://www.w3.org/1999/xlink}href"
@@ -120,10 +119,13 @@ _FONT_FAMILY: Final = re.compile(r"font-family:[^;]*;?\s*")
 
 def settle(figure: Figure) -> None:
     """Compute the layout of a figure once and for all; needs `style`."""
-    if figure.get_layout_engine() is not None:
+    engine = figure.get_layout_engine()
+    if engine is not None:
         for _ in range(2):  # axes of equal aspect find their place in the second pass
-            figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+            engine.execute(figure)
+            for axes in figure.axes:
+                axes.apply_aspect()
+        figure.set_layout_engine(None)  # with any other, saving would draw twice
 
 
 def to_svg(

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyspark.sql.types import BooleanType, DoubleType, FractionalType, IntegralType, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    FractionalType,
+    IntegralType,
+    StructType,
+)
 
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import RadioSpec
@@ -54,18 +61,24 @@ RECORD = RunRecord(
 
 def frame(schema: StructType, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return rows as Spark hands them over: every column there, null as NaN or None."""
-    result = pd.DataFrame(list(rows), columns=schema.names)
-    for field in schema:
-        column = result[field.name]
-        if isinstance(field.dataType, BooleanType) and not column.isna().any():
-            result[field.name] = column.astype(bool)
-        elif isinstance(field.dataType, DoubleType | FractionalType) or (
-            isinstance(field.dataType, IntegralType) and column.isna().any()
-        ):
-            result[field.name] = column.astype(float)
-        elif isinstance(field.dataType, IntegralType):
-            result[field.name] = column.astype("int64")
-    return result
+    return pd.DataFrame(
+        {
+            field.name: _column(field.dataType, [row.get(field.name) for row in rows])
+            for field in schema
+        }
+    )
+
+
+def _column(kind: DataType, values: Sequence[Any]) -> pd.Series[Any]:
+    """Return values as Spark hands them over."""
+    column = pd.Series(values) if values else pd.Series(values, dtype=object)
+    if isinstance(kind, BooleanType) and not column.isna().any():
+        return column.astype(bool)
+    if isinstance(kind, DoubleType | FractionalType) or (
+        isinstance(kind, IntegralType) and column.isna().any()
+    ):
+        return column.astype(float)
+    return column.astype("int64") if isinstance(kind, IntegralType) else column
 
 
 def make_scenario(

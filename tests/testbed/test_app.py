@@ -59,7 +59,6 @@ def test_an_unfinished_or_unknown_command_shows_how(line: str) -> None:
     assert "Usage" in output
 
 
-@pytest.mark.spark
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     code, output = invoke("analyze", str(tmp_path))
     assert code == 1

@@ -20,13 +20,14 @@ A backend subclasses `RealTimeRun` and overrides its hooks, which are called in 
     start_access_points   only with access points: their radios serve stations
     air                   captures begin: an interface that shows all radios, if there is one
     associate             only with access points: stations look for one
+    await_associations    only with access points: they have had time to find one
     begin                 everything is ready: when time 0 of the scenario is
     check                 again and again while the run goes on
     medium_figures        at the end: what the medium tells of itself
     stop_radios           when all processes of the run have ended
     stop_nodes            last: the namespaces
 
-The first six may raise `BackendError`, with one line that says what to do, and KeyboardInterrupt
+The first seven may raise `BackendError`, with one line that says what to do, and KeyboardInterrupt
 from `interrupts.check()`; `start` ends there.  The last three are called however the run ends, and
 so must cope with a start that did not come to its end.
 """
@@ -133,9 +134,16 @@ class RealTimeRun(ABC):
         return None
 
     def associate(self) -> None:  # noqa: B027  # a hook that most backends leave
-        """Let the stations look for an access point; return when they have had time to find one.
+        """Let the stations begin to look for an access point.
 
-        Called when captures run, with access points only.  By default there is nothing to do.
+        Called when captures run, with access points only; node apps are started meanwhile.  By
+        default there is nothing to do.
+        """
+
+    def await_associations(self) -> None:  # noqa: B027  # a hook that most backends leave
+        """Return when the stations have had time to find an access point.
+
+        Called when node apps answer, with access points only.  By default there is nothing to do.
         """
 
     def begin(self, epoch: float) -> None:
@@ -214,18 +222,24 @@ class RealTimeRun(ABC):
             self.mesh.add_access_points(network)
         self.observer.stage("starting the radio medium")
         self.start_radios()
+        # Most of a process's start is loading its modules: they do that side by side.
+        self._start_gpsd()
+        self._start_driver()
         if self.mesh is not None:
             self.observer.stage("starting the bridges of the access points")
             self.start_access_points()
             self.mesh.start_bridges()
         self.observer.stage("starting positions and captures")
-        self._start_gpsd()
         self._start_recorder()
+        self.helpers.await_ready("gpsd", lambda: answers(self.gpsd_control))
+        self.helpers.await_ready("recorder", _says_ready(self._recorder_status))
         if self.mesh is not None:
             self.associate()
         self.observer.stage(f"starting {len(specs)} node apps")
         self._start_node_apps()
-        self._start_driver()
+        if self.mesh is not None:
+            self.await_associations()
+        self.helpers.await_ready("driver", _says_ready(self._driver_status))
         self.epoch = time.monotonic() + LEAD
         self._write_record("running")
         self.begin(self.epoch)
@@ -239,7 +253,6 @@ class RealTimeRun(ABC):
         stations = self.described(self.scenario.nodes)
         config = {"stations": stations, "control": str(self.gpsd_control)}
         self.helpers.start("gpsd", "emulation.network.gpsd", config)
-        self.helpers.await_ready("gpsd", lambda: answers(self.gpsd_control))
 
     def _start_recorder(self) -> None:
         ports = self.mesh.ports() if self.mesh is not None else ()
@@ -247,7 +260,6 @@ class RealTimeRun(ABC):
             self.scenario, self.folder, self.pids(), ports, self.air(), self._recorder_status
         )
         self.helpers.start("recorder", "capture", config)
-        self.helpers.await_ready("recorder", _says_ready(self._recorder_status))
 
     def _start_node_apps(self) -> None:
         self.nodes.write_map()
@@ -266,7 +278,6 @@ class RealTimeRun(ABC):
             "status": str(self._driver_status),
         }
         self.helpers.start("driver", "emulation.network.driver", config)
-        self.helpers.await_ready("driver", _says_ready(self._driver_status))
 
     # -- while it runs -------------------------------------------------------------------------
 

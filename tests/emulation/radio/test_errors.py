@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -18,12 +19,13 @@ from emulation.radio.errors import (
 from tests.emulation.radio.formulas import frame_error_rate
 
 ALL_RATES = (*DSSS_RATES, *OFDM_RATES, *HT_RATES)
-TABLES = {rate: SurvivalTable(rate) for rate in ALL_RATES}
+table_of = functools.cache(SurvivalTable)
+"""Computed for the tests that ask for it, and once."""
 
 
 @pytest.mark.parametrize("rate", ALL_RATES)
 def test_survival_rises_with_sinr_from_none_to_certain(rate: object) -> None:
-    table = TABLES[rate]  # type: ignore[index]
+    table = table_of(rate)
     survival = table.at(np.linspace(-20, 60, 3000))
     assert np.all(np.diff(survival) >= -1e-12)
     assert np.all((survival <= 0) & (survival >= LEAST_LOG_SURVIVAL))
@@ -61,13 +63,13 @@ def test_ofdm_bound_is_led_by_its_first_term() -> None:
 def test_rates_of_a_family_need_more_and_more_power() -> None:
     # Not 9 against 12 Mb/s, which need the same: BPSK at 3/4 is a poor choice in reality too.
     for family in (DSSS_RATES, HT_RATES, OFDM_RATES[::2], OFDM_RATES[1::2]):
-        needed = [TABLES[rate].required_db(8000, 0.1) for rate in family]
+        needed = [table_of(rate).required_db(8000, 0.1) for rate in family]
         assert needed == sorted(needed)
 
 
 @given(st.sampled_from(ALL_RATES), st.floats(-25, 65), st.integers(14, 1600))
 def test_the_table_agrees_with_the_formula(rate: object, snr_db: float, size: int) -> None:
-    table = TABLES[rate]  # type: ignore[index]
+    table = table_of(rate)
     exact = float(frame_error_rate(table.rate, snr_db, size))
     for survival in (table.at(np.array([snr_db]))[0], table.at_one(10 ** (snr_db / 10))):
         assert -math.expm1(8 * size * survival) == pytest.approx(exact, abs=0.02)
@@ -75,10 +77,10 @@ def test_the_table_agrees_with_the_formula(rate: object, snr_db: float, size: in
 
 @given(st.sampled_from(ALL_RATES), st.integers(100, 20_000), st.floats(0.01, 0.99))
 def test_required_snr_gives_that_error_rate(rate: object, bits: int, share: float) -> None:
-    table = TABLES[rate]  # type: ignore[index]
+    table = table_of(rate)
     snr_db = table.required_db(bits, share)
     assert -math.expm1(bits * table.at(np.array([snr_db]))[0]) == pytest.approx(share, rel=1e-6)
 
 
 def test_no_signal_is_no_chance() -> None:
-    assert TABLES[OFDM_RATES[0]].at_one(0.0) * 8 < -30
+    assert table_of(OFDM_RATES[0]).at_one(0.0) * 8 < -30

@@ -15,7 +15,7 @@ from tests.nodeapp.routing.test_gpsr import RANGE, GpsrField, fields
 
 
 @given(fields, st.floats(-0.3, 1.3), st.floats(-0.3, 1.3), st.data())
-@settings(max_examples=2000)
+@settings(max_examples=1000)
 def test_all_nodes_of_a_connected_network_share_the_node_that_serves_a_location(
     points: list[Point], x: float, y: float, data: st.DataObject
 ) -> None:

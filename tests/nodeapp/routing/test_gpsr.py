@@ -78,11 +78,12 @@ class GpsrField:
             GpsrStation(self, node, point) for node, point in enumerate(points, start=1)
         ]
         self.path: list[int] = []
-        for one, other in itertools.permutations(self.stations, 2):
-            if math.dist(one.point, other.point) <= RANGE:
-                x, y = other.router.neighbours.position()
-                hello = Frame(Kind.HELLO, other.node_id, body=encode_hello(x, y, 0.0, 0.0))
-                one.router.neighbours.hello_received(hello, other.node_id)
+        for sender in self.stations:
+            x, y = sender.router.neighbours.position()
+            hello = Frame(Kind.HELLO, sender.node_id, body=encode_hello(x, y, 0.0, 0.0))
+            for station in self.stations:
+                if station is not sender and math.dist(station.point, sender.point) <= RANGE:
+                    station.router.neighbours.hello_received(hello, sender.node_id)
 
     def component(self, start: GpsrStation) -> list[GpsrStation]:
         reached, waiting = {start.node_id}, [start]

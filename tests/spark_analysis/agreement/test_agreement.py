@@ -287,8 +287,12 @@ def written(tmp_path: Path, first: Side, second: Side) -> tuple[Page, Agreement]
     return Page(path.read_text(encoding="utf-8")), agreement
 
 
-def test_the_page_shows_verdict_figures_and_decomposition(tmp_path: Path) -> None:
-    page, _ = written(tmp_path, real(), ideal())
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    return written(tmp_path_factory.mktemp("agreement"), real(), ideal())[0]
+
+
+def test_the_page_shows_verdict_figures_and_decomposition(page: Page) -> None:
     assert page.banners() == ["good"]
     assert "real and ideal agree" in page.text
     assert len(page.elements("figure")) == len(page.elements("svg")) == 6
@@ -303,8 +307,7 @@ def test_the_page_shows_verdict_figures_and_decomposition(tmp_path: Path) -> Non
     assert page.open == []
 
 
-def test_the_page_is_self_contained_and_escapes_what_it_is_given(tmp_path: Path) -> None:
-    page, _ = written(tmp_path, real(), ideal())
+def test_the_page_is_self_contained_and_escapes_what_it_is_given(page: Page) -> None:
     assert "<b>flooding" not in page.html
     assert "<i>problem" not in page.html
     links = {address for address in page.loads() if not address.startswith(("#", "data:"))}

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from emulation.scenario.runfolder import read_run
+from spark_analysis.captures import materialise as module
 from spark_analysis.captures.materialise import materialise, read_frames
 from spark_analysis.captures.source import find_captures
 from spark_analysis.errors import AnalysisError
@@ -16,7 +17,7 @@ from tests.spark_analysis.runs import RunBuilder
 
 @pytest.mark.spark
 def test_captures_are_decoded_once_and_again_when_they_change(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder = RunBuilder(tmp_path / "x", nodes=2)
     builder.subscribe(1, 1.0, ["a"])
@@ -25,7 +26,9 @@ def test_captures_are_decoded_once_and_again_when_they_change(
     left_behind = run.metrics / ".frames.parquet-999999999"
     left_behind.mkdir(parents=True)
 
-    folder = materialise(spark, run, captures)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "AT_ONCE", 0)  # as large captures are: by tasks
+        folder = materialise(spark, run, captures)
     assert folder == run.metrics / "frames.parquet"
     frames = read_frames(spark, [folder])
     assert frames.schema == FRAMES

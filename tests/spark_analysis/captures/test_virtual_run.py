@@ -14,6 +14,7 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import PcapRecorder
 from spark_analysis.analysis import analyse
+from spark_analysis.captures import tuning
 from spark_analysis.captures.materialise import FORMAT, FRAMES_FOLDER
 from spark_analysis.captures.virtual_run import run_to_frames
 from spark_analysis.errors import AnalysisError
@@ -28,23 +29,29 @@ def scenario() -> Scenario:
 
 @pytest.mark.spark
 def test_metrics_are_those_of_captures(
-    spark: SparkSession, scenario: Scenario, tmp_path: Path
+    spark: SparkSession, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"side": 2, "nodes": 6, "speed": 5, "interval": 1}
     mesh = make_scenario("mesh_grid", "broker-gpsr", seed=2, duration=20, settings=settings)
-    folders = []
+    decoded, recorded = [], []
     for each in (scenario, mesh):
         captured = RunFolder.create(tmp_path, each)
         simulate(each, captured, PcapRecorder(each, captured))
         columns = RunFolder.create(tmp_path, each)
         run_to_frames(each, columns)
         assert not any(columns.captures.iterdir())
-        folders += [captured.path, columns.path]
-    analysis = analyse(spark, folders)
-    assert not any(analysis.problems.values())
-    parts = [analysis.of(run) for run in analysis.runs]
-    for simulated, (one, other) in ((scenario, parts[:2]), (mesh, parts[2:])):
-        for name in analysis.tables:
+        decoded.append(captured.path)
+        recorded.append(columns.path)
+    # Queries over few frames are interpreted, those over many compiled.
+    interpreted = analyse(spark, decoded)
+    monkeypatch.setattr(tuning, "FEW", 0)
+    compiled = analyse(spark, recorded)
+    sides = (interpreted, compiled)
+    assert not any(problems for side in sides for problems in side.problems.values())
+    assert set(interpreted.tables) == set(compiled.tables)
+    for index, simulated in enumerate((scenario, mesh)):
+        one, other = (side.of(side.runs[index]) for side in sides)
+        for name in compiled.tables:
             left, right = (
                 part.table(name).drop(columns="run").reset_index(drop=True) for part in (one, other)
             )

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from nodeapp.wire import ANY_NODE, BROADCAST, Frame, Kind
 from spark_analysis.analysis import analyse
 from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
+from spark_analysis.captures.tuning import tuned
 from spark_analysis.jobs.nodes import NODES
 from spark_analysis.jobs.overhead import radio_packets
 from spark_analysis.jobs.stages import Seen, Stage, Step, matched, on_air, stages, steps, trace
@@ -223,14 +224,15 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
                                  "run string, epoch_ns long, duration double")  # fmt: skip
     turns = spark.createDataFrame([("real", 0, True), ("ideal", 0, False)],
                                   "run string, repeat int, first boolean")  # fmt: skip
-    found = steps(frames, nodes)
-    air = on_air(radio_packets(frames, nodes), runs)
-    return Tables(
-        found.toPandas(),
-        stages(found).toPandas(),
-        matched(found, turns).toPandas(),
-        air.toPandas(),
-    )
+    with tuned(spark, []):
+        found = steps(frames, nodes).cache()
+        air = on_air(radio_packets(frames, nodes), runs)
+        return Tables(
+            found.toPandas(),
+            stages(found).toPandas(),
+            matched(found, turns).toPandas(),
+            air.toPandas(),
+        )
 
 
 @pytest.mark.spark

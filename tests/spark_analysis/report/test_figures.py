@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable
@@ -21,6 +22,10 @@ AREA = (0.0, 0.0, 500.0, 400.0)
 
 def array(*values: float) -> Array:
     return np.array(values, dtype=float)
+
+
+def parsed_once(draw: Callable[[], Drawing]) -> ElementTree.Element:
+    return ElementTree.fromstring(drawn(draw)[1])
 
 
 def parsed(drawing: Drawing) -> ElementTree.Element:
@@ -79,10 +84,17 @@ def stacks() -> Drawing:
 ALL = [over_time, curves, kinds, load, network, bars, stacks]
 
 
+@functools.cache
+def drawn(draw: Callable[[], Drawing]) -> tuple[Drawing, str]:
+    """Return a drawing and its SVG, made once for all tests that only read them."""
+    drawing = draw()
+    return drawing, drawing.svg("figure-x")
+
+
 @pytest.mark.parametrize("draw", ALL)
 def test_drawing_is_one_accessible_element(draw: Callable[[], Drawing]) -> None:
-    drawing = draw()
-    root = parsed(drawing)
+    drawing, text = drawn(draw)
+    root = ElementTree.fromstring(text)
     assert root.tag == "svg"
     assert [element.tag for element in root[:2]] == ["title", "desc"]
     assert root[0].text == drawing.title
@@ -94,8 +106,7 @@ def test_drawing_is_one_accessible_element(draw: Callable[[], Drawing]) -> None:
 
 @pytest.mark.parametrize("draw", ALL)
 def test_drawing_is_the_same_every_time(draw: Callable[[], Drawing]) -> None:
-    drawing = draw()
-    first = drawing.svg("figure-x")
+    drawing, first = drawn(draw)
     assert first == drawing.svg("figure-x")
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path"}):
         assert draw().svg("figure-x") == first, "the user's matplotlibrc does not matter"
@@ -103,7 +114,7 @@ def test_drawing_is_the_same_every_time(draw: Callable[[], Drawing]) -> None:
 
 @pytest.mark.parametrize("draw", ALL)
 def test_colours_follow_the_page(draw: Callable[[], Drawing]) -> None:
-    text = draw().svg("figure-x")
+    _, text = drawn(draw)
     bare = set(re.findall(r"(?<!,)#[0-9a-f]{6}", text))
     assert not bare, f"{bare} would not follow the page's scheme"
     assert "var(--ink,#1b1f24)" in text
@@ -120,23 +131,24 @@ def test_identifiers_belong_to_their_drawing() -> None:
 
 
 def test_no_digits_that_nobody_sees() -> None:
-    text = curves().svg("figure-x")
+    _, text = drawn(curves)
     paths = " ".join(re.findall(r' d="([^"]*)"', text))
     assert not re.search(r"\.\d{3}", paths)
 
 
 def test_delivery_over_time() -> None:
-    drawing = over_time()
+    drawing, _ = drawn(over_time)
     assert "71.4 % of 14 expected" in numbers(drawing)
     assert "0 %, of the events published from 20 to 30 s" in numbers(drawing)
-    assert "deliveries per 10 s" in words(parsed(drawing))
-    assert "near the end" in words(parsed(drawing))
+    found = words(parsed_once(over_time))
+    assert "deliveries per 10 s" in found
+    assert "near the end" in found
 
 
 def test_delay_leaves_out_what_is_not_a_number() -> None:
-    found = words(parsed(curves()))
+    found = words(parsed_once(curves))
     assert {"1 hop (2)", "2 hops (1)", "all (3)"} <= set(found)
-    assert "Median 2 ms" in numbers(curves())
+    assert "Median 2 ms" in numbers(drawn(curves)[0])
 
 
 def test_one_hop_count_needs_one_curve() -> None:
@@ -176,17 +188,17 @@ def test_any_delay_has_an_axis(delays: list[float]) -> None:
 
 
 def test_overhead_labels_frames_and_bytes() -> None:
-    found = words(parsed(kinds()))
+    found = words(parsed_once(kinds))
     assert {"HELLO", "EVENT", "60", "20", "4.44 kB", "12 kB", "sent, kB"} <= set(found)
-    assert "80 frames, 8.0 a delivered event" in numbers(kinds())
+    assert "80 frames, 8.0 a delivered event" in numbers(drawn(kinds)[0])
 
 
 def test_load_is_sorted_and_leaves_out_what_is_unknown() -> None:
-    drawing = load()
+    drawing, _ = drawn(load)
     assert list(drawing.tooltips.values()) == ["sta3: 900\u202fB/s", "sta1: 100\u202fB/s"]
-    titles = [element.text for element in parsed(drawing).iter("title")]
+    titles = [element.text for element in parsed_once(load).iter("title")]
     assert titles[1:] == list(drawing.tooltips.values())
-    assert "mean 500 B/s" in words(parsed(drawing))
+    assert "mean 500 B/s" in words(parsed_once(load))
 
 
 def test_load_of_thousands_of_nodes_stays_small() -> None:
@@ -197,11 +209,11 @@ def test_load_of_thousands_of_nodes_stays_small() -> None:
 
 
 def test_map_marks_roles_and_range() -> None:
-    drawing = network()
-    found = words(parsed(drawing))
+    root = parsed_once(network)
+    found = words(root)
     legend = {"publisher", "subscriber", "node", "trajectory", "end", "radio range, 250 m"}
     assert legend | {"sta1", "link, 90 % and more", "link, less", "x, m", "y, m"} <= set(found)
-    titles = [element.text for element in parsed(drawing).iter("title")][1:]
+    titles = [element.text for element in root.iter("title")][1:]
     assert set(titles) == {
         "sta1 (publisher) at 10, 10 m",
         "sta2 (subscriber) at 200, 10 m, sends 3 B/s",
@@ -288,7 +300,7 @@ def test_names_cannot_break_a_drawing() -> None:
 
 
 def test_comparison_tells_nothing_delivered_from_nothing_expected() -> None:
-    found = words(parsed(bars()))
+    found = words(parsed_once(bars))
     assert "90 %  (9 of 10)" in found
     assert "–  (0 of 0)" in found
-    assert "nothing delivered" in words(parsed(stacks()))
+    assert "nothing delivered" in words(parsed_once(stacks))

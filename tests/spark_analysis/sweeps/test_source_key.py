@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import pytest
@@ -37,11 +37,12 @@ from topologies.catalog import topology_names
 TOPOLOGY: Final = "roaming_field"
 PROTOCOL: Final = "flooding"
 SOURCES: Final = read_sources(ROOT)
-CLOSURE: Final = row_modules(SOURCES, TOPOLOGY, PROTOCOL)
 
-# A point as a worker runs it and the driver summarises it, without the rest of a sweep.
-POINT: Final = """
-import json, sys
+# Points as a worker runs them and the driver summarises them, without the rest of a sweep.  Each
+# has a process of its own, which has imported what runs points and nothing else; starting all of
+# them anew would take most of the time.
+POINTS: Final = """
+import json, os, sys
 from pathlib import Path
 
 from spark_analysis.sweeps.rows import run_point, write_summaries
@@ -49,17 +50,29 @@ from spark_analysis.sweeps.rows import run_point, write_summaries
 def files(_):
     return [getattr(module, "__file__", None) for module in list(sys.modules.values())]
 
-folder, topology, protocol, settings, options = Path(sys.argv[1]), *sys.argv[2:]
-run_point(folder, topology, protocol, 1, 12.0, json.loads(settings))
-found = files(0)
-if options != "{}":
-    from pyspark.sql import SparkSession
+def run(folder, topology, protocol, settings, options):
+    run_point(folder, topology, protocol, 1, 12.0, settings)
+    found = files(0)
+    if options:
+        from pyspark.sql import SparkSession
 
-    with SparkSession.builder.config(map=json.loads(options)).getOrCreate() as spark:
-        write_summaries(spark, [folder])
-        found = files(0) + spark.sparkContext.parallelize([0], 1).flatMap(files).collect()
-print(json.dumps(found))
+        with SparkSession.builder.config(map=options).getOrCreate() as spark:
+            write_summaries(spark, [folder])
+            found = files(0) + spark.sparkContext.parallelize([0], 1).flatMap(files).collect()
+    Path(f"{folder}.json").write_text(json.dumps(found))
+
+for folder, *point in json.loads(sys.argv[1]):
+    child = os.fork()
+    if child == 0:
+        run(Path(folder), *point)
+        sys.exit()
+    os.waitpid(child, 0)
 """
+
+
+@functools.cache
+def closure() -> tuple[str, ...]:
+    return row_modules(SOURCES, TOPOLOGY, PROTOCOL)
 
 
 def key(sources: Sources, topology: str = TOPOLOGY, protocol: str = PROTOCOL) -> str:
@@ -113,7 +126,7 @@ def test_the_modules_that_make_rows_are_in_the_closure() -> None:
         "topologies.catalog",
         "topologies.roaming_field",
     }
-    assert missing | others <= set(CLOSURE)
+    assert missing | others <= set(closure())
 
 
 def test_what_shows_rows_or_starts_runs_is_not_in_the_closure() -> None:
@@ -124,7 +137,7 @@ def test_what_shows_rows_or_starts_runs_is_not_in_the_closure() -> None:
     )
     for room in rooms:
         assert room in SOURCES, f"{room} has moved"
-        assert not [name for name in CLOSURE if f"{name}.".startswith(f"{room}.")]
+        assert not [name for name in closure() if f"{name}.".startswith(f"{room}.")]
 
 
 def test_one_topology_and_one_protocol_are_in_the_closure() -> None:
@@ -135,7 +148,7 @@ def test_one_topology_and_one_protocol_are_in_the_closure() -> None:
         found = {name for name in modules_of(topology, PROTOCOL) if name.startswith("topologies.")}
         assert found == {"topologies.catalog", f"topologies.{topology}"}
     recorded = set(row_modules(SOURCES, TOPOLOGY, PROTOCOL, "recorded"))
-    assert recorded - set(CLOSURE) == {"emulation.workloads.recorded"}
+    assert recorded - set(closure()) == {"emulation.workloads.recorded"}
     own = {protocol.module for protocol in PROTOCOLS.values()}
     for name, protocol in PROTOCOLS.items():
         assert modules_of(TOPOLOGY, name) & own == {protocol.module}
@@ -158,51 +171,61 @@ def test_only_the_catalog_and_the_registries_load_modules_by_name() -> None:
     }
 
 
-def executed(
-    folder: Path,
-    topology: str,
-    protocol: str,
-    settings: Mapping[str, str],
-    options: Mapping[str, str] = MappingProxyType({}),
-) -> set[str]:
-    """Return the project's modules that a process has imported after a point; `options`: Spark's.
+RUNS: Final[Mapping[tuple[str, str], dict[str, str]]] = {
+    ("roaming_field", "flooding"): {"nodes": "7"},
+    ("roaming_field", "rendezvous-gpsr-cell"): {"nodes": "7"},
+    ("manhattan", "broker-gpsr-map"): {"nodes": "30"},
+    ("freeway", "rendezvous-aodv"): {"nodes": "30"},
+    ("mesh_grid", "flooding"): {},
+}
+"""Settings of runs by topology and protocol."""
 
-    Without options, the point is run but not summarised.
+
+def executed(folder: Path, points: Mapping[str, Sequence[object]]) -> dict[str, set[str]]:
+    """Return which modules of the project a process has imported after each point, by its name.
+
+    A point is topology, protocol, settings and Spark's options: without options it is run but not
+    summarised.
     """
-    folder.mkdir()
-    words = [topology, protocol, json.dumps(dict(settings)), json.dumps(dict(options))]
+    words = [(str(folder / name), *point) for name, point in points.items()]
+    for name in points:
+        (folder / name).mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", POINT, folder, *words],
+        [sys.executable, "-c", POINTS, json.dumps(words)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
-        cwd=folder.parent,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    files = {Path(file) for file in json.loads(done.stdout.splitlines()[-1]) if file}
-    found = set()
-    for name, module in SOURCES.items():
-        path = ROOT.joinpath(*name.split("."))
-        if (path / "__init__.py" if module.is_package else path.with_suffix(".py")) in files:
-            found.add(name)
+    found: dict[str, set[str]] = {}
+    for name in points:
+        path = folder / f"{name}.json"
+        assert path.exists(), done.stderr
+        files = {Path(file) for file in json.loads(path.read_text()) if file}
+        found[name] = {each for each, module in SOURCES.items() if file_of(each, module) in files}
     return found
 
 
-@pytest.mark.parametrize(
-    ("topology", "protocol", "settings"),
-    [
-        ("roaming_field", "flooding", {"nodes": "7"}),
-        ("roaming_field", "rendezvous-gpsr-cell", {"nodes": "7"}),
-        ("manhattan", "broker-gpsr-map", {}),
-        ("freeway", "rendezvous-aodv", {}),
-        ("mesh_grid", "flooding", {}),
-    ],
-)
+def file_of(name: str, module: Module) -> Path:
+    path = ROOT.joinpath(*name.split("."))
+    return path / "__init__.py" if module.is_package else path.with_suffix(".py")
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    points: dict[str, Sequence[object]] = {
+        "-".join(names): (*names, settings, {}) for names, settings in RUNS.items()
+    }
+    return executed(tmp_path_factory.mktemp("points"), points)
+
+
+@pytest.mark.parametrize(("topology", "protocol"), RUNS)
 def test_whatever_a_run_imports_is_in_the_closure(
-    topology: str, protocol: str, settings: dict[str, str], tmp_path: Path
+    topology: str, protocol: str, imported: Mapping[str, set[str]]
 ) -> None:
-    found = executed(tmp_path / "point", topology, protocol, settings)
+    found = imported[f"{topology}-{protocol}"]
     assert found <= set(row_modules(SOURCES, topology, protocol))
     assert {PROTOCOLS[protocol].module, f"topologies.{topology}"} <= found
 
@@ -211,20 +234,21 @@ def test_whatever_a_run_imports_is_in_the_closure(
 @pytest.mark.timeout(600)  # Spark starts and compiles its queries for this alone
 def test_whatever_a_point_imports_is_in_the_closure(tmp_path: Path) -> None:
     options = spark_settings("local[1]", tmp_path)
-    found = executed(tmp_path / "point", TOPOLOGY, PROTOCOL, {"nodes": "7"}, options)
+    point = (TOPOLOGY, PROTOCOL, {"nodes": "7"}, options)
+    found = executed(tmp_path, {"point": point})["point"]
     assert (tmp_path / "point" / "metrics" / "summary.parquet").exists()
-    assert found <= set(CLOSURE)
+    assert found <= set(closure())
     assert {Task.__module__, "spark_analysis.sweeps.sweep"}.isdisjoint(found)
     # Imports in functions may not be reached by a point; there is hardly one.
-    assert len(found) >= 0.9 * len(CLOSURE)
+    assert len(found) >= 0.9 * len(closure())
 
 
 # What changes the key.
 
 
-@pytest.mark.parametrize("name", CLOSURE)
-def test_code_of_every_module_in_the_closure_counts(name: str) -> None:
-    assert key(appended(name, "_x = 1")) != key(SOURCES)
+def test_code_of_every_module_in_the_closure_counts() -> None:
+    same = [name for name in closure() if key(appended(name, "_x = 1")) == key(SOURCES)]
+    assert same == []
 
 
 @pytest.mark.parametrize(
@@ -269,7 +293,7 @@ def test_every_form_of_import_is_followed(statement: str) -> None:
 
 
 def test_versions_of_packages_and_of_python_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = package_versions(SOURCES, CLOSURE)
+    versions = package_versions(SOURCES, closure())
     assert {"numpy", "cbor2", "pyspark", "pyarrow", "pandas", "pydantic"} <= versions.keys()
     assert {"matplotlib", "typer", "rich", "pytest"}.isdisjoint(versions)
     before = key(SOURCES)
@@ -284,12 +308,12 @@ def test_versions_of_packages_and_of_python_count(monkeypatch: pytest.MonkeyPatc
 # What does not.
 
 
-@pytest.mark.parametrize("name", CLOSURE)
-def test_words_of_no_module_in_the_closure_count(name: str) -> None:
-    module = SOURCES[name]
-    other = replace(module, text=reworded(module.text))
-    assert read_code(other) == read_code(module)
-    assert key({**SOURCES, name: other}) == key(SOURCES)
+def test_words_of_no_module_in_the_closure_count() -> None:
+    for name in closure():
+        module = SOURCES[name]
+        other = replace(module, text=reworded(module.text))
+        assert read_code(other) == read_code(module), name
+        assert key({**SOURCES, name: other}) == key(SOURCES), name
 
 
 @pytest.mark.parametrize(
@@ -327,7 +351,7 @@ def test_texts_of_other_calls_count() -> None:
 
 
 def test_no_module_outside_counts() -> None:
-    outside = sorted(SOURCES.keys() - set(CLOSURE))
+    outside = sorted(SOURCES.keys() - set(closure()))
     assert {"testbed.sweep", "topologies.manhattan", "nodeapp.pubsub.over_gpsr"} <= set(outside)
     for name in outside:
         assert key(appended(name, "_x = 1")) == key(SOURCES), name
@@ -346,7 +370,7 @@ def test_another_protocol_in_the_registry_does_not_count() -> None:
 
 
 def test_the_key_is_that_of_the_files(tmp_path: Path) -> None:
-    for package in {name.partition(".")[0] for name in CLOSURE}:
+    for package in {name.partition(".")[0] for name in closure()}:
         shutil.copytree(ROOT / package, tmp_path / package)
     assert key(read_sources(tmp_path)) == key(SOURCES) == code_key(TOPOLOGY, PROTOCOL)
 

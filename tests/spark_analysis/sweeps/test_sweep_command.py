@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import typer
@@ -57,13 +58,14 @@ def test_the_end_of_a_sweep_is_printed(
     app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures: dict[str, str] = {}
+    results = [synthetic(), pd.DataFrame()]
     problems = {f"flooding seed={seed}": "odd" for seed in range(7)}
 
     def pretend(spec: SweepSpec, folder: Path, *, progress: Any, **_: Any) -> SweepOutcome:
         with SweepFolder(folder).alone():
             SweepFolder(folder).note(spec)
         progress(Progress("running", 1, 0, 2))
-        return SweepOutcome(spec, folder, synthetic(), failures, problems)
+        return SweepOutcome(spec, folder, results.pop(0), failures, problems)
 
     monkeypatch.setattr("testbed.sweep.run_sweep", pretend)
     words = ["sweep", "roaming_field", "flooding", "--vary", "speed=1,10"]

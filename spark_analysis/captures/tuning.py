@@ -1,0 +1,43 @@
+"""How Spark works through frames, by how many there are.
+
+An analysis is a few dozen queries.  Over the frames of a short run each takes milliseconds, and
+what it costs is to get ready: Spark writes Java for every step of every query and compiles it, and
+hands a task to every processor after each shuffle.  So queries over few frames are interpreted, in
+one partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+FEW: Final = 1 << 20
+"""Bytes of decoded frames, about 20,000 to 40,000 of them, up to which they are few."""
+_FOR_FEW: Final[Mapping[str, str]] = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+def few(folders: Sequence[Path]) -> bool:
+    """Return whether the frames in the folders that `materialise` returned are few."""
+    return sum(path.stat().st_size for folder in folders for path in folder.iterdir()) <= FEW
+
+
+@contextmanager
+def tuned(spark: SparkSession, folders: Sequence[Path]) -> Iterator[None]:
+    """Set up the session for queries over the frames in `folders` until the block ends."""
+    options = _FOR_FEW if few(folders) else {}
+    before = {name: spark.conf.get(name) for name in options}
+    for name, value in options.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, earlier in before.items():
+            spark.conf.set(name, str(earlier))

@@ -1,0 +1,60 @@
+"""How queries over few frames run, and what the driver's rows cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_analysis.captures.tuning import FEW, few, tuned
+from spark_analysis.local import local_rows
+
+NAMES = (
+    "spark.sql.codegen.wholeStage",
+    "spark.sql.codegen.factoryMode",
+    "spark.sql.shuffle.partitions",
+)
+
+
+def frames(folder: Path, size: int) -> Path:
+    folder.mkdir()
+    (folder / "part-00000.parquet").write_bytes(bytes(size))
+    return folder
+
+
+def test_frames_of_all_runs_count_together(tmp_path: Path) -> None:
+    folders = [frames(tmp_path / str(index), FEW // 2) for index in range(3)]
+    assert few(folders[:2])
+    assert not few(folders)
+
+
+@pytest.mark.spark
+def test_queries_over_few_frames_are_not_compiled(spark: SparkSession, tmp_path: Path) -> None:
+    def now() -> list[str | None]:
+        return [spark.conf.get(name) for name in NAMES]
+
+    def steps() -> str:
+        query = local_rows(spark, [(1,), (2,)], "x int").groupBy("x").count()
+        return str(query._jdf.queryExecution().executedPlan().toString())
+
+    before = now()
+    with tuned(spark, [frames(tmp_path / "few", 10)]):
+        assert now() == ["false", "NO_CODEGEN", "1"]
+        assert "*(" not in steps()
+    assert now() == before
+    with tuned(spark, [frames(tmp_path / "many", FEW + 1)]):
+        assert now() == before
+        assert "*(" in steps()
+
+
+@pytest.mark.spark
+def test_rows_of_the_driver_take_no_job(spark: SparkSession) -> None:
+    rows = [(1, "a", b"\x00", True, 0.5), (2, None, None, None, None)]
+    schema = "x long, name string, body binary, flag boolean, share double"
+    spark.sparkContext.setJobGroup("rows", "rows of the driver")
+    found = local_rows(spark, rows, schema)
+    assert list(map(tuple, found.collect())) == rows
+    nothing = local_rows(spark, [], schema)
+    assert found.join(nothing, "x").groupBy("x").count().collect() == []
+    assert not spark.sparkContext.statusTracker().getJobIdsForGroup("rows")
