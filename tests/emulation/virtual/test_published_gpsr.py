@@ -40,7 +40,7 @@ def roaming(parameters: dict[str, Any], nodes: int = 15, speed: float = 20) -> S
 def test_what_is_overheard_counts_as_nobodys_traffic(tmp_path: Path) -> None:
     kinds: dict[bool, Counter[int]] = {}
     for published in (False, True):
-        scenario = roaming(AS_PUBLISHED if published else {})
+        scenario = roaming(AS_PUBLISHED if published else {}, nodes=9)
         folder = RunFolder.create(tmp_path, scenario)
         simulate(scenario, folder, PcapRecorder(scenario, folder))
         sent = kinds[published] = Counter()
