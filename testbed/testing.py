@@ -19,9 +19,10 @@ from testbed.options import USAGE, console, fail
 
 CHECKS: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",))
 FAST: Final = ("-m", "not root and not vm and not spark")
-WORKERS: Final = 3
-"""Processes that share all tests: one has those of the virtual machine, one those that look at all
-of the host and mostly wait, one computes; tests/conftest.py gives them out."""
+WORKERS: Final = 4
+"""Processes that share all tests: one has the runs in the virtual machine, one its other tests, one
+those that look at all of the host and mostly wait, one computes; tests/conftest.py gives them out.
+"""
 FAST_WORKERS: Final = 2
 
 

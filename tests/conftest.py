@@ -47,7 +47,7 @@ HIDDEN: Final = {"spark": "JAVA_HOME", "vm": "TESTBED_VM_CACHE"}
 NOWHERE: Final = "/nowhere"
 
 
-GIVING_WAY: Final = 10
+GIVING_WAY: Final = 19
 """Niceness of tests whose processes need not keep time, and of what they start."""
 
 
