@@ -1,7 +1,9 @@
-"""The topologies with vehicles and the one that replays a movement file."""
+"""The roaming field as published, topologies with vehicles, and the replay of a movement file."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,52 @@ def test_defaults_are_the_papers_table(
     sources = Counter((o.node, o.event["topic"]) for o in events)
     assert len(sources) == topics * publishers
     assert all(88 <= number <= 90 for number in sources.values())  # each 10 s for 889 s
+
+
+PUBLISHED = {"nodes": "200", "side": "2000", "speed": "2"}
+"""Of `roaming_field`: 200 dispatchers, 2 km, 2 m/s."""
+
+
+def test_the_roaming_field_is_as_published() -> None:
+    def made(**settings: str) -> Scenario:
+        return make_scenario(
+            "roaming_field", "flooding", seed=1, duration=300.0, settings={**settings, "topics": 0}
+        )
+
+    scenario = made(**PUBLISHED)
+    assert len(scenario.nodes) == 200
+    assert scenario.area == (0.0, 0.0, 2000.0, 2000.0)
+    assert scenario.radio.range == 250.0
+    for node in scenario.nodes:
+        for one, other in itertools.pairwise(node.waypoints):
+            way = math.hypot(other.x - one.x, other.y - one.y)
+            assert way == pytest.approx(2.0 * (other.time - one.time), rel=1e-6)
+            assert (np.array((other.x, other.y)) >= 0.0).all()
+            assert (np.array((other.x, other.y)) <= 2000.0).all()
+    defaults = made(nodes="200")
+    assert defaults.nodes == scenario.nodes
+    assert defaults.radio == scenario.radio
+
+
+def test_how_connected_the_roaming_field_stays() -> None:
+    """What the topology's docstring says, by fewer seeds."""
+    pairs: dict[int, list[float]] = {0: [], 60: [], 450: [], 1800: []}
+    for seed in range(1, 13):
+        scenario = make_scenario(
+            "roaming_field",
+            "flooding",
+            seed=seed,
+            duration=1800.0,
+            settings={**PUBLISHED, "topics": 0},
+        )
+        trace = scenario.trace()
+        for time, found in pairs.items():
+            sizes = partitions(scenario.radio, trace.positions(float(time)))
+            found.append(sum(size * (size - 1) for size in sizes) / (200 * 199))
+    assert pairs[0] == [1.0] * 12
+    assert np.mean(pairs[60]) == pytest.approx(0.997, abs=0.01)
+    assert np.mean(pairs[450]) == pytest.approx(0.966, abs=0.03)
+    assert np.mean(pairs[1800]) == pytest.approx(0.982, abs=0.03)
 
 
 @pytest.mark.parametrize("topology", VEHICLES)
