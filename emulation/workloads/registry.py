@@ -1,4 +1,7 @@
-"""Finds workloads by name: every other module of this folder holds one `Workload` subclass."""
+"""Finds workloads by name: a module of this folder holds one `Workload` subclass.
+
+Modules that workloads share (`_OTHERS`) hold none.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ WORKLOAD: Final = "workload"
 """The setting that chooses the workload."""
 FILE: Final = "file:"
 """`file:PATH` as a workload is short for `recorded` with the recording PATH."""
-_OTHERS: Final = frozenset({"base", __name__.rpartition(".")[2]})
+_OTHERS: Final = frozenset({"arrivals", "base", "patterns", __name__.rpartition(".")[2]})
 
 
 def workload_names() -> list[str]:

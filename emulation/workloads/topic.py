@@ -1,7 +1,7 @@
-"""The topic workload: to each topic some nodes subscribe, and others publish on it periodically.
+"""The topic workload: to each topic some nodes subscribe, and others publish on it.
 
 Subscriptions start within the first two seconds.  Publications begin after a warm-up and end some
-seconds before the run does; each publisher has a random phase.
+seconds before the run does (`emulation.workloads.arrivals`).
 
 An event is for a subscriber if three conditions hold, those of the six schemes' paper
 (docs/papers.md#six-schemes, section 2): the topic, the content, the policy.  By default the topic
@@ -15,7 +15,8 @@ subscription and an event of its topic, over the draws of the seed:
   `admitted`, and begins anywhere from its width below 0 to 100: so it has each clearance with
   probability a, the lowest and the highest as often as those between.
 
-Roles, times and speeds do not depend on either share, nor on whether publishers advertise.
+Roles, times and speeds do not depend on either share, nor on whether publishers advertise; roles do
+not depend on the arrivals.
 """
 
 from __future__ import annotations
@@ -27,6 +28,15 @@ from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
 from emulation.errors import ScenarioError
+from emulation.workloads.arrivals import (
+    PERIODIC,
+    Arrivals,
+    Interval,
+    Size,
+    Tail,
+    check_duration,
+    publication_times,
+)
 from emulation.workloads.base import Operation, Workload
 from nodeapp.parameters import Param
 
@@ -57,7 +67,7 @@ class _Publication(NamedTuple):
 
 @dataclass(frozen=True)
 class TopicWorkload(Workload):
-    """Subscribers and periodic publishers for each of a number of topics.
+    """Subscribers and publishers for each of a number of topics.
 
     Publications run from `warm_up` seconds after the start to `tail` seconds before the end.
 
@@ -68,8 +78,8 @@ class TopicWorkload(Workload):
     topics: Annotated[int, Param("topics", low=0, high=1000)] = 4
     publishers: Annotated[int, Param("publishers a topic", low=1, high=1000)] = 1
     subscribers: Annotated[int, Param("subscribers a topic", low=1, high=1000)] = 5
-    interval: Annotated[float, Param("s between a publisher's events", low=0.01, high=3600)] = 2.0
-    size: Annotated[int, Param("bytes of an event", low=0, high=1400)] = 512
+    interval: Interval = 2.0
+    size: Size = 512
     selectivity: Annotated[
         float, Param("share of a topic's events that a filter lets through", low=0.01, high=1)
     ] = 1.0
@@ -79,9 +89,8 @@ class TopicWorkload(Workload):
     advertise: Annotated[
         bool, Param("publishers say at the start on which topics they are going to publish")
     ] = False
-    tail: Annotated[
-        float, Param("s before the end at which publishing stops", low=0, high=86_400)
-    ] = 3.0
+    tail: Tail = 3.0
+    arrivals: Arrivals = PERIODIC
     warm_up: float = 8.0
     drawn_names: bool = False
 
@@ -107,10 +116,9 @@ class TopicWorkload(Workload):
                 numbers[node] += 1
                 interests.append(_Interest(rng.uniform(0.5, 2.0), node, numbers[node], topic))
             for node in chosen[: self.publishers]:
-                time = self.warm_up + rng.uniform(0.0, self.interval)
-                while time < duration - self.tail:
-                    publications.append(_Publication(time, node, topic))
-                    time += self.interval
+                end = duration - self.tail
+                times = publication_times(self.arrivals, self.interval, self.warm_up, end, rng)
+                publications += [_Publication(time, node, topic) for time in times]
         publications.sort()
         speeds = [round(rng.uniform(0.0, SPEEDS), 1) for _ in publications]
         draws = rng.getrandbits(64)  # the last one: what follows from it changes nothing above
@@ -128,12 +136,7 @@ class TopicWorkload(Workload):
                 f"{self.publishers + self.subscribers} nodes, there are {nodes}: "
                 "raise nodes or lower publishers and subscribers"
             )
-        if duration - self.tail <= self.warm_up:
-            raise ScenarioError(
-                f"a run of {duration:g} s leaves no time to publish: the first {self.warm_up:g} s "
-                f"are for subscriptions, the last {self.tail:g} s (tail) for events under way; "
-                f"use --duration {self.warm_up + self.tail + 10:g} or more, or lower tail"
-            )
+        check_duration(duration, self.warm_up, self.tail)
 
     def _subscriptions(
         self, interests: Sequence[_Interest], nodes: Collection[int], draws: int

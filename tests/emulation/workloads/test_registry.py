@@ -25,7 +25,7 @@ from tests.pages import example
 from topologies.catalog import all_parameters, make_scenario, topology_names, topology_parameters
 
 OF_TOPIC = ["topics", "publishers", "subscribers", "interval", "size"]
-OF_TOPIC += ["selectivity", "admitted", "advertise", "tail"]
+OF_TOPIC += ["selectivity", "admitted", "advertise", "tail", "arrivals"]
 
 
 def make(topology: str = "roaming_field", **settings: Any) -> Scenario:
@@ -81,12 +81,12 @@ def test_a_new_workload_is_one_file(
 
 
 def test_the_workloads_that_there_are() -> None:
-    assert workload_names() == ["recorded", "topic"]
+    assert workload_names() == ["churn", "content", "recorded", "topic"]
     for name in workload_names():
         assert workload_summary(name).endswith(".")
         assert all(parameter.help for parameter in workload_parameters(name))
     assert [parameter.name for parameter in workload_parameters("topic")] == OF_TOPIC
-    with pytest.raises(ScenarioError, match="no workload 'poissson'; there are: recorded, topic"):
+    with pytest.raises(ScenarioError, match="no workload 'poissson'; there are: churn, content, r"):
         make_workload("poissson", {})
     with pytest.raises(ScenarioError, match="topic: size: 9999 is above 1400"):
         make_workload("topic", {"size": 9999})
@@ -172,7 +172,7 @@ def test_what_may_be_set_depends_on_the_workload() -> None:
     assert set(own) - set(other) == set(OF_TOPIC)
     assert set(other) - set(own) == {"recording"}
     assert own["workload"].default == "topic"
-    assert own["workload"].choices == ("recorded", "topic")
+    assert own["workload"].choices == ("churn", "content", "recorded", "topic")
 
 
 def test_clients_are_the_stations_of_a_mesh(tmp_path: Path) -> None:

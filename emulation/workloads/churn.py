@@ -1,0 +1,98 @@
+"""Churn: the content workload with subscribers that change what they are subscribed to.
+
+Every subscription lives for an exponentially distributed time with the mean `lifetime`.  Then its
+subscriber ends it and at the same moment, in this order, subscribes to another pattern: one that it
+does not have, drawn by popularity.  So subscriptions end as a Poisson process whose rate is their
+number over `lifetime`, and there are as many of them at any time.  Changes stop `tail` seconds
+before the end, as publications do.
+
+Around a change the analysis is strict (`spark_analysis.jobs.delivery`): an event is due to whoever
+is subscribed at the moment of its PUBLISH.  An event that is still under way when its subscriber
+leaves is lost to it and counts as missing, in every protocol; one that was published before a
+subscription began, and arrives after that, counts as unexpected, which does no harm to the ratio.
+The first kind is about the share delay / `lifetime` of all deliveries.  `linger` takes it out: a
+subscription that is to end less than `linger` seconds after an event that it matches was published
+lives on until these have passed, and longer if there are more such events.  What is missing then is
+the protocol's doing.  Draws of lifetimes are the same, lives are longer by `linger` at most for
+each event that holds one up.
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from emulation.errors import ScenarioError
+from emulation.workloads.base import Operation
+from emulation.workloads.content import (
+    ContentWorkload,
+    Draws,
+    Interest,
+    Publication,
+    subscribe,
+)
+from nodeapp.events import Filter
+from nodeapp.parameters import Param
+
+
+@dataclass(frozen=True)
+class ChurnWorkload(ContentWorkload):
+    """The content workload with subscribers that change from one pattern to another."""
+
+    lifetime: Annotated[
+        float, Param("s that a subscription lasts, mean of exponential", low=0.1, high=86_400)
+    ] = 30.0
+    linger: Annotated[
+        float, Param("s that a subscription outlives an event for it, at least", low=0, high=60)
+    ] = 0.0
+
+    def check(self, nodes: int, duration: float) -> None:
+        """Raise `ScenarioError` if the parameters do not fit the network or one another."""
+        super().check(nodes, duration)
+        if self.per_subscriber == self.patterns:
+            raise ScenarioError(
+                f"a subscriber that has all {self.patterns} patterns has none to change to: "
+                "raise patterns or lower per_subscriber"
+            )
+
+    def subscriptions(
+        self,
+        interests: Iterable[Interest],
+        publications: Sequence[Publication],
+        end: float,
+        draws: Draws,
+    ) -> Iterator[Operation]:
+        """Yield what subscribers do until `end`, seconds."""
+        lives = draws.stream("lifetimes")
+        times = [publication.time for publication in publications]
+        held: dict[int, set[int]] = {}
+        last: dict[int, int] = {}
+        ends: list[tuple[float, Interest]] = []
+
+        def begin(interest: Interest) -> Operation:
+            held.setdefault(interest.node, set()).add(interest.pattern)
+            last[interest.node] = interest.number
+            life = lives.expovariate(1.0 / self.lifetime)
+            heapq.heappush(ends, (interest.time + life, interest))
+            return subscribe(interest, draws)
+
+        for interest in interests:
+            yield begin(interest)
+        while ends and ends[0][0] < end:
+            time, old = heapq.heappop(ends)
+            first = bisect.bisect_left(times, time - self.linger)
+            wanted = Filter.decode(draws.patterns[old.pattern])
+            held_up = time
+            for publication in publications[first : bisect.bisect_right(times, time)]:
+                if wanted.matches(publication.event):
+                    held_up = max(held_up, publication.time + self.linger)
+            if held_up > time:
+                heapq.heappush(ends, (held_up, old))
+                continue
+            yield Operation(time=time, node=old.node, action="unsubscribe", subscription=old.number)
+            pattern = draws.popularity.draw(lives, held[old.node])
+            held[old.node].remove(old.pattern)
+            yield begin(Interest(time, old.node, last[old.node] + 1, pattern))
