@@ -2,17 +2,22 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from emulation.backends.virtual import simulate
 from emulation.errors import ScenarioError
+from emulation.scenario.runfolder import RunFolder, read_run
+from emulation.virtual.recording import ColumnRecorder
 from emulation.workloads.base import Operation
 from emulation.workloads.churn import ChurnWorkload
 from emulation.workloads.content import ContentWorkload
 from nodeapp.events import Filter
+from nodeapp.pubsub.registry import PROTOCOLS
 from topologies.catalog import make_scenario
 
 NODES = {node: f"sta{node}" for node in range(1, 41)}
@@ -117,6 +122,22 @@ def test_subscriptions_outlive_the_events_for_them(linger: float) -> None:
     assert of(plain, "publish") == of(lingering, "publish")
     few, many = len(of(lingering, "unsubscribe")), len(of(plain, "unsubscribe"))
     assert 0.6 * many < few <= many
+
+
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
+def test_nodes_of_every_protocol_do_what_is_asked(protocol: str, tmp_path: Path) -> None:
+    settings = {"nodes": 6, "topics": 2, "lifetime": 2, "publishers": 2, "subscribers": 4}
+    scenario = make_scenario(
+        "manhattan", protocol, seed=1, duration=15.0, settings={**settings, "workload": "churn"}
+    )
+    assert len(of(scenario.workload, "unsubscribe")) > 10
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    folder.begin(scenario)
+    simulate(scenario, folder, ColumnRecorder(scenario, lambda seen: None))
+    record = read_run(folder.path).record
+    assert record is not None
+    assert record.problems == ()
 
 
 def test_the_seed_decides() -> None:

@@ -14,8 +14,10 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import Filter
-from spark_analysis.analysis import analyse
 from spark_analysis.captures.virtual_run import run_to_frames
+from spark_analysis.jobs.delivery import DELIVERY
+from spark_analysis.jobs.subscriptions import SUBSCRIPTIONS
+from spark_analysis.summaries import tables
 from topologies.catalog import make_scenario
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -76,9 +78,10 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
         run.begin(scenario)
         run_to_frames(scenario, run)
         scenarios[name] = scenario
-    analysis = analyse(spark, [folder / name for name in SCENES])
-    assert not any(analysis.problems.values())
-    return Made(scenarios, analysis.table("delivery"), analysis.table("subscriptions"))
+    delivery, subscriptions = tables(
+        spark, [folder / name for name in SCENES], (DELIVERY, SUBSCRIPTIONS)
+    )
+    return Made(scenarios, delivery.to_pandas(), subscriptions.to_pandas())
 
 
 def spans(scenario: Scenario) -> list[tuple[Operation, float]]:
