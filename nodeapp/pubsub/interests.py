@@ -20,6 +20,7 @@ destination sequence numbers (docs/papers.md#dsdv).
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
@@ -64,6 +65,7 @@ def encode_interests(stamp: int, subscriptions: Iterable[bytes]) -> Iterator[byt
         yield head + wire.encode_body(chunk)
 
 
+@functools.lru_cache(maxsize=64)  # a simulator hands one frame to all who hear it
 def decode_head(body: bytes) -> tuple[Head, bytes]:
     """Return what an INTERESTS body says first, and the encoded rest.  Raises `WireError`."""
     if len(body) < _HEAD.size:
@@ -95,6 +97,7 @@ class Told:
 
     __slots__ = (
         "before",
+        "heard",
         "items",
         "least",
         "origin",
@@ -112,6 +115,8 @@ class Told:
         """The stamp before that one."""
         self.settled = 0.0
         """When the shortest way of `stamp` is known, seconds."""
+        self.heard = 0.0
+        """When it came last, seconds."""
         self.parts = 0
         self.least = 0
         """Hops of the shortest way that `stamp` came."""
@@ -168,42 +173,67 @@ class InterestTable:
         head, items = decode_head(body)
         key = origin, head.part
         told = self._told.get(key)
-        if told is not None and not any(self._fresh(way, now) for way in told.ways.values()):
+        if told is not None and told.heard + self._timeout <= now:
             self._forget(key)
             told = None
-        if told is not None and head.stamp < told.stamp:
+        if told is None or head.stamp > told.stamp:
+            return self._store_later(
+                key, told, head, items, Way(head.stamp, distance, now), neighbour
+            )
+        if head.stamp < told.stamp:
             self._counters["older than known"] += 1
             return False
-        later = told is None or head.stamp > told.stamp
-        changed = told is None or (later and items != told.items)
+        known = told.ways.get(neighbour)
+        if known is None and not self._room(max(1, len(told.patterns))):
+            return False
+        if known is None or known.stamp != head.stamp or distance < known.distance:
+            told.ways[neighbour] = Way(head.stamp, distance, now)
+            told.heard = now
+        nearer = distance < told.least
+        if nearer:
+            told.least = distance
+        return nearer
+
+    def _store_later(
+        self,
+        key: tuple[int, int],
+        told: Told | None,
+        head: Head,
+        items: bytes,
+        way: Way,
+        neighbour: int,
+    ) -> bool:
+        """Take a stamp that is later than what is known; return whether there is room."""
+        changed = told is None or items != told.items
         subscriptions = decode_items(items) if changed else {}
-        before = 0 if told is None else told.entries
         if told is None:
-            after = max(1, len(subscriptions))
+            before, after = 0, max(1, len(subscriptions))
         else:
-            patterns = len(subscriptions) if changed else len(told.patterns)
-            after = max(1, patterns) * (len(told.ways) + (neighbour not in told.ways))
-        if self._entries - before + after > self._limit:
-            self._counters["table full"] += 1
+            size = len(subscriptions) if changed else len(told.patterns)
+            before = told.entries
+            after = max(1, size) * (len(told.ways) + (neighbour not in told.ways))
+        if not self._room(after - before):
             return False
         if told is None:
-            told = self._told[key] = Told(origin)
+            told = self._told[key] = Told(key[0])
         if changed:
             self._replace(key, told, items, subscriptions)
-        self._entries += after - before
-        if later:
-            for part in range(head.parts, told.parts):
-                if (origin, part) in self._told:
-                    self._forget((origin, part))
-            told.before, told.stamp = told.stamp, head.stamp
-            told.settled = now + self._settling
-            told.parts, told.least = head.parts, distance
-        way = told.ways.get(neighbour)
-        if way is None or way.stamp != head.stamp or distance < way.distance:
-            told.ways[neighbour] = Way(head.stamp, distance, now)
-        nearer = distance < told.least
-        told.least = min(told.least, distance)
-        return later or nearer
+        for part in range(head.parts, told.parts):
+            if (told.origin, part) in self._told:
+                self._forget((told.origin, part))
+        told.before, told.stamp = told.stamp, head.stamp
+        told.settled = way.heard + self._settling
+        told.parts, told.least = head.parts, way.distance
+        told.ways[neighbour], told.heard = way, way.heard
+        return True
+
+    def _room(self, more: int) -> bool:
+        """Count `more` entries if there is room for them; return whether there is."""
+        if self._entries + more > self._limit:
+            self._counters["table full"] += 1
+            return False
+        self._entries += more
+        return True
 
     def _fresh(self, way: Way, now: float) -> bool:
         return way.heard + self._timeout > now

@@ -75,6 +75,7 @@ def outcome(protocol: str, seed: int = 5, **parameters: Any) -> Outcome:
 @pytest.mark.parametrize("addressing", ["unicast", "list"])
 def test_roaming_nodes_get_almost_all_that_flooding_brings(addressing: str) -> None:
     flooded = outcome("flooding").notified
+    parameters: dict[str, Any] = {}
     for horizon, fraction in ((8, 0.0), (2, 0.5)):
         parameters = {"horizon": horizon, "fraction": fraction, "addressing": addressing}
         found = outcome("semi-probabilistic", **parameters)

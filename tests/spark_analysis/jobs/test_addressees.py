@@ -51,6 +51,6 @@ def test_a_list_is_one_frame_sent_and_addresses_those_it_names(
 
     frames = read_frames(spark, [folder / "metrics" / FRAMES_FOLDER])
     nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
-    found = steps(frames, nodes).toPandas()
-    assert found["node_id"].tolist() == [1, 2, 2, 4, 4]  # the way over node 2
-    assert found["seconds"].sum() == pytest.approx(0.022)
+    found = steps(frames, nodes).orderBy("step").collect()
+    assert [row["node_id"] for row in found] == [1, 2, 2, 4, 4]  # the way over node 2
+    assert sum(row["seconds"] for row in found) == pytest.approx(0.022)
