@@ -298,7 +298,7 @@ def split_sender(route: bytes) -> tuple[bytes, Whereabouts | None]:
     return (bytes((mode,)) + route[1 : -_SENDER.size] if mode else b""), sender
 
 
-ADDRESSEES: Final = 3
+ADDRESSEES: Final = 4
 """First byte of the routing extension that lists neighbours."""
 MAX_ADDRESSEES: Final = 63
 """Neighbours in one list: an extension has at most 255 bytes."""

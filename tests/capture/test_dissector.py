@@ -120,7 +120,7 @@ def test_lists_of_addressees(tmp_path: Path) -> None:
     frames = [HELLO._replace(route=each) for each in (route, route[:-1], route[:1])]
     assert fields(
         tmp_path, [frame.encode() for frame in frames], "route.mode", "route.addressee"
-    ) == [["3", "7,300"], ["", ""], ["", ""]]
+    ) == [["4", "7,300"], ["", ""], ["", ""]]
 
 
 def test_where_the_sender_of_a_frame_is(tmp_path: Path) -> None:

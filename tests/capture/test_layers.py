@@ -63,7 +63,7 @@ def test_a_list_of_addressees_has_its_nodes_and_is_built() -> None:
     assert layer.routing.addressees == [7, 300, 2**32 - 2]
     assert "addressees" in str(layer.show(dump=True))
     assert bytes(AddresseesRoute(addressees=[7, 300, 2**32 - 2])) == route
-    for bad in (route[:-1], b"\x03", b"\x03" + bytes(4)):
+    for bad in (route[:-1], b"\x04", b"\x04" + bytes(4)):
         odd = PubSub(wire.Frame(wire.Kind.EVENT, 1, route=bad).encode())
         assert isinstance(odd.routing, Raw)
 

@@ -138,7 +138,7 @@ def test_addressees_survive_the_wire_and_leave_the_body_untouched(
     assert wire.split_sender(route) == (route, None)
 
 
-@given(st.binary(max_size=255) | st.binary(max_size=254).map(lambda tail: b"\x03" + tail))
+@given(st.binary(max_size=255) | st.binary(max_size=254).map(lambda tail: b"\x04" + tail))
 def test_random_addressees_are_refused_or_decoded(route: bytes) -> None:
     with contextlib.suppress(WireError):
         assert wire.encode_addressees(wire.decode_addressees(route)) == route

@@ -379,7 +379,7 @@ def test_frames_that_cannot_have_come_this_way_are_malformed() -> None:
         (Frame(Kind.INTERESTS, 1, hops=2, body=body), 1),  # its own, from elsewhere
         (Frame(Kind.INTERESTS, 0, hops=2, body=body), 1),
         (Frame(Kind.INTERESTS, 1, hops=0, body=body), 1),
-        (Frame(Kind.EVENT, 1, route=b"\x03", body=body), 1),
+        (Frame(Kind.EVENT, 1, route=b"\x04", body=body), 1),
         (Frame(Kind.EVENT, 1, route=b"\x01" + bytes(16), body=body), 1),
     ):
         before = node.service.counters["malformed"]
@@ -396,7 +396,7 @@ def test_frames_that_cannot_have_come_this_way_are_malformed() -> None:
     st.integers(0, 255),
     st.sampled_from([0, 1, 2, 255]),
     hostile
-    | st.binary(max_size=40).map(lambda tail: b"\x03" + tail)
+    | st.binary(max_size=40).map(lambda tail: b"\x04" + tail)
     | st.lists(st.integers(1, 3), min_size=1, max_size=5).map(wire.encode_addressees),
     hostile
     | st.tuples(st.integers(0, 2**64 - 1), st.lists(hostile, max_size=3)).map(

@@ -119,7 +119,7 @@ def test_bodies_between_nodes_are_left_out_unless_asked_for(tmp_path: Path) -> N
 def test_addressees_are_those_of_the_frames_that_list_them(tmp_path: Path, more: int) -> None:
     lists = ([7], [2**32 - 2, 1, 300], list(range(1, 64)))
     listed = [EVENT._replace(route=encode_addressees(nodes)) for nodes in lists]
-    odd = [EVENT._replace(route=route) for route in (b"\x03", b"\x01" + bytes(16), b"\x03abcde")]
+    odd = [EVENT._replace(route=route) for route in (b"\x04", b"\x01" + bytes(16), b"\x04abcde")]
     path = tmp_path / "sta1-wlan0.pcap"
     frames = [*[HELLO] * more, EVENT, listed[0], *odd, listed[1], HELLO, listed[2]]
     path.write_bytes(pcap(ethernet(udp_ipv4(frame.encode())) for frame in frames))
