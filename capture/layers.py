@@ -5,7 +5,7 @@
 
 `PubSub` is bound to both UDP ports.  Its fields have the names of `nodeapp.wire`, but for the
 routing extension: `route` is a method of every scapy packet, so that field is `routing`.  Lengths
-are computed, the routing extension is a packet of its own if it is geographic, and the body may
+are computed, the routing extension is a packet of its own if its format is known, and the body may
 be given as the value that its CBOR encodes and is shown decoded.  What `nodeapp.wire.decode`
 refuses is dissected as `Raw`.
 """
@@ -21,6 +21,7 @@ from scapy.fields import (
     ByteField,
     ConditionalField,
     FieldLenField,
+    FieldListField,
     FlagsField,
     IEEEDoubleField,
     IEEEFloatField,
@@ -41,8 +42,9 @@ MODES: Final = {wire.GREEDY: "greedy", wire.PERIMETER: "perimeter"}
 MODE_NAMES: Final = (
     MODES
     | {mode | wire.WITH_SENDER: f"{name}, with sender" for mode, name in MODES.items()}
-    | {wire.WITH_SENDER: "sender"}
+    | {wire.WITH_SENDER: "sender", wire.ADDRESSEES: "addressees"}
 )
+_ADDRESSEES: Final = bytes((wire.ADDRESSEES,))
 
 
 def _sender() -> list[AnyField]:
@@ -101,9 +103,22 @@ class PerimeterRoute(Packet):
     ]
 
 
+class AddresseesRoute(Packet):
+    """Routing extension of a broadcast that is for the listed neighbours only."""
+
+    name = "AddresseesRoute"
+    fields_desc: ClassVar[list[AnyField]] = [
+        ByteEnumField("mode", wire.ADDRESSEES, MODE_NAMES),
+        FieldListField("addressees", [], IntField("", 0)),
+    ]
+
+
 def _route(data: bytes) -> Packet:
-    """Return the packet for a routing extension; `Raw` if it is not a geographic one."""
+    """Return the packet for a routing extension; `Raw` if it is none that is known."""
     try:
+        if data[:1] == _ADDRESSEES:
+            wire.decode_addressees(data)
+            return AddresseesRoute(data)
         route, sender = wire.split_sender(data)
         if sender is not None and not route:
             return SenderRoute(data)

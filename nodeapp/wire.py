@@ -39,6 +39,7 @@ from __future__ import annotations
 import functools
 import io
 import struct
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
@@ -69,6 +70,7 @@ class Kind(IntEnum):
     ADVERTISEMENT = 7
     SUBSCRIBERS = 8
     ROUTE_REPLY_ACK = 9
+    INTERESTS = 45
     SUBSCRIBE = 65
     UNSUBSCRIBE = 66
     PUBLISH = 67
@@ -294,6 +296,36 @@ def split_sender(route: bytes) -> tuple[bytes, Whereabouts | None]:
     if not all(abs(value) < 1e9 for value in sender):  # false for NaN and infinity too
         raise WireError("a position or velocity is not a finite number of metres")
     return (bytes((mode,)) + route[1 : -_SENDER.size] if mode else b""), sender
+
+
+ADDRESSEES: Final = 4
+"""First byte of the routing extension that lists neighbours."""
+MAX_ADDRESSEES: Final = 63
+"""Neighbours in one list: an extension has at most 255 bytes."""
+
+
+def encode_addressees(nodes: Sequence[int]) -> bytes:
+    """Return the routing extension of a broadcast that only the neighbours `nodes` shall take.
+
+    Raises `WireError` for no node, for more than `MAX_ADDRESSEES`, or for what is no node id.
+    """
+    if not 0 < len(nodes) <= MAX_ADDRESSEES:
+        raise WireError(f"{len(nodes)} addressees; a frame has 1 to {MAX_ADDRESSEES}")
+    if not 0 < min(nodes) <= max(nodes) < BROADCAST:
+        raise WireError("an addressee that is no node")
+    return struct.pack(f">B{len(nodes)}I", ADDRESSEES, *nodes)
+
+
+@functools.lru_cache(maxsize=64)  # all who hear a frame look at the same one
+def decode_addressees(route: bytes) -> tuple[int, ...]:
+    """Return the neighbours that a routing extension lists.  Raises `WireError`."""
+    count, rest = divmod(len(route) - 1, 4)
+    if count < 1 or rest or route[0] != ADDRESSEES:
+        raise WireError("not a list of addressees")
+    nodes: tuple[int, ...] = struct.unpack_from(f">{count}I", route, 1)
+    if not 0 < min(nodes) <= max(nodes) < BROADCAST:
+        raise WireError("an addressee that is no node")
+    return nodes
 
 
 def encode_body(value: Any) -> bytes:

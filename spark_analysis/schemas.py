@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     DataType,
@@ -33,6 +34,7 @@ from pyspark.sql.types import (
 
 STRING: Final = StringType()
 LONG: Final = LongType()
+LONGS: Final = ArrayType(LONG)
 INT: Final = IntegerType()
 SHORT: Final = ShortType()
 DOUBLE: Final = DoubleType()
@@ -72,6 +74,7 @@ FRAMES: Final = StructType(
         column("ttl", SHORT, "radio hops still allowed after this one"),
         column("hops", SHORT, "radio hops made, this one included; 0 only on loopback"),
         column("route_length", INT, "bytes of the routing extension"),
+        column("addressees", LONGS, "node ids that a broadcast lists as its addressees; null: all"),
         column("body_length", INT, "bytes of the body"),
         column("originator", LONG, "node id, or a client's request token on loopback"),
         column("destination", LONG, "node id of the final destination"),

@@ -15,11 +15,13 @@ local BROADCAST = 0xFFFFFFFF
 local GREEDY, PERIMETER = 1, 2
 local GREEDY_LENGTH, PERIMETER_LENGTH = 17, 61
 local WITH_SENDER, SENDER_LENGTH = 0x80, 24
+local ADDRESSEES, WORD_LENGTH = 4, 4
 
 local KINDS = {
   [1] = "HELLO", [2] = "EVENT", [3] = "SUBSCRIPTION",
   [4] = "ROUTE_REQUEST", [5] = "ROUTE_REPLY", [6] = "ROUTE_ERROR",
   [7] = "ADVERTISEMENT", [8] = "SUBSCRIBERS", [9] = "ROUTE_REPLY_ACK",
+  [45] = "INTERESTS",
   [65] = "SUBSCRIBE", [66] = "UNSUBSCRIBE", [67] = "PUBLISH",
   [68] = "NOTIFY", [69] = "STATUS", [70] = "ACK",
   [71] = "ADVERTISE",
@@ -41,6 +43,7 @@ end
 table.sort(FIELDS, function(one, other) return HEADER[one][1] < HEADER[other][1] end)
 local MODES = {
   [GREEDY] = "greedy", [PERIMETER] = "perimeter", [WITH_SENDER] = "sender",
+  [ADDRESSEES] = "addressees",
   [WITH_SENDER + GREEDY] = "greedy, with sender",
   [WITH_SENDER + PERIMETER] = "perimeter, with sender",
 }
@@ -73,6 +76,7 @@ local f = {
   edge_from = ProtoField.uint32("pubsub.route.edge_from", "First edge from"),
   edge_to = ProtoField.uint32("pubsub.route.edge_to", "First edge to"),
   entry = ProtoField.uint32("pubsub.route.entry", "Entered perimeter mode at node"),
+  addressee = ProtoField.uint32("pubsub.route.addressee", "Addressee"),
   sender_x = ProtoField.double("pubsub.route.sender_x", "Sender x (m)"),
   sender_y = ProtoField.double("pubsub.route.sender_y", "Sender y (m)"),
   sender_vx = ProtoField.float("pubsub.route.sender_vx", "Sender velocity x (m/s)"),
@@ -139,6 +143,13 @@ end
 local function dissect_route(route, tree)
   local branch = tree:add(f.route, route())
   local mode, length = route(0, 1):uint(), route:len()
+  if mode == ADDRESSEES and length > 1 and length % WORD_LENGTH == 1 then
+    branch:add(f.mode, route(0, 1))
+    for at = 1, length - 1, WORD_LENGTH do
+      branch:add(f.addressee, route(at, WORD_LENGTH))
+    end
+    return
+  end
   local has_sender = mode >= WITH_SENDER
   if has_sender then
     mode, length = mode - WITH_SENDER, length - SENDER_LENGTH

@@ -49,6 +49,10 @@ class Protocol:
 PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
     {
         "flooding": Protocol("flooding:Flooding", "every node rebroadcasts each event once"),
+        "semi-probabilistic": Protocol(
+            "semi_probabilistic:SemiProbabilistic",
+            "events follow nearby subscriptions, else a random fraction of the links",
+        ),
         "broker-aodv": Protocol(
             "over_aodv:BrokerAodv", "brokers at the node a topic hashes to, reached by AODV"
         ),

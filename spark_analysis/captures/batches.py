@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from nodeapp.wire import ADDRESSEES
+
 Values = npt.NDArray[Any]
 
 
@@ -58,6 +60,8 @@ def record_batch(
             array = _column(kind, decoded[name], ip)
         elif name in ("port_src", "port_dst"):
             array = _column(kind, decoded[name], _bits(decoded[name] >= 0))
+        elif name == "addressees":
+            array = _addressees(kind, data, decoded)
         elif name == "body":
             array = _bodies(data, decoded, is_frame & (decoded["kind"] >= bodies_from))
         else:
@@ -79,6 +83,27 @@ def _constant(text: str, rows: int) -> pa.Array:
     offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(len(raw))
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw * rows)]
     return pa.Array.from_buffers(pa.string(), rows, buffers)
+
+
+def _addressees(
+    kind: pa.DataType, data: npt.NDArray[np.uint8], decoded: Mapping[str, Values]
+) -> pa.Array:
+    """Return the node ids in routing extensions that list addressees (`nodeapp.wire`)."""
+    length = decoded["route_length"]
+    starts = decoded["body_offset"] - length
+    rows = np.flatnonzero((length > 1) & (length % 4 == 1))
+    rows = rows[data[starts[rows]] == ADDRESSEES]
+    wanted = np.zeros(len(length), np.bool_)
+    wanted[rows] = True
+    view = data.data
+    spans = zip((starts[rows] + 1).tolist(), decoded["body_offset"][rows].tolist(), strict=True)
+    nodes = b"".join([view[start:end] for start, end in spans])
+    values = np.frombuffer(nodes, ">u4").astype(np.int64)
+    offsets = np.zeros(len(wanted) + 1, np.int32)
+    np.cumsum(np.where(wanted, length // 4, 0), out=offsets[1:])
+    buffers = [_bits(wanted), pa.py_buffer(offsets)]
+    children = [pa.array(values, kind.value_type)]
+    return pa.Array.from_buffers(kind, len(wanted), buffers, children=children)
 
 
 def _bodies(

@@ -10,6 +10,9 @@ acknowledgements of the medium access layer, and its headers, are not in these c
 `bytes` are those of the Ethernet frame, `wire_bytes` those of the testbed's header, routing
 extension and body.
 
+A broadcast that lists its addressees is one frame sent, however many it lists.  All in range
+receive it; `addressed_frames` counts only the receptions of those it lists.
+
 Messages of kind EVENT are event messages, all other kinds control.  Packets that are no whole
 testbed frame (other programs', and events so long that IP had to fragment them) are `other`.
 """
@@ -54,6 +57,7 @@ OVERHEAD: Final = Table(
             column("received_frames", LONG, "frames from other nodes that it received"),
             column("received_bytes", LONG, "bytes of these, from the Ethernet header"),
             column("received_wire_bytes", LONG, "bytes of these in the testbed's wire format"),
+            column("addressed_frames", LONG, "received frames but those whose list lacks the node"),
             column("unattributed_frames", LONG, "packets without an IPv4 source: sender not known"),
             column("unattributed_bytes", LONG, "bytes of these, from the Ethernet header"),
         ]
@@ -109,6 +113,12 @@ def radio_packets(frames: DataFrame, nodes: DataFrame) -> DataFrame:
     )
 
 
+def addressed() -> Column:
+    """Return whether a frame is for the node `node_id`: it lists no addressees, or that node."""
+    listed = sf.array_contains(sf.col("addressees"), sf.col("node_id"))
+    return sf.coalesce(listed, sf.lit(True))
+
+
 def kind_name(kind: Column) -> Column:
     """Return the name of a message kind; `other` for null."""
     name = sf.when(kind.isNull(), "other")
@@ -138,6 +148,7 @@ def overhead(packets: DataFrame) -> DataFrame:
             count_if(received).alias("received_frames"),
             sum_if(received, length).alias("received_bytes"),
             sum_if(received, wire_length).alias("received_wire_bytes"),
+            count_if(received & addressed()).alias("addressed_frames"),
             count_if(unattributed).alias("unattributed_frames"),
             sum_if(unattributed, length).alias("unattributed_bytes"),
         )

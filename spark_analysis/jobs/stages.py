@@ -4,7 +4,8 @@ The way of an event to a subscriber is followed backwards through the captures. 
 the hops of the frame that brought the event; that frame is the first so received at the
 subscriber's node.  Its transmission is the last of the same frame in the capture of its sender;
 what made the sender transmit is the first reception there with one hop less, for the same final
-destination if there is one (a broker changes it); and so on to the first hop, which the
+destination if there is one (a broker changes it), and of a broadcast that lists its addressees only
+if the node is one; and so on to the first hop, which the
 PUBLISH caused.  Every delivery so traced is a chain of steps without gaps:
 
     originate   PUBLISH on the publisher's loopback -> its first transmission
@@ -33,7 +34,7 @@ from pyspark.sql.types import StructType
 
 from nodeapp.wire import ANY_NODE, BROADCAST, Kind
 from spark_analysis.jobs.columns import EVENT, PAIR
-from spark_analysis.jobs.overhead import EVENT_KINDS, category, kind_name
+from spark_analysis.jobs.overhead import EVENT_KINDS, addressed, category, kind_name
 from spark_analysis.schemas import (
     CLIENT,
     DOUBLE,
@@ -229,6 +230,7 @@ def steps(frames: DataFrame, nodes: DataFrame) -> DataFrame:
         .join(sf.broadcast(nodes.select("run", "node", "node_id", "ip")), ["run", "node"])
         .join(_address(nodes, "ip_src", "source"), ["run", "ip_src"], "left")
         .join(_address(nodes, "ip_dst", "target"), ["run", "ip_dst"], "left")
+        .filter(local | (sf.col("ip_src") == sf.col("ip")) | addressed())
         .select(
             *EVENT,
             "node_id",

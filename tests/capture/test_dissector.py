@@ -26,6 +26,7 @@ from nodeapp.wire import (
     GeoRoute,
     Kind,
     Whereabouts,
+    encode_addressees,
     encode_body,
     with_sender,
 )
@@ -112,6 +113,14 @@ def test_geographic_routes(tmp_path: Path) -> None:
         ["2", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
         [""] * 10,
     ]
+
+
+def test_lists_of_addressees(tmp_path: Path) -> None:
+    route = encode_addressees([7, 300])
+    frames = [HELLO._replace(route=each) for each in (route, route[:-1], route[:1])]
+    assert fields(
+        tmp_path, [frame.encode() for frame in frames], "route.mode", "route.addressee"
+    ) == [["4", "7,300"], ["", ""], ["", ""]]
 
 
 def test_where_the_sender_of_a_frame_is(tmp_path: Path) -> None:

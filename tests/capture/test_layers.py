@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
-from capture.layers import GreedyRoute, PerimeterRoute, PubSub, SenderRoute
+from capture.layers import AddresseesRoute, GreedyRoute, PerimeterRoute, PubSub, SenderRoute
 from nodeapp import wire
 from nodeapp.routing.aodv_wire import RouteReply
 
@@ -54,6 +54,18 @@ def test_where_the_sender_is_has_fields_and_is_built() -> None:
     replica = PubSub(bytes(PubSub(kind="SUBSCRIPTION", originator=1, routing=built, body=1)))
     assert isinstance(replica.routing, SenderRoute)
     assert wire.split_sender(bytes(replica.routing)) == (b"", at)
+
+
+def test_a_list_of_addressees_has_its_nodes_and_is_built() -> None:
+    route = wire.encode_addressees([7, 300, 2**32 - 2])
+    layer = PubSub(wire.Frame(wire.Kind.EVENT, 1, route=route, body=b"\x01").encode())
+    assert isinstance(layer.routing, AddresseesRoute)
+    assert layer.routing.addressees == [7, 300, 2**32 - 2]
+    assert "addressees" in str(layer.show(dump=True))
+    assert bytes(AddresseesRoute(addressees=[7, 300, 2**32 - 2])) == route
+    for bad in (route[:-1], b"\x04", b"\x04" + bytes(4)):
+        odd = PubSub(wire.Frame(wire.Kind.EVENT, 1, route=bad).encode())
+        assert isinstance(odd.routing, Raw)
 
 
 def test_messages_of_aodv_have_names_and_show_their_numbers() -> None:

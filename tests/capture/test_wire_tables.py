@@ -100,7 +100,8 @@ def test_the_dissectors_flags_are_those_of_the_wire() -> None:
 def test_the_dissectors_constants_are_those_of_the_wire() -> None:
     names = ("VERSION", "NODE_PORT", "CLIENT_PORT", "HEADER_LENGTH", "MAX_BODY", "BROADCAST")
     greedy, perimeter = GeoRoute(1, 2), GeoRoute(1, 2, (3, 4), (5, 6), (7, 8), 9)
-    expected = {name: getattr(wire, name) for name in (*names, "GREEDY", "PERIMETER")} | {
+    modes = ("GREEDY", "PERIMETER", "ADDRESSEES")
+    expected = {name: getattr(wire, name) for name in (*names, *modes)} | {
         "GREEDY_LENGTH": len(greedy.encode()),
         "PERIMETER_LENGTH": len(perimeter.encode()),
         "WITH_SENDER": wire.WITH_SENDER,

@@ -119,6 +119,39 @@ def test_random_senders_are_refused_or_finite(route: bytes) -> None:
         assert sender is None or all(abs(value) < 1e9 for value in sender)
 
 
+nodes = st.integers(1, wire.BROADCAST - 1)
+
+
+@given(st.lists(nodes, min_size=1, max_size=wire.MAX_ADDRESSEES), st.binary(max_size=60))
+def test_addressees_survive_the_wire_and_leave_the_body_untouched(
+    addressees: list[int], body: bytes
+) -> None:
+    route = wire.encode_addressees(addressees)
+    assert wire.decode_addressees(route) == tuple(addressees)
+    plain = Frame(Kind.EVENT, 1, publisher=1, sequence=2, ttl=3, body=body)
+    listed = wire.decode(plain._replace(route=route).encode())
+    assert listed.route == route
+    assert listed.forwarded(b"").encode() == plain.forwarded().encode()
+    assert listed.body == body
+    with pytest.raises(WireError):
+        wire.decode_geo_route(route)
+    assert wire.split_sender(route) == (route, None)
+
+
+@given(st.binary(max_size=255) | st.binary(max_size=254).map(lambda tail: b"\x04" + tail))
+def test_random_addressees_are_refused_or_decoded(route: bytes) -> None:
+    with contextlib.suppress(WireError):
+        assert wire.encode_addressees(wire.decode_addressees(route)) == route
+
+
+@pytest.mark.parametrize(
+    "bad", [[], [0], [wire.BROADCAST], [1, 0], [-1], list(range(1, wire.MAX_ADDRESSEES + 2))]
+)
+def test_addressees_that_are_no_nodes_or_too_many_are_refused(bad: list[int]) -> None:
+    with pytest.raises(WireError):
+        wire.encode_addressees(bad)
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e9])
 def test_a_sender_from_nowhere_is_refused(bad: float) -> None:
     for index in range(4):

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from nodeapp.wire import BROADCAST, CLIENT_PORT, Frame, Kind
+from nodeapp.wire import BROADCAST, CLIENT_PORT, Frame, Kind, encode_addressees
 from spark_analysis.captures.source import (
     BATCH,
     SMALLEST_SLICE,
@@ -85,6 +85,7 @@ def test_every_column_of_a_frame(capture: Path) -> None:
         "ttl": 0,
         "hops": 4,
         "route_length": 0,
+        "addressees": None,
         "body_length": 4,
         "originator": 3,
         "destination": 1,
@@ -112,6 +113,19 @@ def test_bodies_between_nodes_are_left_out_unless_asked_for(tmp_path: Path) -> N
         (EVENT.body, 3),
         (HELLO.body, 0),
     ]
+
+
+@pytest.mark.parametrize("more", [0, BATCH])
+def test_addressees_are_those_of_the_frames_that_list_them(tmp_path: Path, more: int) -> None:
+    lists = ([7], [2**32 - 2, 1, 300], list(range(1, 64)))
+    listed = [EVENT._replace(route=encode_addressees(nodes)) for nodes in lists]
+    odd = [EVENT._replace(route=route) for route in (b"\x04", b"\x01" + bytes(16), b"\x04abcde")]
+    path = tmp_path / "sta1-wlan0.pcap"
+    frames = [*[HELLO] * more, EVENT, listed[0], *odd, listed[1], HELLO, listed[2]]
+    path.write_bytes(pcap(ethernet(udp_ipv4(frame.encode())) for frame in frames))
+    found = [row["addressees"] for row in rows(path, ["addressees"])]
+    assert found[more:] == [None, lists[0], None, None, None, lists[1], None, lists[2]]
+    assert found[:more] == [None] * more
 
 
 def test_large_files_are_cut_where_records_start_and_small_ones_share_a_task(

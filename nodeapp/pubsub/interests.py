@@ -1,0 +1,305 @@
+"""Subscriptions within a horizon: what a node tells those around it, and the table of it.
+
+The body of an INTERESTS frame is the CBOR array
+
+    [stamp, part, parts, [subscription, ...]]
+
+with a stamp that orders what one subscriber sends (`nodeapp.pubsub.messages.Stamps`), the index and
+the number of the frames that its subscriptions take, and as byte strings the encoded subscriptions.
+The first three have a fixed layout, and the rest does not change from one refresh to the next, so
+copies and refreshes are recognised by their bytes and cost no decoding.
+
+An entry of the table is (subscription of a subscriber, neighbour it came from, distance in hops).
+Of the entries of one subscription, that with the latest stamp and, of these, with the least
+distance names the neighbour that events for it go to; the others are spares for when that
+neighbour is gone.  Who passes a stamp on has it at a smaller distance, so ways do not loop.  The
+first copy of a new stamp need not come the shortest way: until there was time for the others
+(`settling`), the entries of the stamp before count as much.  Both are known from routing with
+destination sequence numbers (docs/papers.md#dsdv).
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from nodeapp import wire
+from nodeapp.events import Event, Subscription
+from nodeapp.pubsub.messages import LIST_BYTES
+from nodeapp.wire import MAX_BODY, WireError
+
+_HEAD: Final = struct.Struct(">BBQBHBH")
+_HEADS: Final = (0x84, 0x1B, 0x19, 0x19)  # an array of 4, then 64 bits, 16 bits, 16 bits
+MAX_PARTS: Final = 4096
+"""Frames that the subscriptions of one node take at most."""
+MAX_SUBSCRIPTION: Final = MAX_BODY - _HEAD.size - 8
+"""Bytes of a filter with the subscriber's attributes that fit one frame."""
+
+
+class Head(NamedTuple):
+    """What an INTERESTS body says first."""
+
+    stamp: int
+    part: int
+    parts: int
+
+
+def encode_interests(stamp: int, subscriptions: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the bodies of the frames that tell a node's encoded subscriptions: one at least."""
+    chunks: list[list[bytes]] = [[]]
+    room = LIST_BYTES
+    for subscription in subscriptions:
+        size = len(subscription) + 5
+        if size > room and chunks[-1]:
+            chunks.append([])
+            room = LIST_BYTES
+        chunks[-1].append(subscription)
+        room -= size
+    array, bits64, first16, second16 = _HEADS
+    parts = min(len(chunks), MAX_PARTS)
+    for part, chunk in enumerate(chunks[:MAX_PARTS]):
+        head = _HEAD.pack(array, bits64, stamp, first16, part, second16, parts)
+        yield head + wire.encode_body(chunk)
+
+
+@functools.lru_cache(maxsize=64)  # a simulator hands one frame to all who hear it
+def decode_head(body: bytes) -> tuple[Head, bytes]:
+    """Return what an INTERESTS body says first, and the encoded rest.  Raises `WireError`."""
+    if len(body) < _HEAD.size:
+        raise WireError("not the body of INTERESTS")
+    array, bits64, stamp, first16, part, second16, parts = _HEAD.unpack_from(body)
+    if (array, bits64, first16, second16) != _HEADS or not part < parts <= MAX_PARTS:
+        raise WireError("not the body of INTERESTS")
+    return Head(stamp, part, parts), body[_HEAD.size :]
+
+
+def decode_items(items: bytes) -> dict[bytes, Subscription]:
+    """Return the subscriptions in the rest of a body, by their encoding.  Raises `WireError`."""
+    value = wire.decode_body(items)
+    if not isinstance(value, list) or not all(isinstance(item, bytes) for item in value):
+        raise WireError("not a list of subscriptions")
+    return {item: Subscription.decode(item) for item in value}
+
+
+class Way(NamedTuple):
+    """How a subscription came: hops it had made, the stamp it had, and when, seconds."""
+
+    stamp: int
+    distance: int
+    heard: float
+
+
+class Told:
+    """What one frame's worth of a subscriber's subscriptions is, and which ways it came."""
+
+    __slots__ = (
+        "before",
+        "heard",
+        "items",
+        "least",
+        "origin",
+        "parts",
+        "patterns",
+        "settled",
+        "stamp",
+        "ways",
+    )
+
+    def __init__(self, origin: int) -> None:
+        self.origin = origin
+        self.stamp = -1
+        self.before = -1
+        """The stamp before that one."""
+        self.settled = 0.0
+        """When the shortest way of `stamp` is known, seconds."""
+        self.heard = 0.0
+        """When it came last, seconds."""
+        self.parts = 0
+        self.least = 0
+        """Hops of the shortest way that `stamp` came."""
+        self.items = b""
+        self.patterns: tuple[bytes, ...] = ()
+        self.ways: dict[int, Way] = {}
+        """By the neighbour."""
+
+    @property
+    def entries(self) -> int:
+        """Entries of the table that this is; without a subscription, one for each neighbour."""
+        return max(1, len(self.patterns)) * len(self.ways)
+
+    def rank(self, way: Way, now: float) -> tuple[int, int, int]:
+        """Return a key that orders ways, the best first."""
+        if way.stamp >= (self.stamp if now >= self.settled else self.before):
+            return 0, way.distance, -way.stamp
+        return 1, -way.stamp, way.distance
+
+
+class InterestTable:
+    """The subscriptions of other nodes that were heard in the last `timeout` seconds.
+
+    Within `settling` seconds a stamp has come all its ways.  The table holds at most `limit`
+    entries; `counters` counts under "table full" what found no room.
+    """
+
+    def __init__(self, timeout: float, settling: float, limit: int, counters: Counter[str]) -> None:
+        self._timeout = timeout
+        self._settling = settling
+        self._limit = limit
+        self._counters = counters
+        self._told: dict[tuple[int, int], Told] = {}
+        self._patterns: dict[bytes, tuple[Subscription, dict[tuple[int, int], Told]]] = {}
+        self._entries = 0
+
+    def __len__(self) -> int:
+        """Return how many entries there are."""
+        return self._entries
+
+    def entries(self) -> Iterator[tuple[bytes, int, int, int]]:
+        """Yield (encoded subscription, subscriber, neighbour, distance in hops) of all."""
+        for told in self._told.values():
+            for pattern in told.patterns:
+                for neighbour, way in told.ways.items():
+                    yield pattern, told.origin, neighbour, way.distance
+
+    def store(self, origin: int, body: bytes, neighbour: int, distance: int, now: float) -> bool:
+        """Take the subscriptions of `origin` that a neighbour told, `distance` hops from it.
+
+        Return whether they are news to pass on: a later stamp, or a shorter way.  Raises
+        `WireError` if the body is malformed.
+        """
+        head, items = decode_head(body)
+        key = origin, head.part
+        told = self._told.get(key)
+        if told is not None and told.heard + self._timeout <= now:
+            self._forget(key)
+            told = None
+        if told is None or head.stamp > told.stamp:
+            return self._store_later(
+                key, told, head, items, Way(head.stamp, distance, now), neighbour
+            )
+        if head.stamp < told.stamp:
+            self._counters["older than known"] += 1
+            return False
+        known = told.ways.get(neighbour)
+        if known is None and not self._room(max(1, len(told.patterns))):
+            return False
+        if known is None or known.stamp != head.stamp or distance < known.distance:
+            told.ways[neighbour] = Way(head.stamp, distance, now)
+            told.heard = now
+        nearer = distance < told.least
+        if nearer:
+            told.least = distance
+        return nearer
+
+    def _store_later(
+        self,
+        key: tuple[int, int],
+        told: Told | None,
+        head: Head,
+        items: bytes,
+        way: Way,
+        neighbour: int,
+    ) -> bool:
+        """Take a stamp that is later than what is known; return whether there is room."""
+        changed = told is None or items != told.items
+        subscriptions = decode_items(items) if changed else {}
+        if told is None:
+            before, after = 0, max(1, len(subscriptions))
+        else:
+            size = len(subscriptions) if changed else len(told.patterns)
+            before = told.entries
+            after = max(1, size) * (len(told.ways) + (neighbour not in told.ways))
+        if not self._room(after - before):
+            return False
+        if told is None:
+            told = self._told[key] = Told(key[0])
+        if changed:
+            self._replace(key, told, items, subscriptions)
+        for part in range(head.parts, told.parts):
+            if (told.origin, part) in self._told:
+                self._forget((told.origin, part))
+        told.before, told.stamp = told.stamp, head.stamp
+        told.settled = way.heard + self._settling
+        told.parts, told.least = head.parts, way.distance
+        told.ways[neighbour], told.heard = way, way.heard
+        return True
+
+    def _room(self, more: int) -> bool:
+        """Count `more` entries if there is room for them; return whether there is."""
+        if self._entries + more > self._limit:
+            self._counters["table full"] += 1
+            return False
+        self._entries += more
+        return True
+
+    def _fresh(self, way: Way, now: float) -> bool:
+        return way.heard + self._timeout > now
+
+    def _replace(
+        self,
+        key: tuple[int, int],
+        told: Told,
+        items: bytes,
+        subscriptions: dict[bytes, Subscription],
+    ) -> None:
+        self._unlink(key, told)
+        told.items, told.patterns = items, tuple(subscriptions)
+        for pattern, subscription in subscriptions.items():
+            self._patterns.setdefault(pattern, (subscription, {}))[1][key] = told
+
+    def _unlink(self, key: tuple[int, int], told: Told) -> None:
+        for pattern in told.patterns:
+            users = self._patterns[pattern][1]
+            del users[key]
+            if not users:
+                del self._patterns[pattern]
+
+    def _forget(self, key: tuple[int, int]) -> None:
+        told = self._told.pop(key)
+        self._entries -= told.entries
+        self._unlink(key, told)
+
+    def expire(self, now: float) -> None:
+        """Forget what was not refreshed in time."""
+        for key, told in list(self._told.items()):
+            gone = [node for node, way in told.ways.items() if not self._fresh(way, now)]
+            if len(gone) == len(told.ways):
+                self._forget(key)
+            elif gone:
+                before = told.entries
+                for node in gone:
+                    del told.ways[node]
+                self._entries += told.entries - before
+
+    def neighbours(
+        self, event: Event, links: Container[int], incoming: int, now: float
+    ) -> set[int]:
+        """Return the neighbours that an event goes to by the table: of `links`, not `incoming`.
+
+        `incoming` is the neighbour that sent the event; 0 if it is of this node.  What that
+        neighbour is the best way to is its own affair.
+        """
+        matching = {
+            key: told
+            for subscription, users in self._patterns.values()
+            if subscription.accepts(event)
+            for key, told in users.items()
+            if told.origin != event.publisher  # it has the event
+        }
+        chosen = set()
+        for told in matching.values():
+            best = min(
+                (
+                    (told.rank(way, now), node)
+                    for node, way in told.ways.items()
+                    if (node == incoming or node in links) and self._fresh(way, now)
+                ),
+                default=None,
+            )
+            if best is not None:
+                chosen.add(best[1])
+        chosen.discard(incoming)
+        return chosen
