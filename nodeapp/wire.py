@@ -235,6 +235,11 @@ class GeoRoute(NamedTuple):
 
 GREEDY: Final = 1
 PERIMETER: Final = 2
+TREE: Final = 3
+"""First byte of the routing extension of a HELLO that tells its sender's place in a spanning tree.
+
+The layout is in `nodeapp.routing.tree_beacon`.
+"""
 _GREEDY: Final = struct.Struct(">Bdd")
 _PERIMETER: Final = struct.Struct(">BddddddIII")
 
