@@ -21,6 +21,7 @@ local KINDS = {
   [1] = "HELLO", [2] = "EVENT", [3] = "SUBSCRIPTION",
   [4] = "ROUTE_REQUEST", [5] = "ROUTE_REPLY", [6] = "ROUTE_ERROR",
   [7] = "ADVERTISEMENT", [8] = "SUBSCRIBERS", [9] = "ROUTE_REPLY_ACK",
+  [40] = "SUBSCRIPTION_UPDATE", [41] = "SUBSCRIPTION_ACK",
   [65] = "SUBSCRIBE", [66] = "UNSUBSCRIBE", [67] = "PUBLISH",
   [68] = "NOTIFY", [69] = "STATUS", [70] = "ACK",
   [71] = "ADVERTISE",
