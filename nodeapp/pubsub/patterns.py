@@ -11,16 +11,19 @@ else holds.  If one of them goes, those that only it had hidden are maximal and 
 maximal patterns of what neighbours passed on, each the maximal ones of what it knows, are those of
 all: a chain of tables has the same entries as a computation over all subscriptions at once.
 
-As order among all patterns of a table is kept, a new one costs two comparisons with each.
+As the order among all patterns of a table is kept, a new one is compared with each of them; most
+pairs differ in the attributes that they name, or in their topics, which takes no theory.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Final
+from typing import Final, NamedTuple
 
 from nodeapp import wire
+from nodeapp.covering import solution
 from nodeapp.events import Attributes, Filter
+from nodeapp.predicates import Predicate
 from nodeapp.wire import MAX_BODY, WireError
 
 LOCAL: Final = 0
@@ -50,17 +53,41 @@ def decode_pattern(pattern: bytes) -> Filter:
     return filter
 
 
+class _Outline(NamedTuple):
+    """What tells most filters apart."""
+
+    attributes: frozenset[str]
+    topic: str | None
+    satisfiable: bool
+
+    def may_cover(self, other: _Outline) -> bool:
+        """Return False only if a filter of this outline covers none of the other one."""
+        return not other.satisfiable or (
+            self.attributes <= other.attributes
+            and (self.topic is None or other.topic is None or self.topic == other.topic)
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def _outline(pattern: bytes) -> _Outline:
+    filter = decode_pattern(pattern)
+    by_attribute: dict[str, list[Predicate]] = {}
+    for predicate in filter.predicates:
+        by_attribute.setdefault(predicate.attribute, []).append(predicate)
+    satisfiable = all(solution(predicates) is not None for predicates in by_attribute.values())
+    return _Outline(frozenset(by_attribute), filter.topic, satisfiable)
+
+
 @functools.lru_cache(maxsize=65_536)
-def covers(pattern: bytes, other: bytes) -> bool:
-    """Return whether every event that matches `other` matches `pattern`."""
+def _covers(pattern: bytes, other: bytes) -> bool:
     return decode_pattern(pattern).covers(decode_pattern(other))
 
 
 def is_above(pattern: bytes, other: bytes) -> bool:
     """Return whether `other` need not be known to who knows `pattern`; a strict order."""
-    if not covers(pattern, other) or pattern == other:
+    if not _outline(pattern).may_cover(_outline(other)) or pattern == other:
         return False
-    return pattern < other or not covers(other, pattern)
+    return _covers(pattern, other) and (pattern < other or not _covers(other, pattern))
 
 
 def maximal(patterns: set[bytes]) -> set[bytes]:
@@ -71,10 +98,11 @@ def maximal(patterns: set[bytes]) -> set[bytes]:
 class _Entry:
     """One pattern, its holders, and the patterns above it."""
 
-    __slots__ = ("above", "filter", "holders")
+    __slots__ = ("above", "filter", "holders", "outline")
 
-    def __init__(self, filter: Filter) -> None:
-        self.filter = filter
+    def __init__(self, pattern: bytes) -> None:
+        self.filter = decode_pattern(pattern)
+        self.outline = _outline(pattern)
         self.holders: set[int] = set()
         self.above: set[bytes] = set()
 
@@ -108,11 +136,11 @@ class PatternTable:
         if self.full:
             raise TableFullError
         if entry is None:
-            entry = _Entry(decode_pattern(pattern))
+            entry = _Entry(pattern)
             for other, known in self._entries.items():
-                if is_above(other, pattern):
+                if known.outline.may_cover(entry.outline) and is_above(other, pattern):
                     entry.above.add(other)
-                elif is_above(pattern, other):
+                elif entry.outline.may_cover(known.outline) and is_above(pattern, other):
                     known.above.add(pattern)
             self._entries[pattern] = entry
         entry.holders.add(holder)

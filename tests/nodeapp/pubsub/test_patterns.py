@@ -82,6 +82,9 @@ def test_above_is_a_strict_order_and_the_maximal_ones_match_the_same(found: set[
             for third in found:
                 if is_above(one, other) and is_above(other, third):
                     assert is_above(one, third)
+            decoded = decode_pattern(one), decode_pattern(other)
+            if one < other:
+                assert is_above(one, other) == decoded[0].covers(decoded[1])
     top = maximal(found)
     for each in found:
         assert any(decode_pattern(other).covers(decode_pattern(each)) for other in top)

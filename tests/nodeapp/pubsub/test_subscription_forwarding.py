@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from nodeapp.events import Filter
 from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, encode_pattern, maximal
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
+from nodeapp.pubsub.table_messages import Acknowledgement, Update
 from nodeapp.wire import Frame, Kind, decode
 from tests.nodeapp.network import SimHost
 from tests.nodeapp.routing.tree_lab import (
@@ -258,6 +259,75 @@ def test_a_dispatcher_that_restarts_learns_its_table_again() -> None:
         fresh.service.subscribe(subscription)
     network.run(SETTLED - 15.0)
     network.check_tables()
+
+
+def test_an_end_that_is_told_nothing_asks() -> None:
+    network = Dispatchers(2, {(1, 2)}, reconfiguration="break-before-make")
+    network.run(SETTLED)
+    assert network.nodes[1].subscribe("a") is None
+    assert network.nodes[2].subscribe("b") is None
+    network.run(1.0)
+    forgetful = service(network.nodes[2])
+    forgetful._link_down(1)  # which the other end does not notice
+    forgetful._link_up(1)
+    network.run(5.0)
+    assert forgetful.counters["updates asked for"] > 0
+    network.check_tables()
+
+
+@pytest.mark.parametrize("reconfiguration", ["make-before-break", "break-before-make"])
+def test_a_link_that_was_down_for_a_moment_changes_no_other_table(reconfiguration: str) -> None:
+    network = Dispatchers(5, {(n, n + 1) for n in range(1, 5)}, reconfiguration=reconfiguration)
+    network.run(SETTLED)
+    for node in network.nodes.values():
+        assert node.subscribe("a", f"x={node.node_id}") is None
+    network.run(2.0)
+    since = network.time
+    for end, other in ((3, 4), (4, 3)):
+        service(network.nodes[end])._link_down(other)
+    for end, other in ((3, 4), (4, 3)):
+        service(network.nodes[end])._link_up(other)
+    network.run(10.0)
+    network.check_tables()
+    updates = network.frames(Kind.SUBSCRIPTION_UPDATE, since)
+    others = [frame for frame in updates if {frame.originator, frame.destination} != {3, 4}]
+    assert bool(others) == (reconfiguration == "break-before-make")
+
+
+def test_parts_that_join_learn_each_others_subscriptions_and_parts_that_divide_forget() -> None:
+    network = Dispatchers(6, {(1, 2), (2, 3), (4, 5), (5, 6)})
+    network.run(SETTLED)
+    for node in network.nodes.values():
+        assert node.subscribe("a", f"x={node.node_id}") is None
+    network.connect((3, 4))
+    network.run(SETTLED / 2)
+    network.check_tables()
+    network.check_events()
+    network.cut((3, 4))
+    network.run(SETTLED / 2)
+    assert {len(each.table) for each in network.services().values()} == {3}
+
+
+def test_frames_of_an_older_session_change_nothing() -> None:
+    network = Dispatchers(2, {(1, 2)})
+    network.run(SETTLED)
+    node = service(network.nodes[1])
+    entry = encode_pattern(Filter.parse("a"))
+    body = Update(1, 0, True, [entry], []).encode()
+    network.nodes[1].hear(Frame(Kind.SUBSCRIPTION_UPDATE, 2, 1, body=body).encode(), 2)
+    body = Acknowledgement(1, 0, True).encode()
+    network.nodes[1].hear(Frame(Kind.SUBSCRIPTION_ACK, 2, 1, body=body).encode(), 2)
+    assert node.counters["older session"] == 2
+    assert len(node.table) == 0
+
+
+def test_status_tells_of_table_and_tree() -> None:
+    network = Dispatchers(2, {(1, 2)})
+    network.run(SETTLED)
+    assert network.nodes[1].subscribe("a") is None
+    status = network.nodes[1].request(Frame(Kind.STATUS, 7, 0, hops=0))
+    assert status["table entries"] == 1
+    assert status["tree"] == {"root": 1, "cost": 0, "parent": 0, "orphaned": False, "links": [2]}
 
 
 def test_a_table_has_a_limit_and_takes_more_when_there_is_room() -> None:
