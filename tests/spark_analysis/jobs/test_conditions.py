@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from nodeapp.events import Event, Filter, Subscription
-from spark_analysis.analysis import analyse
 from spark_analysis.captures.virtual_run import run_to_frames
+from spark_analysis.jobs.delivery import DELIVERY
+from spark_analysis.summaries import tables
 from topologies.catalog import make_scenario
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -52,9 +53,8 @@ def run(spark: SparkSession, folder: Path, scenarios: dict[str, Scenario]) -> Ma
         made.path.mkdir()
         made.begin(scenario)
         run_to_frames(scenario, made)
-    analysis = analyse(spark, [folder / name for name in scenarios])
-    assert not any(analysis.problems.values())
-    table = analysis.table("delivery")
+    (found,) = tables(spark, [folder / name for name in scenarios], (DELIVERY,))
+    table = found.to_pandas()
     return Made(scenarios, {name: table[table["run"] == name] for name in scenarios})
 
 

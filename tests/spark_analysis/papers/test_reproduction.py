@@ -205,7 +205,8 @@ TINY = Preset(
 def test_a_small_reproduction_runs_and_is_not_run_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    short = replace(BASE, settings={**BASE.settings, "tail": "3", "interval": "2"})
+    few = {"tail": "3", "interval": "2", "nodes": "20"}
+    short = replace(BASE, settings={**BASE.settings, **few})
     served = replace(SERVED, settings={**short.settings, "serve_voids": "true"})
     paper = replace(PAPER, base=short, variations=(served,), presets=(TINY,))
     seen: list[str] = []
