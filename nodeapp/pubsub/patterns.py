@@ -18,6 +18,7 @@ pairs differ in the attributes that they name, or in their topics, which takes n
 from __future__ import annotations
 
 import functools
+from collections.abc import Set
 from typing import Final, NamedTuple
 
 from nodeapp import wire
@@ -112,7 +113,7 @@ class PatternTable:
 
     def __init__(self, limit: int) -> None:
         self.changes = 0
-        """How often an entry was added or removed."""
+        """How often an entry was added or removed, or something else changed what is wanted."""
         self._limit = limit
         self._size = 0
         self._entries: dict[bytes, _Entry] = {}
@@ -164,12 +165,19 @@ class PatternTable:
         """Return the patterns of a holder."""
         return {each for each, entry in self._entries.items() if holder in entry.holders}
 
-    def wanted_by(self, neighbour: int) -> set[bytes]:
-        """Return the patterns that a neighbour has to know: the maximal ones of all others."""
+    def wanted_by(
+        self, neighbour: int, broken: Set[int] = frozenset(), known: Set[bytes] = frozenset()
+    ) -> set[bytes]:
+        """Return the patterns that a neighbour has to know: the maximal ones of all others.
+
+        What only holders hold to whom the link is broken goes to nobody who did not know it: that
+        may be the neighbour by which they are reached now.
+        """
         others = {
             pattern: entry
             for pattern, entry in self._entries.items()
-            if len(entry.holders) > 1 or neighbour not in entry.holders
+            if (len(entry.holders) > 1 or neighbour not in entry.holders)
+            and (not broken or pattern in known or not entry.holders - {neighbour} <= broken)
         }
         return {each for each, entry in others.items() if entry.above.isdisjoint(others)}
 

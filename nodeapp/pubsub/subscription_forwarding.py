@@ -18,7 +18,8 @@ Reconfiguration, when the tree replaces a link by another: subscriptions are iss
 link, and those that came over the broken one are withdrawn.
 
   * `make-before-break`: the old entries stay for `break_delay`, in which the tree is mended and the
-    new link's subscriptions spread; where both lead the same way nothing changes then.
+    new link's subscriptions spread; where both lead the same way nothing changes then.  They are
+    told to nobody anew: what lies behind a broken link may be what the new one leads to.
   * `break-before-make`: they are withdrawn at once, and what the new link brings comes after that.
     The straw man: the whole tree forgets a subscription to learn it again a moment later.
 
@@ -167,6 +168,10 @@ class SubscriptionForwarding(Service):
             self.counters["not a link"] += 1  # yet: it is sent again
         else:
             link.updated(update)
+            if sender in self._broken and link.heard_all:
+                del self._broken[sender]
+                self.table.changes += 1  # what it holds is for all again
+                self._table_changed()
 
     def _ack_received(self, frame: Frame, sender: int) -> None:
         ack = decode_acknowledgement(frame.body)
@@ -177,13 +182,13 @@ class SubscriptionForwarding(Service):
             link.acknowledged(ack)
 
     def _link_up(self, neighbour: int) -> None:
-        held = self._broken.pop(neighbour, None)
-        if held is not None:
-            held.cancel()  # the new session says which entries stay
+        if neighbour in self._broken:
+            self._broken[neighbour].cancel()  # the new session says which entries stay
         link = self.links[neighbour] = TableLink(
             self.host,
             neighbour,
             self.table,
+            self._broken.keys(),
             lambda: self._stamps.next(self.host.now()),
             self._parameters.retry,
             self.counters,

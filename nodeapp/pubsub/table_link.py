@@ -16,7 +16,7 @@ Frames of an older session are ignored.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Final, NamedTuple
 
 from nodeapp.host import Host, Timer
@@ -42,13 +42,18 @@ class _UnderWay(NamedTuple):
 
 
 class TableLink:
-    """This node's end of one link; `changed` is called when the neighbour changed the table."""
+    """This node's end of one link.
+
+    `broken` are the holders of entries that are kept though the link to them is down; `changed` is
+    called when the neighbour changed the table.
+    """
 
     def __init__(
         self,
         host: Host,
         neighbour: int,
         table: PatternTable,
+        broken: Set[int],
         session: Callable[[], int],
         retry: float,
         counters: Counter[str],
@@ -57,6 +62,7 @@ class TableLink:
         self._host = host
         self._neighbour = neighbour
         self._table = table
+        self._broken = broken
         self._new_session = session
         self._retry = retry
         self._counters = counters
@@ -81,6 +87,11 @@ class TableLink:
         """Whether the neighbour has acknowledged all that it has to know."""
         return self._under_way is None and self._told_at == self._table.changes
 
+    @property
+    def heard_all(self) -> bool:
+        """Whether the neighbour has told everything since the link came up."""
+        return self._their_session >= 0 and self._stale is None
+
     def close(self) -> None:
         """End: the link is down."""
         self._stop()
@@ -90,7 +101,7 @@ class TableLink:
         """Send the neighbour what it has to know and does not, unless an update is under way."""
         if self._under_way is not None or self._told_at == self._table.changes:
             return
-        wanted = self._table.wanted_by(self._neighbour)
+        wanted = self._table.wanted_by(self._neighbour, self._broken, self._known)
         new, old = sorted(wanted - self._known), sorted(self._known - wanted)
         if not new and not old and self._number:
             self._told_at = self._table.changes

@@ -118,6 +118,17 @@ def test_a_table_is_what_was_added_and_not_removed(
     assert table.matching(event) == matching
 
 
+def test_what_only_a_broken_link_holds_goes_to_nobody_new() -> None:
+    table = PatternTable(10)
+    one, two, three = (encode_pattern(Filter.parse([word])) for word in "abc")
+    for pattern, holder in ((one, 5), (two, 5), (two, 6), (three, 6)):
+        table.hold(pattern, holder)
+    assert table.wanted_by(7, {5}) == {two, three}
+    assert table.wanted_by(7, {5}, {one}) == {one, two, three}
+    assert table.wanted_by(6, {5}) == set()
+    assert table.wanted_by(6) == {one, two}
+
+
 def test_a_table_has_a_limit() -> None:
     table = PatternTable(2)
     one, two, three = (encode_pattern(Filter.parse([word])) for word in "abc")

@@ -294,6 +294,27 @@ def test_a_link_that_was_down_for_a_moment_changes_no_other_table(reconfiguratio
     assert bool(others) == (reconfiguration == "break-before-make")
 
 
+def test_what_a_link_that_is_back_holds_goes_also_to_those_who_came_meanwhile() -> None:
+    network = Dispatchers(3, {(1, 2), (2, 3)})
+    network.run(SETTLED)
+    assert network.nodes[1].subscribe("a") is None
+    network.run(1.0)
+    ends = [(service(network.nodes[a]), b) for a, b in ((1, 2), (2, 1), (2, 3), (3, 2))]
+    for end, other in ends:
+        end._link_down(other)
+    for end, other in ends[2:]:
+        end._link_up(other)
+    network.run(1.0)
+    assert len(ends[1][0].table) == 1  # kept, but told to nobody new
+    assert len(ends[3][0].table) == 0
+    for end, other in ends[:2]:
+        end._link_up(other)
+    network.run(1.0)
+    network.check_tables()
+    network.run(10.0)
+    network.check_tables()
+
+
 def test_parts_that_join_learn_each_others_subscriptions_and_parts_that_divide_forget() -> None:
     network = Dispatchers(6, {(1, 2), (2, 3), (4, 5), (5, 6)})
     network.run(SETTLED)
