@@ -150,6 +150,44 @@ def test_tables_and_deliveries_are_those_computed_centrally(
     network.check_events()
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    count=st.integers(2, 10),
+    pauses=st.lists(st.sampled_from([0.0, 0.4, 3.0, 7.0]), min_size=1, max_size=8),
+    reconfiguration=st.sampled_from(["make-before-break", "break-before-make"]),
+    feedback=st.booleans(),
+)
+def test_tables_are_right_again_whatever_links_did(
+    seed: int, count: int, pauses: list[float], reconfiguration: str, feedback: bool
+) -> None:
+    rng = random.Random(seed)
+    links = connected_links(count, rng, count)
+    network = Dispatchers(
+        count, links, seed=seed, reconfiguration=reconfiguration, link_feedback=feedback
+    )
+    network.run(rng.choice([2.0, SETTLED]))
+    held: dict[tuple[SimHost, int], tuple[str, ...]] = {}
+    for pause in pauses:
+        node = network.nodes[rng.randrange(1, count + 1)]
+        held[node, rng.randrange(1, 4)] = rng.choice(POPULATION)
+        renew([(*key, words) for key, words in held.items()])
+        one, other = rng.sample(sorted(network.nodes), 2)
+        if frozenset((one, other)) in network.links:
+            network.cut((one, other))
+        else:
+            network.connect((one, other))
+        assert network.nodes[one].publish(*rng.choice(EVENTS)) is None
+        network.run(pause)
+    network.connect(*links)
+    network.run(SETTLED)
+    renew([(*key, words) for key, words in held.items()])
+    network.check_tables()
+    network.check_events()
+    for host in network.nodes.values():
+        assert all(times == 1 for times in host.notified().values())
+
+
 def renew(held: list[tuple[SimHost, int, tuple[str, ...]]]) -> None:
     """Renew the leases of clients' subscriptions."""
     for node, number, words in held:
