@@ -70,6 +70,8 @@ class Kind(IntEnum):
     ADVERTISEMENT = 7
     SUBSCRIBERS = 8
     ROUTE_REPLY_ACK = 9
+    SUBSCRIPTION_UPDATE = 40
+    SUBSCRIPTION_ACK = 41
     INTERESTS = 45
     SUBSCRIBE = 65
     UNSUBSCRIBE = 66
@@ -237,6 +239,11 @@ class GeoRoute(NamedTuple):
 
 GREEDY: Final = 1
 PERIMETER: Final = 2
+TREE: Final = 3
+"""First byte of the routing extension of a HELLO that tells its sender's place in a spanning tree.
+
+The layout is in `nodeapp.routing.tree_beacon`.
+"""
 _GREEDY: Final = struct.Struct(">Bdd")
 _PERIMETER: Final = struct.Struct(">BddddddIII")
 

@@ -15,12 +15,14 @@ local BROADCAST = 0xFFFFFFFF
 local GREEDY, PERIMETER = 1, 2
 local GREEDY_LENGTH, PERIMETER_LENGTH = 17, 61
 local WITH_SENDER, SENDER_LENGTH = 0x80, 24
+local TREE, TREE_LENGTH = 3, 24
 local ADDRESSEES, WORD_LENGTH = 4, 4
 
 local KINDS = {
   [1] = "HELLO", [2] = "EVENT", [3] = "SUBSCRIPTION",
   [4] = "ROUTE_REQUEST", [5] = "ROUTE_REPLY", [6] = "ROUTE_ERROR",
   [7] = "ADVERTISEMENT", [8] = "SUBSCRIBERS", [9] = "ROUTE_REPLY_ACK",
+  [40] = "SUBSCRIPTION_UPDATE", [41] = "SUBSCRIPTION_ACK",
   [45] = "INTERESTS",
   [65] = "SUBSCRIBE", [66] = "UNSUBSCRIBE", [67] = "PUBLISH",
   [68] = "NOTIFY", [69] = "STATUS", [70] = "ACK",
@@ -42,7 +44,7 @@ for name in pairs(HEADER) do
 end
 table.sort(FIELDS, function(one, other) return HEADER[one][1] < HEADER[other][1] end)
 local MODES = {
-  [GREEDY] = "greedy", [PERIMETER] = "perimeter", [WITH_SENDER] = "sender",
+  [GREEDY] = "greedy", [PERIMETER] = "perimeter", [WITH_SENDER] = "sender", [TREE] = "tree",
   [ADDRESSEES] = "addressees",
   [WITH_SENDER + GREEDY] = "greedy, with sender",
   [WITH_SENDER + PERIMETER] = "perimeter, with sender",
@@ -81,6 +83,15 @@ local f = {
   sender_y = ProtoField.double("pubsub.route.sender_y", "Sender y (m)"),
   sender_vx = ProtoField.float("pubsub.route.sender_vx", "Sender velocity x (m/s)"),
   sender_vy = ProtoField.float("pubsub.route.sender_vy", "Sender velocity y (m/s)"),
+  tree_flags = ProtoField.uint8("pubsub.tree.flags", "Flags", base.HEX),
+  orphaned = ProtoField.bool("pubsub.tree.flags.orphaned", "Orphaned", 8, nil, 0x01),
+  tree_cost = ProtoField.uint8("pubsub.tree.cost", "Hops from the root"),
+  tree_children = ProtoField.uint8("pubsub.tree.children", "Children"),
+  tree_root = ProtoField.uint32("pubsub.tree.root", "Root"),
+  tree_parent = ProtoField.uint32("pubsub.tree.parent", "Parent"),
+  tree_epoch = ProtoField.uint64("pubsub.tree.epoch", "Epoch"),
+  tree_age = ProtoField.uint32("pubsub.tree.age", "Age of the epoch (ms)"),
+  tree_child = ProtoField.uint32("pubsub.tree.child", "Child"),
   body = ProtoField.bytes("pubsub.body", "Body"),
   request_flags = ProtoField.uint32("pubsub.aodv.flags", "Flags", base.HEX),
   gratuitous = ProtoField.bool("pubsub.aodv.flags.gratuitous", "Gratuitous reply", 32, nil, 0x01),
@@ -140,7 +151,28 @@ local function add_fields(tree, tvb, at, width, fields)
   return at
 end
 
+-- A node's place in the spanning tree (nodeapp.routing.tree_beacon).
+local function dissect_tree(route, tree)
+  local branch = tree:add(f.route, route())
+  if route:len() < TREE_LENGTH or route:len() ~= TREE_LENGTH + 4 * route(3, 1):uint() then
+    return
+  end
+  branch:add(f.mode, route(0, 1))
+  branch:add(f.tree_flags, route(1, 1)):add(f.orphaned, route(1, 1))
+  local at = add_fields(branch, route, 2, 1, { f.tree_cost, f.tree_children })
+  at = add_fields(branch, route, at, 4, { f.tree_root, f.tree_parent })
+  at = add_fields(branch, route, at, 8, { f.tree_epoch })
+  at = add_fields(branch, route, at, 4, { f.tree_age })
+  while at < route:len() do
+    at = add_fields(branch, route, at, 4, { f.tree_child })
+  end
+end
+
 local function dissect_route(route, tree)
+  if route(0, 1):uint() == TREE then
+    dissect_tree(route, tree)
+    return
+  end
   local branch = tree:add(f.route, route())
   local mode, length = route(0, 1):uint(), route:len()
   if mode == ADDRESSEES and length > 1 and length % WORD_LENGTH == 1 then

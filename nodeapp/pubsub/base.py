@@ -159,12 +159,15 @@ class Service(abc.ABC):
 
         Raises `WireError` if the frame's body is not an event.
         """
-        if not self.local:
-            return
-        event = Event.decode(frame.publisher, frame.sequence, frame.body)
-        if self._delivered.add(frame.publisher, frame.sequence, self.host.now()):
+        if self.local:
+            event = Event.decode(frame.publisher, frame.sequence, frame.body)
+            self.deliver_event(event, frame.hops)
+
+    def deliver_event(self, event: Event, hops: int) -> None:
+        """Hand an event that came over `hops` to the local clients, unless they had it before."""
+        if self.local and self._delivered.add(event.publisher, event.sequence, self.host.now()):
             self.counters["delivered"] += 1
-            self.host.notify(event, frame.hops)
+            self.host.notify(event, hops)
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports of the protocol, in types of CBOR: numbers, texts, maps."""

@@ -77,6 +77,10 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
         "rendezvous-gpsr-map": Protocol(
             "over_gpsr:RendezvousGpsrMap", "rendezvous-gpsr with points of a road map only"
         ),
+        "subscription-forwarding": Protocol(
+            "subscription_forwarding:SubscriptionForwarding",
+            "events follow subscriptions back over a spanning tree of all nodes",
+        ),
     }
 )
 

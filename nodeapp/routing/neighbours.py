@@ -4,7 +4,9 @@ Every node broadcasts a HELLO each `hello_interval` B, jittered by 50% so that n
 stay in step: intervals are uniform in [0.5 B, 1.5 B].  A neighbour not heard for 4.5 B is gone
 (T of GPSR: three times the longest interval).  Data that carry their sender's position are as good
 as beacons to those who hear them (`Neighbours.learn`), and if all around do, the sender's next
-beacon is an interval away from them (`Neighbours.announced`).
+beacon is an interval away from them (`Neighbours.announced`).  Another part of the node may have
+something to tell its neighbours too: it goes along as the routing extension of the beacons
+(`Neighbours.extension`), and they may be sent early (`Neighbours.beacon_now`).
 
 GPSR also removes a neighbour when the link layer gives up on a frame to it (2.1, 2.5;
 `Neighbours.lost`), of which a UDP socket learns nothing.  Without that, a neighbour that has moved
@@ -119,6 +121,8 @@ class Neighbours:
         self._due = 0.0
         self.on_change: Callable[[], None] | None = None
         """Called when a neighbour has come or gone."""
+        self.extension: Callable[[], bytes] | None = None
+        """Returns the routing extension of the next beacon."""
 
     @property
     def table(self) -> Mapping[int, Neighbour]:
@@ -145,9 +149,19 @@ class Neighbours:
         if early > INSTANT:  # data have been its beacon meanwhile
             host.call_later(early, self._beacon)
             return
-        frame = Frame(Kind.HELLO, host.node_id, body=encode_hello(*self.whereabouts()))
-        host.send(BROADCAST, frame.encode())
+        self._send()
         host.call_later(self._wait(), self._beacon)
+
+    def _send(self) -> None:
+        route = b"" if self.extension is None else self.extension()
+        body = encode_hello(*self.whereabouts())
+        frame = Frame(Kind.HELLO, self._host.node_id, route=route, body=body)
+        self._host.send(BROADCAST, frame.encode())
+
+    def beacon_now(self) -> None:
+        """Send a beacon, and the next one after the longest interval if nothing comes between."""
+        self._due = self._host.now() + self._interval + self._jitter
+        self._send()
 
     def _wait(self) -> float:
         return self._interval + self._host.rng.uniform(-self._jitter, self._jitter)

@@ -18,6 +18,7 @@ from nodeapp.routing.aodv_wire import (
     encode_errors,
 )
 from nodeapp.routing.neighbours import encode_hello
+from nodeapp.routing.tree_beacon import TreeBeacon
 from nodeapp.wire import (
     FLAG_ONE_WAY,
     FLAG_REPLICA,
@@ -142,6 +143,15 @@ def test_where_the_sender_of_a_frame_is(tmp_path: Path) -> None:
         ["128", "", "", *located],
         [""] * 7,
     ]
+
+
+def test_places_in_a_spanning_tree(tmp_path: Path) -> None:
+    beacon = TreeBeacon(2, 2**40, 1500, 3, 4, orphaned=True, children=(5, 6))
+    frames = [HELLO._replace(route=route) for route in (beacon.encode(), beacon.encode()[:-1])]
+    names = ("flags.orphaned", "cost", "children", "root", "parent", "epoch", "age", "child")
+    assert fields(
+        tmp_path, [frame.encode() for frame in frames], *(f"tree.{name}" for name in names)
+    ) == [["1", "3", "2", "2", "4", str(2**40), "1500", "5,6"], [""] * 8]
 
 
 def test_messages_of_aodv(tmp_path: Path) -> None:

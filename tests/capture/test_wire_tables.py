@@ -12,7 +12,7 @@ from typing import Any
 
 from capture.layers import PubSub
 from nodeapp import wire
-from nodeapp.routing import aodv_wire
+from nodeapp.routing import aodv_wire, tree_beacon
 from nodeapp.wire import Frame, GeoRoute
 
 SOURCE = (Path(__file__).parents[2] / "capture" / "dissector" / "pubsub.lua").read_text("utf-8")
@@ -95,6 +95,7 @@ def test_the_dissectors_flags_are_those_of_the_wire() -> None:
     }
     assert flags("pubsub.aodv.reply.flags") == {"acknowledge": aodv_wire.ACKNOWLEDGE}
     assert flags("pubsub.aodv.error.flags") == {"no_delete": aodv_wire.NO_DELETE}
+    assert flags("pubsub.tree.flags") == {"orphaned": tree_beacon.ORPHANED}
 
 
 def test_the_dissectors_constants_are_those_of_the_wire() -> None:
@@ -105,6 +106,8 @@ def test_the_dissectors_constants_are_those_of_the_wire() -> None:
         "GREEDY_LENGTH": len(greedy.encode()),
         "PERIMETER_LENGTH": len(perimeter.encode()),
         "WITH_SENDER": wire.WITH_SENDER,
+        "TREE": wire.TREE,
+        "TREE_LENGTH": tree_beacon.TREE_LENGTH,
         "SENDER_LENGTH": len(wire.with_sender(greedy.encode(), wire.Whereabouts(1, 2)))
         - len(greedy.encode()),
     }

@@ -1,0 +1,249 @@
+"""Subscription forwarding: events follow subscriptions back over one spanning tree.
+
+The nodes are dispatchers on a tree that they keep themselves (`nodeapp.routing.spanning_tree`).  A
+subscription goes along the tree to every dispatcher; each records the pattern with the neighbour
+that it came from and passes it on to its other neighbours, unless one it has passed on there covers
+it (`nodeapp.pubsub.patterns`).  An unsubscription removes entries the same way, and what the
+pattern had covered is passed on in its place.  An event goes from dispatcher to dispatcher along
+the links whose entries it matches, except the one that it came by: once over each link of the
+smallest sub-tree that joins publisher and subscribers.
+
+Entries travel in updates that are repeated until they are acknowledged
+(`nodeapp.pubsub.table_link`); events are unicast frames, repeated only by the link layer.
+
+A pattern is a filter.  Access policies are checked where the subscribers are: events reach also
+dispatchers whose subscribers they do not admit.
+
+Reconfiguration, when the tree replaces a link by another: subscriptions are issued over the new
+link, and those that came over the broken one are withdrawn.
+
+  * `make-before-break`: the old entries stay for `break_delay`, in which the tree is mended and the
+    new link's subscriptions spread; where both lead the same way nothing changes then.  They are
+    told to nobody anew: what lies behind a broken link may be what the new one leads to.
+  * `break-before-make`: they are withdrawn at once, and what the new link brings comes after that.
+    The straw man: the whole tree forgets a subscription to learn it again a moment later.
+
+An event on its way over a link that is just replaced is lost.  An event that comes by two ways
+while the tree changes goes no further and to no client again.
+
+Source: docs/papers.md#subscription-forwarding, docs/papers.md#reconfiguration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from nodeapp.events import Event, Subscription
+from nodeapp.host import Host, Timer
+from nodeapp.parameters import Param
+from nodeapp.pubsub.base import Environment, EventIds, RefusedError, Service
+from nodeapp.pubsub.messages import Stamps
+from nodeapp.pubsub.patterns import (
+    LOCAL,
+    MAX_PATTERN,
+    PatternTable,
+    TableFullError,
+    encode_pattern,
+)
+from nodeapp.pubsub.table_link import TableLink
+from nodeapp.pubsub.table_messages import decode_acknowledgement, decode_update
+from nodeapp.routing.spanning_tree import SpanningTree, TreeParameters
+from nodeapp.wire import Frame, Kind
+
+MAKE_BEFORE_BREAK: Final = "make-before-break"
+BREAK_BEFORE_MAKE: Final = "break-before-make"
+
+
+@dataclass(frozen=True)
+class SubscriptionForwardingParameters(TreeParameters):
+    """Parameters of `SubscriptionForwarding`."""
+
+    reconfiguration: Annotated[
+        str,
+        Param(
+            "a broken link's entries are withdrawn after the new one's are known, or at once",
+            choices=(MAKE_BEFORE_BREAK, BREAK_BEFORE_MAKE),
+        ),
+    ] = MAKE_BEFORE_BREAK
+    break_delay: Annotated[
+        float,
+        Param("s for which make-before-break keeps a broken link's entries", low=0, high=3600),
+    ] = 5.0
+    retry: Annotated[
+        float, Param("s after which an update is sent again, doubling", low=0.01, high=60)
+    ] = 0.2
+    table_limit: Annotated[
+        int, Param("entries (pattern, neighbour) of a table at most", low=1, high=1_000_000)
+    ] = 16_384
+    ttl: Annotated[int, Param("hops an event may travel", low=1, high=255)] = 128
+
+
+class SubscriptionForwarding(Service):
+    """A dispatcher on the tree.
+
+    Raises `nodeapp.parameters.ParameterError` if the host cannot do what a parameter asks for.
+    """
+
+    Parameters = SubscriptionForwardingParameters
+    needs_position = True  # of the beacons: from out of range they do not count
+
+    def __init__(
+        self, host: Host, environment: Environment, parameters: SubscriptionForwardingParameters
+    ) -> None:
+        super().__init__(host, environment, parameters)
+        self._parameters = parameters
+        self.table = PatternTable(parameters.table_limit)
+        self.tree = SpanningTree(
+            host,
+            parameters,
+            environment.radio_range,
+            self.counters,
+            self._link_up,
+            self._link_down,
+            self._failed,
+        )
+        self.links: dict[int, TableLink] = {}
+        self._broken: dict[int, Timer] = {}
+        self._users: Counter[bytes] = Counter()
+        self._stamps = Stamps()
+        self._seen = EventIds()
+        self.handlers.update(self.tree.handlers)
+        self.handlers[Kind.EVENT] = self._event_received
+        self.handlers[Kind.SUBSCRIPTION_UPDATE] = self._update_received
+        self.handlers[Kind.SUBSCRIPTION_ACK] = self._ack_received
+
+    def start(self) -> None:
+        """Begin to send beacons."""
+        self.tree.start()
+
+    def status(self) -> dict[str, Any]:
+        """Return what STATUS reports of the protocol."""
+        return {**super().status(), "table entries": len(self.table), "tree": self.tree.status()}
+
+    # Local subscriptions.
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Add a local subscription.  Raises `RefusedError`."""
+        pattern = encode_pattern(subscription.filter)
+        if len(pattern) > MAX_PATTERN:
+            raise RefusedError(
+                f"a filter of {len(pattern)} bytes; {MAX_PATTERN} fit a frame: use fewer or "
+                "shorter conditions"
+            )
+        try:
+            self.table.hold(pattern, LOCAL)
+        except TableFullError:
+            self.counters["table full"] += 1
+            raise RefusedError(
+                f"the table of this node has {len(self.table)} entries already: raise table_limit"
+            ) from None
+        super().subscribe(subscription)
+        self._users[pattern] += 1
+        self._table_changed()
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Remove a local subscription."""
+        super().unsubscribe(subscription)
+        pattern = encode_pattern(subscription.filter)
+        self._users[pattern] -= 1
+        if not self._users[pattern]:
+            del self._users[pattern]
+            self.table.release(pattern, LOCAL)
+            self._table_changed()
+
+    # Tables.
+
+    def _table_changed(self) -> None:
+        for link in self.links.values():
+            link.tell()
+            if link.refused and not self.table.full:
+                link.ask_again()
+
+    def _update_received(self, frame: Frame, sender: int) -> None:
+        update = decode_update(frame.body)
+        link = self.links.get(sender)
+        if link is None:
+            self.counters["not a link"] += 1  # yet: it is sent again
+        else:
+            link.updated(update)
+            if sender in self._broken and link.heard_all:
+                del self._broken[sender]
+                self.table.changes += 1  # what it holds is for all again
+                self._table_changed()
+
+    def _ack_received(self, frame: Frame, sender: int) -> None:
+        ack = decode_acknowledgement(frame.body)
+        link = self.links.get(sender)
+        if link is None:
+            self.counters["not a link"] += 1
+        else:
+            link.acknowledged(ack)
+
+    def _link_up(self, neighbour: int) -> None:
+        if neighbour in self._broken:
+            self._broken[neighbour].cancel()  # the new session says which entries stay
+        link = self.links[neighbour] = TableLink(
+            self.host,
+            neighbour,
+            self.table,
+            self._broken.keys(),
+            lambda: self._stamps.next(self.host.now()),
+            self._parameters.retry,
+            self.counters,
+            self._table_changed,
+        )
+        link.tell()
+
+    def _link_down(self, neighbour: int) -> None:
+        self.links.pop(neighbour).close()
+        if self._parameters.reconfiguration == MAKE_BEFORE_BREAK:
+            delay = self._parameters.break_delay
+            self._broken[neighbour] = self.host.call_later(delay, self._withdraw, neighbour)
+        else:
+            self._withdraw(neighbour)
+
+    def _withdraw(self, neighbour: int) -> None:
+        self._broken.pop(neighbour, None)
+        for pattern in self.table.held_by(neighbour):
+            self.table.release(pattern, neighbour)
+        self._table_changed()
+
+    # Events.
+
+    def disseminate(self, event: Event) -> None:
+        """Send a local client's event along the links that want it."""
+        self._seen.add(event.publisher, event.sequence, self.host.now())
+        frame = Frame(
+            Kind.EVENT,
+            originator=self.host.node_id,
+            publisher=event.publisher,
+            sequence=event.sequence,
+            ttl=self._parameters.ttl,
+            hops=0,
+            body=event.encode(),
+        )
+        self._forward(frame, event, LOCAL)
+
+    def _event_received(self, frame: Frame, sender: int) -> None:
+        event = Event.decode(frame.publisher, frame.sequence, frame.body)
+        if not self._seen.add(frame.publisher, frame.sequence, self.host.now()):
+            self.counters["duplicates"] += 1
+            return
+        self.deliver_event(event, frame.hops)
+        self._forward(frame, event, sender)
+
+    def _forward(self, frame: Frame, event: Event, sender: int) -> None:
+        links = sorted(self.table.matching(event.attributes) & self.links.keys() - {sender})
+        if links and (frame.ttl == 0 or frame.hops == 255):
+            self.counters["time to live used up"] += 1
+            return
+        for neighbour in links:
+            copy = frame.forwarded()._replace(destination=neighbour)
+            self.counters["events forwarded"] += 1
+            self.host.send(neighbour, copy.encode())
+
+    def _failed(self, neighbour: int, datagram: bytes) -> None:
+        if datagram[1] == Kind.EVENT:
+            self.counters["events lost at a broken link"] += 1

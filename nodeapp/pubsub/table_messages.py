@@ -1,0 +1,96 @@
+"""Bodies of the frames by which two neighbours on a tree keep their subscription tables, in CBOR.
+
+    SUBSCRIPTION_UPDATE  [session, number, last, [pattern, ...], [pattern, ...]]
+    SUBSCRIPTION_ACK     [session, number, again]
+
+An update adds the patterns of its first list and removes those of the second, each a byte string
+(`nodeapp.pubsub.patterns`).  `number` counts the updates of a session from 0; with the first that
+is `last` the session has told everything, and what the receiver has from before it is void.  An
+acknowledgement repeats session and number; `again` asks for a new session, whichever the present
+one is if `session` is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from nodeapp import wire
+from nodeapp.pubsub.patterns import MAX_PATTERN
+from nodeapp.wire import WireError
+
+MAX_SESSION: Final = 2**63 - 1
+MAX_NUMBER: Final = 2**32 - 1
+UPDATE_BYTES: Final = 1200
+"""Of patterns in an update; with all headers it stays below an MTU of 1,500 bytes."""
+
+
+class Update(NamedTuple):
+    """What a SUBSCRIPTION_UPDATE says."""
+
+    session: int
+    number: int
+    last: bool
+    added: list[bytes]
+    removed: list[bytes]
+
+    def encode(self) -> bytes:
+        """Return the body."""
+        return wire.encode_body(list(self))
+
+
+class Acknowledgement(NamedTuple):
+    """What a SUBSCRIPTION_ACK says."""
+
+    session: int
+    number: int
+    again: bool
+
+    def encode(self) -> bytes:
+        """Return the body."""
+        return wire.encode_body(list(self))
+
+
+def chunk(patterns: Iterable[bytes], room: int) -> list[bytes]:
+    """Return as many patterns, in order, as fit `room` bytes; the first one in any case."""
+    taken: list[bytes] = []
+    for pattern in patterns:
+        room -= len(pattern) + 5
+        if room < 0 and taken:
+            break
+        taken.append(pattern)
+    return taken
+
+
+def decode_update(body: bytes) -> Update:
+    """Return what the body says; the patterns are not looked into.  Raises `WireError`."""
+    value = wire.decode_body(body)
+    if not isinstance(value, list) or len(value) != 5:
+        raise WireError("not an update of subscriptions")
+    session, number, last, added, removed = value
+    _check(session, number, last)
+    for patterns in (added, removed):
+        if not isinstance(patterns, list) or not all(map(_is_pattern, patterns)):
+            raise WireError("not an update of subscriptions")
+    return Update(session, number, last, added, removed)
+
+
+def decode_acknowledgement(body: bytes) -> Acknowledgement:
+    """Return what the body says.  Raises `WireError`."""
+    value = wire.decode_body(body)
+    if not isinstance(value, list) or len(value) != 3:
+        raise WireError("not an acknowledgement of subscriptions")
+    _check(*value)
+    return Acknowledgement(*value)
+
+
+def _check(session: Any, number: Any, flag: Any) -> None:
+    for value, high in ((session, MAX_SESSION), (number, MAX_NUMBER)):
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= high:
+            raise WireError("a session or number that there is not")
+    if not isinstance(flag, bool):
+        raise WireError("a flag that is not true or false")
+
+
+def _is_pattern(value: Any) -> bool:
+    return isinstance(value, bytes) and len(value) <= MAX_PATTERN

@@ -1,0 +1,80 @@
+"""What a node knows of the roots of spanning trees: epochs, their ends, and what it said of them.
+
+The feasibility distance of a root is the best (epoch, cost) that this node has said of it: a later
+epoch is better, then a lower cost (RFC 8966, 2.4 and 3.2.4).  It has to outlast what others may
+still repeat, and so does the end of a root's newest epoch: an entry is kept for as long as anyone
+speaks of the root, and for two timeouts more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nodeapp.routing.tree_beacon import TreeBeacon
+
+MAX_ROOTS: Final = 256
+"""Roots that are known at most: any id can be claimed on the air."""
+
+
+class _Root:
+    """One root: what was heard and what this node said."""
+
+    __slots__ = ("cost", "epoch", "expires", "heard", "newest")
+
+    def __init__(self) -> None:
+        self.newest = -1
+        self.expires = 0.0
+        self.heard = 0.0
+        self.epoch = -1
+        self.cost = 0
+
+
+class Roots:
+    """The roots that neighbours speak of."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._roots: dict[int, _Root] = {}
+
+    def __len__(self) -> int:
+        return len(self._roots)
+
+    def heard(self, beacon: TreeBeacon, issued: float, now: float) -> float:
+        """Note what a neighbour says of its root; return when that ends, seconds."""
+        root = self._roots.get(beacon.root)
+        if root is None:
+            if len(self._roots) >= MAX_ROOTS:
+                del self._roots[min(self._roots, key=lambda one: self._roots[one].heard)]
+            root = self._roots[beacon.root] = _Root()
+        root.heard = now
+        expires = issued + self._timeout
+        if beacon.epoch > root.newest:
+            root.newest = beacon.epoch
+        else:
+            # Neither is an epoch younger in another's words, nor an older one than a newer one.
+            expires = min(expires, root.expires)
+            if beacon.epoch < root.newest:
+                return expires
+        root.expires = expires
+        return expires
+
+    def feasible(self, beacon: TreeBeacon) -> bool:
+        """Return whether it is better than all that this node said of the root."""
+        root = self._roots.get(beacon.root)
+        if root is None:
+            return False  # forgotten: heard again with the next beacon
+        return beacon.epoch > root.epoch or (beacon.epoch == root.epoch and beacon.cost < root.cost)
+
+    def said(self, node: int, epoch: int, cost: int) -> None:
+        """Note the place that this node takes."""
+        root = self._roots[node]
+        if epoch > root.epoch or cost < root.cost:
+            root.epoch, root.cost = epoch, cost
+
+    def expire(self, now: float, current: int) -> None:
+        """Forget the roots nobody has spoken of for two timeouts, but not the current one."""
+        oldest = now - 2 * self._timeout
+        gone = [node for node, root in self._roots.items() if root.heard < oldest]
+        for node in gone:
+            if node != current:
+                del self._roots[node]
