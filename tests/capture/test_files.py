@@ -12,6 +12,7 @@ import pytest
 from scapy.utils import RawPcapReader, RawPcapWriter
 
 from capture.files import PacketFile, guard, shared_sizes
+from emulation.network.processes import await_condition
 
 
 def opened(path: Path) -> tuple[PacketFile, RawPcapWriter, memoryview]:
@@ -97,6 +98,14 @@ def test_nothing_is_written_behind_a_rest_that_cannot_be_cut_off(
     assert packets_in(file.path) == [b"kept"]
 
 
+def gone(pid: int) -> bool:
+    try:
+        status = psutil.Process(pid).status()
+    except psutil.NoSuchProcess:
+        return True
+    return bool(status == psutil.STATUS_ZOMBIE)  # nobody has asked for its end
+
+
 def test_the_guard_cuts_off_what_a_killed_process_left(tmp_path: Path) -> None:
     paths = [tmp_path / "part.pcap", tmp_path / "bare.pcap", tmp_path / "none.pcap"]
     paths[2].write_bytes(b"of another run")
@@ -119,9 +128,8 @@ def test_the_guard_cuts_off_what_a_killed_process_left(tmp_path: Path) -> None:
     guardian = int.from_bytes(os.read(report, 4), "little")
     assert os.read(report, 1) == b""  # the guard held the other end too, and is gone
     os.close(report)
-    assert not psutil.pid_exists(guardian) or (
-        psutil.Process(guardian).status() == psutil.STATUS_ZOMBIE  # nobody has asked for its end
-    )
+    # A process closes its files a moment before it is gone.
+    assert await_condition(lambda: gone(guardian), 5.0)
     assert packets_in(paths[0]) == [b"whole"]
     assert not paths[1].exists()
     assert paths[2].read_bytes() == b"of another run"
