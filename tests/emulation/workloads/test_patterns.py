@@ -108,7 +108,7 @@ def test_shares_that_cover_and_match(
     covered: tuple[float, float],
     matched: tuple[float, float],
 ) -> None:
-    populations = [filters(100, 1, nested, seed) for seed in range(12)]
+    populations = [filters(100, 1, nested, seed) for seed in range(6)]
     for share, (low, high) in (
         (covering_share, covering),
         (covered_share, covered),
@@ -120,7 +120,7 @@ def test_shares_that_cover_and_match(
 
 def test_patterns_of_different_topics_do_not_cover_one_another() -> None:
     one, four = (
-        np.mean([covering_share(filters(100, topics, 0.5, seed)) for seed in range(8)])
+        np.mean([covering_share(filters(100, topics, 0.5, seed)) for seed in range(4)])
         for topics in (1, 4)
     )
     assert 0.25 < four / one < 0.6
