@@ -21,7 +21,7 @@ chosen here:
 - `acceleration`: a tenth of the speed a second, so that motion looks alike at every speed.
 - `safety_distance`: 20 m.
 - `range`, `propagation`, `standard`: 250 m and two-ray ground are ns-2's defaults, which the paper
-  used; 802.11b is what there is nearest to ns-2's WaveLAN at 2 Mbit/s.
+  used; 802.11b is the standard nearest to its WaveLAN, and `radio=ns2` is that itself.
 
 `emulation.mobility.freeway` has the model.
 """

@@ -23,8 +23,8 @@ chosen here:
 - `acceleration`: a tenth of the speed a second, so that motion looks alike at every speed.
 - `safety_distance`: 20 m.
 - `range`, `propagation`, `standard`: 250 m and two-ray ground are ns-2's defaults, which the paper
-  used; 802.11b is what there is nearest to ns-2's WaveLAN at 2 Mbit/s.  Buildings do not block the
-  radio, as in ns-2.
+  used; 802.11b is the standard nearest to its WaveLAN, and `radio=ns2` is that itself.
+  Buildings do not block the radio, as in ns-2.
 
 `emulation.mobility.manhattan` has the model.
 """
