@@ -456,10 +456,9 @@ class Medium:
         if station.job is not frame.job:
             return
         job = frame.job
-        if self._rts is not None and self._rts.covers(job):
-            last = not self._rts.tries_left(job)
-        else:
-            last = job.attempts >= (len(job.tries) or self.radio.retry_limit + 1)
+        announced = self._rts is not None and self._rts.covers(job)
+        limit = self.radio.long_retry_limit if announced else self.radio.retry_limit
+        last = job.attempts >= (len(job.tries) or limit + 1)
         self._failed(station, job, last, now)
 
     def _failed(self, station: RadioStation, job: FrameJob, last: bool, now: float) -> None:

@@ -7,7 +7,7 @@ generator gives the same receivers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from emulation.radio.air import Air, Transmission
 from emulation.radio.counters import Counters
@@ -62,43 +62,43 @@ class Reception:
 
     def decoders(self, frame: Transmission) -> list[int]:
         """Return the stations that decode an RTS or a CTS, at its end; they are not counted."""
-        table, draw, overlaps = self._table, self._draw, bool(frame.overlaps)
-        certain, others = table.broadcast_outcome(frame.row, frame.coding.bits)
-        heard = [(receiver, draw() if overlaps else 0.0) for receiver in certain]
-        for receiver, chance in others:
-            luck = draw()
-            if luck < chance:
-                heard.append((receiver, luck))
-        if overlaps:
-            decoders, _ = self._air.survivors(frame, heard)
-        else:
-            decoders = [receiver for receiver, _ in heard]
-        if table.failed:
-            decoders = [r for r in decoders if table.up(frame.source, r)]
-        return decoders
+        outcome = self._table.broadcast_outcome(frame.row, frame.coding.bits)
+        return self._decoding(frame, self._lucky(*outcome, bool(frame.overlaps)))
 
     def overhearers(self, frame: Transmission, listeners: set[int]) -> list[int]:
         """Return which of some stations decode a unicast that is for another, at its end.
 
         They are not counted: what is lost here was not for them.
         """
-        coding, draw, table = frame.coding, self._draw, self._table
-        certain, others = table.outcome_at(frame.row, coding.table, coding.bits)
-        heard = [(receiver, 0.0) for receiver in certain if receiver in listeners]
-        if frame.overlaps:
-            heard = [(receiver, draw()) for receiver, _ in heard]
+        coding = frame.coding
+        certain, others = self._table.outcome_at(frame.row, coding.table, coding.bits)
+        heard = self._lucky(
+            [receiver for receiver in certain if receiver in listeners],
+            [each for each in others if each[0] in listeners],
+            bool(frame.overlaps),
+        )
+        return self._decoding(frame, [each for each in heard if each[0] != frame.destination])
+
+    def _lucky(
+        self, certain: Iterable[int], others: Iterable[tuple[int, float]], overlaps: bool
+    ) -> list[tuple[int, float]]:
+        """Return who hears a frame through the noise, with the luck of each if frames overlap."""
+        draw = self._draw
+        heard = [(receiver, draw() if overlaps else 0.0) for receiver in certain]
         for receiver, chance in others:
-            if receiver in listeners:
-                luck = draw()
-                if luck < chance:
-                    heard.append((receiver, luck))
-        heard = [each for each in heard if each[0] != frame.destination]
+            luck = draw()
+            if luck < chance:
+                heard.append((receiver, luck))
+        return heard
+
+    def _decoding(self, frame: Transmission, heard: list[tuple[int, float]]) -> list[int]:
+        """Return who of those that hear a frame decode it, whatever overlaps it."""
         if frame.overlaps:
             receivers, _ = self._air.survivors(frame, heard)
         else:
             receivers = [receiver for receiver, _ in heard]
-        if table.failed:
-            receivers = [each for each in receivers if table.up(frame.source, each)]
+        if self._table.failed:
+            receivers = [each for each in receivers if self._table.up(frame.source, each)]
         return receivers
 
     def received(self, frame: Transmission, receiver: int) -> bool:

@@ -78,10 +78,6 @@ class RtsCts:
         size = job.size if job.tries else self._table.phy.mpdu_bytes(job.size)
         return size > self._table.radio.rts_threshold
 
-    def tries_left(self, job: FrameJob) -> bool:
-        """Return whether a unicast whose ACK did not come may be sent again."""
-        return job.attempts < (len(job.tries) or self._table.radio.long_retry_limit + 1)
-
     def request(self, station: RadioStation, job: FrameJob, data: Timing, now: float) -> None:
         """Send the RTS of a unicast that takes `data`."""
         index = station.index

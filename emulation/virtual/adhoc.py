@@ -13,7 +13,6 @@ from emulation.radio.medium import Delivery, Medium, Overheard, Status
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.channel import Hand, Unacknowledged
 from emulation.virtual.message import Carried
-from nodeapp.wire import TrafficClass, traffic_class
 
 
 class AdHocChannel:
@@ -36,7 +35,7 @@ class AdHocChannel:
     def _transmit_by_class(
         self, now: float, source: int, destination: int, size: int, carried: Carried
     ) -> bool:
-        first = traffic_class(carried[0].datagram) is TrafficClass.ROUTING_CONTROL
+        first = carried[0].is_routing
         return self.medium.transmit(now, source, destination, size, carried, first=first)
 
     def _deliver(self, delivery: Delivery) -> None:

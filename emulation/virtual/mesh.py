@@ -216,9 +216,7 @@ class MeshChannel:
 
     def _first(self, carried: Carried) -> bool:
         """Return whether a packet overtakes others in queues."""
-        if not self._routing_first:
-            return False
-        return traffic_class(carried[0].datagram) is TrafficClass.ROUTING_CONTROL
+        return self._routing_first and carried[0].is_routing
 
     def _count(self, point: int, path: Path, name: str, size: int) -> None:
         self._frames[point, path, name] += 1

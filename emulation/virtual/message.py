@@ -31,6 +31,11 @@ class Message:
                 self._frame = None
         return self._frame
 
+    @property
+    def is_routing(self) -> bool:
+        """Whether it is a message of the routing protocol, which may overtake others in queues."""
+        return wire.traffic_class(self.datagram) is wire.TrafficClass.ROUTING_CONTROL
+
 
 Carried = tuple[Message, int, Packet]
 """What a channel carries: a message, the index of one of its packets, and that packet as the
