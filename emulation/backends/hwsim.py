@@ -106,8 +106,8 @@ class HwsimBackend(Mac80211Backend):
         interact: Callable[[LiveRun], None] | None = None,
     ) -> None:
         """Run the scenario into the folder, unless its radio is not one of the kernel's."""
-        found = changed_settings(scenario.radio) + changed_settings(scenario.mesh_radio)
-        refused = [name for name in dict.fromkeys(found) if name in OF_THE_KERNEL]
+        changed = changed_settings(scenario.radio, scenario.mesh_radio)
+        refused = [name for name in changed if name in OF_THE_KERNEL]
         if refused:
             raise BackendError(
                 f"the kernel of the hwsim backend decides {', '.join(refused)}: leave them (and "

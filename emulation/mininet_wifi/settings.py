@@ -102,10 +102,10 @@ class Settings:
 def settings_of(scenario: Scenario) -> Settings:
     """Return the settings for a scenario.  Raises `NoEqualError`."""
     radio = scenario.radio
-    refused = changed_settings(radio) + changed_settings(scenario.mesh_radio)
+    refused = changed_settings(radio, scenario.mesh_radio)
     if refused:
         raise NoEqualError(
-            f"wmediumd has no {', '.join(dict.fromkeys(refused))}: leave out what sets them, or "
+            f"wmediumd has no {', '.join(refused)}: leave out what sets them, or "
             "run with --backend tap"
         )
     channel = channel_of(radio)

@@ -143,12 +143,15 @@ class RadioSettings:
             raise ScenarioError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
 
 
-def changed_settings(radio: RadioSpec | None) -> list[str]:
+def changed_settings(*radios: RadioSpec | None) -> list[str]:
     """Return the names, as in `--set`, of the settings in which a radio is not the default.
 
     For backends whose radios are not all the medium's.
     """
     default = RadioSpec()
-    if radio is None:
-        return []
-    return [name for field, name in NAMES if getattr(radio, field) != getattr(default, field)]
+    made = [radio for radio in radios if radio is not None]
+    return [
+        name
+        for field, name in NAMES
+        if any(getattr(radio, field) != getattr(default, field) for radio in made)
+    ]
