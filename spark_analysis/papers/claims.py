@@ -168,7 +168,7 @@ def difference(
     of: str = "protocol",
     draws: Sequence[str] = (SEED,),
 ) -> pd.Series[float]:
-    """Return the metric where the column `of` is `one` less that where it is `other`, as `pairs`.
+    """Return the metric with `one` in the column `of`, less that with `other`, as `pairs` has them.
 
     The series has an index of the axes and the draws.
     """

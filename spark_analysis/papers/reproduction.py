@@ -73,9 +73,11 @@ def reproduce(
                     progress(what, done)
 
                 study = paper.study(name)
-                if _starts_spark(study, spec, folder / name):  # one session for all takes seconds
-                    session.enter_context(spark_session(master))
-                new = new or not _complete(study, spec, folder / name)
+                if not _complete(study, spec, folder / name):
+                    new = True
+                    if not isinstance(spec, Computed) or needs_spark(spec, folder / name):
+                        # One for all: it takes seconds.
+                        session.enter_context(spark_session(master))
                 rows, failed = _run(study, spec, folder / name, master, report)
                 failures |= {f"{what}: {point}": why for point, why in failed.items()}
                 if len(rows):
@@ -104,12 +106,6 @@ def judgement(
         few = judge(paper.claims, first) if len(first) < len(points) else ()
     found = judge(paper.claims, points)
     return Judged(variation, points, tuple(found), tuple(few), tuple(before))
-
-
-def _starts_spark(study: Study, spec: SweepSpec | Computed, folder: Path) -> bool:
-    if isinstance(spec, Computed):
-        return needs_spark(spec, folder)
-    return not _complete(study, spec, folder)
 
 
 def _complete(study: Study, spec: SweepSpec | Computed, folder: Path) -> bool:
