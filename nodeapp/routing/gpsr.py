@@ -58,7 +58,7 @@ from nodeapp.geometry import (
 )
 from nodeapp.host import Host
 from nodeapp.parameters import Param, ParameterError
-from nodeapp.routing.neighbours import BeaconParameters, Neighbours
+from nodeapp.routing.neighbours import BeaconParameters, Neighbours, require_link_feedback
 from nodeapp.wire import (
     ANY_NODE,
     Frame,
@@ -147,11 +147,8 @@ class Gpsr:
             raise ParameterError("withdraw_queue: needs link_feedback, which tells of lost links")
         if parameters.promiscuous and not parameters.piggyback:
             raise ParameterError("promiscuous: needs piggyback, without which data tell nothing")
-        if parameters.link_feedback and not self._host.watch_links(self._unacknowledged):
-            raise ParameterError(
-                "link_feedback: this link layer does not tell of frames that were not "
-                "acknowledged by their receiver: leave it off"
-            )
+        if parameters.link_feedback:
+            require_link_feedback(self._host, self._unacknowledged)
         if parameters.promiscuous and not self._host.overhear(self._overheard):
             raise ParameterError(
                 "promiscuous: radios here get no frames that are for other nodes: leave it off"

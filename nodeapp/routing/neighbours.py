@@ -36,7 +36,7 @@ from typing import Annotated, Final, NamedTuple
 
 from nodeapp.geometry import Point, nudge, squared_distance
 from nodeapp.host import Host
-from nodeapp.parameters import Param
+from nodeapp.parameters import Param, ParameterError
 from nodeapp.wire import BROADCAST, Frame, Kind, Whereabouts, WireError
 
 _HELLO: Final = struct.Struct(">BBdBdBdBd")
@@ -99,6 +99,18 @@ def decode_hello(body: bytes) -> tuple[float, float, float, float]:
     if not (abs(x) < LIMIT and abs(y) < LIMIT and abs(vx) < LIMIT and abs(vy) < LIMIT):
         raise WireError("a position or velocity is not a finite number of metres")
     return x, y, vx, vy
+
+
+def require_link_feedback(host: Host, failed: Callable[[int, bytes], None]) -> None:
+    """Have `failed(to, datagram)` called for what a neighbour did not acknowledge.
+
+    Raises `ParameterError` if the host's link layer does not tell.
+    """
+    if not host.watch_links(failed):
+        raise ParameterError(
+            "link_feedback: this link layer does not tell of frames that were not "
+            "acknowledged by their receiver: leave it off"
+        )
 
 
 class Neighbours:

@@ -50,8 +50,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 
 from nodeapp.host import Host
-from nodeapp.parameters import Param, ParameterError
-from nodeapp.routing.neighbours import BeaconParameters, Neighbours
+from nodeapp.parameters import Param
+from nodeapp.routing.neighbours import BeaconParameters, Neighbours, require_link_feedback
 from nodeapp.routing.tree_beacon import (
     MAX_CHILDREN,
     MAX_COST,
@@ -116,7 +116,8 @@ class SpanningTree:
     and ceases to be one of the tree.  `failed(to, datagram)` is called for a datagram that a
     neighbour did not acknowledge, after the link to it went down (`link_feedback`).
 
-    Raises `ParameterError` if the host's link layer cannot do what a parameter asks for.
+    Raises `nodeapp.parameters.ParameterError` if the host's link layer cannot do what a parameter
+    asks for.
     """
 
     def __init__(
@@ -152,11 +153,8 @@ class SpanningTree:
         self._last_beacon = -math.inf
         self.neighbours.extension = self._extension
         self.neighbours.on_change = self._neighbours_changed
-        if parameters.link_feedback and not host.watch_links(self._unacknowledged):
-            raise ParameterError(
-                "link_feedback: this link layer does not tell of frames that were not "
-                "acknowledged by their receiver: leave it off"
-            )
+        if parameters.link_feedback:
+            require_link_feedback(host, self._unacknowledged)
 
     @property
     def place(self) -> Place:
