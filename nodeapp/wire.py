@@ -279,10 +279,10 @@ _SENDER: Final = struct.Struct(">ddff")
 
 
 def with_sender(route: bytes, sender: Whereabouts) -> bytes:
-    """Return a geographic extension, or an empty one, with where the frame's sender is: 24 bytes.
+    """Return a geographic extension, or an empty one, with the whereabouts of the frame's sender.
 
-    The position piggybacked on data packets (GPSR, section 2.1: docs/papers.md#gpsr); the velocity
-    is rounded to binary32.  An empty extension gets a first byte of its own.
+    The position piggybacked on data packets (GPSR, section 2.1: docs/papers.md#gpsr), in 24 bytes;
+    the velocity is rounded to binary32.  An empty extension gets a first byte of its own.
     """
     mode = route[0] if route else 0
     return bytes((mode | WITH_SENDER,)) + route[1:] + _SENDER.pack(*sender)

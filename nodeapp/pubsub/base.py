@@ -19,7 +19,7 @@ from nodeapp import wire
 from nodeapp.events import Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host
-from nodeapp.wire import Frame, WireError
+from nodeapp.wire import Frame, Kind, WireError
 
 Handler = Callable[[Frame, int], None]
 
@@ -153,6 +153,18 @@ class Service(abc.ABC):
             self.counters["published"] += 1
             self.host.notify(event, 0)
             self.disseminate(event)
+
+    def event_frame(self, event: Event, *, ttl: int = 0, hops: int = 0) -> Frame:
+        """Return the frame of a local client's event, as this node makes it."""
+        return Frame(
+            Kind.EVENT,
+            self.host.node_id,
+            publisher=event.publisher,
+            sequence=event.sequence,
+            ttl=ttl,
+            hops=hops,
+            body=event.encode(),
+        )
 
     def deliver(self, frame: Frame) -> None:
         """Hand the event in `frame` to the local clients, unless they had it before.

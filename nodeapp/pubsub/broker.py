@@ -31,15 +31,7 @@ class Broker(DecisionPoint):
     def disseminate(self, event: Event) -> None:
         """Send a local client's event to the broker of its topic."""
         assert event.topic is not None
-        frame = Frame(
-            Kind.EVENT,
-            self.host.node_id,
-            publisher=event.publisher,
-            sequence=event.sequence,
-            hops=0,
-            body=event.encode(),
-        )
-        self.send_to_point(event.topic, frame)
+        self.send_to_point(event.topic, self.event_frame(event))
 
     def _event_arrived(self, frame: Frame) -> None:
         event = Event.decode(frame.publisher, frame.sequence, frame.body)

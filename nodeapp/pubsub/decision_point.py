@@ -174,7 +174,7 @@ class DecisionPoint(Service):
         A refresh says what the one before it said, and newer: a router that lets frames wait needs
         to keep only the last one.  None if a frame makes nothing out of date.
         """
-        if frame.kind == Kind.SUBSCRIPTION:
+        if frame.kind in (Kind.SUBSCRIPTION, Kind.ADVERTISEMENT):
             return frame.kind, frame.destination, decode_located(frame.body).item
         return None
 

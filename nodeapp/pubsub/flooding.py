@@ -44,14 +44,7 @@ class Flooding(Service):
     def disseminate(self, event: Event) -> None:
         """Broadcast a local client's event."""
         self._seen.add(event.publisher, event.sequence, self.host.now())
-        frame = Frame(
-            Kind.EVENT,
-            originator=self.host.node_id,
-            publisher=event.publisher,
-            sequence=event.sequence,
-            ttl=self._parameters.ttl - 1,
-            body=event.encode(),
-        )
+        frame = self.event_frame(event, ttl=self._parameters.ttl - 1, hops=1)
         self.host.send(BROADCAST, frame.encode())
 
     def _event_received(self, frame: Frame, sender: int) -> None:

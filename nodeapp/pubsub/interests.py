@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 
 from nodeapp import wire
 from nodeapp.events import Event, Subscription
-from nodeapp.pubsub.messages import LIST_BYTES
+from nodeapp.pubsub.messages import split_list
 from nodeapp.wire import MAX_BODY, WireError
 
 _HEAD: Final = struct.Struct(">BBQBHBH")
@@ -49,15 +49,7 @@ class Head(NamedTuple):
 
 def encode_interests(stamp: int, subscriptions: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the bodies of the frames that tell a node's encoded subscriptions: one at least."""
-    chunks: list[list[bytes]] = [[]]
-    room = LIST_BYTES
-    for subscription in subscriptions:
-        size = len(subscription) + 5
-        if size > room and chunks[-1]:
-            chunks.append([])
-            room = LIST_BYTES
-        chunks[-1].append(subscription)
-        room -= size
+    chunks = split_list(subscriptions, lambda each: len(each) + 5)
     array, bits64, first16, second16 = _HEADS
     parts = min(len(chunks), MAX_PARTS)
     for part, chunk in enumerate(chunks[:MAX_PARTS]):

@@ -18,13 +18,15 @@ one refresh to the next, so a refresh is recognised by its bytes and costs no de
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple, TypeVar
 
 from nodeapp import wire
 from nodeapp.events import Subscription
 from nodeapp.geometry import Point
 from nodeapp.wire import BROADCAST, MAX_BODY, WireError
+
+T = TypeVar("T")
 
 _LOCATION: Final = struct.Struct(">BBBdBdBQ")
 _HEADS: Final = (0x82, 0x83, 0xFB, 0xFB, 0x1B)  # arrays of 2 and of 3, binary64 twice, 64 bits
@@ -125,21 +127,34 @@ class SubscriberList(NamedTuple):
     subscribers: list[Subscriber]
 
 
+def split_list(items: Iterable[T], size: Callable[[T], int]) -> list[list[T]]:
+    """Return items in lists of at most `LIST_BYTES` by their `size`, or of one: one list at least.
+
+    For bodies that go into several frames if one does not hold them.
+    """
+    lists: list[list[T]] = [[]]
+    room = LIST_BYTES
+    for item in items:
+        taken = size(item)
+        if taken > room and lists[-1]:
+            lists.append([])
+            room = LIST_BYTES
+        lists[-1].append(item)
+        room -= taken
+    return lists
+
+
 def encode_subscribers(
     topic: str, subscribers: Iterable[Subscriber], now: float
 ) -> Iterator[bytes]:
     """Yield the bodies of the frames that list `subscribers`: one at least."""
-    chunks: list[list[list[Any]]] = [[]]
-    room = LIST_BYTES
-    for node, subscription, (x, y), stamp, heard in subscribers:
-        size = len(subscription) + 41
-        if size > room and chunks[-1]:
-            chunks.append([])
-            room = LIST_BYTES
-        chunks[-1].append([node, stamp, round((now - heard) * 1000), x, y, subscription])
-        room -= size
+    chunks = split_list(subscribers, lambda each: len(each.subscription) + 41)
     for part, chunk in enumerate(chunks[:MAX_PARTS]):
-        yield wire.encode_body([topic, part, min(len(chunks), MAX_PARTS), chunk])
+        entries = [
+            [node, stamp, round((now - heard) * 1000), x, y, subscription]
+            for node, subscription, (x, y), stamp, heard in chunk
+        ]
+        yield wire.encode_body([topic, part, min(len(chunks), MAX_PARTS), entries])
 
 
 def decode_subscribers(body: bytes, now: float) -> SubscriberList:

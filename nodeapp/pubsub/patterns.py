@@ -91,11 +91,6 @@ def is_above(pattern: bytes, other: bytes) -> bool:
     return _covers(pattern, other) and (pattern < other or not _covers(other, pattern))
 
 
-def maximal(patterns: set[bytes]) -> set[bytes]:
-    """Return the patterns that no other is above."""
-    return {each for each in patterns if not any(is_above(other, each) for other in patterns)}
-
-
 class _Entry:
     """One pattern, its holders, and the patterns above it."""
 

@@ -26,7 +26,6 @@ Source: docs/papers.md#six-schemes, sections 3.2.2 and 5.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -37,7 +36,6 @@ from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.decision_point import DecisionPoint, DecisionPointParameters
 from nodeapp.pubsub.messages import (
     decode_advertisement,
-    decode_located,
     decode_subscribers,
     encode_advertisement,
     encode_subscribers,
@@ -142,12 +140,6 @@ class Rendezvous(DecisionPoint):
         body = encode_advertisement(topic, self.location(), self.stamps.next(self.host.now()))
         self.send_to_point(topic, Frame(Kind.ADVERTISEMENT, self.host.node_id, hops=0, body=body))
 
-    def replaces(self, frame: Frame) -> Hashable:
-        """Return a key that is the same for a frame of this node and what it makes out of date."""
-        if frame.kind == Kind.ADVERTISEMENT:
-            return frame.kind, frame.destination, decode_located(frame.body).item
-        return super().replaces(frame)
-
     def _subscribers_arrived(self, frame: Frame) -> None:
         now = self.host.now()
         topic, part, parts, subscribers = decode_subscribers(frame.body, now)
@@ -167,15 +159,7 @@ class Rendezvous(DecisionPoint):
 
     def _process(self, event: Event) -> None:
         self.counters["processed as publisher"] += 1
-        frame = Frame(
-            Kind.EVENT,
-            self.host.node_id,
-            publisher=event.publisher,
-            sequence=event.sequence,
-            hops=0,
-            body=event.encode(),
-        )
-        self.send_to_subscribers(frame, event, self.listed)
+        self.send_to_subscribers(self.event_frame(event), event, self.listed)
 
     # Rendezvous node.
 

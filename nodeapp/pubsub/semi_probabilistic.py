@@ -194,14 +194,7 @@ class SemiProbabilistic(Service):
     def disseminate(self, event: Event) -> None:
         """Send a local client's event on its way."""
         self._seen.add(event.publisher, event.sequence, self.host.now())
-        frame = Frame(
-            Kind.EVENT,
-            originator=self.host.node_id,
-            publisher=event.publisher,
-            sequence=event.sequence,
-            ttl=self._parameters.ttl - 1,
-            body=event.encode(),
-        )
+        frame = self.event_frame(event, ttl=self._parameters.ttl - 1, hops=1)
         self._send_event(frame, event, 0)
 
     def _event_received(self, frame: Frame, sender: int) -> None:
@@ -212,7 +205,7 @@ class SemiProbabilistic(Service):
         if not self._seen.add(frame.publisher, frame.sequence, self.host.now()):
             self.counters["duplicates"] += 1
             return
-        self.deliver(frame)
+        self.deliver_event(event, frame.hops)
         if frame.ttl == 0 or frame.hops == 255:
             self.counters["time to live used up"] += 1
             return

@@ -19,7 +19,7 @@ link, and those that came over the broken one are withdrawn.
 
   * `make-before-break`: the old entries stay for `break_delay`, in which the tree is mended and the
     new link's subscriptions spread; where both lead the same way nothing changes then.  They are
-    told to nobody anew: what lies behind a broken link may be what the new one leads to.
+    told to no other neighbour: what lies behind a broken link may be what the new one leads to.
   * `break-before-make`: they are withdrawn at once, and what the new link brings comes after that.
     The straw man: the whole tree forgets a subscription to learn it again a moment later.
 
@@ -215,16 +215,7 @@ class SubscriptionForwarding(Service):
     def disseminate(self, event: Event) -> None:
         """Send a local client's event along the links that want it."""
         self._seen.add(event.publisher, event.sequence, self.host.now())
-        frame = Frame(
-            Kind.EVENT,
-            originator=self.host.node_id,
-            publisher=event.publisher,
-            sequence=event.sequence,
-            ttl=self._parameters.ttl,
-            hops=0,
-            body=event.encode(),
-        )
-        self._forward(frame, event, LOCAL)
+        self._forward(self.event_frame(event, ttl=self._parameters.ttl), event, LOCAL)
 
     def _event_received(self, frame: Frame, sender: int) -> None:
         event = Event.decode(frame.publisher, frame.sequence, frame.body)

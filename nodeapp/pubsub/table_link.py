@@ -26,8 +26,6 @@ from nodeapp.wire import Frame, Kind
 
 LONGEST_RETRY: Final = 16.0
 """Times the first wait for an acknowledgement, which doubles each time: the longest one."""
-
-
 PATIENCE: Final = 8.0
 """Times that wait: without an update for so long after the link came up, this end asks for one."""
 ANY_SESSION: Final = 0
@@ -81,11 +79,6 @@ class TableLink:
         self.refused = False
         """Whether the table was full when the neighbour told of a pattern."""
         self._asking = host.call_later(PATIENCE * retry, self._ask, PATIENCE * retry)
-
-    @property
-    def settled(self) -> bool:
-        """Whether the neighbour has acknowledged all that it has to know."""
-        return self._under_way is None and self._told_at == self._table.changes
 
     @property
     def heard_all(self) -> bool:

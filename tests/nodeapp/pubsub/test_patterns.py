@@ -15,7 +15,6 @@ from nodeapp.pubsub.patterns import (
     decode_pattern,
     encode_pattern,
     is_above,
-    maximal,
 )
 from nodeapp.pubsub.table_messages import (
     MAX_NUMBER,
@@ -27,6 +26,7 @@ from nodeapp.pubsub.table_messages import (
     decode_update,
 )
 from nodeapp.wire import WireError
+from tests.nodeapp.pubsub.oracle import maximal
 from tests.nodeapp.strategies import attributes, filters, hostile
 
 few = st.builds(

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeapp.events import Filter
-from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, encode_pattern, maximal
+from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, encode_pattern
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
 from nodeapp.pubsub.table_messages import Acknowledgement, Update
 from nodeapp.wire import Frame, Kind, decode
 from tests.nodeapp.network import SimHost
+from tests.nodeapp.pubsub.oracle import maximal
 from tests.nodeapp.routing.tree_lab import (
     GraphNetwork,
     connected_links,

@@ -40,7 +40,7 @@ SOURCES: Final = read_sources(ROOT)
 
 # Points as a worker runs them and the driver summarises them, without the rest of a sweep.  Each
 # has a process of its own, which has imported what runs points and nothing else; starting all of
-# them anew would take most of the time.
+# them again would take most of the time.
 POINTS: Final = """
 import json, os, sys
 from pathlib import Path
