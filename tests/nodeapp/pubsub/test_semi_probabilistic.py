@@ -85,7 +85,7 @@ def test_with_a_fraction_of_1_everybody_gets_an_event_once(
         assert node.notified() == {(publisher, 1): 1}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     connected_points(),
     st.sampled_from(ADDRESSING),
