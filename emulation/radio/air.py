@@ -59,13 +59,15 @@ class FrameJob:
 class Coding:
     """How the bits of frames of one length and rate fare: `sure_db`, and the same ratio linear."""
 
-    __slots__ = ("bits", "sure", "sure_db", "table")
+    __slots__ = ("bits", "flawless", "sure", "sure_db", "table")
 
     def __init__(self, table: SurvivalTable, bits: int) -> None:
         self.table = table
         self.bits = bits
         self.sure_db = table.sure_db(bits)
         self.sure = 10 ** (self.sure_db / 10)
+        self.flawless = self.sure == 0.0
+        """Whether no bit is ever in error, whatever the noise."""
 
 
 class Transmission:
@@ -245,6 +247,8 @@ class Air:
         """
         if receiver in frame.lost:
             return False
+        if frame.coding.flawless:
+            return True
         powers = [other.row.power.get(receiver, 0.0) for other in frame.overlaps]
         interference = sum(powers)
         if not interference:
@@ -285,6 +289,11 @@ class Air:
         """
         lost = frame.lost
         received: list[int] = []
+        if frame.coding.flawless:
+            collided = []
+            for receiver, _ in heard:
+                (collided if receiver in lost else received).append(receiver)
+            return received, collided
         collided = [receiver for receiver, _ in heard if receiver in lost]
         left = [pair for pair in heard if pair[0] not in lost]
         if len(left) * len(frame.overlaps) >= WORTH_ARRAYS:

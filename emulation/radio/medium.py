@@ -47,7 +47,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from typing import Any, Final, NamedTuple
 
 import numpy.typing as npt
@@ -134,7 +134,7 @@ class Medium:
         sense = CarrierSense if radio.sense_range is None else DistantCarrierSense
         self._sensing = sensing = sense(self.table, self._random)
         self._listeners: set[int] = set()
-        self._silent_until, self._freeze = sensing.silent_until, sensing.freeze
+        self._silent_until, self._silence = sensing.silent_until, sensing.silence
         self._draw_backoff, self._still_counting = sensing.draw_backoff, sensing.still_counting
         self._heap: list[tuple[float, int, int, Any]] = []
         self._order = 0
@@ -301,8 +301,15 @@ class Medium:
             self._now = now
 
     def _step(self) -> None:
-        time, _, kind, what = heappop(self._heap)
+        heap = self._heap
+        time, _, kind, what = heap[0]
         self._now = time
+        if kind == _ACCESS and what.access_at > time + NS and what.index in self._contenders:
+            # Frozen meanwhile.
+            self._order += 1
+            heapreplace(heap, (what.access_at, self._order, _ACCESS, what))
+            return
+        heappop(heap)
         if kind == _END:
             self._end(what, time)
         elif kind == _ACCESS:
@@ -330,24 +337,14 @@ class Medium:
         self._push(station.access_at, _ACCESS, station)
 
     def _access(self, station: RadioStation, now: float) -> None:
-        """The countdown of a contender has ended, unless it was frozen meanwhile."""
+        """The countdown of a contender has ended."""
         if station.index not in self._contenders:
-            return
-        if station.access_at > now + NS:
-            self._push(station.access_at, _ACCESS, station)
             return
         self._contenders.discard(station.index)
         if self._air.busy(station.index):
             self._contend(station, now)  # its own ACK came first
         else:
             self._start(station, now)
-
-    def _silence(self, frame: Transmission) -> None:
-        """Freeze the countdown of all contenders that sense a frame that starts."""
-        sense = frame.row.sense
-        for index in self._contenders:
-            if index in sense:
-                self._freeze(self._stations[index], frame)
 
     # Transmission.
 
@@ -386,7 +383,7 @@ class Medium:
         self._sensing.add(frame)
         self._air.add(frame)
         if self._contenders:
-            self._silence(frame)
+            self._silence(frame, self._contenders, self._stations)
         self._push(frame.end, kind, frame)
 
     def _end(self, frame: Transmission, now: float) -> None:

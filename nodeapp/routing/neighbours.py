@@ -71,7 +71,7 @@ class Neighbour(NamedTuple):
     """A neighbour as its last beacon told: position, velocity, and when it was heard.
 
     `squared_reach`: how far it can be and be heard; the radio range, or the distance over which it
-    was heard if that was more.
+    was heard if that was more (without prediction nobody asks, and it is the range).
     """
 
     x: float
@@ -195,11 +195,14 @@ class Neighbours:
         """Take note of where a neighbour that was just heard is, and of its velocity."""
         if len(self._table) >= MAX_NEIGHBOURS and sender not in self._table:
             return
-        distance = squared_distance((x, y), self.position())
-        if distance > self._squared_range and not self._beyond_range:
-            self.lost(sender)
-            return
-        reach = max(distance, self._squared_range)
+        reach = self._squared_range
+        if self._prediction or not self._beyond_range:
+            distance = squared_distance((x, y), self.position())
+            if distance > reach:
+                if not self._beyond_range:
+                    self.lost(sender)
+                    return
+                reach = distance
         before = self._table.get(sender)
         self._table[sender] = Neighbour(x, y, vx, vy, self._host.now(), reach)
         if before is None or before[:4] != (x, y, vx, vy):
