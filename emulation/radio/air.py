@@ -23,7 +23,6 @@ threshold (ns-2.35, `Mac802_11::recv`: a stronger frame does not capture a recei
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from typing import Any, Final
 
 import numpy as np
@@ -73,17 +72,15 @@ class Coding:
 class Transmission:
     """One frame on the air; times in seconds."""
 
-    deferring: Collection[int] = ()
-    """Stations that have decoded it at its end and stay silent until `nav`: of an RTS or CTS."""
-    nav: float = -math.inf
-
     __slots__ = (
         "acknowledges",
         "coding",
+        "deferring",
         "destination",
         "end",
         "job",
         "lost",
+        "nav",
         "number",
         "overlaps",
         "payload",
@@ -124,6 +121,9 @@ class Transmission:
         """Frames nearby that were on the air at the same time."""
         self.lost: set[int] = NO_STATIONS
         """Receivers that are not locked on to it."""
+        self.deferring: frozenset[int] = NOBODY_DEFERS
+        """Stations that have decoded it, an RTS or CTS, and stay silent until `nav`."""
+        self.nav = -math.inf
 
     def meet(self, other: Transmission) -> None:
         """Note a frame nearby that is on the air at the same time."""
@@ -135,13 +135,14 @@ class Transmission:
 
 NO_FRAMES: Final[list[Transmission]] = []
 NO_STATIONS: Final[set[int]] = set()
+NOBODY_DEFERS: Final[frozenset[int]] = frozenset()
 """Shared by all frames that meet no other; never changed."""
 
 
 class ControlFrame(Transmission):
     """An RTS, or the CTS that answers it; `job` is the data's."""
 
-    __slots__ = ("answers", "deferring", "nav")
+    __slots__ = ("answers",)
 
     def __init__(
         self,
@@ -155,11 +156,11 @@ class ControlFrame(Transmission):
         answers: ControlFrame | None = None,
     ) -> None:
         """Make one that lasts and reserves as `timing` has it: payload, end, reserved."""
-        super().__init__(row, destination, start, *timing, coding, job)
+        payload, end, reserved = timing
+        super().__init__(row, destination, start, payload, end, reserved, coding, job)
         self.nav = nav
         self.answers = answers
         """The RTS, of a CTS."""
-        self.deferring = ()
 
 
 class Air:
@@ -289,8 +290,8 @@ class Air:
         """
         lost = frame.lost
         received: list[int] = []
+        collided: list[int] = []
         if frame.coding.flawless:
-            collided = []
             for receiver, _ in heard:
                 (collided if receiver in lost else received).append(receiver)
             return received, collided

@@ -48,13 +48,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from heapq import heappop, heappush, heapreplace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy.typing as npt
 
 from emulation.radio.air import Air, FrameJob, Transmission
 from emulation.radio.airtime import Rate
 from emulation.radio.counters import Counters
+from emulation.radio.delivery import Delivery, Overheard, Status
 from emulation.radio.links import Link, Links
 from emulation.radio.reception import Reception
 from emulation.radio.rts_cts import RtsCts
@@ -68,35 +69,6 @@ BROADCAST: Final = -1
 NOBODY: Final = -2
 """Destination of a unicast to an address that no station has: sent, and never acknowledged."""
 _ACCESS, _END, _NO_ACK = range(3)
-
-
-class Delivery(NamedTuple):
-    """A frame's end at `time`, and the stations that received it (at least one)."""
-
-    time: float
-    frame: Any
-    source: int
-    receivers: list[int]
-
-
-class Overheard(Delivery):
-    """A unicast's end, and the stations that listened to it, though it was not for them."""
-
-    __slots__ = ()
-
-
-class Status(NamedTuple):
-    """What a sender learns of a unicast when it is done with it, at `time`.
-
-    `acknowledged` says that an ACK came; `attempts` is how often the frame was on the air.
-    """
-
-    time: float
-    frame: Any
-    source: int
-    destination: int
-    acknowledged: bool
-    attempts: int
 
 
 class Medium:
