@@ -31,12 +31,12 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from nodeapp.geometry import Point, nudge, squared_distance
 from nodeapp.host import Host
-from nodeapp.parameters import Param, ParameterError
+from nodeapp.parameters import ParameterError
+from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.wire import BROADCAST, Frame, Kind, Whereabouts, WireError
 
 _HELLO: Final = struct.Struct(">BBdBdBdBd")
@@ -51,20 +51,6 @@ INSTANT: Final = 1e-6
 """Seconds: timers that are closer are due at once."""
 MAX_NEIGHBOURS: Final = 4096
 """Neighbours that are remembered at most: any id can be claimed on the air."""
-
-
-@dataclass(frozen=True)
-class BeaconParameters:
-    """Parameters of `Neighbours`."""
-
-    hello_interval: Annotated[float, Param("s between beacons (B)", low=0.05, high=3600)] = 1.0
-    hello_jitter: Annotated[float, Param("share of B, each way", low=0, high=0.9)] = 0.5
-    hello_timeout: Annotated[
-        float,
-        Param("intervals B without a beacon after which a neighbour is gone", low=1, high=100),
-    ] = 4.5
-    prediction: Annotated[bool, Param("move neighbours on along their velocities")] = True
-    beyond_range: Annotated[bool, Param("use neighbours heard beyond the radio range")] = False
 
 
 class Neighbour(NamedTuple):
