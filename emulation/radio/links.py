@@ -172,9 +172,14 @@ class _Matrix(NamedTuple):
 
 
 class Links:
-    """The link table of `count` stations with the radio `radio`; `seed` fixes the shadowing."""
+    """The link table of `count` stations with the radio `radio`; `seed` fixes the shadowing.
 
-    def __init__(self, radio: RadioSpec, count: int, seed: int) -> None:
+    Rows are dropped when they hold more than `cached_links` neighbours together.
+    """
+
+    def __init__(
+        self, radio: RadioSpec, count: int, seed: int, cached_links: int = CACHED_LINKS
+    ) -> None:
         self.radio = radio
         self.count = count
         self.phy = phy_for(radio.standard, radio.frequency_mhz)
@@ -199,6 +204,7 @@ class Links:
         self._xy = np.zeros((count, 2))
         self._rows: list[LinkRow | None] = [None] * count
         self._cached = 0
+        self._cached_links = cached_links
         self._matrix: _Matrix | None = None
         """Up to `DENSE` stations."""
         self._grid: Grid | None = None
@@ -255,7 +261,7 @@ class Links:
         row = self._rows[source]
         if row is None:
             row = self._from_matrix(source) if self.count <= DENSE else self._from_grid(source)
-            if self._cached > CACHED_LINKS:
+            if self._cached > self._cached_links:
                 self._rows = [None] * self.count
                 self._cached = 0
             self._rows[source] = row
