@@ -176,7 +176,7 @@ class Air:
             isinstance(radio.propagation, UnitDisk) and not radio.propagation.collisions
         )
         by_threshold = radio.reception == "threshold" and not self._unit_disk
-        self._lock = self._lock_by_threshold if by_threshold else self._lock_by_sinr
+        self._by_threshold = by_threshold
 
     def add(self, new: Transmission) -> None:
         """Put a frame on the air, at its start."""
@@ -191,7 +191,10 @@ class Air:
             ):
                 new.meet(old)
                 old.meet(new)
-                self._lock(new, old)
+                if self._by_threshold:
+                    self._lock_by_threshold(new, old)
+                else:
+                    self._lock_by_sinr(new, old)
         self.active[new.source] = new
 
     def _lock_by_threshold(self, new: Transmission, old: Transmission) -> None:

@@ -6,8 +6,7 @@ The theory is that of `emulation.radio.medium`, which decides who contends and w
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable
 from typing import Final
 
 from emulation.radio.air import Transmission
@@ -78,7 +77,7 @@ class CarrierSense:
         station.access_at = station.count_from + station.slots * phy.slot
 
     def silence(
-        self, frame: Transmission, contenders: AbstractSet[int], stations: Sequence[RadioStation]
+        self, frame: Transmission, contenders: set[int], stations: list[RadioStation]
     ) -> None:
         """Freeze the countdown of all contenders that sense a frame that starts."""
         for index in frame.row.sense & contenders:
@@ -163,7 +162,7 @@ class DistantCarrierSense(CarrierSense):
         return until
 
     def silence(
-        self, frame: Transmission, contenders: AbstractSet[int], stations: Sequence[RadioStation]
+        self, frame: Transmission, contenders: set[int], stations: list[RadioStation]
     ) -> None:
         # `freeze` of each, without a call: most of the time of a busy network is spent here.
         phy, row, source = self._phy, frame.row, frame.source
