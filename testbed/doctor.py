@@ -15,6 +15,7 @@ from rich.table import Column, Table
 
 from emulation.backends.registry import backends
 from emulation.network import switches
+from nodeapp import compiled
 from testbed.options import FAILED
 
 NEEDED: Final = frozenset({"tap", "virtual"})
@@ -99,6 +100,7 @@ def examine() -> list[Diagnosis]:
         ("dissector", "look into captures with Wireshark or tshark", _tshark, False),
         ("capture buffers", "captures without loss at high rates", _receive_buffer, False),
         ("disk", "captures and reports", _disk, True),
+        ("compiled modules", "the same runs in half the time", compiled.obstacle, False),
     )
     for subject, purpose, check, necessary in checks:
         obstacle = check()

@@ -23,7 +23,6 @@ threshold (ns-2.35, `Mac802_11::recv`: a stronger frame does not capture a recei
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from typing import Any, Final
 
 import numpy as np
@@ -59,29 +58,29 @@ class FrameJob:
 class Coding:
     """How the bits of frames of one length and rate fare: `sure_db`, and the same ratio linear."""
 
-    __slots__ = ("bits", "sure", "sure_db", "table")
+    __slots__ = ("bits", "flawless", "sure", "sure_db", "table")
 
     def __init__(self, table: SurvivalTable, bits: int) -> None:
         self.table = table
         self.bits = bits
         self.sure_db = table.sure_db(bits)
         self.sure = 10 ** (self.sure_db / 10)
+        self.flawless = self.sure == 0.0
+        """Whether no bit is ever in error, whatever the noise."""
 
 
 class Transmission:
     """One frame on the air; times in seconds."""
 
-    deferring: Collection[int] = ()
-    """Stations that have decoded it at its end and stay silent until `nav`: of an RTS or CTS."""
-    nav: float = -math.inf
-
     __slots__ = (
         "acknowledges",
         "coding",
+        "deferring",
         "destination",
         "end",
         "job",
         "lost",
+        "nav",
         "number",
         "overlaps",
         "payload",
@@ -122,6 +121,9 @@ class Transmission:
         """Frames nearby that were on the air at the same time."""
         self.lost: set[int] = NO_STATIONS
         """Receivers that are not locked on to it."""
+        self.deferring: frozenset[int] = NOBODY_DEFERS
+        """Stations that have decoded it, an RTS or CTS, and stay silent until `nav`."""
+        self.nav = -math.inf
 
     def meet(self, other: Transmission) -> None:
         """Note a frame nearby that is on the air at the same time."""
@@ -133,13 +135,14 @@ class Transmission:
 
 NO_FRAMES: Final[list[Transmission]] = []
 NO_STATIONS: Final[set[int]] = set()
+NOBODY_DEFERS: Final[frozenset[int]] = frozenset()
 """Shared by all frames that meet no other; never changed."""
 
 
 class ControlFrame(Transmission):
     """An RTS, or the CTS that answers it; `job` is the data's."""
 
-    __slots__ = ("answers", "deferring", "nav")
+    __slots__ = ("answers",)
 
     def __init__(
         self,
@@ -153,11 +156,11 @@ class ControlFrame(Transmission):
         answers: ControlFrame | None = None,
     ) -> None:
         """Make one that lasts and reserves as `timing` has it: payload, end, reserved."""
-        super().__init__(row, destination, start, *timing, coding, job)
+        payload, end, reserved = timing
+        super().__init__(row, destination, start, payload, end, reserved, coding, job)
         self.nav = nav
         self.answers = answers
         """The RTS, of a CTS."""
-        self.deferring = ()
 
 
 class Air:
@@ -173,7 +176,7 @@ class Air:
             isinstance(radio.propagation, UnitDisk) and not radio.propagation.collisions
         )
         by_threshold = radio.reception == "threshold" and not self._unit_disk
-        self._lock = self._lock_by_threshold if by_threshold else self._lock_by_sinr
+        self._by_threshold = by_threshold
 
     def add(self, new: Transmission) -> None:
         """Put a frame on the air, at its start."""
@@ -188,7 +191,10 @@ class Air:
             ):
                 new.meet(old)
                 old.meet(new)
-                self._lock(new, old)
+                if self._by_threshold:
+                    self._lock_by_threshold(new, old)
+                else:
+                    self._lock_by_sinr(new, old)
         self.active[new.source] = new
 
     def _lock_by_threshold(self, new: Transmission, old: Transmission) -> None:
@@ -245,6 +251,8 @@ class Air:
         """
         if receiver in frame.lost:
             return False
+        if frame.coding.flawless:
+            return True
         powers = [other.row.power.get(receiver, 0.0) for other in frame.overlaps]
         interference = sum(powers)
         if not interference:
@@ -285,6 +293,11 @@ class Air:
         """
         lost = frame.lost
         received: list[int] = []
+        collided: list[int] = []
+        if frame.coding.flawless:
+            for receiver, _ in heard:
+                (collided if receiver in lost else received).append(receiver)
+            return received, collided
         collided = [receiver for receiver, _ in heard if receiver in lost]
         left = [pair for pair in heard if pair[0] not in lost]
         if len(left) * len(frame.overlaps) >= WORTH_ARRAYS:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+NAMES: Final = (
+    *("queued", "sent", "acks", "rts", "cts", "received", "retries", "retry_drops"),
+    *("queue_drops", "collisions", "noise_losses", "airtime"),
+)
+
 
 class Counters:
     """What has happened so far; each list has one number per station."""
@@ -34,8 +41,8 @@ class Counters:
 
     def as_dict(self) -> dict[str, list[int] | list[float]]:
         """Return all lists by name."""
-        return dict(vars(self))
+        return {name: getattr(self, name) for name in NAMES}
 
     def totals(self) -> dict[str, float]:
         """Return the sums over all stations by name."""
-        return {name: sum(values) for name, values in vars(self).items()}
+        return {name: sum(getattr(self, name)) for name in NAMES}

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,12 +71,12 @@ class LinkRow:
         "_distance",
         "_links",
         "_near",
+        "_power",
+        "_power_reach",
+        "_receiver_reach",
         "_snr",
         "certain",
-        "power",
-        "power_reach",
         "rates",
-        "receiver_reach",
         "sense",
         "snr_db",
         "source",
@@ -84,12 +84,6 @@ class LinkRow:
         "x",
         "y",
     )
-    power: dict[int, float]
-    """Station: received mW, of all above the interference floor."""
-    power_reach: float
-    """Distance in metres of the farthest station in `power`."""
-    receiver_reach: float
-    """Distance in metres of the farthest receiver."""
 
     def __init__(
         self,
@@ -105,6 +99,8 @@ class LinkRow:
         self._distance = distance
         self._snr = snr_db
         self._all: Floats | None = None
+        self._power: dict[int, float] | None = None
+        self._power_reach = self._receiver_reach = -1.0
         self.source = source
         self.x, self.y = links.position(source)
         sense, lock = links.sense_snr_db, links.lock_db
@@ -126,22 +122,33 @@ class LinkRow:
     def __len__(self) -> int:
         return len(self._near)
 
-    def __getattr__(self, name: str) -> Any:
-        """Compute an attribute on first use: Python calls this for a slot that is empty."""
-        if name == "power":
+    @property
+    def power(self) -> dict[int, float]:
+        """Station: received mW, of all above the interference floor."""
+        power = self._power
+        if power is None:
             noise = self._links.noise_mw
             levels = [noise * 10 ** (snr / 10) for snr in self._snr]
-            self.power = dict(zip(self._near, levels, strict=True))
-        elif name == "power_reach":
-            self.power_reach = max(self._distance, default=0.0)
-        elif name == "receiver_reach":
-            self.receiver_reach = max(
-                (d for d, n in zip(self._distance, self._near, strict=True) if n in self.snr_db),
-                default=0.0,
-            )
-        else:
-            raise AttributeError(name)
-        return getattr(self, name)
+            power = self._power = dict(zip(self._near, levels, strict=True))
+        return power
+
+    @property
+    def power_reach(self) -> float:
+        """Distance in metres of the farthest station in `power`."""
+        if self._power_reach < 0.0:
+            self._power_reach = max(self._distance, default=0.0)
+        return self._power_reach
+
+    @property
+    def receiver_reach(self) -> float:
+        """Distance in metres of the farthest receiver."""
+        if self._receiver_reach < 0.0:
+            receivers, farthest = self.snr_db, 0.0
+            for distance, station in zip(self._distance, self._near, strict=True):
+                if distance > farthest and station in receivers:
+                    farthest = distance
+            self._receiver_reach = farthest
+        return self._receiver_reach
 
     def power_at(self, stations: Indices) -> Floats:
         """Return the received power at several stations in mW, 0 if it is below the floor."""
@@ -165,9 +172,14 @@ class _Matrix(NamedTuple):
 
 
 class Links:
-    """The link table of `count` stations with the radio `radio`; `seed` fixes the shadowing."""
+    """The link table of `count` stations with the radio `radio`; `seed` fixes the shadowing.
 
-    def __init__(self, radio: RadioSpec, count: int, seed: int) -> None:
+    Rows are dropped when they hold more than `cached_links` neighbours together.
+    """
+
+    def __init__(
+        self, radio: RadioSpec, count: int, seed: int, cached_links: int = CACHED_LINKS
+    ) -> None:
         self.radio = radio
         self.count = count
         self.phy = phy_for(radio.standard, radio.frequency_mhz)
@@ -192,6 +204,7 @@ class Links:
         self._xy = np.zeros((count, 2))
         self._rows: list[LinkRow | None] = [None] * count
         self._cached = 0
+        self._cached_links = cached_links
         self._matrix: _Matrix | None = None
         """Up to `DENSE` stations."""
         self._grid: Grid | None = None
@@ -248,7 +261,7 @@ class Links:
         row = self._rows[source]
         if row is None:
             row = self._from_matrix(source) if self.count <= DENSE else self._from_grid(source)
-            if self._cached > CACHED_LINKS:
+            if self._cached > self._cached_links:
                 self._rows = [None] * self.count
                 self._cached = 0
             self._rows[source] = row

@@ -47,17 +47,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from heapq import heappop, heappush
-from typing import Any, Final, NamedTuple
+from heapq import heappop, heappush, heapreplace
+from typing import Any, Final
 
 import numpy.typing as npt
 
 from emulation.radio.air import Air, FrameJob, Transmission
 from emulation.radio.airtime import Rate
 from emulation.radio.counters import Counters
+from emulation.radio.delivery import Delivery, Overheard, Status
 from emulation.radio.links import Link, Links
 from emulation.radio.reception import Reception
-from emulation.radio.rts_cts import RtsCts
+from emulation.radio.rts_cts import RtsCts, Sender
 from emulation.radio.sensing import HISTORY, NS, CarrierSense, DistantCarrierSense
 from emulation.radio.spec import NEVER, RadioSpec
 from emulation.radio.station import FOREVER, RadioStation
@@ -70,36 +71,7 @@ NOBODY: Final = -2
 _ACCESS, _END, _NO_ACK = range(3)
 
 
-class Delivery(NamedTuple):
-    """A frame's end at `time`, and the stations that received it (at least one)."""
-
-    time: float
-    frame: Any
-    source: int
-    receivers: list[int]
-
-
-class Overheard(Delivery):
-    """A unicast's end, and the stations that listened to it, though it was not for them."""
-
-    __slots__ = ()
-
-
-class Status(NamedTuple):
-    """What a sender learns of a unicast when it is done with it, at `time`.
-
-    `acknowledged` says that an ACK came; `attempts` is how often the frame was on the air.
-    """
-
-    time: float
-    frame: Any
-    source: int
-    destination: int
-    acknowledged: bool
-    attempts: int
-
-
-class Medium:
+class Medium(Sender):
     """The channel of `count` stations with the same `radio`, all at (0, 0) to begin with.
 
     `rng` decides everything that is random.  Times are seconds on any clock that does not go back.
@@ -126,25 +98,28 @@ class Medium:
         self._basic = self._phy.rates.index(self._phy.basic_rate)
         self._timings = Timings(self.table)
         self._air = Air(radio, self.table.noise_mw)
-        reception = Reception(self.table, self._air, self.counters, self._random)
-        self._receivers, self._received = reception.receivers, reception.received
-        self._overhearers = reception.overhearers
+        self._reception = Reception(self.table, self._air, self.counters, self._random)
         self._stations = [RadioStation(i, self._phy.cw_min) for i in range(count)]
         self._contenders: set[int] = set()
         sense = CarrierSense if radio.sense_range is None else DistantCarrierSense
-        self._sensing = sensing = sense(self.table, self._random)
+        self._sensing = sense(self.table, self._random)
         self._listeners: set[int] = set()
-        self._silent_until, self._freeze = sensing.silent_until, sensing.freeze
-        self._draw_backoff, self._still_counting = sensing.draw_backoff, sensing.still_counting
         self._heap: list[tuple[float, int, int, Any]] = []
         self._order = 0
         self._out: list[Delivery] = []
         self._now = -FOREVER
         self._rts: RtsCts | None = None
         if radio.rts_threshold < NEVER:
-            parts = self.table, self._timings, self._air, sensing, reception, self.counters
-            calls = self._put_on_air, self._push, self._start, self._failed
-            self._rts = RtsCts(*parts, self._stations, *calls)
+            self._rts = RtsCts(
+                self,
+                self.table,
+                self._timings,
+                self._air,
+                self._sensing,
+                self._reception,
+                self.counters,
+                self._stations,
+            )
 
     # What the owner calls.
 
@@ -188,9 +163,9 @@ class Medium:
         else:
             queue.append(job)
         if station.job is None and source not in self._contenders:
-            if now - station.post_backoff < HISTORY and self._still_counting(station, now):
+            if now - station.post_backoff < HISTORY and self._sensing.still_counting(station, now):
                 self._contenders.add(source)
-                self._push(station.access_at, _ACCESS, station)
+                self.push(station.access_at, _ACCESS, station)
             else:
                 self._request_access(station, self._now)
         return True
@@ -289,7 +264,7 @@ class Medium:
 
     # Events.
 
-    def _push(self, time: float, kind: int, what: Any) -> None:
+    def push(self, time: float, kind: int, what: Any) -> None:
         self._order += 1
         heappush(self._heap, (time, self._order, kind, what))
 
@@ -301,8 +276,15 @@ class Medium:
             self._now = now
 
     def _step(self) -> None:
-        time, _, kind, what = heappop(self._heap)
+        heap = self._heap
+        time, _, kind, what = heap[0]
         self._now = time
+        if kind == _ACCESS and what.access_at > time + NS and what.index in self._contenders:
+            # Frozen meanwhile.
+            self._order += 1
+            heapreplace(heap, (what.access_at, self._order, _ACCESS, what))
+            return
+        heappop(heap)
         if kind == _END:
             self._end(what, time)
         elif kind == _ACCESS:
@@ -317,41 +299,31 @@ class Medium:
     def _request_access(self, station: RadioStation, now: float) -> None:
         """Transmit at once if the medium has been idle for long enough, or contend."""
         index = station.index
-        sensed = self._silent_until(index, now - self._phy.cca_time)
+        sensed = self._sensing.silent_until(index, now - self._phy.cca_time)
         if sensed + self._phy.ifs <= now and not self._air.busy(index):
-            self._start(station, now)
+            self.start(station, now)
         else:
             self._contend(station, now)
 
     def _contend(self, station: RadioStation, now: float) -> None:
         """Draw a backoff and contend when it has been counted down."""
-        self._draw_backoff(station, now)
+        self._sensing.draw_backoff(station, now)
         self._contenders.add(station.index)
-        self._push(station.access_at, _ACCESS, station)
+        self.push(station.access_at, _ACCESS, station)
 
     def _access(self, station: RadioStation, now: float) -> None:
-        """The countdown of a contender has ended, unless it was frozen meanwhile."""
+        """The countdown of a contender has ended."""
         if station.index not in self._contenders:
-            return
-        if station.access_at > now + NS:
-            self._push(station.access_at, _ACCESS, station)
             return
         self._contenders.discard(station.index)
         if self._air.busy(station.index):
             self._contend(station, now)  # its own ACK came first
         else:
-            self._start(station, now)
-
-    def _silence(self, frame: Transmission) -> None:
-        """Freeze the countdown of all contenders that sense a frame that starts."""
-        sense = frame.row.sense
-        for index in self._contenders:
-            if index in sense:
-                self._freeze(self._stations[index], frame)
+            self.start(station, now)
 
     # Transmission.
 
-    def _start(self, station: RadioStation, now: float, cleared: bool = False) -> None:
+    def start(self, station: RadioStation, now: float, cleared: bool = False) -> None:
         """Put the first frame of a station's queue on the air, or its RTS unless `cleared`."""
         job = station.job = station.queue[0]
         source, destination = station.index, job.destination
@@ -377,17 +349,17 @@ class Medium:
         if job.attempts:
             counters.retries[source] += 1
         job.attempts += 1
-        self._put_on_air(
+        self.put_on_air(
             Transmission(row, destination, now, now + payload, end, reserved, coding, job)
         )
 
-    def _put_on_air(self, frame: Transmission, kind: int = _END) -> None:
+    def put_on_air(self, frame: Transmission, kind: int = _END) -> None:
         self.counters.airtime[frame.source] += frame.end - frame.start
         self._sensing.add(frame)
         self._air.add(frame)
         if self._contenders:
-            self._silence(frame)
-        self._push(frame.end, kind, frame)
+            self._sensing.silence(frame, self._contenders, self._stations)
+        self.push(frame.end, kind, frame)
 
     def _end(self, frame: Transmission, now: float) -> None:
         """A frame leaves the air."""
@@ -399,22 +371,22 @@ class Medium:
         elif frame.job is not station.job:
             pass  # the station went down meanwhile
         elif frame.destination == BROADCAST:
-            receivers = self._receivers(frame)
+            receivers = self._reception.receivers(frame)
             if receivers:
                 self._out.append(Delivery(now, frame.job.frame, frame.source, receivers))
             if frame.job.tries:
                 self._report(frame.source, frame.job, False, now)
             self._done(station, now)
-        elif self._received(frame, frame.destination):
+        elif self._reception.received(frame, frame.destination):
             if not frame.job.delivered:
                 frame.job.delivered = True
                 self.counters.received[frame.destination] += 1
                 self._out.append(Delivery(now, frame.job.frame, frame.source, [frame.destination]))
             self._acknowledge(frame, now)
         else:
-            self._push(frame.reserved, _NO_ACK, frame)
+            self.push(frame.reserved, _NO_ACK, frame)
         if self._listeners and frame.acknowledges is None and frame.destination != BROADCAST:
-            overhearers = self._overhearers(frame, self._listeners)
+            overhearers = self._reception.overhearers(frame, self._listeners)
             if overhearers:
                 self._out.append(Overheard(now, frame.job.frame, frame.source, overhearers))
         if frame.overlaps:
@@ -429,14 +401,14 @@ class Medium:
         """
         source, destination = frame.source, frame.destination
         if self._air.busy(destination):
-            self._push(frame.reserved, _NO_ACK, frame)
+            self.push(frame.reserved, _NO_ACK, frame)
             return
         duration, sifs, preamble, coding = self._timings.ack(frame.coding.table.rate)
         start = now + sifs
         end = start + duration
         self.counters.acks[destination] += 1
         row = self.table.row(destination)
-        self._put_on_air(
+        self.put_on_air(
             Transmission(row, source, start, start + preamble, end, end, coding, frame.job, frame)
         )
 
@@ -444,7 +416,7 @@ class Medium:
         station = self._stations[frame.source]
         if station.job is not frame.job:
             return
-        if self._received(ack, frame.source):
+        if self._reception.received(ack, frame.source):
             self._report(frame.source, frame.job, True, now)
             self._done(station, now)
         else:
@@ -459,9 +431,9 @@ class Medium:
         announced = self._rts is not None and self._rts.covers(job)
         limit = self.radio.long_retry_limit if announced else self.radio.retry_limit
         last = job.attempts >= (len(job.tries) or limit + 1)
-        self._failed(station, job, last, now)
+        self.failed(station, job, last, now)
 
-    def _failed(self, station: RadioStation, job: FrameJob, last: bool, now: float) -> None:
+    def failed(self, station: RadioStation, job: FrameJob, last: bool, now: float) -> None:
         """Try a unicast again, or give it up after the last try."""
         if last:
             self.counters.retry_drops[station.index] += 1
@@ -486,6 +458,6 @@ class Medium:
         if station.queue:
             self._contend(station, now)
         else:
-            self._draw_backoff(station, now)
+            self._sensing.draw_backoff(station, now)
             station.post_backoff = now
             station.since = self._sensing.frames

@@ -21,8 +21,8 @@ does not do it either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+import abc
+from typing import Any, Final
 
 from emulation.radio.air import Air, ControlFrame, FrameJob, Transmission
 from emulation.radio.airtime import CTS_BYTES, RTS_BYTES
@@ -37,29 +37,41 @@ CONTROL_END, NO_CTS, CLEAR = range(3, 6)
 """Kinds of events of the medium: an RTS or CTS ends, the CTS is missing, it is the data's turn."""
 
 
-class RtsCts:
-    """The exchanges of `stations`, whose links are `table`.
+class Sender(abc.ABC):
+    """What the exchanges need of the medium."""
 
-    What they need of the medium: `put_on_air(frame, kind)` starts a frame at whose end an event of
-    that kind comes; `push(time, kind, frame)` has an event come; `start(station, now, True)`
-    transmits a station's frame; `failed(station, job, last, now)` is what follows if it does not
-    arrive: another try, or the end if it was the last.
-    """
+    @abc.abstractmethod
+    def put_on_air(self, frame: Transmission, kind: int) -> None:
+        """Start a frame; an event of that kind comes at its end."""
+
+    @abc.abstractmethod
+    def push(self, time: float, kind: int, what: Any) -> None:
+        """Have an event come."""
+
+    @abc.abstractmethod
+    def start(self, station: RadioStation, now: float, cleared: bool) -> None:
+        """Transmit a station's frame, whose CTS has come if it is `cleared`."""
+
+    @abc.abstractmethod
+    def failed(self, station: RadioStation, job: FrameJob, last: bool, now: float) -> None:
+        """Go on after a frame that did not arrive: with another try, or not if it was the last."""
+
+
+class RtsCts:
+    """The exchanges of `stations`, whose links are `table`, over the medium `sender`."""
 
     def __init__(
         self,
+        sender: Sender,
         table: Links,
         timings: Timings,
         air: Air,
         sensing: CarrierSense,
         reception: Reception,
         counters: Counters,
-        stations: Sequence[RadioStation],
-        put_on_air: Callable[[Transmission, int], None],
-        push: Callable[[float, int, ControlFrame], None],
-        start: Callable[[RadioStation, float, bool], None],
-        failed: Callable[[RadioStation, FrameJob, bool, float], None],
+        stations: list[RadioStation],
     ) -> None:
+        self._sender = sender
         self._table = table
         self._rts: Final = timings.control(RTS_BYTES)
         self._cts: Final = timings.control(CTS_BYTES)
@@ -68,10 +80,6 @@ class RtsCts:
         self._reception = reception
         self._counters = counters
         self._stations = stations
-        self._put_on_air = put_on_air
-        self._push = push
-        self._start = start
-        self._failed = failed
 
     def covers(self, job: FrameJob) -> bool:
         """Return whether a unicast needs an RTS."""
@@ -89,7 +97,7 @@ class RtsCts:
         row = self._table.row(index)
         self._counters.rts[index] += 1
         frame = ControlFrame(row, job.destination, now, times, coding, job, nav)
-        self._put_on_air(frame, CONTROL_END)
+        self._sender.put_on_air(frame, CONTROL_END)
 
     def step(self, kind: int, frame: ControlFrame, now: float) -> None:
         """Have an event happen: `frame` is the one that ends, or the RTS."""
@@ -98,7 +106,7 @@ class RtsCts:
         elif kind == NO_CTS:
             self._unanswered(frame, now)
         elif self._stations[frame.source].job is frame.job and not self._air.busy(frame.source):
-            self._start(self._stations[frame.source], now, True)
+            self._sender.start(self._stations[frame.source], now, True)
 
     def _end(self, frame: ControlFrame, now: float) -> None:
         """Set the NAV of those that decode a frame; have the one that it is for go on."""
@@ -117,12 +125,12 @@ class RtsCts:
             if heard and self._may_answer(frame, now):
                 self._answer(frame, now)
             else:
-                self._push(frame.reserved, NO_CTS, frame)
+                self._sender.push(frame.reserved, NO_CTS, frame)
         elif not heard:
             self._unanswered(rts, now)
         elif self._stations[rts.source].job is rts.job:
             self._stations[rts.source].short_retries = 0
-            self._push(now + self._cts.response, CLEAR, rts)
+            self._sender.push(now + self._cts.response, CLEAR, rts)
         if frame.overlaps:
             self._air.forget(frame)
 
@@ -141,7 +149,7 @@ class RtsCts:
         row = self._table.row(index)
         self._counters.cts[index] += 1
         frame = ControlFrame(row, rts.source, start, times, coding, rts.job, rts.nav, rts)
-        self._put_on_air(frame, CONTROL_END)
+        self._sender.put_on_air(frame, CONTROL_END)
 
     def _unanswered(self, rts: ControlFrame, now: float) -> None:
         """The CTS did not come."""
@@ -156,4 +164,4 @@ class RtsCts:
             last = station.short_retries > self._table.radio.retry_limit
         if last:
             station.short_retries = 0
-        self._failed(station, job, last, now)
+        self._sender.failed(station, job, last, now)

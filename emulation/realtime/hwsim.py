@@ -43,7 +43,8 @@ from typing import Any, Final, NamedTuple
 
 from emulation.radio.addressing import octets
 from emulation.radio.airtime import FCS, Rate
-from emulation.radio.medium import BROADCAST, NOBODY, Delivery, Medium, Status
+from emulation.radio.delivery import Delivery, Status
+from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import RadioSpec
 from emulation.realtime.association_observer import AssociationObserver
 from emulation.realtime.hwsim_wire import (

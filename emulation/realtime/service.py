@@ -50,7 +50,8 @@ import numpy.typing as npt
 
 from capture.lifetime import die_with_parent
 from emulation.mobility.trajectory import Waypoint
-from emulation.radio.medium import Delivery, Medium
+from emulation.radio.delivery import Delivery
+from emulation.radio.medium import Medium
 from emulation.realtime.control import ControlError, ControlServer
 from emulation.realtime.device import DeviceError
 from emulation.realtime.lateness import Lateness

@@ -38,7 +38,8 @@ from emulation.radio.addressing import (
     octets,
 )
 from emulation.radio.association import Associations
-from emulation.radio.medium import Delivery, Medium
+from emulation.radio.delivery import Delivery
+from emulation.radio.medium import Medium
 from emulation.radio.spec import RadioSpec
 from emulation.realtime.control import ControlError
 from emulation.realtime.device import Tap

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from emulation.radio.medium import Delivery, Medium, Overheard, Status
+from emulation.radio.delivery import Delivery, Overheard, Status
+from emulation.radio.medium import Medium
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.channel import Hand, Unacknowledged
 from emulation.virtual.message import Carried

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from emulation.radio.medium import Delivery, Medium
+from emulation.radio.delivery import Delivery
+from emulation.radio.medium import Medium
 from emulation.virtual.message import Carried
 
 Hand = Callable[[float, list[int], Carried], None]

@@ -35,7 +35,8 @@ from emulation.radio.addressing import (
     octets,
 )
 from emulation.radio.association import Associations
-from emulation.radio.medium import BROADCAST, Delivery, Medium
+from emulation.radio.delivery import Delivery
+from emulation.radio.medium import BROADCAST, Medium
 from emulation.realtime.layer2_update import layer2_update
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.channel import Hand

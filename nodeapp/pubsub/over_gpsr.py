@@ -27,7 +27,8 @@ from nodeapp.pubsub.broker import Broker
 from nodeapp.pubsub.decision_point import DecisionPoint, Routing
 from nodeapp.pubsub.rendezvous import Rendezvous
 from nodeapp.pubsub.topic_hash import CellHash, LocationHash, WaypointHash
-from nodeapp.routing.gpsr import Gpsr, GpsrParameters
+from nodeapp.routing.gpsr import Gpsr
+from nodeapp.routing.gpsr_parameters import GpsrParameters
 from nodeapp.wire import ANY_NODE, BROADCAST, Frame, Kind
 
 NEAR: Final = 0.5

@@ -49,7 +49,8 @@ from nodeapp.pubsub.interests import (
     encode_interests,
 )
 from nodeapp.pubsub.messages import Stamps
-from nodeapp.routing.neighbours import BeaconParameters, Neighbours
+from nodeapp.routing.gpsr_parameters import BeaconParameters
+from nodeapp.routing.neighbours import Neighbours
 from nodeapp.wire import (
     BROADCAST,
     MAX_ADDRESSEES,

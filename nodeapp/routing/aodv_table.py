@@ -78,9 +78,13 @@ class Route:
 
 
 class RouteTable:
-    """The routes of one node, by destination; which is never asked to learn one to itself."""
+    """The routes of one node, by destination; which is never asked to learn one to itself.
 
-    def __init__(self, delete_period: float) -> None:
+    It forgets only when it has more than `crowded` of them.
+    """
+
+    def __init__(self, delete_period: float, crowded: int = CROWDED) -> None:
+        self._crowded = crowded
         self._routes: dict[int, Route] = {}
         self._delete_period = delete_period
 
@@ -214,7 +218,7 @@ class RouteTable:
 
     def expire(self, now: float) -> None:
         """Forget what has been invalid for DELETE_PERIOD, if the table is crowded."""
-        if len(self._routes) <= CROWDED:
+        if len(self._routes) <= self._crowded:
             return
         for destination in [d for d, route in self._routes.items() if route.expires <= now]:
             route = self._routes[destination]

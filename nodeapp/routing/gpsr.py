@@ -44,8 +44,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from nodeapp.geometry import (
     Point,
@@ -57,8 +56,9 @@ from nodeapp.geometry import (
     squared_distance,
 )
 from nodeapp.host import Host
-from nodeapp.parameters import Param, ParameterError
-from nodeapp.routing.neighbours import BeaconParameters, Neighbours, require_link_feedback
+from nodeapp.parameters import ParameterError
+from nodeapp.routing.gpsr_parameters import GpsrParameters
+from nodeapp.routing.neighbours import Neighbours, require_link_feedback
 from nodeapp.wire import (
     ANY_NODE,
     Frame,
@@ -73,30 +73,6 @@ from nodeapp.wire import (
 
 WALKS: Final = 256
 """Perimeter frames sent lately of which it is known how they came here; more than a queue holds."""
-
-
-@dataclass(frozen=True)
-class GpsrParameters(BeaconParameters):
-    """Parameters of `Gpsr`."""
-
-    ttl: Annotated[int, Param("hops a frame may travel on one way", low=1, high=255)] = 128
-    link_feedback: Annotated[
-        bool, Param("the link layer reports frames that were not acknowledged (2.5)")
-    ] = False
-    withdraw_queue: Annotated[
-        bool, Param("frames queued for a lost neighbour take another way, too (2.5)")
-    ] = False
-    piggyback: Annotated[bool, Param("data carry their sender's position (2.1)")] = False
-    promiscuous: Annotated[
-        bool, Param("take positions from data for others; data put off beacons (2.1)")
-    ] = False
-    replanarize: Annotated[
-        str,
-        Param(
-            "planar graph renewed when positions change, or neighbours come or go (2.5)",
-            choices=("positions", "neighbours"),
-        ),
-    ] = "positions"
 
 
 class Gpsr:

@@ -31,12 +31,12 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from nodeapp.geometry import Point, nudge, squared_distance
 from nodeapp.host import Host
-from nodeapp.parameters import Param, ParameterError
+from nodeapp.parameters import ParameterError
+from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.wire import BROADCAST, Frame, Kind, Whereabouts, WireError
 
 _HELLO: Final = struct.Struct(">BBdBdBdBd")
@@ -53,25 +53,11 @@ MAX_NEIGHBOURS: Final = 4096
 """Neighbours that are remembered at most: any id can be claimed on the air."""
 
 
-@dataclass(frozen=True)
-class BeaconParameters:
-    """Parameters of `Neighbours`."""
-
-    hello_interval: Annotated[float, Param("s between beacons (B)", low=0.05, high=3600)] = 1.0
-    hello_jitter: Annotated[float, Param("share of B, each way", low=0, high=0.9)] = 0.5
-    hello_timeout: Annotated[
-        float,
-        Param("intervals B without a beacon after which a neighbour is gone", low=1, high=100),
-    ] = 4.5
-    prediction: Annotated[bool, Param("move neighbours on along their velocities")] = True
-    beyond_range: Annotated[bool, Param("use neighbours heard beyond the radio range")] = False
-
-
 class Neighbour(NamedTuple):
     """A neighbour as its last beacon told: position, velocity, and when it was heard.
 
     `squared_reach`: how far it can be and be heard; the radio range, or the distance over which it
-    was heard if that was more.
+    was heard if that was more (without prediction nobody asks, and it is the range).
     """
 
     x: float
@@ -195,11 +181,14 @@ class Neighbours:
         """Take note of where a neighbour that was just heard is, and of its velocity."""
         if len(self._table) >= MAX_NEIGHBOURS and sender not in self._table:
             return
-        distance = squared_distance((x, y), self.position())
-        if distance > self._squared_range and not self._beyond_range:
-            self.lost(sender)
-            return
-        reach = max(distance, self._squared_range)
+        reach = self._squared_range
+        if self._prediction or not self._beyond_range:
+            distance = squared_distance((x, y), self.position())
+            if distance > reach:
+                if not self._beyond_range:
+                    self.lost(sender)
+                    return
+                reach = distance
         before = self._table.get(sender)
         self._table[sender] = Neighbour(x, y, vx, vy, self._host.now(), reach)
         if before is None or before[:4] != (x, y, vx, vy):

@@ -51,7 +51,8 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from nodeapp.host import Host
 from nodeapp.parameters import Param
-from nodeapp.routing.neighbours import BeaconParameters, Neighbours, require_link_feedback
+from nodeapp.routing.gpsr_parameters import BeaconParameters
+from nodeapp.routing.neighbours import Neighbours, require_link_feedback
 from nodeapp.routing.tree_beacon import (
     MAX_CHILDREN,
     MAX_COST,

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from unittest.mock import patch
+from collections.abc import Sequence
 
-from emulation.radio.airtime import Rate
-from emulation.radio.links import Links
 from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
@@ -23,22 +19,6 @@ from nodeapp.pubsub.base import Environment, Service
 from nodeapp.routing.aodv import Aodv, AodvParameters
 from nodeapp.wire import BROADCAST, HEADER_LENGTH, Frame, Kind
 from tests.benchmarks.ns3.peer import Arrival, Datagram, DatagramsPlayed
-
-
-@contextmanager
-def fixed_rate(rate: Rate) -> Iterator[None]:
-    """Send all unicasts at one rate, like ns-3's ConstantRateWifiManager."""
-
-    def choose(links: Links, row: object, receiver: int) -> int:
-        return links.phy.rates.index(rate)
-
-    with patch.object(Links, "unicast_rate", choose):
-        yield
-
-
-def rate_of(links: Links, mbps: float) -> Rate:
-    """Return a rate by its Mb/s."""
-    return next(rate for rate in links.phy.rates if rate.mbps == mbps)
 
 
 class Kinds(NullRecorder):
@@ -141,12 +121,13 @@ def play_datagrams(
             parameters or AodvParameters(),
         )
 
+    if mbps is not None:
+        radio = scenario.radio.model_copy(update={"data_rate_mbps": mbps})
+        scenario = scenario.model_copy(update={"radio": radio})
     recorder = Kinds()
     simulation = Simulation(scenario, recorder, make)
-    rate = None if mbps is None else rate_of(simulation.medium.table, mbps)
     began = time.process_time()
-    with nullcontext() if rate is None else fixed_rate(rate):
-        simulation.run(until)
+    simulation.run(until)
     cpu = time.process_time() - began
     totals = simulation.medium.counters.totals()
     broadcasts = sum(recorder.broadcasts.values())

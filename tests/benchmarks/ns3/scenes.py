@@ -9,7 +9,6 @@ from typing import Final
 
 from emulation.radio.medium import BROADCAST, Medium
 from emulation.radio.spec import NEVER, Propagation, RadioSpec
-from tests.benchmarks.ns3.ours import fixed_rate, rate_of
 from tests.benchmarks.ns3.peer import FramesPlayed, FrameToSend
 
 FREQUENCY: Final = 5180.0
@@ -39,7 +38,8 @@ def play(
     seed: int = 1,
 ) -> FramesPlayed:
     """Play frames over static stations in our medium, unicasts at `mbps`: peer.play_frames."""
-    medium = Medium(spec, len(positions), random.Random(seed))
+    fixed = spec.model_copy(update={"data_rate_mbps": mbps})
+    medium = Medium(fixed, len(positions), random.Random(seed))
     medium.set_positions(positions)
     played = FramesPlayed()
 
@@ -49,12 +49,11 @@ def play(
                 pair = delivery.source, receiver
                 played.received[pair] = played.received.get(pair, 0) + 1
 
-    with fixed_rate(rate_of(medium.table, mbps)):
-        for time, source, destination, size in frames:
-            take(time)
-            to = BROADCAST if destination < 0 else destination
-            medium.transmit(time, source, to, size, None)
-        take(until)
+    for time, source, destination, size in frames:
+        take(time)
+        to = BROADCAST if destination < 0 else destination
+        medium.transmit(time, source, to, size, None)
+    take(until)
     played.sent = dict(enumerate(medium.counters.sent))
     return played
 

@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable, Sequence
 
 from emulation.radio.air import Transmission
-from emulation.radio.medium import Delivery, Medium, Status
+from emulation.radio.delivery import Delivery, Status
+from emulation.radio.medium import Medium
 from emulation.radio.spec import RadioSpec
 
 SIZE = 1000

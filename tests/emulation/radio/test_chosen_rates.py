@@ -7,7 +7,8 @@ import random
 import pytest
 
 from emulation.radio.airtime import DSSS_RATES, HT_RATES, OFDM_RATES, Rate, phy_for
-from emulation.radio.medium import BROADCAST, NOBODY, Medium, Status
+from emulation.radio.delivery import Status
+from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import RadioSpec
 
 PHY = phy_for("g")

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from emulation.radio import links as links_module
 from emulation.radio.airtime import phy_for
 from emulation.radio.budget import budget_for
 from emulation.radio.errors import SurvivalTable
@@ -118,9 +117,8 @@ def test_moves_are_seen_and_positions_must_fit() -> None:
         table.set_positions([(0, 0)])
 
 
-def test_rows_are_dropped_before_they_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links_module, "CACHED_LINKS", 50)
-    table = Links(RadioSpec(range=250), 30, seed=1)
+def test_rows_are_dropped_before_they_fill_the_memory() -> None:
+    table = Links(RadioSpec(range=250), 30, seed=1, cached_links=50)
     for station in range(30):
         assert len(table.row(station).power) == 29
         assert sum(row is not None for row in table._rows) <= 3

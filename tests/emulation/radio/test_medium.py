@@ -9,7 +9,8 @@ import random
 import pytest
 
 from emulation.radio.airtime import OFDM_RATES, phy_for
-from emulation.radio.medium import BROADCAST, NOBODY, Medium, Status
+from emulation.radio.delivery import Status
+from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import RadioSpec, UnitDisk
 from tests.emulation.radio.channels import SIZE, channel, drain
 from tests.emulation.radio.formulas import frame_error_rate

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulation.radio.air import ControlFrame, Transmission
-from emulation.radio.medium import BROADCAST, NOBODY, Delivery, Medium, Status
+from emulation.radio.delivery import Delivery, Status
+from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import NEVER, LogDistance, RadioSpec, Shadowing, UnitDisk
 from tests.emulation.radio.channels import drain, into, on_air
 

@@ -7,7 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.radio.medium import BROADCAST, Delivery, Medium, Overheard
+from emulation.radio.delivery import Delivery, Overheard
+from emulation.radio.medium import BROADCAST, Medium
 from emulation.radio.spec import RadioSpec, UnitDisk
 from tests.emulation.radio.channels import SIZE, channel, drain
 

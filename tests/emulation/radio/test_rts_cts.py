@@ -8,7 +8,8 @@ import random
 import pytest
 
 from emulation.radio.airtime import CTS_BYTES, OFDM_RATES, RTS_BYTES, phy_for
-from emulation.radio.medium import BROADCAST, NOBODY, Medium, Status
+from emulation.radio.delivery import Status
+from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import NEVER, LogDistance, RadioSpec
 from tests.benchmarks.ns3 import scenes
 from tests.benchmarks.ns3.bianchi import counted_throughput, saturation_throughput

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from nodeapp.routing import aodv_table
 from nodeapp.routing.aodv_table import RouteTable, newer
 from tests.nodeapp.routing.aodv_lab import Graph, line
 
@@ -66,15 +63,13 @@ def test_an_error_takes_no_number_back() -> None:
     assert broken[0].sequence == 9
 
 
-def test_what_expired_long_ago_is_forgotten_if_the_table_is_crowded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    table = RouteTable(delete_period=15.0)
+def test_what_expired_long_ago_is_forgotten_if_the_table_is_crowded() -> None:
+    roomy, table = RouteTable(delete_period=15.0), RouteTable(delete_period=15.0, crowded=7)
     for destination in range(8):
-        table.learn(destination, 5, 3, 1, 0.0, 4.0 + destination)
-    table.expire(1000.0)
-    assert len(table) == 8
-    monkeypatch.setattr(aodv_table, "CROWDED", 7)
+        for each in (roomy, table):
+            each.learn(destination, 5, 3, 1, 0.0, 4.0 + destination)
+    roomy.expire(1000.0)
+    assert len(roomy) == 8
     table.expire(18.9)
     assert len(table) == 8
     table.expire(19.0)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from nodeapp.geometry import Point, gabriel_neighbours, squared_distance
 from nodeapp.host import Position
-from nodeapp.routing.gpsr import Gpsr, GpsrParameters
+from nodeapp.routing.gpsr import Gpsr
+from nodeapp.routing.gpsr_parameters import GpsrParameters
 from nodeapp.routing.neighbours import encode_hello
 from nodeapp.wire import ANY_NODE, Frame, GeoRoute, Kind, WireError, decode
 

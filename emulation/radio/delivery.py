@@ -1,0 +1,34 @@
+"""What a medium hands its owner: frames that have arrived, and what became of unicasts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Delivery(NamedTuple):
+    """A frame's end at `time`, and the stations that received it (at least one)."""
+
+    time: float
+    frame: Any
+    source: int
+    receivers: list[int]
+
+
+class Overheard(Delivery):
+    """A unicast's end, and the stations that listened to it, though it was not for them."""
+
+    __slots__ = ()
+
+
+class Status(NamedTuple):
+    """What a sender learns of a unicast when it is done with it, at `time`.
+
+    `acknowledged` says that an ACK came; `attempts` is how often the frame was on the air.
+    """
+
+    time: float
+    frame: Any
+    source: int
+    destination: int
+    acknowledged: bool
+    attempts: int

@@ -1,0 +1,186 @@
+"""Compiles the modules that runs spend their time in; `nodeapp.compiled` says how they are used.
+
+They are compiled by mypyc: it takes the source as it is, with the types that are checked anyway,
+and its objects stay Python's (docs/performance.md has what else was tried).
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from nodeapp import compiled
+from nodeapp.compiled import FOLDER, MANIFEST, ROOT, SUFFIX, VARIABLE, digest
+from testbed.options import console, fail
+
+MODULES: Final = (
+    *(
+        f"emulation.radio.{name}"
+        for name in (
+            *("air", "airtime", "counters", "errors", "grid", "links", "medium", "reception"),
+            *("rts_cts", "sensing", "station", "timings"),
+        )
+    ),
+    *("emulation.virtual.packets", "nodeapp.geometry", "nodeapp.wire"),
+    *(
+        f"nodeapp.routing.{name}"
+        for name in (
+            *("aodv", "aodv_blacklist", "aodv_errors", "aodv_links", "aodv_repair"),
+            *("aodv_search", "aodv_table", "aodv_wire", "gpsr", "neighbours"),
+        )
+    ),
+)
+GROUP: Final = "testbed"
+TOGETHER: Final = f"{GROUP}__mypyc"
+"""The extension that has the code of all modules, which call each other without Python."""
+KEPT: Final = 24 * 3600
+"""Seconds for which older builds stay, for processes that still import from them."""
+CONFIGURATION: Final = """\
+[mypy]
+strict = true
+follow_imports = silent
+ignore_missing_imports = true
+"""
+SCRIPT: Final = """\
+import sys
+from mypyc.build import mypycify
+from setuptools import setup
+group, target, configuration, *files = sys.argv[1:]
+extensions = mypycify(
+    [*files, "--config-file", configuration, "--cache-dir", target],
+    opt_level="2", debug_level="0", group_name=group, target_dir=target,
+)
+arguments = ["build_ext", "--build-lib", target + "/lib", "--build-temp", target + "/temp"]
+setup(name=group, packages=[], py_modules=[], ext_modules=extensions, script_args=arguments)
+"""
+
+
+class CompilingError(Exception):
+    """The modules cannot be compiled; the message says why and what to do."""
+
+
+def compile_(
+    if_needed: Annotated[
+        bool, typer.Option("--if-needed", help="not if what is compiled is of this very source")
+    ] = False,
+) -> None:
+    """Compile the modules that runs spend their time in: the same bytes, sooner.
+
+    To be repeated when one of them has been edited: until then none is used.
+    """
+    if if_needed and compiled.outdated() is None:
+        return
+    try:
+        seconds = compile_modules()
+    except CompilingError as error:
+        fail(str(error))
+    console.print(f"compiled {len(MODULES)} modules in {seconds:.0f} s", highlight=False)
+
+
+def obstacle() -> str | None:
+    """Return what is missing for compiling, and what to do; None if nothing is."""
+    compiler = sysconfig.get_config_var("CC") or "cc"
+    if not any(map(shutil.which, (compiler.split()[0], "cc"))):
+        return "no C compiler: apt-get install gcc"
+    header = Path(sysconfig.get_paths()["include"], "Python.h")
+    if not header.is_file():
+        return f"no {header}: apt-get install python3-dev"
+    return None
+
+
+def compile_modules(root: Path = ROOT, names: Iterable[str] = MODULES) -> float:
+    """Compile modules of the project at `root`; return the seconds that took.
+
+    Raises CompilingError.  Processes that run meanwhile keep what they have.
+    """
+    why = obstacle()
+    if why is not None:
+        raise CompilingError(why)
+    began = time.monotonic()
+    names = tuple(names)
+    files = [f"{name.replace('.', '/')}.py" for name in names]
+    sources = {name: digest(root / name) for name in closure(root, files)}
+    key = hashlib.sha256(repr((sorted(sources.items()), SUFFIX, names)).encode()).hexdigest()[:16]
+    place = root / FOLDER
+    place.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place, prefix="build-") as work:
+        _build(root, Path(work), files)
+        if any(digest(root / name) != before for name, before in sources.items()):
+            raise CompilingError("the source has changed meanwhile: compile again")
+        folder = place / key
+        if not folder.exists():
+            Path(work, "lib").rename(folder)
+        manifest = {
+            "folder": key,
+            "suffix": SUFFIX,
+            "modules": [TOGETHER, *names],
+            "sources": sources,
+        }
+        note = Path(work, MANIFEST)
+        note.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+        note.replace(place / MANIFEST)
+    for old in place.iterdir():
+        if old.is_dir() and old.name != key and time.time() - old.stat().st_mtime > KEPT:
+            shutil.rmtree(old, ignore_errors=True)
+    return time.monotonic() - began
+
+
+def _build(root: Path, work: Path, files: list[str]) -> None:
+    configuration = work / "mypy.ini"
+    configuration.write_text(CONFIGURATION, encoding="utf-8")
+    arguments = [GROUP, str(work), str(configuration), *files]
+    environment = os.environ | {VARIABLE: "0", "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        log = root / FOLDER / "failed.log"
+        log.write_text(done.stdout + done.stderr, encoding="utf-8")
+        said = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
+        wrong = next((line for line in said if "error:" in line), said[-1])
+        raise CompilingError(f"mypyc failed (all of it in {log}): {wrong}")
+
+
+def closure(root: Path, files: Iterable[str]) -> list[str]:
+    """Return files and what they import of the project, paths from `root`, sorted."""
+    found: set[str] = set()
+    left = list(files)
+    while left:
+        name = left.pop()
+        if name in found:
+            continue
+        found.add(name)
+        tree = ast.parse((root / name).read_text(encoding="utf-8"))
+        for module in _imported(tree):
+            stem = module.replace(".", "/")
+            left += [
+                path for path in (f"{stem}.py", f"{stem}/__init__.py") if (root / path).is_file()
+            ]
+    return sorted(found)
+
+
+def _imported(tree: ast.Module) -> Iterable[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)

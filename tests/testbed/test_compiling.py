@@ -1,0 +1,113 @@
+"""Compiled modules: used for the source that they were made of, and for no other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from nodeapp import compiled
+from testbed import compiling
+from testbed.compiling import MODULES, CompilingError, closure, compile_modules
+
+PLACE: Final = """\
+import nodeapp.geometry
+from nodeapp.host_range import RANGE
+print(nodeapp.geometry.__file__, nodeapp.geometry.squared_distance((0.0, 0.0), (3.0, 4.0)), RANGE)
+"""
+
+
+def project(root: Path) -> Path:
+    """Make a project of one module to compile, which imports another one."""
+    package = root / "nodeapp"
+    package.mkdir(parents=True)
+    for name in ("__init__.py", "compiled.py", "geometry.py"):
+        shutil.copy(compiled.ROOT / "nodeapp" / name, package)
+    (package / "host_range.py").write_text("RANGE = 250.0\n")
+    source = (package / "geometry.py").read_text()
+    first = "from __future__ import annotations\n"
+    assert first in source
+    source = source.replace(first, f"{first}\nfrom nodeapp.host_range import RANGE as RANGE\n")
+    (package / "geometry.py").write_text(source)
+    return root
+
+
+def imported(root: Path, **environment: str) -> tuple[str, list[str]]:
+    """Import the module in a new process; return how its file ends, and what it says."""
+    kept = {name: value for name, value in os.environ.items() if name != compiled.VARIABLE}
+    done = subprocess.run(
+        [sys.executable, "-c", PLACE],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=root,
+        env=kept | {"PYTHONPATH": str(root)} | environment,
+    )
+    file, *rest = done.stdout.split()
+    assert root in Path(file).parents
+    return Path(file).suffix, rest
+
+
+@pytest.mark.skipif(compiling.obstacle() is not None, reason=str(compiling.obstacle()))
+def test_only_code_of_this_very_source_is_used(tmp_path: Path) -> None:
+    root = project(tmp_path / "project")
+    geometry, other = root / "nodeapp/geometry.py", root / "nodeapp/host_range.py"
+    assert imported(root) == (".py", ["25.0", "250.0"])
+    compile_modules(root, ["nodeapp.geometry"])
+    assert compiled.outdated(root) is None
+    assert imported(root) == (".so", ["25.0", "250.0"])
+    assert imported(root, TESTBED_COMPILED="0")[0] == ".py"
+    before = geometry.read_text()
+    for file, edit in ((geometry, before + "\n"), (other, "RANGE = 300.0\n")):
+        source = file.read_text()
+        file.write_text(edit)
+        suffix, said = imported(root)
+        assert suffix == ".py"
+        assert said[1] == ("250.0" if file is geometry else "300.0")
+        outdated = compiled.outdated(root)
+        assert outdated is not None
+        assert str(file.relative_to(root)) in outdated
+        file.write_text(source)
+    assert imported(root)[0] == ".so"
+
+
+def test_code_of_another_python_is_not_used(tmp_path: Path) -> None:
+    folder = tmp_path / compiled.FOLDER
+    folder.mkdir()
+    assert "run_testbed.sh compile" in str(compiled.outdated(tmp_path))
+    note = folder / compiled.MANIFEST
+    note.write_text('{"folder": "x", "suffix": ".cpython-27.so", "modules": [], "sources": {}}')
+    assert "another Python" in str(compiled.outdated(tmp_path))
+    note.write_text(note.read_text().replace(".cpython-27.so", compiled.SUFFIX))
+    assert compiled.outdated(tmp_path) is None
+    note.write_text("{")
+    assert "not compiled" in str(compiled.outdated(tmp_path))
+
+
+def test_a_compiled_module_depends_on_what_it_imports() -> None:
+    files = [f"{name.replace('.', '/')}.py" for name in MODULES]
+    sources = closure(compiled.ROOT, files)
+    assert set(files) < set(sources)
+    assert {"emulation/radio/spec.py", "emulation/radio/delivery.py"} < set(sources)
+    assert not any("pubsub" in name for name in sources)
+
+
+def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(CompilingError, match="apt-get install gcc"):
+        compile_modules()
+
+
+def test_what_cannot_be_compiled_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project(tmp_path / "project")
+    (root / "nodeapp/geometry.py").write_text("x: int = 'text'\n")
+    with pytest.raises(CompilingError, match="Incompatible types"):
+        compile_modules(root, ["nodeapp.geometry"])
+    assert compiled.outdated(root) is not None
