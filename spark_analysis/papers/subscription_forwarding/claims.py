@@ -140,14 +140,15 @@ def _mix(points: pd.DataFrame) -> list[Comparison]:
 
 ORDER: Final = "reconfiguration"
 FEEDBACK: Final = "link_feedback"
-NOTICED: Final = {False: "breaks noticed by silence", True: "breaks noticed by link feedback"}
+GONE: Final = "gone"
+NOTICED: Final = {False: "noticed by silence", True: "noticed by link feedback"}
 
 
 def _repairs(points: pd.DataFrame) -> pd.DataFrame:
     """Return a row a repair: seconds of events that were lost after the break, and updates."""
     after = points[points["since"] >= 0]
     lost = after.assign(lost=(after["missing"] / after["due"]).fillna(0.0))
-    return lost.groupby([ORDER, FEEDBACK, SEED], as_index=False)[["lost", "updates"]].sum()
+    return lost.groupby([GONE, ORDER, FEEDBACK, SEED], as_index=False)[["lost", "updates"]].sum()
 
 
 def _loses_less(points: pd.DataFrame) -> list[Comparison]:
@@ -160,11 +161,12 @@ def _loses_less(points: pd.DataFrame) -> list[Comparison]:
     return [
         positive(
             difference(rows, "lost", BREAK_BEFORE_MAKE, MAKE_BEFORE_BREAK, (), of=ORDER),
-            f"events lost, {NOTICED[bool(noticed)]}: {BREAK_BEFORE_MAKE} above {MAKE_BEFORE_BREAK}",
+            f"events lost, {gone} gone, {NOTICED[bool(noticed)]}: "
+            f"{BREAK_BEFORE_MAKE} above {MAKE_BEFORE_BREAK}",
             "s",
             margin=SAME_LOSS,
         )
-        for noticed, rows in _repairs(points).groupby(FEEDBACK)
+        for (gone, noticed), rows in _repairs(points).groupby([GONE, FEEDBACK])
     ]
 
 
@@ -178,10 +180,11 @@ def _tells_less(points: pd.DataFrame) -> list[Comparison]:
         times(
             # One more of each: with nothing to tell there would be no factor.
             pairs(rows, "updates", *orders, (), of=ORDER) + 1,
-            f"updates, {NOTICED[bool(noticed)]}: {BREAK_BEFORE_MAKE} above {MAKE_BEFORE_BREAK}",
+            f"updates, {gone} gone, {NOTICED[bool(noticed)]}: "
+            f"{BREAK_BEFORE_MAKE} above {MAKE_BEFORE_BREAK}",
             margin=SAME_COST,
         )
-        for noticed, rows in _repairs(points).groupby(FEEDBACK)
+        for (gone, noticed), rows in _repairs(points).groupby([GONE, FEEDBACK])
     ]
 
 

@@ -5,23 +5,28 @@ Each is a function that a study computes (`spark_analysis.papers.computed`).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from emulation.mobility.trajectory import Waypoint
-from emulation.scenario.connectivity import partitions
-from emulation.scenario.scenario import NodeSpec, Scenario
+from emulation.scenario.connectivity import connected, partitions
+from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Filter
-from nodeapp.pubsub.patterns import LOCAL
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
 from nodeapp.pubsub.table_messages import Update, decode_update
 from nodeapp.wire import Kind, decode
-from spark_analysis.papers.subscription_forwarding.scenario import FLOODING, TREE, scenario
+from spark_analysis.papers.subscription_forwarding.scenario import (
+    FLOODING,
+    SETTINGS,
+    TREE,
+    scenario,
+)
 
 Row = dict[str, Any]
 Delivery = tuple[int, int, int]
@@ -29,8 +34,6 @@ Delivery = tuple[int, int, int]
 
 ROUTES_DURATION: Final = 40.0
 """Seconds of the run at rest whose routes are looked at."""
-SETTLED: Final = 8.0
-"""Seconds after which the tree at rest is there; publishing begins then."""
 LIFETIME: Final = "20"
 """Seconds that its subscriptions live, so that many are withdrawn and others take their place."""
 BREAK: Final = 15.0
@@ -40,13 +43,16 @@ AFTER: Final = 15
 """Seconds before and after the break for which there are rows."""
 OFTEN: Final = "0.25"
 """Seconds between a publisher's events then: 20 events a second."""
+RELAY: Final = "relay"
+ROOT: Final = "root"
+"""Index 0: the lowest id."""
 FAR: Final = 1e6
 """Metres by which the relay goes away."""
 MINUTES: Final = 10
 """Minutes for which the graph is looked at."""
 
 
-class _Link:
+class _Direction:
     """What one end of a link has told the other: the patterns of its present session."""
 
     def __init__(self) -> None:
@@ -54,38 +60,38 @@ class _Link:
         self.number = 0
         self.told: set[bytes] = set()
 
-    def new(self, update: Update) -> list[bytes] | None:
-        """Return the patterns that an update propagates; None if it is a repetition."""
+    def is_new(self, update: Update) -> bool:
+        """Return whether an update is the next one, not a frame that was sent again."""
         if update.session > self.session:
             self.session, self.number, self.told = update.session, 0, set()
         if update.session < self.session or update.number != self.number:
-            return None
+            return False
         self.number += 1
-        return update.added
+        return True
 
 
 class Propagation(NullRecorder):
     """Counts how often patterns are propagated, link by link and direction by direction."""
 
     def __init__(self) -> None:
-        self.links: dict[tuple[int, int], _Link] = {}
-        self.propagated = self.twice = 0
+        self._directions: dict[tuple[int, int], _Direction] = {}
+        self.propagated = 0
+        self.twice = 0
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> tuple[Any, ...]:
         """Look into updates."""
         if datagram[1] == Kind.SUBSCRIPTION_UPDATE:
-            frame = decode(datagram)
-            update = decode_update(frame.body)
-            link = self.links.setdefault((frame.originator, to), _Link())
-            for pattern in link.new(update) or ():
-                self.propagated += 1
-                self.twice += pattern in link.told
-                link.told.add(pattern)
-            link.told.difference_update(update.removed)
+            update = decode_update(decode(datagram).body)
+            direction = self._directions.setdefault((station, to), _Direction())
+            if direction.is_new(update):
+                self.propagated += len(update.added)
+                self.twice += len(direction.told.intersection(update.added))
+                direction.told |= set(update.added)
+                direction.told -= set(update.removed)
         return self._packets
 
 
-def routes(seed: int) -> Row:
+def routes(seed: int, nodes: str = SETTINGS["nodes"]) -> Row:
     """Return what the routes of all subscriptions look like after a run without motion.
 
     `cycles` is 0 if the links that some table entry points along make a tree, or several in parts
@@ -93,9 +99,9 @@ def routes(seed: int) -> Row:
     `propagated` counts patterns in updates, each repetition of a frame left out, and `twice` those
     that were passed on in a direction in which they had been passed on and not withdrawn.
     """
-    settings = {"speed": "0", "workload": "churn", "lifetime": LIFETIME}
+    changed = {"nodes": nodes, "side": "0", "speed": "0", "workload": "churn", "lifetime": LIFETIME}
     recorder = Propagation()
-    simulation = Simulation(scenario(TREE, seed, ROUTES_DURATION, settings), recorder)
+    simulation = Simulation(scenario(TREE, seed, ROUTES_DURATION, changed), recorder)
     simulation.run()
     services: dict[int, SubscriptionForwarding] = {}
     for host in simulation.nodes:
@@ -104,23 +110,21 @@ def routes(seed: int) -> Row:
     entries: Counter[frozenset[int]] = Counter()
     off_tree = 0
     for node, service in services.items():
-        for holder in (*services, LOCAL):
-            held = len(service.table.held_by(holder))
-            if holder != LOCAL and held:
-                entries[frozenset((node, holder))] += held
-                off_tree += held * (holder not in service.tree.links)
+        for neighbour in services:
+            held = len(service.table.held_by(neighbour))
+            entries[frozenset((node, neighbour))] += held
+            off_tree += held * (neighbour not in service.tree.links)
     return {
         "entries": entries.total(),
-        "links": len(entries),
-        "cycles": _cycles(entries),
+        "cycles": cycles(link for link, held in entries.items() if held),
         "off_tree": off_tree,
         "propagated": recorder.propagated,
         "twice": recorder.twice,
     }
 
 
-def _cycles(links: Counter[frozenset[int]]) -> int:
-    """Return how many links there are more than a forest of these nodes can have."""
+def cycles(links: Iterable[frozenset[int]]) -> int:
+    """Return how many of the links there are more than a forest has; each link has two nodes."""
     above: dict[int, int] = {}
 
     def top(node: int) -> int:
@@ -160,27 +164,31 @@ class _Deliveries(NullRecorder):
             self.made.add((station + 1, frame.publisher, frame.sequence))
 
 
-def repair(reconfiguration: str, link_feedback: bool, seed: int) -> Iterator[Row]:
+def repair(gone: str, reconfiguration: str, link_feedback: bool, seed: int) -> Iterator[Row]:
     """Yield a row for each second around a break: the share of its events' deliveries made.
 
-    Nobody moves but one node, which is gone at once: of those that are no client, and without which
-    the graph is still connected, the one that forwards the most events.  `since` is the second
-    after the break in which the events were published, `updates` the messages about subscriptions
-    that all nodes sent in it.
+    Nobody moves but one node, which is away at once: of those that are no client, and without which
+    the graph is still connected, the one that forwards the most events, `gone` being `RELAY`; or
+    the tree's root.  `since` is the second after the break in which the events were published,
+    `updates` the messages about subscriptions that all nodes sent in it.
     """
-    settings = {"speed": "0", "interval": OFTEN, "tail": "2"}
     duration = BREAK + AFTER + 2.0
-    at_rest = scenario(TREE, seed, duration, settings)
-    watched = _Deliveries()
-    Simulation(at_rest, watched).run(BREAK)
+    settings = {"speed": "0", "interval": OFTEN, "tail": "2"}
     changed = {"reconfiguration": reconfiguration, "link_feedback": str(link_feedback).lower()}
-    broken = _without(scenario(TREE, seed, duration, {**settings, **changed}), watched.forwarded)
+    given = scenario(TREE, seed, duration, {**settings, **changed})
+    if gone == ROOT:
+        index = 0
+    else:
+        watched = _Deliveries()
+        Simulation(scenario(TREE, seed, duration, settings), watched).run(BREAK)
+        index = _spared(given, watched.forwarded)
+    broken = without(given, index)
     seen = _Deliveries()
     Simulation(broken, seen).run()
     due = _due(broken)
-    updates = Counter(int((time - BREAK) // 1) for time in seen.updates)
+    updates = Counter(math.floor(time - BREAK) for time in seen.updates)
     for since in range(-BEFORE, AFTER):
-        wanted = [each for each, time in due.items() if (time - BREAK) // 1 == since]
+        wanted = [each for each, time in due.items() if math.floor(time - BREAK) == since]
         made = sum(each in seen.made for each in wanted)
         yield {
             "since": since,
@@ -191,23 +199,27 @@ def repair(reconfiguration: str, link_feedback: bool, seed: int) -> Iterator[Row
         }
 
 
-def _without(given: Scenario, forwarded: Mapping[int, int]) -> Scenario:
-    """Return the scenario with the busiest node that can be spared gone after `BREAK` seconds."""
+def _spared(given: Scenario, forwarded: Mapping[int, int]) -> int:
+    """Return the index of the busiest node that can be spared and is not the root."""
     clients = {operation.node for operation in given.workload}
     positions = given.trace().positions(0.0)
     for index in sorted(forwarded, key=lambda index: (-forwarded[index], index)):
         rest = [position for each, position in enumerate(positions) if each != index]
-        if given.nodes[index].id not in clients and len(partitions(given.radio, rest)) == 1:
-            gone = _leaves(given.nodes[index])
-            nodes = (*given.nodes[:index], gone, *given.nodes[index + 1 :])
-            return given.model_copy(update={"nodes": nodes})
+        may_go = index > 0 and given.nodes[index].id not in clients
+        if may_go and connected(given.radio, rest):
+            return index
     raise ValueError("every node that forwards is a client, or holds the graph together")
 
 
-def _leaves(node: NodeSpec) -> NodeSpec:
+def without(given: Scenario, index: int) -> Scenario:
+    """Return the scenario with a node, and what it would do as a client, gone after `BREAK` s."""
+    node = given.nodes[index]
     _, x, y = node.waypoints[0]
     ways = (Waypoint(0.0, x, y), Waypoint(BREAK, x, y), Waypoint(BREAK, x + FAR, y))
-    return node.model_copy(update={"waypoints": ways})
+    gone = node.model_copy(update={"waypoints": ways})
+    nodes = (*given.nodes[:index], gone, *given.nodes[index + 1 :])
+    workload = tuple(each for each in given.workload if each.node != node.id)
+    return given.model_copy(update={"nodes": nodes, "workload": workload})
 
 
 def _due(given: Scenario) -> dict[Delivery, float]:

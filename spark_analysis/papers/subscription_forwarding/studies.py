@@ -25,7 +25,13 @@ from spark_analysis.papers.paper import (
     ends_and_middle,
     per_point,
 )
-from spark_analysis.papers.subscription_forwarding.measured import graph, repair, routes
+from spark_analysis.papers.subscription_forwarding.measured import (
+    RELAY,
+    ROOT,
+    graph,
+    repair,
+    routes,
+)
 from spark_analysis.papers.subscription_forwarding.scenario import (
     FLOODING,
     MIX,
@@ -72,6 +78,8 @@ ORDER: Final = Axis("reconfiguration", "order", names=ORDERS)
 FEEDBACK: Final = Axis(
     "link_feedback", "link feedback", names={"False": "silence", "True": "link feedback"}
 )
+GONE: Final = Axis("gone", "who is gone", names={RELAY: "a relay gone", ROOT: "the root gone"})
+INTERVAL: Final = Axis("interval", "interval between a publisher's events", "s")
 RANGE: Final = Axis("range", "radio range", "m")
 TIME: Final = Axis("time", "time", "s")
 SINCE: Final = Axis("since", "published after the break", "s")
@@ -92,15 +100,21 @@ def _derived(points: pd.DataFrame) -> pd.DataFrame:
     return points.assign(**{SYSTEM: system, CONTROL: control})
 
 
-def _runs(*axes: Axis, protocols: tuple[str, ...] = PROTOCOLS, few: bool = False) -> Source:
+def _runs(
+    *axes: Axis,
+    protocols: tuple[str, ...] = PROTOCOLS,
+    few: bool = False,
+    at_rest: bool = False,
+) -> Source:
     """Return how to run the protocols over axes; a variation has fewer speeds and no lists."""
+    settings = {**SETTINGS, "speed": "0"} if at_rest else SETTINGS
 
     def source(scope: Scope) -> SweepSpec:
         vary = {axis.column: scope.texts(axis.column) for axis in axes}
         if scope.varied and SPEED.column in vary:
             vary[SPEED.column] = ends_and_middle(vary[SPEED.column])
             vary |= {ADDRESSING.column: (UNICAST,)} if ADDRESSING.column in vary else {}
-        fixed = {key: value for key, value in SETTINGS.items() if key not in vary}
+        fixed = {key: value for key, value in settings.items() if key not in vary}
         return SweepSpec(
             TOPOLOGY,
             protocols,
@@ -116,11 +130,12 @@ def _runs(*axes: Axis, protocols: tuple[str, ...] = PROTOCOLS, few: bool = False
 def _cost(parameters: Mapping[str, Any], duration: float) -> float:
     """Return processor seconds, fitted to runs of 40 s; the analysis is most of the start."""
     protocol = str(parameters[PROTOCOL])
+    events = 2 / float(parameters["interval"])
     if protocol == FLOODING:
-        return 0.6 + 0.035 * duration
+        return 0.6 + 0.035 * events * duration
     speed = float(parameters["speed"])
     if protocol == TREE:
-        return 0.6 + (0.06 + 0.005 * speed) * duration
+        return 0.6 + (0.05 + 0.01 * events + 0.005 * speed) * duration
     fraction = float(parameters.get("fraction", 0.5))
     known = float(parameters.get("horizon", 3)) * float(parameters["subscribers"]) / 25
     a_second = 0.025 + 0.25 * fraction * (1 + fraction) + 0.015 * known
@@ -147,6 +162,15 @@ STUDIES: Final = (
         derive=_derived,
     ),
     Study("patterns", "patterns", (PATTERNS,), _runs(PATTERNS, few=True), _cost, derive=_derived),
+    # Added when the quick preset had shown what the tree costs at rest with all its messages.
+    Study(
+        "rate",
+        "rate of events, at rest",
+        (INTERVAL,),
+        _runs(INTERVAL, protocols=(FLOODING, TREE), few=True, at_rest=True),
+        _cost,
+        derive=_derived,
+    ),
     Study(
         "reconfiguration",
         "order of reconfiguration",
@@ -158,7 +182,7 @@ STUDIES: Final = (
     Study(
         "repair",
         "one repair",
-        (ORDER, FEEDBACK),
+        (GONE, ORDER, FEEDBACK),
         lambda scope: Computed(repair, scope.values, scope.seeds),
         per_point(4.5),
     ),
@@ -189,7 +213,11 @@ VARIATIONS: Final = (
     ),
 )
 
-_BOTH: Final = {"reconfiguration": tuple(ORDERS), "link_feedback": (False, True)}
+_REPAIRS: Final = {
+    "gone": (RELAY, ROOT),
+    "reconfiguration": tuple(ORDERS),
+    "link_feedback": (False, True),
+}
 PRESETS: Final = (
     Preset(
         "quick",
@@ -201,7 +229,8 @@ PRESETS: Final = (
             "subscribers": {"subscribers": (5, 50)},
             "patterns": {"patterns": (5, 100)},
             "reconfiguration": {"speed": (10.0,), "reconfiguration": tuple(ORDERS)},
-            "repair": {**_BOTH, "link_feedback": (False,)},
+            "repair": {**_REPAIRS, "gone": (RELAY,), "link_feedback": (False,)},
+            "rate": {"interval": (2.0, 0.5)},
             "routes": {},
             "graph": {"range": (250.0, 350.0)},
         },
@@ -218,7 +247,8 @@ PRESETS: Final = (
             "subscribers": {"subscribers": (5, 25, 100)},
             "patterns": {"patterns": (5, 30, 200)},
             "reconfiguration": {"speed": (2.0, 10.0, 20.0), "reconfiguration": tuple(ORDERS)},
-            "repair": _BOTH,
+            "repair": _REPAIRS,
+            "rate": {"interval": (2.0, 1.0, 0.5, 0.25)},
             "routes": {},
             "graph": {"range": (250.0, 300.0, 350.0)},
         },
@@ -244,6 +274,12 @@ _CONTROL: Final = Quantity(
     CONTROL,
     "Overhead: control messages",
     f"Messages sent by radio that carry no event, beacons too, for each event published. {_OVER}",
+    "messages an event",
+)
+_ALL: Final = Quantity(
+    FRAMES,
+    "Overhead: all messages",
+    f"Messages sent by radio, with an event or not, for each event published. {_OVER}",
     "messages an event",
 )
 _DUE: Final = replace(
@@ -274,6 +310,10 @@ FIGURES: Final = (
     *(Figure(("subscribers",), each, SUBSCRIBERS, (SYSTEMS,)) for each in _OVERHEAD),
     *(Figure(("patterns",), each, PATTERNS, (SYSTEMS,)) for each in _OVERHEAD),
     *(Figure(("reconfiguration",), each, SPEED, (ORDER,)) for each in (_DELIVERY, _CONTROL)),
-    *(Figure(("repair",), each, SINCE, (ORDER, FEEDBACK)) for each in (_DUE, _UPDATES)),
+    *(
+        Figure(("repair",), each, SINCE, (ORDER, FEEDBACK), panels=(GONE,))
+        for each in (_DUE, _UPDATES)
+    ),
+    Figure(("rate",), _ALL, INTERVAL, (SYSTEMS,)),
     Figure(("graph",), _PAIRS, TIME, (RANGE,)),
 )
