@@ -164,18 +164,21 @@ class _Deliveries(NullRecorder):
             self.made.add((station + 1, frame.publisher, frame.sequence))
 
 
-def repair(gone: str, reconfiguration: str, link_feedback: bool, seed: int) -> Iterator[Row]:
+def repair(
+    gone: str, reconfiguration: str, link_feedback: bool, seed: int, **changed: str
+) -> Iterator[Row]:
     """Yield a row for each second around a break: the share of its events' deliveries made.
 
     Nobody moves but one node, which is away at once: of those that are no client, and without which
     the graph is still connected, the one that forwards the most events, `gone` being `RELAY`; or
     the tree's root.  `since` is the second after the break in which the events were published,
-    `updates` the messages about subscriptions that all nodes sent in it.
+    `updates` the messages about subscriptions that all nodes sent in it.  Settings of the scenario
+    can be changed.
     """
     duration = BREAK + AFTER + 2.0
-    settings = {"speed": "0", "interval": OFTEN, "tail": "2"}
-    changed = {"reconfiguration": reconfiguration, "link_feedback": str(link_feedback).lower()}
-    given = scenario(TREE, seed, duration, {**settings, **changed})
+    settings = {"speed": "0", "interval": OFTEN, "tail": "2", **changed}
+    way = {"reconfiguration": reconfiguration, "link_feedback": str(link_feedback).lower()}
+    given = scenario(TREE, seed, duration, {**settings, **way})
     if gone == ROOT:
         index = 0
     else:
