@@ -74,6 +74,9 @@ class SubscriptionForwardingParameters(TreeParameters):
         Param("s for which make-before-break keeps a broken link's entries", low=0, high=3600),
     ] = 5.0
     addressing: Addressing = UNICAST
+    max_jitter: Annotated[
+        float, Param("s before an event's list is passed on, at most", low=0, high=10)
+    ] = 0.05
     retry: Annotated[
         float, Param("s after which an update is sent again, doubling", low=0.01, high=60)
     ] = 0.2
@@ -229,7 +232,11 @@ class SubscriptionForwarding(Service):
             self.counters["duplicates"] += 1
             return
         self.deliver_event(event, frame.hops)
-        self._forward(frame, event, sender)
+        if self._parameters.addressing == UNICAST:
+            self._forward(frame, event, sender)
+        else:  # others heard the same transmission, and would answer it together
+            delay = self.host.rng.uniform(0.0, self._parameters.max_jitter)
+            self.host.call_later(delay, self._forward, frame, event, sender)
 
     def _forward(self, frame: Frame, event: Event, sender: int) -> None:
         links = sorted(self.table.matching(event.attributes) & self.links.keys() - {sender})
