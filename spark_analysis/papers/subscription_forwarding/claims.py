@@ -230,8 +230,8 @@ CLAIMS: Sequence[Claim] = (
         _SCENARIO,
         _connected,
         ("graph",),
-        rule=f"Of the moments of 10 min, at least {100 * MOSTLY:g} % have a connected graph, and "
-        f"{100 * NEARLY:g} % of all pairs are connected, at the published range. Motion is by "
+        rule=f"Looked at each minute for 10 min: at least {100 * MOSTLY:g} % of the graphs are "
+        f"connected, and {100 * NEARLY:g} % of all pairs are connected, at the published range. Motion is by "
         "random waypoint, as the passage does not say.",
     ),
     Claim(

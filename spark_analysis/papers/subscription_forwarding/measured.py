@@ -242,7 +242,7 @@ def _due(given: Scenario) -> dict[Delivery, float]:
 
 
 def graph(range: float, seed: int) -> Iterator[Row]:
-    """Yield a row for each 10 s: whether the graph is connected, and the share of its pairs.
+    """Yield a row for each minute: whether the graph is connected, and the share of its pairs.
 
     `range` is that of the radio in metres; placement and motion are those of the runs at 250 m,
     where the graph is connected at the start.
@@ -251,7 +251,7 @@ def graph(range: float, seed: int) -> Iterator[Row]:
     radio = given.radio.model_copy(update={"range": range})
     trace = given.trace()
     nodes = len(given.nodes)
-    for time in np.linspace(0.0, 60.0 * MINUTES, 6 * MINUTES + 1).tolist():
+    for time in np.linspace(0.0, 60.0 * MINUTES, MINUTES + 1).tolist():
         sizes = partitions(radio, trace.positions(time))
         pairs = sum(size * (size - 1) for size in sizes) / (nodes * (nodes - 1))
         yield {"time": time, "connected": float(len(sizes) == 1), "pairs": pairs}
