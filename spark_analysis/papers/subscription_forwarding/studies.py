@@ -22,7 +22,6 @@ from spark_analysis.papers.paper import (
     Source,
     Study,
     Variation,
-    ends_and_middle,
     per_point,
 )
 from spark_analysis.papers.subscription_forwarding.measured import (
@@ -106,13 +105,13 @@ def _runs(
     few: bool = False,
     at_rest: bool = False,
 ) -> Source:
-    """Return how to run the protocols over axes; a variation has fewer speeds and no lists."""
+    """Return how to run the protocols over axes; a variation has the ends of speed and no lists."""
     settings = {**SETTINGS, "speed": "0"} if at_rest else SETTINGS
 
     def source(scope: Scope) -> SweepSpec:
         vary = {axis.column: scope.texts(axis.column) for axis in axes}
         if scope.varied and SPEED.column in vary:
-            vary[SPEED.column] = ends_and_middle(vary[SPEED.column])
+            vary[SPEED.column] = (vary[SPEED.column][0], vary[SPEED.column][-1])
             vary |= {ADDRESSING.column: (UNICAST,)} if ADDRESSING.column in vary else {}
         fixed = {key: value for key, value in settings.items() if key not in vary}
         return SweepSpec(
@@ -255,9 +254,9 @@ PRESETS: Final = (
             "dials": {"horizon": (0, 2, 5, 14), "fraction": (0.0, 0.25, 0.5)},
             "subscribers": {"subscribers": (5, 25, 100)},
             "patterns": {"patterns": (5, 30, 200)},
-            "reconfiguration": {"speed": (2.0, 10.0, 20.0), "reconfiguration": tuple(ORDERS)},
-            "repair": _REPAIRS,
-            "rate": {"interval": (2.0, 1.0, 0.5)},
+            "reconfiguration": {"speed": (2.0, 10.0), "reconfiguration": tuple(ORDERS)},
+            "repair": {**_REPAIRS, "gone": (RELAY,)},
+            "rate": {"interval": (2.0, 0.5)},
             "routes": {},
             "graph": {"range": (250.0, 300.0, 350.0)},
         },
