@@ -231,7 +231,7 @@ CLAIMS: Sequence[Claim] = (
         _connected,
         ("graph",),
         rule=f"Looked at each minute for 10 min: at least {100 * MOSTLY:g} % of the graphs are "
-        f"connected, and {100 * NEARLY:g} % of all pairs are connected, at the published range. Motion is by "
+        f"connected, and {100 * NEARLY:g} % of all pairs are, at the published range. Motion is by "
         "random waypoint, as the passage does not say.",
     ),
     Claim(
