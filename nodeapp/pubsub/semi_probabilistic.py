@@ -24,9 +24,7 @@ than the horizon pass each such frame on once, or again if it came a shorter way
 not refreshed for `subscription_timeout` is forgotten; a subscription that was withdrawn goes with
 the next frame.
 
-On the radio, `addressing` is `unicast`, one frame for each neighbour, which the link layer
-acknowledges and repeats, or `list`, one broadcast for all of them, which it does neither: the
-neighbours that shall take it are listed in the routing extension, and others drop it.
+On the radio, `addressing` is `unicast` or `list` (`nodeapp.pubsub.addressees`).
 
 Source: docs/papers.md#semi-probabilistic.
 """
@@ -36,11 +34,12 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host
 from nodeapp.parameters import Param
+from nodeapp.pubsub.addressees import UNICAST, Addressing, broadcast_to, is_for
 from nodeapp.pubsub.base import Environment, EventIds, RefusedError, Service
 from nodeapp.pubsub.interests import (
     MAX_SUBSCRIPTION,
@@ -51,18 +50,7 @@ from nodeapp.pubsub.interests import (
 from nodeapp.pubsub.messages import Stamps
 from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.routing.neighbours import Neighbours
-from nodeapp.wire import (
-    BROADCAST,
-    MAX_ADDRESSEES,
-    Frame,
-    Kind,
-    WireError,
-    decode_addressees,
-    encode_addressees,
-)
-
-UNICAST: Final = "unicast"
-LIST: Final = "list"
+from nodeapp.wire import BROADCAST, Frame, Kind, WireError
 
 
 @dataclass(frozen=True)
@@ -73,9 +61,7 @@ class SemiProbabilisticParameters(BeaconParameters):
     fraction: Annotated[
         float, Param("share of the other links that an event takes at least", low=0, high=1)
     ] = 0.5
-    addressing: Annotated[
-        str, Param("a frame for each neighbour, or one that lists them", choices=(UNICAST, LIST))
-    ] = UNICAST
+    addressing: Addressing = UNICAST
     refresh_interval: Annotated[float, Param("s between refreshes", low=0.05, high=3600)] = 5.0
     refresh_jitter: Annotated[float, Param("share of it, each way", low=0, high=0.9)] = 0.1
     subscription_timeout: Annotated[
@@ -199,7 +185,7 @@ class SemiProbabilistic(Service):
         self._send_event(frame, event, 0)
 
     def _event_received(self, frame: Frame, sender: int) -> None:
-        if frame.route and self.host.node_id not in decode_addressees(frame.route):
+        if not is_for(frame, self.host.node_id):
             self.counters["not addressed"] += 1
             return
         event = _decode_event(frame.publisher, frame.sequence, frame.body)
@@ -232,10 +218,8 @@ class SemiProbabilistic(Service):
             datagram = frame.encode()
             for neighbour in to:
                 self.host.send(neighbour, datagram)
-            return
-        for first in range(0, len(to), MAX_ADDRESSEES):
-            route = encode_addressees(to[first : first + MAX_ADDRESSEES])
-            self.host.send(BROADCAST, frame._replace(route=route).encode())
+        else:
+            broadcast_to(self.host, frame, to)
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: the base's, neighbours, and entries of the table."""

@@ -9,7 +9,8 @@ the links whose entries it matches, except the one that it came by: once over ea
 smallest sub-tree that joins publisher and subscribers.
 
 Entries travel in updates that are repeated until they are acknowledged
-(`nodeapp.pubsub.table_link`); events are unicast frames, repeated only by the link layer.
+(`nodeapp.pubsub.table_link`); events are unicast frames, repeated only by the link layer, or one
+broadcast for all links, which nobody repeats (`addressing`; `nodeapp.pubsub.addressees`).
 
 A pattern is a filter.  Access policies are checked where the subscribers are: events reach also
 dispatchers whose subscribers they do not admit.
@@ -38,6 +39,7 @@ from typing import Annotated, Any, Final
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host, Timer
 from nodeapp.parameters import Param
+from nodeapp.pubsub.addressees import UNICAST, Addressing, broadcast_to, is_for
 from nodeapp.pubsub.base import Environment, EventIds, RefusedError, Service
 from nodeapp.pubsub.messages import Stamps
 from nodeapp.pubsub.patterns import (
@@ -71,6 +73,10 @@ class SubscriptionForwardingParameters(TreeParameters):
         float,
         Param("s for which make-before-break keeps a broken link's entries", low=0, high=3600),
     ] = 5.0
+    addressing: Addressing = UNICAST
+    max_jitter: Annotated[
+        float, Param("s before an event's list is passed on, at most", low=0, high=10)
+    ] = 0.05
     retry: Annotated[
         float, Param("s after which an update is sent again, doubling", low=0.01, high=60)
     ] = 0.2
@@ -218,22 +224,34 @@ class SubscriptionForwarding(Service):
         self._forward(self.event_frame(event, ttl=self._parameters.ttl), event, LOCAL)
 
     def _event_received(self, frame: Frame, sender: int) -> None:
+        if not is_for(frame, self.host.node_id):
+            self.counters["not addressed"] += 1
+            return
         event = Event.decode(frame.publisher, frame.sequence, frame.body)
         if not self._seen.add(frame.publisher, frame.sequence, self.host.now()):
             self.counters["duplicates"] += 1
             return
         self.deliver_event(event, frame.hops)
-        self._forward(frame, event, sender)
+        if self._parameters.addressing == UNICAST:
+            self._forward(frame, event, sender)
+        else:  # others heard the same transmission, and would answer it together
+            delay = self.host.rng.uniform(0.0, self._parameters.max_jitter)
+            self.host.call_later(delay, self._forward, frame, event, sender)
 
     def _forward(self, frame: Frame, event: Event, sender: int) -> None:
         links = sorted(self.table.matching(event.attributes) & self.links.keys() - {sender})
-        if links and (frame.ttl == 0 or frame.hops == 255):
+        if not links:
+            return
+        if frame.ttl == 0 or frame.hops == 255:
             self.counters["time to live used up"] += 1
             return
-        for neighbour in links:
-            copy = frame.forwarded()._replace(destination=neighbour)
-            self.counters["events forwarded"] += 1
-            self.host.send(neighbour, copy.encode())
+        self.counters["events forwarded"] += len(links)
+        onward = frame.forwarded(b"")
+        if self._parameters.addressing == UNICAST:
+            for neighbour in links:
+                self.host.send(neighbour, onward._replace(destination=neighbour).encode())
+        else:
+            broadcast_to(self.host, onward, links)
 
     def _failed(self, neighbour: int, datagram: bytes) -> None:
         if datagram[1] == Kind.EVENT:

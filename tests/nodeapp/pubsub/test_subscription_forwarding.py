@@ -451,6 +451,22 @@ def test_an_event_is_hop_limited() -> None:
     assert hops == [2]
 
 
+def test_a_list_is_one_frame_a_dispatcher_and_others_drop_it() -> None:
+    network = Dispatchers(5, {(1, n) for n in range(2, 6)}, addressing="list")
+    network.run(SETTLED)
+    for node in (2, 3):
+        assert network.nodes[node].subscribe("a") is None
+    network.run(2.0)
+    since = network.time
+    assert network.nodes[4].publish("a") is None
+    network.run(1.0)
+    assert len(network.frames(Kind.EVENT, since)) == 2  # to the middle, and from there to both
+    told = {n: host.notified().total() for n, host in network.nodes.items()}
+    assert {n for n, count in told.items() if count == 1} == {2, 3}
+    dropped = {n: each.counters["not addressed"] for n, each in network.services().items()}
+    assert dropped == {1: 0, 2: 0, 3: 0, 4: 1, 5: 1}
+
+
 def test_only_admitted_clients_are_told() -> None:
     network = Dispatchers(3, {(1, 2), (2, 3)})
     network.run(SETTLED)

@@ -1,0 +1,257 @@
+"""What is measured beside runs: the routes of a network at rest, one repair, and the graph.
+
+Each is a function that a study computes (`spark_analysis.papers.computed`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from emulation.mobility.trajectory import Waypoint
+from emulation.scenario.connectivity import connected, partitions
+from emulation.scenario.scenario import Scenario
+from emulation.virtual.recording import NullRecorder
+from emulation.virtual.simulation import Simulation
+from nodeapp.events import Filter
+from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
+from nodeapp.pubsub.table_messages import Update, decode_update
+from nodeapp.wire import Kind, decode
+from spark_analysis.papers.subscription_forwarding.scenario import (
+    FLOODING,
+    SETTINGS,
+    TREE,
+    scenario,
+)
+
+Row = dict[str, Any]
+Delivery = tuple[int, int, int]
+"""Subscriber, publisher, sequence number."""
+
+ROUTES_DURATION: Final = 40.0
+"""Seconds of the run at rest whose routes are looked at."""
+LIFETIME: Final = "20"
+"""Seconds that its subscriptions live, so that many are withdrawn and others take their place."""
+BREAK: Final = 15.0
+"""Seconds after which a relay is gone: the tree and the tables have been there for a while."""
+BEFORE: Final = 3
+AFTER: Final = 15
+"""Seconds before and after the break for which there are rows."""
+OFTEN: Final = "0.25"
+"""Seconds between a publisher's events then: 20 events a second."""
+RELAY: Final = "relay"
+ROOT: Final = "root"
+"""Index 0: the lowest id."""
+FAR: Final = 1e6
+"""Metres by which the relay goes away."""
+MINUTES: Final = 10
+"""Minutes for which the graph is looked at."""
+
+
+class _Direction:
+    """What one end of a link has told the other: the patterns of its present session."""
+
+    def __init__(self) -> None:
+        self.session = -1
+        self.number = 0
+        self.told: set[bytes] = set()
+
+    def is_new(self, update: Update) -> bool:
+        """Return whether an update is the next one, not a frame that was sent again."""
+        if update.session > self.session:
+            self.session, self.number, self.told = update.session, 0, set()
+        if update.session < self.session or update.number != self.number:
+            return False
+        self.number += 1
+        return True
+
+
+class Propagation(NullRecorder):
+    """Counts how often patterns are propagated, link by link and direction by direction."""
+
+    def __init__(self) -> None:
+        self._directions: dict[tuple[int, int], _Direction] = {}
+        self.propagated = 0
+        self.twice = 0
+
+    def sent(self, time: float, station: int, to: int, datagram: bytes) -> tuple[Any, ...]:
+        """Look into updates."""
+        if datagram[1] == Kind.SUBSCRIPTION_UPDATE:
+            update = decode_update(decode(datagram).body)
+            direction = self._directions.setdefault((station, to), _Direction())
+            if direction.is_new(update):
+                self.propagated += len(update.added)
+                self.twice += len(direction.told.intersection(update.added))
+                direction.told |= set(update.added)
+                direction.told -= set(update.removed)
+        return self._packets
+
+
+def routes(seed: int, nodes: str = SETTINGS["nodes"]) -> Row:
+    """Return what the routes of all subscriptions look like after a run without motion.
+
+    `cycles` is 0 if the links that some table entry points along make a tree, or several in parts
+    of the network; `off_tree` are entries along a link that is none of the dispatchers' tree.
+    `propagated` counts patterns in updates, each repetition of a frame left out, and `twice` those
+    that were passed on in a direction in which they had been passed on and not withdrawn.
+    """
+    changed = {"nodes": nodes, "side": "0", "speed": "0", "workload": "churn", "lifetime": LIFETIME}
+    recorder = Propagation()
+    simulation = Simulation(scenario(TREE, seed, ROUTES_DURATION, changed), recorder)
+    simulation.run()
+    services: dict[int, SubscriptionForwarding] = {}
+    for host in simulation.nodes:
+        assert isinstance(host.service, SubscriptionForwarding)
+        services[host.node_id] = host.service
+    entries: Counter[frozenset[int]] = Counter()
+    off_tree = 0
+    for node, service in services.items():
+        for neighbour in services:
+            held = len(service.table.held_by(neighbour))
+            entries[frozenset((node, neighbour))] += held
+            off_tree += held * (neighbour not in service.tree.links)
+    return {
+        "entries": entries.total(),
+        "cycles": cycles(link for link, held in entries.items() if held),
+        "off_tree": off_tree,
+        "propagated": recorder.propagated,
+        "twice": recorder.twice,
+    }
+
+
+def cycles(links: Iterable[frozenset[int]]) -> int:
+    """Return how many of the links there are more than a forest has; each link has two nodes."""
+    above: dict[int, int] = {}
+
+    def top(node: int) -> int:
+        while above.setdefault(node, node) != node:
+            node = above[node]
+        return node
+
+    more = 0
+    for link in links:
+        one, other = map(top, link)
+        more += one == other
+        above[one] = other
+    return more
+
+
+class _Deliveries(NullRecorder):
+    """Notes deliveries, the updates by when they were sent, and who forwards events."""
+
+    def __init__(self) -> None:
+        self.made: set[Delivery] = set()
+        self.updates: list[float] = []
+        self.forwarded: Counter[int] = Counter()
+
+    def sent(self, time: float, station: int, to: int, datagram: bytes) -> tuple[Any, ...]:
+        """Note updates and events."""
+        kind = datagram[1]
+        if kind == Kind.SUBSCRIPTION_UPDATE:
+            self.updates.append(time)
+        elif kind == Kind.EVENT:
+            self.forwarded[station] += 1
+        return self._packets
+
+    def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
+        """Note a delivery."""
+        frame = decode(datagram)
+        if to_client and frame.kind == Kind.NOTIFY:
+            self.made.add((station + 1, frame.publisher, frame.sequence))
+
+
+def repair(
+    gone: str, reconfiguration: str, link_feedback: bool, seed: int, **changed: str
+) -> Iterator[Row]:
+    """Yield a row for each second around a break: the share of its events' deliveries made.
+
+    Nobody moves but one node, which is away at once: of those that are no client, and without which
+    the graph is still connected, the one that forwards the most events, `gone` being `RELAY`; or
+    the tree's root.  `since` is the second after the break in which the events were published,
+    `updates` the messages about subscriptions that all nodes sent in it.  Settings of the scenario
+    can be changed.
+    """
+    duration = BREAK + AFTER + 2.0
+    settings = {"speed": "0", "interval": OFTEN, "tail": "2", **changed}
+    way = {"reconfiguration": reconfiguration, "link_feedback": str(link_feedback).lower()}
+    given = scenario(TREE, seed, duration, {**settings, **way})
+    if gone == ROOT:
+        index = 0
+    else:
+        watched = _Deliveries()
+        Simulation(scenario(TREE, seed, duration, settings), watched).run(BREAK)
+        index = _spared(given, watched.forwarded)
+    broken = without(given, index)
+    seen = _Deliveries()
+    Simulation(broken, seen).run()
+    due = _due(broken)
+    updates = Counter(math.floor(time - BREAK) for time in seen.updates)
+    for since in range(-BEFORE, AFTER):
+        wanted = [each for each, time in due.items() if math.floor(time - BREAK) == since]
+        made = sum(each in seen.made for each in wanted)
+        yield {
+            "since": since,
+            "due": len(wanted),
+            "missing": len(wanted) - made,
+            "delivery_ratio": made / len(wanted) if wanted else None,
+            "updates": updates[since],
+        }
+
+
+def _spared(given: Scenario, forwarded: Mapping[int, int]) -> int:
+    """Return the index of the busiest node that can be spared and is not the root."""
+    clients = {operation.node for operation in given.workload}
+    positions = given.trace().positions(0.0)
+    for index in sorted(forwarded, key=lambda index: (-forwarded[index], index)):
+        rest = [position for each, position in enumerate(positions) if each != index]
+        may_go = index > 0 and given.nodes[index].id not in clients
+        if may_go and connected(given.radio, rest):
+            return index
+    raise ValueError("every node that forwards is a client, or holds the graph together")
+
+
+def without(given: Scenario, index: int) -> Scenario:
+    """Return the scenario with a node, and what it would do as a client, gone after `BREAK` s."""
+    node = given.nodes[index]
+    _, x, y = node.waypoints[0]
+    ways = (Waypoint(0.0, x, y), Waypoint(BREAK, x, y), Waypoint(BREAK, x + FAR, y))
+    gone = node.model_copy(update={"waypoints": ways})
+    nodes = (*given.nodes[:index], gone, *given.nodes[index + 1 :])
+    workload = tuple(each for each in given.workload if each.node != node.id)
+    return given.model_copy(update={"nodes": nodes, "workload": workload})
+
+
+def _due(given: Scenario) -> dict[Delivery, float]:
+    """Return the deliveries to other nodes that are due, with when their events are published."""
+    subscriptions = [
+        (each.node, each.time, Filter.decode(each.filter))
+        for each in given.workload
+        if each.action == "subscribe"
+    ]
+    return {
+        (node, each.node, each.sequence): each.time
+        for each in given.workload
+        if each.action == "publish"
+        for node, since, wanted in subscriptions
+        if node != each.node and since < each.time and wanted.matches(each.event)
+    }
+
+
+def graph(range: float, seed: int) -> Iterator[Row]:
+    """Yield a row for each minute: whether the graph is connected, and the share of its pairs.
+
+    `range` is that of the radio in metres; placement and motion are those of the runs at 250 m,
+    where the graph is connected at the start.
+    """
+    given = scenario(FLOODING, seed, 60.0 * MINUTES, {"publishers": "1", "subscribers": "1"})
+    radio = given.radio.model_copy(update={"range": range})
+    trace = given.trace()
+    nodes = len(given.nodes)
+    for time in np.linspace(0.0, 60.0 * MINUTES, MINUTES + 1).tolist():
+        sizes = partitions(radio, trace.positions(time))
+        pairs = sum(size * (size - 1) for size in sizes) / (nodes * (nodes - 1))
+        yield {"time": time, "connected": float(len(sizes) == 1), "pairs": pairs}

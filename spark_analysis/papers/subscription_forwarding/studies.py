@@ -1,0 +1,327 @@
+"""What is run: the dials of the mix, speed, subscribers, patterns, and how the tree is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+import pandas as pd
+
+from nodeapp.pubsub.addressees import LIST, UNICAST
+from nodeapp.pubsub.subscription_forwarding import BREAK_BEFORE_MAKE, MAKE_BEFORE_BREAK
+from spark_analysis.metrics.known import DELIVERY_RATIO, EVENT_FRAMES_PER_EVENT
+from spark_analysis.papers.computed import Computed
+from spark_analysis.papers.paper import (
+    PROTOCOL,
+    Axis,
+    Figure,
+    Preset,
+    Scope,
+    Source,
+    Study,
+    Variation,
+    per_point,
+)
+from spark_analysis.papers.subscription_forwarding.measured import (
+    RELAY,
+    ROOT,
+    graph,
+    repair,
+    routes,
+)
+from spark_analysis.papers.subscription_forwarding.scenario import (
+    FLOODING,
+    MIX,
+    PROTOCOLS,
+    SETTINGS,
+    TOPOLOGY,
+    TREE,
+)
+from spark_analysis.report.curves import Quantity
+from spark_analysis.sweeps.spec import SweepSpec
+
+SYSTEM: Final = "system"
+"""Column: the protocol, with `LISTED` after it if a frame lists its addressees."""
+LISTED: Final = f"-{LIST}"
+CONTROL: Final = "control_frames_per_event"
+"""Column: messages that carry no event, beacons among them, for each event published."""
+FRAMES: Final = "frames_per_event"
+EVENT_FRAMES: Final = EVENT_FRAMES_PER_EVENT.column
+DELIVERY: Final = DELIVERY_RATIO.column
+
+NAMES: Final = MappingProxyType(
+    {
+        FLOODING: "Flooding",
+        TREE: "Subscription forwarding",
+        MIX: "Semi-probabilistic",
+        f"{TREE}{LISTED}": "Subscription forwarding, lists",
+        f"{MIX}{LISTED}": "Semi-probabilistic, lists",
+    }
+)
+ORDERS: Final = MappingProxyType(
+    {
+        MAKE_BEFORE_BREAK: "Make before break",
+        BREAK_BEFORE_MAKE: "Unsubscribe, then subscribe",
+    }
+)
+
+SPEED: Final = Axis("speed", "speed", "m/s")
+HORIZON: Final = Axis("horizon", "horizon of subscriptions", "hops")
+FRACTION: Final = Axis("fraction", "fraction")
+SUBSCRIBERS: Final = Axis("subscribers", "number of subscribers")
+PATTERNS: Final = Axis("patterns", "number of patterns")
+ADDRESSING: Final = Axis("addressing", "addressing")
+ORDER: Final = Axis("reconfiguration", "order", names=ORDERS)
+FEEDBACK: Final = Axis(
+    "link_feedback", "link feedback", names={"False": "silence", "True": "link feedback"}
+)
+GONE: Final = Axis("gone", "who is gone", names={RELAY: "a relay gone", ROOT: "the root gone"})
+INTERVAL: Final = Axis("interval", "interval between a publisher's events", "s")
+RANGE: Final = Axis("range", "radio range", "m")
+TIME: Final = Axis("time", "time", "s")
+SINCE: Final = Axis("since", "published after the break", "s")
+SYSTEMS: Final = Axis(SYSTEM, "system", names=NAMES)
+
+FEW_SEEDS: Final = 3
+"""Seeds of what decides no claim: the dials, subscribers and patterns."""
+GRAPH_SEEDS: Final = 4
+"""Times the seeds of runs: a graph costs next to nothing."""
+
+
+def _derived(points: pd.DataFrame) -> pd.DataFrame:
+    """Add the system, and control messages for each event."""
+    system = points[PROTOCOL]
+    if ADDRESSING.column in points:
+        system = system.where(points[ADDRESSING.column] != LIST, system + LISTED)
+    control = points["control_frames"] / points["events"]
+    return points.assign(**{SYSTEM: system, CONTROL: control})
+
+
+def _runs(
+    *axes: Axis,
+    protocols: tuple[str, ...] = PROTOCOLS,
+    few: bool = False,
+    at_rest: bool = False,
+) -> Source:
+    """Return how to run the protocols over axes; a variation has the ends of speed and no lists."""
+    settings = {**SETTINGS, "speed": "0"} if at_rest else SETTINGS
+
+    def source(scope: Scope) -> SweepSpec:
+        vary = {axis.column: scope.texts(axis.column) for axis in axes}
+        if scope.varied and SPEED.column in vary:
+            vary[SPEED.column] = (vary[SPEED.column][0], vary[SPEED.column][-1])
+            vary |= {ADDRESSING.column: (UNICAST,)} if ADDRESSING.column in vary else {}
+        fixed = {key: value for key, value in settings.items() if key not in vary}
+        return SweepSpec(
+            TOPOLOGY,
+            protocols,
+            vary,
+            min(scope.seeds, FEW_SEEDS) if few else scope.seeds,
+            scope.duration,
+            {**fixed, **scope.settings},
+        )
+
+    return source
+
+
+def _cost(parameters: Mapping[str, Any], duration: float) -> float:
+    """Return processor seconds, fitted to runs of 40 s; the analysis is most of the start."""
+    protocol = str(parameters[PROTOCOL])
+    events = 2 / float(parameters["interval"])
+    if protocol == FLOODING:
+        return 0.6 + 0.035 * events * duration
+    speed = float(parameters["speed"])
+    if protocol == TREE:
+        return 0.6 + (0.05 + 0.01 * events + 0.005 * speed) * duration
+    fraction = float(parameters.get("fraction", 0.5))
+    known = float(parameters.get("horizon", 3)) * float(parameters["subscribers"]) / 25
+    a_second = 0.025 + 0.25 * fraction * (1 + fraction) + 0.015 * known
+    share = 0.4 if parameters.get("addressing") == LIST else 1.0
+    return 0.6 + share * a_second * duration
+
+
+STUDIES: Final = (
+    Study("speed", "speed", (SPEED, ADDRESSING), _runs(SPEED, ADDRESSING), _cost, derive=_derived),
+    Study(
+        "dials",
+        "horizon and fraction",
+        (HORIZON, FRACTION),
+        _runs(HORIZON, FRACTION, few=True),
+        _cost,
+        derive=_derived,
+    ),
+    Study(
+        "subscribers",
+        "subscribers",
+        (SUBSCRIBERS,),
+        _runs(SUBSCRIBERS, few=True),
+        _cost,
+        derive=_derived,
+    ),
+    Study("patterns", "patterns", (PATTERNS,), _runs(PATTERNS, few=True), _cost, derive=_derived),
+    # Added when the quick preset had shown what the tree costs at rest with all its messages.
+    Study(
+        "rate",
+        "rate of events, at rest",
+        (INTERVAL,),
+        _runs(INTERVAL, protocols=(FLOODING, TREE), few=True, at_rest=True),
+        _cost,
+        derive=_derived,
+    ),
+    Study(
+        "reconfiguration",
+        "order of reconfiguration",
+        (SPEED, ORDER),
+        _runs(SPEED, ORDER, protocols=(TREE,)),
+        _cost,
+        derive=_derived,
+    ),
+    Study(
+        "repair",
+        "one repair",
+        (GONE, ORDER, FEEDBACK),
+        lambda scope: Computed(repair, scope.values, scope.seeds),
+        per_point(4.5),
+    ),
+    Study(
+        "routes",
+        "routes at rest",
+        (),
+        lambda scope: Computed(routes, scope.values, scope.seeds),
+        per_point(4.0),
+    ),
+    Study(
+        "graph",
+        "graph",
+        (RANGE,),
+        lambda scope: Computed(graph, scope.values, GRAPH_SEEDS * scope.seeds, inline=True),
+        per_point(0.1),
+    ),
+)
+
+VARIATIONS: Final = (
+    Variation(
+        "feedback",
+        "link feedback",
+        {"link_feedback": "true"},
+        "A tree's link is given up when the radio could not deliver a frame over it, not only when "
+        "the neighbour has been silent: the paper says nothing of how breaks are noticed.",
+        ("speed",),
+    ),
+    Variation(
+        "quiet",
+        "a quarter of the events",
+        {"interval": "8"},
+        "The mix sends an event over half of all links as unicasts, some 900 frames an event.",
+        ("speed",),
+        added="at 20 m/s the mix lost a sixth of the events and took two seconds for the others, "
+        "but lost a twenty-fifth where a frame lists the neighbours: are the queues full?",
+    ),
+)
+
+_REPAIRS: Final = {
+    "gone": (RELAY, ROOT),
+    "reconfiguration": tuple(ORDERS),
+    "link_feedback": (False, True),
+}
+PRESETS: Final = (
+    Preset(
+        "quick",
+        "runs of 20 s with two seeds at the ends of the axes, to see that all works: it decides "
+        "little",
+        {
+            "speed": {"speed": (0.0, 20.0), "addressing": (UNICAST,)},
+            "dials": {"horizon": (0, 5), "fraction": (0.0, 0.5)},
+            "subscribers": {"subscribers": (5, 50)},
+            "patterns": {"patterns": (5, 100)},
+            "reconfiguration": {"speed": (10.0,), "reconfiguration": tuple(ORDERS)},
+            "repair": {**_REPAIRS, "gone": (RELAY,), "link_feedback": (False,)},
+            "rate": {"interval": (2.0, 0.5)},
+            "routes": {},
+            "graph": {"range": (250.0, 350.0)},
+        },
+        seeds=2,
+        duration=20.0,
+    ),
+    Preset(
+        "paper",
+        "200 dispatchers, 2 km, 250 m, at 2 m/s where speed is not what is varied; runs of 40 s "
+        "with 5 seeds, and 3 of the dials, subscribers and patterns",
+        {
+            "speed": {"speed": (0.0, 2.0, 10.0, 20.0), "addressing": (UNICAST, LIST)},
+            "dials": {"horizon": (0, 2, 5, 14), "fraction": (0.0, 0.25, 0.5)},
+            "subscribers": {"subscribers": (5, 25, 100)},
+            "patterns": {"patterns": (5, 30, 200)},
+            "reconfiguration": {"speed": (2.0, 10.0), "reconfiguration": tuple(ORDERS)},
+            "repair": {**_REPAIRS, "gone": (RELAY,)},
+            "rate": {"interval": (2.0, 0.5)},
+            "routes": {},
+            "graph": {"range": (250.0, 300.0, 350.0)},
+        },
+        seeds=5,
+        duration=40.0,
+        variations=("feedback", "quiet"),
+    ),
+)
+
+_OVER: Final = "Mean with its 95 % confidence interval."
+_DELIVERY: Final = replace(
+    Quantity.of(DELIVERY_RATIO),
+    title="Event delivery",
+    caption=f"Deliveries made out of those that were due. {_OVER}",
+)
+_EVENTS: Final = replace(
+    Quantity.of(EVENT_FRAMES_PER_EVENT),
+    title="Overhead: event messages",
+    caption=f"Messages sent by radio that carry an event, for each event published. {_OVER}",
+    unit="messages an event",
+)
+_CONTROL: Final = Quantity(
+    CONTROL,
+    "Overhead: control messages",
+    f"Messages sent by radio that carry no event, beacons too, for each event published. {_OVER}",
+    "messages an event",
+)
+_ALL: Final = Quantity(
+    FRAMES,
+    "Overhead: all messages",
+    f"Messages sent by radio, with an event or not, for each event published. {_OVER}",
+    "messages an event",
+)
+_DUE: Final = replace(
+    _DELIVERY,
+    title="Event delivery during a repair",
+    caption=f"Deliveries made, of the events published in that second, without motion. {_OVER}",
+)
+_UPDATES: Final = Quantity(
+    "updates",
+    "Messages about subscriptions during a repair",
+    f"Updates that all nodes sent in that second, repetitions too. {_OVER}",
+    "messages/s",
+)
+_PAIRS: Final = Quantity(
+    "pairs",
+    "Pairs of dispatchers that are connected",
+    f"At 2 m/s, over links as long as the radio range; all graphs begin connected. {_OVER}",
+    "% of pairs",
+    100.0,
+    100.0,
+)
+_OVERHEAD: Final = (_DELIVERY, _EVENTS, _CONTROL)
+
+
+FIGURES: Final = (
+    *(Figure(("dials",), each, HORIZON, (SYSTEMS, FRACTION)) for each in _OVERHEAD),
+    *(Figure(("speed",), each, SPEED, (SYSTEMS,)) for each in _OVERHEAD),
+    *(Figure(("subscribers",), each, SUBSCRIBERS, (SYSTEMS,)) for each in _OVERHEAD),
+    *(Figure(("patterns",), each, PATTERNS, (SYSTEMS,)) for each in _OVERHEAD),
+    *(Figure(("reconfiguration",), each, SPEED, (ORDER,)) for each in (_DELIVERY, _CONTROL)),
+    *(
+        Figure(("repair",), each, SINCE, (ORDER, FEEDBACK), panels=(GONE,))
+        for each in (_DUE, _UPDATES)
+    ),
+    Figure(("rate",), _ALL, INTERVAL, (SYSTEMS,)),
+    Figure(("graph",), _PAIRS, TIME, (RANGE,)),
+)

@@ -1,0 +1,220 @@
+"""The paper of subscription forwarding: its claims by their rules, and what it measures itself."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, Final
+
+import pandas as pd
+import pytest
+
+from nodeapp.pubsub.table_messages import Update
+from nodeapp.wire import Frame, Kind
+from spark_analysis.papers.claims import Verdict, judge
+from spark_analysis.papers.cost import preset_cost
+from spark_analysis.papers.subscription_forwarding import PAPER
+from spark_analysis.papers.subscription_forwarding.measured import (
+    BREAK,
+    Propagation,
+    cycles,
+    graph,
+    repair,
+    routes,
+    without,
+)
+from spark_analysis.papers.subscription_forwarding.scenario import SETTINGS, TREE, scenario
+from spark_analysis.papers.subscription_forwarding.studies import NAMES
+from spark_analysis.sweeps.spec import SweepSpec, points
+
+SEEDS: Final = (1, 2, 3)
+SMALL: Final = {"nodes": "30", "side": "0", "subscribers": "8", "publishers": "2"}
+
+
+def noisy(value: float, seed: int) -> float:
+    return value * (1 + 0.002 * seed)
+
+
+def in_speed(delivery: Callable[[str, float], float], event: float = 30.0) -> pd.DataFrame:
+    """Return points of the study of speed; the tree's event messages are given."""
+    rows = []
+    for system, speed, seed in itertools.product(NAMES, (0.0, 2.0, 20.0), SEEDS):
+        events = event if system == TREE else 200.0
+        rows.append(
+            {
+                "study": "speed",
+                "system": system,
+                "speed": speed,
+                "seed": seed,
+                "delivery_ratio": min(1.0, noisy(delivery(system, speed), seed)),
+                "event_frames_per_event": noisy(events, seed),
+                "frames_per_event": noisy(events + 50, seed),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def as_said(system: str, speed: float) -> float:
+    """The tree loses what the mix delivers."""
+    return 1.0 - 0.02 * speed if system.startswith(TREE) else 0.99
+
+
+def repairs(lost: dict[str, int], updates: dict[str, int]) -> pd.DataFrame:
+    rows = [
+        {
+            "study": "repair",
+            "gone": gone,
+            "reconfiguration": order,
+            "link_feedback": feedback,
+            "seed": seed,
+            "since": since,
+            "due": 100,
+            "missing": lost[order] + seed if since >= 0 else 0,
+            "updates": updates[order] + seed,
+        }
+        for gone, order, feedback, seed, since in itertools.product(
+            ("relay", "root"), lost, (False, True), SEEDS, range(-1, 10)
+        )
+    ]
+    return pd.DataFrame(rows)
+
+
+def routes_of(**changed: int) -> pd.DataFrame:
+    row: dict[str, Any] = {"study": "routes", "cycles": 0, "off_tree": 0, "twice": 0}
+    return pd.DataFrame(
+        [{**row, "seed": seed} for seed in SEEDS[:2]] + [{**row, **changed, "seed": 3}]
+    )
+
+
+def graphs(connected: float, pairs: float) -> pd.DataFrame:
+    rows = [
+        {
+            "study": "graph",
+            "range": range,
+            "time": time,
+            "seed": seed,
+            "connected": connected if range == 250.0 else 1.0,
+            "pairs": pairs,
+        }
+        for range, time, seed in itertools.product((250.0, 300.0), (0.0, 10.0), SEEDS)
+    ]
+    return pd.DataFrame(rows)
+
+
+LESS: Final = {"make-before-break": 20, "break-before-make": 60}
+MORE: Final = {"make-before-break": 60, "break-before-make": 20}
+ALIKE: Final = {"make-before-break": 20, "break-before-make": 20}
+
+
+@pytest.mark.parametrize(
+    ("claim", "holding", "failing"),
+    [
+        ("one-tree", routes_of(), routes_of(cycles=9)),
+        ("one-tree", routes_of(), routes_of(off_tree=9)),
+        ("not-twice", routes_of(), routes_of(twice=9)),
+        ("connected", graphs(0.97, 0.995), graphs(0.5, 0.995)),
+        ("connected", graphs(1.0, 1.0), graphs(1.0, 0.9)),
+        ("everything-at-rest", in_speed(as_said), in_speed(lambda system, speed: 0.9)),
+        ("fraction-of-flooding", in_speed(as_said), in_speed(as_said, event=150.0)),
+        ("mix-under-motion", in_speed(as_said), in_speed(lambda system, speed: 0.99)),
+        ("order-loses-less", repairs(LESS, ALIKE), repairs(MORE, ALIKE)),
+        ("order-tells-less", repairs(ALIKE, LESS), repairs(ALIKE, MORE)),
+    ],
+)
+def test_a_claim_holds_and_fails_by_its_rule(
+    claim: str, holding: pd.DataFrame, failing: pd.DataFrame
+) -> None:
+    found = next(each for each in PAPER.claims if each.key == claim)
+    assert found.rule
+    (held,), (failed,) = judge([found], holding), judge([found], failing)
+    assert (held.verdict, failed.verdict) == (Verdict.HOLDS, Verdict.FAILS)
+
+
+def test_orders_that_do_alike_tie() -> None:
+    claims = [each for each in PAPER.claims if each.key.startswith("order-")]
+    assert [each.verdict for each in judge(claims, repairs(ALIKE, ALIKE))] == [Verdict.TIE] * 2
+
+
+def test_the_published_scenario_is_run_with_all_three_protocols() -> None:
+    published = {"nodes": "200", "side": "2000", "range": "250", "speed": "2"}
+    assert published.items() <= SETTINGS.items()
+    preset = next(each for each in PAPER.presets if each.name == "paper")
+    plan = PAPER.plan(preset, PAPER.base)
+    dials = plan["dials"]
+    assert isinstance(dials, SweepSpec)
+    assert {point.protocol for point in points(dials)} == {*NAMES} - {
+        name for name in NAMES if name.endswith("-list")
+    }
+    varied = [each.vary for each in plan.values() if isinstance(each, SweepSpec)]
+    assert {"speed", "horizon", "fraction", "subscribers", "patterns"} <= set[str]().union(*varied)
+    speed = plan["speed"]
+    assert isinstance(speed, SweepSpec)
+    assert (speed.vary["speed"][0], speed.vary["speed"][-1]) == ("0", "20")
+
+
+def test_presets_take_minutes_and_three_quarters_of_an_hour_of_one_core() -> None:
+    cost = {each.name: preset_cost(PAPER, each).seconds / 60 for each in PAPER.presets}
+    assert cost["quick"] < 10
+    assert cost["paper"] < 45
+
+
+def frame(session: int, number: int, added: list[bytes], removed: list[bytes]) -> bytes:
+    body = Update(session, number, True, added, removed).encode()
+    return Frame(Kind.SUBSCRIPTION_UPDATE, 1, 2, body=body).encode()
+
+
+def test_a_pattern_is_propagated_twice_only_if_it_was_not_withdrawn() -> None:
+    seen = Propagation()
+    for datagram in (
+        frame(5, 0, [b"a", b"b"], []),
+        frame(5, 0, [b"a", b"b"], []),  # sent again, not acknowledged
+        frame(5, 1, [], [b"a"]),
+        frame(5, 2, [b"a"], []),
+    ):
+        seen.sent(1.0, 0, 2, datagram)
+    assert (seen.propagated, seen.twice) == (3, 0)
+    seen.sent(1.0, 1, 1, frame(5, 0, [b"a"], []))  # the other direction
+    seen.sent(1.0, 0, 2, frame(9, 0, [b"a", b"b"], []))  # the link came up again
+    assert (seen.propagated, seen.twice) == (6, 0)
+    seen.sent(1.0, 0, 2, frame(9, 1, [b"b", b"c"], []))
+    assert (seen.propagated, seen.twice) == (8, 1)
+
+
+def test_cycles_are_links_beyond_a_forest() -> None:
+    links = [frozenset(link) for link in ((1, 2), (2, 3), (5, 6))]
+    assert cycles(links) == 0
+    assert cycles([*links, frozenset((3, 1))]) == 1
+
+
+def test_routes_at_rest_lie_on_one_tree() -> None:
+    row = routes(1, nodes="30")
+    assert row["entries"] > 100
+    assert row["propagated"] > row["entries"]
+    assert row["cycles"] == row["off_tree"] == row["twice"] == 0
+
+
+def test_a_repair_loses_events_for_a_while_and_none_before_and_after() -> None:
+    rows = list(repair("relay", "make-before-break", False, 1, **SMALL))
+    missing = {row["since"]: row["missing"] / row["due"] for row in rows if row["due"]}
+    assert missing[-2] == missing[-3] == 0
+    assert missing[1] > 0.05
+    assert missing[14] == 0
+
+
+def test_who_is_gone_is_away_and_silent() -> None:
+    given = scenario(TREE, 1, 40.0, {**SMALL, "speed": "0"})
+    client = next(each.node for each in given.workload if each.action == "publish")
+    index = [node.id for node in given.nodes].index(client)
+    left = without(given, index)
+    before, after = (left.trace().positions(time)[index] for time in (BREAK - 1, BREAK + 1))
+    assert abs(after - before).max() > 1e5
+    assert client not in {each.node for each in left.workload}
+
+
+def test_the_graph_begins_connected_and_a_longer_range_keeps_it_so_for_longer() -> None:
+    shares = {}
+    for range in (250.0, 350.0):
+        rows = list(graph(range, 1))
+        assert rows[0]["connected"] == rows[0]["pairs"] == 1.0
+        shares[range] = sum(row["connected"] for row in rows) / len(rows)
+    assert shares[250.0] < shares[350.0]
