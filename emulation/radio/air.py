@@ -23,6 +23,7 @@ threshold (ns-2.35, `Mac802_11::recv`: a stronger frame does not capture a recei
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -169,6 +170,8 @@ class Air:
     def __init__(self, radio: RadioSpec, noise_mw: float) -> None:
         self.active: dict[int, Transmission] = {}
         """Source: its frame on the air."""
+        self.watch: Callable[[Transmission], None] | None = None
+        """Told of every frame that is put on the air."""
         self._noise = noise_mw
         self._capture_db = radio.capture_threshold_db
         self._unit_disk = isinstance(radio.propagation, UnitDisk)
@@ -181,6 +184,8 @@ class Air:
     def add(self, new: Transmission) -> None:
         """Put a frame on the air, at its start."""
         row = new.row
+        if self.watch is not None:
+            self.watch(new)
         for old in self.active.values() if self._collisions else ():
             if old.end <= new.start:
                 continue  # an acknowledgement starts a little later than it is put on the air

@@ -14,6 +14,7 @@ import pytest
 from nodeapp import compiled
 from testbed import compiling
 from testbed.compiling import MODULES, CompilingError, closure, compile_modules
+from testbed.doctor import examine
 
 PLACE: Final = """\
 import nodeapp.geometry
@@ -111,3 +112,12 @@ def test_what_cannot_be_compiled_is_one_line(
     with pytest.raises(CompilingError, match="Incompatible types"):
         compile_modules(root, ["nodeapp.geometry"])
     assert compiled.outdated(root) is not None
+
+
+def test_doctor_says_whether_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(compiled.VARIABLE, "0")
+    finding = next(each for each in examine() if each.subject == "compiled modules")
+    assert finding.obstacles == ("TESTBED_COMPILED is 0: unset it",)
+    assert not finding.needed
+    monkeypatch.delenv(compiled.VARIABLE)
+    assert compiled.obstacle() == compiled.outdated()

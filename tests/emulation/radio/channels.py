@@ -34,13 +34,7 @@ def drain(medium: Medium, until: float = 1e9) -> list[Delivery]:
 def on_air(medium: Medium) -> list[Transmission]:
     """Return the list to which every frame that comes on the air from now on is added."""
     frames: list[Transmission] = []
-    add = medium._air.add
-
-    def spy(new: Transmission) -> None:
-        frames.append(new)
-        add(new)
-
-    medium._air.add = spy  # type: ignore[method-assign]
+    medium._air.watch = frames.append
     return frames
 
 

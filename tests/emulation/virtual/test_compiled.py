@@ -26,7 +26,7 @@ from tests.emulation.virtual.test_simulation import digest
 from topologies.catalog import make_scenario
 settings = dict(zip(sys.argv[3::2], sys.argv[4::2]))
 settings |= {"nodes": 20, "speed": 15, "radio": "ns2", "interval": 1}
-scenario = make_scenario("manhattan", sys.argv[2], seed=3, duration=8, settings=settings)
+scenario = make_scenario("manhattan", sys.argv[2], seed=3, duration=21, settings=settings)
 print(Path(medium.__file__).suffix, digest(scenario, Path(sys.argv[1])))
 """
 
