@@ -80,6 +80,7 @@ def write_report(analysis: Analysis, run: Run) -> Path:
         run=run,
         verdict=fidelity_text.verdict(run),
         problems=tables.problems,
+        defects=run.record.defects if run.record else None,
         facts=scenario_text.facts(tables),
         tiles=tiles(tables, METRICS),
         figures=placed(drawings(tables)),

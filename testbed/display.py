@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ class RunDisplay(_Display):
 
     def problem(self, text: str) -> None:
         """Print what went wrong while the run goes on."""
-        self._console.print(f"[yellow]warning:[/yellow] {text}", highlight=False)
+        self._console.print(
+            f"[yellow]warning:[/yellow] {escape(text)}", highlight=False, soft_wrap=True
+        )
 
 
 class AnalysisDisplay(_Display):
@@ -92,7 +95,9 @@ def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -
     for run in analysis.runs:
         for problem in analysis.problems[run.name]:
             console.print(
-                f"[yellow]warning:[/yellow] {run.name}: {problem}", highlight=False, soft_wrap=True
+                f"[yellow]warning:[/yellow] {run.name}: {escape(problem)}",
+                highlight=False,
+                soft_wrap=True,
             )
         warn_of_infidelity(console, run)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from emulation.errors import ScenarioError
 from emulation.network import processes
@@ -59,7 +60,7 @@ MasterOption = Annotated[
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
     """End with one line that says what to do."""
-    console.print(f"[red]error:[/red] {message}", highlight=False, soft_wrap=True)
+    console.print(f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True)
     raise typer.Exit(code)
 
 

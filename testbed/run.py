@@ -14,6 +14,7 @@ from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from testbed.display import RunDisplay, warn_of_infidelity
 from testbed.options import (
+    FAILED,
     INTERRUPTED,
     PROGRAM,
     RUNS,
@@ -142,6 +143,20 @@ def _execute(
             warn_of_infidelity(console, read_run(folder.path))
     finally:
         folder.give_to_caller()
+    _refuse_defects(folder)
     if interrupted:
         console.print(f"analyse it: {PROGRAM} analyze {folder.path}", soft_wrap=True)
         raise typer.Exit(INTERRUPTED)
+
+
+def _refuse_defects(folder: RunFolder) -> None:
+    """End with an error if node apps raised: such a run does not measure its protocol."""
+    record = read_run(folder.path).record
+    if record is not None and record.defects is not None:
+        found = record.defects
+        raised = found.traceback.rpartition("\n")[2]
+        fail(
+            f"{found.count} internal errors of node apps, the first at {found.first}: {raised} "
+            f"(logs: {folder.logs}); correct the protocol and run it again",
+            FAILED,
+        )

@@ -20,6 +20,16 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+class DefectRecord(Record):
+    """Internal errors of node apps: how many in all and by node, and the first one."""
+
+    count: int
+    nodes: dict[str, int]
+    first: str
+    """Node of the first one."""
+    traceback: str
+
+
 class RunRecord(Record):
     """`run.json`: what the backend says about the run."""
 
@@ -33,6 +43,8 @@ class RunRecord(Record):
     host: dict[str, str | int | float] = {}
     versions: dict[str, str] = {}
     problems: tuple[str, ...] = ()
+    defects: DefectRecord | None = None
+    """None if no node app had an internal error."""
 
 
 class Check(Record):

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from capture.scan import AIR
 from emulation.errors import RunFolderError, ScenarioError
-from emulation.scenario.records import Ended, Fidelity, Flows, Record, RunRecord
+from emulation.scenario.records import DefectRecord, Ended, Fidelity, Flows, Record, RunRecord
 from emulation.scenario.scenario import NodeSpec, Scenario
 
 VERSIONED: Final = ("mininet", "scapy", "numpy", "pyspark", "pyroute2", "cbor2")
@@ -111,6 +111,7 @@ class RunFolder:
         wall_seconds: float,
         problems: Iterable[str],
         started: float | None = None,
+        defects: DefectRecord | None = None,
     ) -> None:
         """Write run.json: how the run went and on which machine.
 
@@ -127,6 +128,7 @@ class RunFolder:
             host=host_facts(),
             versions=package_versions(),
             problems=tuple(problems),
+            defects=defects,
         )
         _write_json(self.record, record.model_dump(mode="json"))
 
