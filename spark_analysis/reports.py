@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from emulation.scenario.runfolder import Run
 from spark_analysis.analysis import analyse_runs
 from spark_analysis.captures.runs import read_runs
@@ -20,6 +22,7 @@ from spark_analysis.captures.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.metrics.known import METRICS
 from spark_analysis.registry import JOBS
+from spark_analysis.replay.data import as_script, replay_data
 from spark_analysis.report import fidelity_text, scenario_text
 from spark_analysis.report.comparison import comparison_page
 from spark_analysis.report.figures import Drawing
@@ -75,6 +78,7 @@ def write_report(analysis: Analysis, run: Run) -> Path:
     The page is complete or not there at all.  Raises OSError if it cannot be written.
     """
     tables = RunTables(analysis, run)
+    replay = replay_data(tables)
     html = environment().get_template("report.html").render(
         title=f"{run.scenario.topology} · {run.scenario.protocol.name}",
         run=run,
@@ -84,6 +88,8 @@ def write_report(analysis: Analysis, run: Run) -> Path:
         facts=scenario_text.facts(tables),
         tiles=tiles(tables, METRICS),
         figures=placed(drawings(tables)),
+        replay=replay,
+        replay_json=Markup(as_script(replay or {})),  # which escapes it
         tables=[
             *(table for job in JOBS for table in job.section.tables(tables)),
             fidelity_text.check_table(run),

@@ -1,8 +1,8 @@
 """What every page is made with: templates, numbered figures, files written whole.
 
-Pages hold no script, load nothing, and follow the reader's light or dark scheme; names from
-scenarios and captures are data and are escaped.  The same input gives the same bytes: nothing in a
-page depends on when or where it was written.
+Pages load nothing, hold no script but the replay of a run, and follow the reader's light or dark
+scheme; names from scenarios and captures are data and are escaped.  The same input gives the same
+bytes: nothing in a page depends on when or where it was written.
 """
 
 from __future__ import annotations
