@@ -94,6 +94,7 @@ def write_report(analysis: Analysis, run: Run) -> Path:
             *(table for job in JOBS for table in job.section.tables(tables)),
             fidelity_text.check_table(run),
             node_table(tables),
+            *scenario_text.prompt_table(tables),
         ],
         parameters=scenario_text.scenario_tables(tables),
         command=scenario_text.command(run.scenario, run.record.backend if run.record else None),

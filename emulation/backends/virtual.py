@@ -129,6 +129,7 @@ def simulate(
                 problems=defects.all.problems() + simulation.problems,
                 started=time.time() - (time.monotonic() - began),
                 defects=defects.all.record(),
+                lasted=simulation.now,
             )
             flows = simulation.channel.exported()
             if flows is not None:

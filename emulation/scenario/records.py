@@ -43,6 +43,8 @@ class RunRecord(Record):
     host: dict[str, str | int | float] = {}
     versions: dict[str, str] = {}
     problems: tuple[str, ...] = ()
+    lasted: float | None = None
+    """Seconds of the scenario that were run; None if that is not known."""
     defects: DefectRecord | None = None
     """None if no node app had an internal error."""
 

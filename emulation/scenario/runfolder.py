@@ -26,6 +26,8 @@ from pydantic import ValidationError
 
 from capture.scan import AIR
 from emulation.errors import RunFolderError, ScenarioError
+from emulation.scenario import prompt
+from emulation.scenario.prompt import PromptCommand
 from emulation.scenario.records import DefectRecord, Ended, Fidelity, Flows, Record, RunRecord
 from emulation.scenario.scenario import NodeSpec, Scenario
 
@@ -44,6 +46,7 @@ class RunFolder:
         self.record = path / "run.json"
         self.fidelity = path / "fidelity.json"
         self.flows = path / "flows.json"
+        self.prompt = path / "prompt.jsonl"
         self.captures = path / "captures"
         self.logs = path / "nodes"
         self.metrics = path / "metrics"
@@ -112,6 +115,7 @@ class RunFolder:
         problems: Iterable[str],
         started: float | None = None,
         defects: DefectRecord | None = None,
+        lasted: float | None = None,
     ) -> None:
         """Write run.json: how the run went and on which machine.
 
@@ -129,6 +133,7 @@ class RunFolder:
             versions=package_versions(),
             problems=tuple(problems),
             defects=defects,
+            lasted=None if lasted is None else round(lasted, 3),
         )
         _write_json(self.record, record.model_dump(mode="json"))
 
@@ -153,6 +158,8 @@ class Run:
     fidelity: Fidelity | None
     problems: tuple[str, ...]
     flows: Flows | None = None
+    prompt: tuple[PromptCommand, ...] = ()
+    """What was done at the prompt."""
 
     @property
     def name(self) -> str:
@@ -173,6 +180,13 @@ class Run:
     def metrics(self) -> Path:
         """Folder of the analysis' tables; need not exist."""
         return self.folder.metrics
+
+    @property
+    def driven(self) -> tuple[NodeSpec, ...]:
+        """The nodes with their real trajectories: those of the scenario and what the prompt did."""
+        names = {node.id: node.name for node in self.scenario.nodes}
+        brokers = {point.name: names[point.broker] for point in self.scenario.access_points}
+        return prompt.driven(self.scenario.nodes, self.prompt, brokers)
 
     def nodes(self) -> list[tuple[str, str, int, int]]:
         """Return (run, name, node id, IPv4 address as an integer) of every node."""
@@ -221,7 +235,12 @@ def read_run(path: Path) -> Run:
             how = "it was killed, or is under way" if record.ended == "running" else record.ended
             problems.append(f"the run was not completed: {how}")
     flows = _read(folder.flows, Flows, problems)
-    return Run(path, scenario, record, fidelity, tuple(problems), flows)
+    try:
+        commands = prompt.read(folder.prompt)
+    except OSError as error:
+        problems.append(f"{folder.prompt.name} cannot be read: {error.strerror}")
+        commands = ()
+    return Run(path, scenario, record, fidelity, tuple(problems), flows, commands)
 
 
 def host_facts() -> dict[str, str | int | float]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from spark_analysis.replay.frames import Hops, Links, has_frames, hops, links
 from spark_analysis.replay.packing import interleaved, packed
+from spark_analysis.report.marks import marks
 from spark_analysis.report.quantities import printable
 from spark_analysis.result import RunTables
 
@@ -64,7 +65,7 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
         "links": _links(heard),
         "window": heard.window,
         "hops": packed(np.array(list(_hops(found, events["started"])), np.int64)),
-        "marks": [],
+        "marks": _marks(tables, seconds),
         "notes": _notes(found, heard, tables),
         **{key: value for key, value in events.items() if key != "started"},
         **_load(tables, seconds),
@@ -78,9 +79,25 @@ def as_script(data: Mapping[str, Any]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def _marks(tables: RunTables, seconds: float) -> list[dict[str, Any]]:
+    index = {node.name: number for number, node in enumerate(tables.scenario.nodes)}
+    for point in tables.scenario.access_points:
+        index[point.name] = index[tables.names[point.broker]]
+    return [
+        {
+            "time": mark.time,
+            "until": min(mark.until, seconds),
+            "text": mark.text,
+            "down": mark.down,
+            "nodes": [index[name] for name in mark.nodes if name in index],
+        }
+        for mark in marks(tables)
+    ]
+
+
 def _tracks(tables: RunTables) -> Iterator[int]:
     low = np.array(tables.scenario.area[:2], float)
-    for node in tables.scenario.nodes:
+    for node in tables.run.driven:
         points = np.array([(point.time, point.x, point.y) for point in node.waypoints], float)
         points[:, 1:] -= low
         whole = np.rint(points * (TICKS / 1_000, METRE, METRE)).astype(np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.scenario import Scenario
 from spark_analysis.report.quantities import NOTHING, count, moment, number, printable, seconds
-from spark_analysis.report.text_table import TextTable
+from spark_analysis.report.text_table import Cell, TextTable
 from spark_analysis.result import RunTables
 
 
@@ -24,10 +24,38 @@ def facts(tables: RunTables) -> list[tuple[str, str]]:
         ("Protocol", scenario.protocol.name),
         ("Backend", record.backend if record else "unknown (no run.json)"),
         ("Nodes", count(len(scenario.nodes))),
-        ("Duration", seconds(scenario.duration)),
+        ("Duration", duration(tables)),
         ("Seed", str(scenario.seed)),
         ("Started", moment(record.started) if record else "unknown (no run.json)"),
         ("Ended", record.ended if record else "unknown (no run.json)"),
+    ]
+
+
+def duration(tables: RunTables) -> str:
+    """Return how long the run was to be, and how long it was if that is less."""
+    planned, record = tables.scenario.duration, tables.run.record
+    lasted = None if record is None else record.lasted
+    if lasted is None or lasted > 0.99 * planned:
+        return seconds(planned)
+    return f"{seconds(lasted)} of {seconds(planned)}"
+
+
+def prompt_table(tables: RunTables) -> list[TextTable]:
+    """Return what was done at the prompt, if there was one."""
+    if not tables.run.prompt:
+        return []
+    rows: list[list[Cell]] = [
+        [number(command.time), printable(command.command), printable(command.error) or "done"]
+        for command in tables.run.prompt
+    ]
+    return [
+        TextTable(
+            "At the prompt",
+            "Every command, with seconds into the run. Its changes are marked in the figures.",
+            ("time, s", "command", "answer"),
+            rows,
+            words=3,
+        )
     ]
 
 

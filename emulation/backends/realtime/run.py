@@ -388,6 +388,7 @@ class RealTimeRun(ABC):
             wall_seconds=time.monotonic() - self._began,
             problems=self.problems + self.defects.problems(),
             defects=self.defects.record(),
+            lasted=min(max(0.0, self.now()), self.scenario.duration),
         )
 
 
