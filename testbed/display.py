@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -31,9 +31,17 @@ class _Display:
 class RunDisplay(_Display):
     """Progress of a run: the stage, then a bar over the scenario's seconds."""
 
-    def __init__(self, console: Console, duration: float, bar: bool = True) -> None:
+    def __init__(
+        self,
+        console: Console,
+        duration: float,
+        bar: bool = True,
+        staged: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """`staged` is told of each stage as it begins."""
         self._console = console
         self._duration = duration
+        self._staged = staged
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -47,6 +55,7 @@ class RunDisplay(_Display):
 
     def stage(self, text: str) -> None:
         """Show what is being done now."""
+        self._staged(text)
         if not self._console.is_terminal or self._progress.disable:
             self._console.print(f"... {text}")
         if self._task is not None:
@@ -104,7 +113,7 @@ def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -
 
 def warn_of_infidelity(console: Console, run: Run) -> None:
     """Print which checks of the fidelity monitor a run has failed, if it has any."""
-    if run.fidelity is None or run.fidelity.kept_real_time:
+    if run.fidelity is None:
         return
     if run.fidelity.kept_real_time is None:
         console.print(
@@ -113,13 +122,20 @@ def warn_of_infidelity(console: Console, run: Run) -> None:
             soft_wrap=True,
         )
         return
-    heading = f"[red]{run.name} lost real time or packets:[/red]"
+    failed = [each for each in run.fidelity.checks if not each.ok]
+    if not failed:
+        return
+    heading = (
+        f"[yellow]{run.name} kept real time, with caution:[/yellow]"
+        if run.fidelity.kept_real_time
+        else f"[red]{run.name} lost real time or packets:[/red]"
+    )
     console.print(heading, highlight=False, soft_wrap=True)
-    for check in run.fidelity.checks:
-        if not check.ok and check.limit is not None and check.value is not None:
+    for check in failed:
+        if check.limit is not None and check.value is not None:
             console.print(
                 f"  {check.name}: {check.value:g} {check.unit}, at most {check.limit:g}; "
-                f"{check.advice}",
+                f"{escape(check.advice)}",
                 highlight=False,
                 soft_wrap=True,
             )

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from emulation.backends.base import BackendError, LiveRun, Observer
@@ -134,6 +135,16 @@ def simulate(
             flows = simulation.channel.exported()
             if flows is not None:
                 folder.write_flows(flows)
+
+
+def run_virtual(scenario: Scenario, runs: str | Path = "runs") -> Path:
+    """Run a scenario, for scripts and notebooks; return its run folder, a new one in `runs`.
+
+    Raises `BackendError` for a scenario that cannot run, and OSError if nothing can be written.
+    """
+    folder = RunFolder.create(Path(runs), scenario)
+    simulate(scenario, folder, PcapRecorder(scenario, folder))
+    return folder.path
 
 
 class _Logged:

@@ -30,6 +30,13 @@ class DefectRecord(Record):
     traceback: str
 
 
+class CodeRecord(Record):
+    """The commit of the testbed, and whether files differed from it."""
+
+    commit: str
+    changed: bool
+
+
 class RunRecord(Record):
     """`run.json`: what the backend says about the run."""
 
@@ -42,6 +49,8 @@ class RunRecord(Record):
     wall_seconds: float
     host: dict[str, str | int | float] = {}
     versions: dict[str, str] = {}
+    code: CodeRecord | None = None
+    """None if the testbed is not in a git repository."""
     problems: tuple[str, ...] = ()
     lasted: float | None = None
     """Seconds of the scenario that were run; None if that is not known."""
@@ -61,6 +70,8 @@ class Check(Record):
     unit: str = ""
     ok: bool
     advice: str = ""
+    caution: bool = False
+    """Whether the run has kept real time all the same if this fails."""
 
 
 class Fidelity(Record):

@@ -16,11 +16,13 @@ import os
 import platform
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
@@ -28,6 +30,7 @@ from capture.scan import AIR
 from emulation.errors import RunFolderError, ScenarioError
 from emulation.scenario import prompt
 from emulation.scenario.prompt import PromptCommand
+from emulation.scenario.provenance import code
 from emulation.scenario.records import DefectRecord, Ended, Fidelity, Flows, Record, RunRecord
 from emulation.scenario.scenario import NodeSpec, Scenario
 
@@ -131,6 +134,7 @@ class RunFolder:
             wall_seconds=round(wall_seconds, 3),
             host=host_facts(),
             versions=package_versions(),
+            code=code(),
             problems=tuple(problems),
             defects=defects,
             lasted=None if lasted is None else round(lasted, 3),
@@ -138,14 +142,23 @@ class RunFolder:
         _write_json(self.record, record.model_dump(mode="json"))
 
     def give_to_caller(self) -> None:
-        """Hand the folder to the user behind sudo, so that they can read and delete it."""
+        """Hand the folder to the user behind sudo, so that they can read and delete it.
+
+        And the folders above it that root has made below one of theirs, as `runs`: else they could
+        make no further one in it.
+        """
         try:
             uid, gid = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
         except (KeyError, ValueError):
             return
-        if os.geteuid() == 0:
-            for path in (self.path, *self.path.rglob("*")):
-                os.chown(path, uid, gid, follow_symlinks=False)
+        if os.geteuid() != 0:
+            return
+        path = self.path.resolve()
+        above = [each for each in path.parents if each.stat().st_uid == uid]
+        made = path.parents[: path.parents.index(above[0])] if above else ()
+        for each in (*made, path, *path.rglob("*")):
+            with suppress(FileNotFoundError):  # a file of a run beside this one, which is at work
+                os.chown(each, uid, gid, follow_symlinks=False)
 
 
 @dataclass(frozen=True)
@@ -160,6 +173,8 @@ class Run:
     flows: Flows | None = None
     prompt: tuple[PromptCommand, ...] = ()
     """What was done at the prompt."""
+    out: Path | None = None
+    """Where its tables and its report go, if not into its folder."""
 
     @property
     def name(self) -> str:
@@ -179,7 +194,16 @@ class Run:
     @property
     def metrics(self) -> Path:
         """Folder of the analysis' tables; need not exist."""
-        return self.folder.metrics
+        return RunFolder(self.results).metrics
+
+    @property
+    def results(self) -> Path:
+        """The folder that its tables and its report go to."""
+        return self.path if self.out is None else self.out
+
+    def link(self, name: str) -> str:
+        """Return the address of a file in the run's folder, as its report has it."""
+        return quote(Path(os.path.relpath(self.path / name, self.results)).as_posix())
 
     @property
     def driven(self) -> tuple[NodeSpec, ...]:

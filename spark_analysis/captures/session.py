@@ -49,8 +49,8 @@ _JAVA_OPTIONS: Final = (
     "-Darrow.enable_unsafe_memory_access=true",
     "-Darrow.enable_null_check_for_get=false",
 )
-_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""PySpark prints through these, as JSON with a stack of Java calls, what it raises as well."""
+_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
+"""PySpark prints through these, with a stack of calls, what it raises as well: at Ctrl-C, too."""
 _INSTALL: Final = "install it, as root: apt-get install openjdk-17-jre-headless (or openjdk-21-...)"
 
 
@@ -143,9 +143,9 @@ def spark_session(
     Inside another such block its session is used, whatever the master, and goes on.  `extra` are
     further Spark options.  Raises `SessionError` if Spark cannot start.
     """
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        yield running
+    if SparkContext._active_spark_context is not None:
+        # Started in this thread or, while a run went on, in another one.
+        yield SparkSession.builder.getOrCreate()
         return
     java_version()
     find_master(master)

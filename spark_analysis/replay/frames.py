@@ -25,7 +25,7 @@ import pyarrow.dataset as ds
 from emulation.scenario.access_point import ACCESS
 from emulation.scenario.runfolder import Run
 from nodeapp.wire import BROADCAST, Kind
-from spark_analysis.captures.materialise import FRAMES_FOLDER
+from spark_analysis.captures.materialise import decoded_frames
 
 MOST_RECEPTIONS: Final = 150_000
 """Rows of captures that the hops of the events shown may have: about a megabyte in the page."""
@@ -86,7 +86,7 @@ class Links:
 
 def has_frames(run: Run) -> bool:
     """Return whether the run's captures have been decoded."""
-    return (run.metrics / FRAMES_FOLDER).is_dir()
+    return decoded_frames(run) is not None
 
 
 class _Places:
@@ -120,7 +120,7 @@ class _Places:
 
 
 def _batches(run: Run, wanted: ds.Expression) -> Iterator[pa.RecordBatch]:
-    frames = ds.dataset(run.metrics / FRAMES_FOLDER, format="parquet", exclude_invalid_files=True)
+    frames = ds.dataset(decoded_frames(run), format="parquet", exclude_invalid_files=True)
     for batch in frames.to_batches(columns=list(_COLUMNS), filter=wanted):
         if batch.num_rows:
             yield batch

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from emulation.radio.spec import RadioSpec
+from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
 from spark_analysis.report.quantities import NOTHING, count, moment, number, printable, seconds
 from spark_analysis.report.text_table import Cell, TextTable
@@ -69,13 +70,16 @@ def scenario_tables(tables: RunTables) -> list[TextTable]:
         "client operations": count(len(scenario.workload)),
     }
     host = {**record.host, "wall seconds": record.wall_seconds} if record else {}
+    versions: dict[str, Any] = dict(record.versions) if record else {}
+    if record and record.code:
+        versions["testbed"] = record.code.commit + (" with changes" if record.code.changed else "")
     return [
         _parameters("Topology", scenario.topology, topology),
         _parameters("Protocol", scenario.protocol.name, scenario.protocol.parameters),
         _radio("Radio", scenario.radio),
         *_mesh(scenario),
         _parameters("Host", "", host),
-        _parameters("Versions", "", record.versions if record else {}),
+        _parameters("Versions", "", versions),
     ]
 
 
@@ -111,6 +115,14 @@ def plain(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.12g}" if np.isfinite(value) else str(value)
     return printable(str(value))
+
+
+def again(run: Run) -> str:
+    """Return the command that repeats a run with the motion that its prompt gave it, if it did."""
+    if run.driven == run.scenario.nodes:
+        return ""
+    backend = f" --backend {shlex.quote(run.record.backend)}" if run.record else ""
+    return f"./run_testbed.sh run{backend} --scenario {shlex.quote(str(run.path))}"
 
 
 def command(scenario: Scenario, backend: str | None) -> str:
