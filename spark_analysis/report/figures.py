@@ -177,7 +177,7 @@ def distribution(values: Array) -> tuple[Array, Array]:
 
 
 class HopClass(NamedTuple):
-    """The deliveries that came over the same number of radio hops (or at least `low`)."""
+    """The deliveries that came over about the same number of radio hops, at least `low`."""
 
     label: str
     low: int
@@ -185,15 +185,17 @@ class HopClass(NamedTuple):
 
 
 def hop_classes(delays: Array, hops: npt.NDArray[np.int64]) -> list[HopClass]:
-    """Split delays by hop count; the longest paths share the last of `HOP_CURVES` classes."""
-    present = np.unique(hops)
+    """Split delays by hop count: of many, into `HOP_CURVES` classes of about as many deliveries."""
+    present, counts = np.unique(hops, return_counts=True)
+    group = np.arange(len(present))
+    if len(present) > HOP_CURVES:
+        middle = np.cumsum(counts) - counts / 2
+        group = np.minimum(HOP_CURVES * middle / counts.sum(), HOP_CURVES - 1).astype(np.int64)
     classes = []
-    for rank, hop in enumerate(present):
-        if rank == HOP_CURVES - 1 and len(present) > HOP_CURVES:
-            classes.append(HopClass(f"{hop}+ hops", int(hop), delays[hops >= hop]))
-            break
-        label = f"{hop} hop{'' if hop == 1 else 's'}"
-        classes.append(HopClass(label, int(hop), delays[hops == hop]))
+    for each in np.unique(group):
+        low, high = (int(value) for value in present[group == each][[0, -1]])
+        label = f"{low} hop{'' if low == 1 else 's'}" if low == high else f"{low}–{high} hops"
+        classes.append(HopClass(label, low, delays[(hops >= low) & (hops <= high)]))
     return classes
 
 

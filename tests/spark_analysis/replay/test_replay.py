@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from spark_analysis.registry import JOBS
 from spark_analysis.replay import frames
 from spark_analysis.replay.data import as_script, replay_data
 from spark_analysis.replay.packing import interleaved, packed
+from spark_analysis.report import delivery_text
 from spark_analysis.result import Analysis, RunTables
 from tests import browser as browsers
 from tests.spark_analysis.report.pages import Page
@@ -178,7 +180,8 @@ def test_json_in_a_page_ends_no_element() -> None:
 
 @pytest.fixture(scope="module")
 def page(tables: RunTables) -> Path:
-    with patch.object(reports, "drawings", lambda tables: []):
+    figures = [("delivery", delivery_text.over_time(tables))]
+    with patch.object(reports, "drawings", lambda tables: figures):
         return reports.write_report(tables._analysis, tables.run)
 
 
@@ -270,6 +273,19 @@ def test_screen_readers_find_names_and_nothing_is_loaded_or_fails(
     assert browser.name(PART.format("next")) == "Next event"
     assert browser.run("return performance.getEntriesByType('resource').length") == 0
     assert browser.errors() == []
+
+
+def test_a_figure_is_a_file_of_its_own(browser: browsers.Browser) -> None:
+    assert browser.name("#delivery .download") == "Download figure delivery as SVG"
+    text = browser.run("return document.querySelector('#delivery .download').alone()")
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert float(root.attrib["width"]) > 100
+    assert "No event was published" in "".join(root.itertext())
+    used = set(re.findall(r"var\(--([a-z0-9-]+)", text))
+    assert used
+    for name in used:
+        assert re.search(rf"--{name}: #[0-9a-f]+", text), "it brings its colours along"
 
 
 def test_a_narrow_window_is_enough(browser: browsers.Browser) -> None:
