@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from emulation.mobility.trajectory import until
 from spark_analysis.replay.frames import Hops, Links, has_frames, hops, links
 from spark_analysis.replay.packing import interleaved, packed
 from spark_analysis.report.marks import marks
@@ -98,7 +99,7 @@ def _marks(tables: RunTables, seconds: float) -> list[dict[str, Any]]:
 def _tracks(tables: RunTables) -> Iterator[int]:
     low = np.array(tables.scenario.area[:2], float)
     for node in tables.run.driven:
-        points = np.array([(point.time, point.x, point.y) for point in node.waypoints], float)
+        points = np.array(until(node.waypoints, tables.observed), float)
         points[:, 1:] -= low
         whole = np.rint(points * (TICKS / 1_000, METRE, METRE)).astype(np.int64)
         steps = np.diff(whole, axis=0, prepend=np.zeros((1, 3), np.int64))

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from emulation.mobility.trajectory import Trace
+from emulation.mobility.trajectory import Trace, until
 from spark_analysis.report import node_map
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import quantity
@@ -26,7 +26,8 @@ def map_drawing(tables: RunTables) -> Drawing:
     drawn = []
     for node, load in zip(tables.run.driven, nodes["load"], strict=True):
         note = f", sends {quantity(load, 'B/s')}" if np.isfinite(load) else ""
-        track = np.array([(point.x, point.y) for point in node.waypoints], dtype=float)
+        waypoints = until(node.waypoints, tables.observed)
+        track = np.array([(point.x, point.y) for point in waypoints], dtype=float)
         drawn.append(
             node_map.MapNode(node.name, track, node.id in publishers, node.id in subscribers, note)
         )
