@@ -40,6 +40,8 @@ first. A scenario runs from a program in a few lines:
     )
     run = runs.load(run_virtual(scenario))
     print(run.summary["delivery_ratio"], run.delay["delay"].quantile(0.99))
+
+[analysis.ipynb](analysis.ipynb) is a notebook that does so, with its results.
 """
 
 

@@ -78,7 +78,7 @@ def analyse_and_report(
     try:
         reports = [write_report(analysis, run) for run in analysis.runs]
         if len(analysis.runs) > 1:
-            reports.append(write_comparison(analysis, _comparison(analysis.runs)))
+            reports.append(write_comparison(analysis, comparison_path(analysis.runs)))
         for run in analysis.runs:
             write_summary(analysis, run)
     except OSError as error:
@@ -105,7 +105,7 @@ def _analysable(folders: Sequence[Path]) -> tuple[tuple[Run, ...], tuple[str, ..
     return read_runs(good), tuple(refused)
 
 
-def _comparison(runs: Sequence[Run]) -> Path:
+def comparison_path(runs: Sequence[Run]) -> Path:
     """Return where to write the comparison of some runs: over an older one of these runs alone."""
     folder = runs[0].results.parent
     number = 1

@@ -54,6 +54,7 @@ class Rehearsal:
     ) -> None:
         self._stopped.set()
         if self._thread.ident is not None:
+            _restore_family()
             self._thread.join(PATIENCE)
         if not self._thread.is_alive():
             self._stack.close()
@@ -65,9 +66,7 @@ class Rehearsal:
             return
         # Once more after it: what was being started when the first came.
         for _ in range(2):
-            me = psutil.Process()
-            for process in (me, *me.children(recursive=True)):
-                _restore(process.pid)
+            _restore_family()
             self._thread.join()
 
     def _work(self) -> None:
@@ -117,6 +116,13 @@ def _restore_thread(thread: int, niceness: int) -> None:
     with suppress(OSError):  # it may have ended
         os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
         os.setpriority(os.PRIO_PROCESS, thread, niceness)
+
+
+def _restore_family() -> None:
+    """Let this process and its children go on at normal priority."""
+    me = psutil.Process()
+    for process in (me, *me.children(recursive=True)):
+        _restore(process.pid)
 
 
 def _restore(pid: int) -> None:

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from spark_analysis import reports
 from testbed.app import app
 from tests.spark_analysis.runs import RunBuilder
-
-pytestmark = pytest.mark.spark
+from tests.spark_analysis.synthetic import make_analysis, make_run, make_scenario
 
 
 def write_run(folder: Path) -> Path:
@@ -32,6 +32,7 @@ def everything_in(folder: Path) -> set[Path]:
     return {path.relative_to(folder) for path in folder.rglob("*")}
 
 
+@pytest.mark.spark
 def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -58,16 +59,21 @@ def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
     assert 'href="../../one/captures/sta1-wlan0.pcap"' in report
     assert 'href="../../one/scenario.json"' in report
     assert 'id="replay-data"' in report
-    # The same runs again replace their comparison, others do not.
     assert (out / "comparison.html").exists()
-    assert CliRunner().invoke(app, ["analyze", *folders[:3], "--out", str(out)]).exit_code == 1
-    assert not (out / "comparison-2.html").exists()
-    page = (out / "comparison.html").read_text()
-    (out / "comparison.html").write_text(page.replace("one other", "two others"))
-    assert CliRunner().invoke(app, ["analyze", *folders[:3], "--out", str(out)]).exit_code == 1
-    assert (out / "comparison-2.html").exists()
 
 
+def test_a_comparison_replaces_one_of_the_same_runs_only(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name, make_scenario()) for name in ("one", "other")]
+    read = [run.read for run in runs]
+    path = reports.comparison_path(read)
+    assert path == tmp_path / "comparison.html"
+    reports.write_comparison(make_analysis(*runs), path)
+    assert reports.comparison_path(read) == path
+    third = make_run(tmp_path / "third", make_scenario())
+    assert reports.comparison_path([*read, third.read]) == tmp_path / "comparison-2.html"
+
+
+@pytest.mark.spark
 def test_strictly_a_damaged_capture_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run")
     capture = folder / "captures" / "sta1-wlan0.pcap"

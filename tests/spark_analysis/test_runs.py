@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from emulation.network.processes import PROJECT
 from spark_analysis import reports, runs
 from spark_analysis.data_page import page
 from spark_analysis.errors import AnalysisError
+from tests.notebooks import NOTEBOOK, executed
 from tests.spark_analysis.replay.test_replay import chain, tables_of
 
 
@@ -58,3 +61,14 @@ def test_a_run_that_has_no_tables_yet_is_analysed_first(tmp_path: Path) -> None:
 def test_the_page_of_all_tables_is_that_of_the_schemas() -> None:
     """Write it again by `python -m spark_analysis.data_page > docs/data.md`."""
     assert (PROJECT / "docs" / "data.md").read_text(encoding="utf-8") == page()
+
+
+@pytest.mark.spark
+def test_the_notebook_shows_what_its_cells_give(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Write it again by `python -m tests.notebooks`."""
+    monkeypatch.chdir(tmp_path)
+    stored = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    assert executed(stored) == stored
+    assert any(cell.get("outputs") for cell in stored["cells"])
