@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -31,17 +31,9 @@ class _Display:
 class RunDisplay(_Display):
     """Progress of a run: the stage, then a bar over the scenario's seconds."""
 
-    def __init__(
-        self,
-        console: Console,
-        duration: float,
-        bar: bool = True,
-        staged: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        """`staged` is told of each stage as it begins."""
+    def __init__(self, console: Console, duration: float, bar: bool = True) -> None:
         self._console = console
         self._duration = duration
-        self._staged = staged
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -55,7 +47,6 @@ class RunDisplay(_Display):
 
     def stage(self, text: str) -> None:
         """Show what is being done now."""
-        self._staged(text)
         if not self._console.is_terminal or self._progress.disable:
             self._console.print(f"... {text}")
         if self._task is not None:

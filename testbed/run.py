@@ -42,7 +42,6 @@ from testbed.options import (
     scenario_of,
 )
 from testbed.outcome import outcome, print_json
-from testbed.rehearsal import Rehearsal
 
 if TYPE_CHECKING:
     from spark_analysis.reports import Reports
@@ -164,11 +163,8 @@ def _execute(
         folder = RunFolder.create(runs, scenario)
     except OSError as error:
         fail(f"cannot write a run folder under {runs}: {error.strerror}; name another by --runs")
-    # mininet-wifi puts this process into namespaces of its own.
-    rehearses = analyze and backend.name in ("tap", "hwsim")
-    with Rehearsal() as rehearsal:
-        _perform(scenario, backend, folder, interact, rehearsal if rehearses else None)
-        _conclude(folder, analyze, end, rehearsal)
+    _perform(scenario, backend, folder, interact)
+    _conclude(folder, analyze, end)
 
 
 def _perform(
@@ -176,16 +172,10 @@ def _perform(
     backend: Backend,
     folder: RunFolder,
     interact: Callable[[LiveRun], None] | None,
-    rehearsal: Rehearsal | None,
 ) -> None:
     """Run the scenario; KeyboardInterrupt ends it early, and the command if it is raised."""
-
-    def staged(text: str) -> None:
-        if rehearsal is not None and text == "running":
-            rehearsal.start()
-
     try:
-        with RunDisplay(console, scenario.duration, interact is None, staged) as display:
+        with RunDisplay(console, scenario.duration, bar=interact is None) as display:
             backend.execute(scenario, folder, display, interact)
     except KeyboardInterrupt:
         console.print("interrupted: stopped everything; captures up to here are kept")
@@ -209,7 +199,7 @@ def _tell_folder(folder: RunFolder) -> None:
     console.print(f"run folder: {folder.path}", highlight=False, soft_wrap=True)
 
 
-def _conclude(folder: RunFolder, analyze: bool, end: _End, rehearsal: Rehearsal) -> None:
+def _conclude(folder: RunFolder, analyze: bool, end: _End) -> None:
     """Analyse the run if that is wanted, tell the outcome, and fail if it is not good enough."""
     made = None
     try:
@@ -217,7 +207,6 @@ def _conclude(folder: RunFolder, analyze: bool, end: _End, rehearsal: Rehearsal)
             # Spark and its packages: not in the virtual machine, and a second to load.
             from testbed.analyze import analyse_folders
 
-            rehearsal.wait()
             made = analyse_folders([folder.path])
         else:
             warn_of_infidelity(console, read_run(folder.path))
