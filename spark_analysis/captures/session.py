@@ -143,9 +143,9 @@ def spark_session(
     Inside another such block its session is used, whatever the master, and goes on.  `extra` are
     further Spark options.  Raises `SessionError` if Spark cannot start.
     """
-    if SparkContext._active_spark_context is not None:
-        # Started in this thread or, while a run went on, in another one.
-        yield SparkSession.builder.getOrCreate()
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
         return
     java_version()
     find_master(master)
