@@ -12,7 +12,7 @@ after the other are its hops.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from emulation.scenario.access_point import ACCESS
 from emulation.scenario.runfolder import Run
@@ -105,7 +105,7 @@ class _Places:
 
     def of_names(self, names: pa.ChunkedArray | pa.Array) -> Ints:
         """Return the indices of captures' nodes, -1 for those that are not in the scenario."""
-        encoded = names.dictionary_encode()
+        encoded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
         known = np.array(
             [self.index.get(str(name), -1) for name in encoded.dictionary.to_pylist()] or [-1],
             np.int64,
@@ -119,11 +119,28 @@ class _Places:
         return np.where(self._addresses[at] == addresses, self._order[at], -1)
 
 
-def _batches(run: Run, wanted: ds.Expression) -> Iterator[pa.RecordBatch]:
-    frames = ds.dataset(decoded_frames(run), format="parquet", exclude_invalid_files=True)
-    for batch in frames.to_batches(columns=list(_COLUMNS), filter=wanted):
-        if batch.num_rows:
-            yield batch
+Chosen = Callable[[pa.RecordBatch], Any]
+"""Returns which rows of a batch are wanted."""
+
+
+def _batches(run: Run, wanted: Chosen) -> Iterator[pa.RecordBatch]:
+    folder = decoded_frames(run)
+    parts = () if folder is None else sorted(folder.glob("*.parquet"))
+    for part in parts:
+        with pq.ParquetFile(part, read_dictionary=["node", "interface"]) as file:
+            for batch in file.iter_batches(columns=list(_COLUMNS), use_threads=False):
+                chosen = batch.filter(wanted(batch))
+                if chosen.num_rows:
+                    yield chosen
+
+
+def _of_events(batch: pa.RecordBatch) -> Any:
+    by_radio = pc.not_equal(batch["interface"].cast(pa.string()), "lo")
+    return pc.and_(by_radio, pc.fill_null(pc.equal(batch["kind"], int(Kind.EVENT)), False))
+
+
+def _of_access(batch: pa.RecordBatch) -> Any:
+    return pc.equal(batch["interface"].cast(pa.string()), ACCESS)
 
 
 def _ints(column: pa.Array) -> Ints:
@@ -135,9 +152,8 @@ def _ints(column: pa.Array) -> Ints:
 def hops(run: Run, epoch_ns: int) -> Hops:
     """Return the transmissions of the run's events, or of as many as a page can hold."""
     places = _Places(run)
-    radios = (ds.field("interface") != "lo") & (ds.field("kind") == int(Kind.EVENT))
     parts: list[tuple[Ints, ...]] = []
-    for batch in _batches(run, radios):
+    for batch in _batches(run, _of_events):
         source = places.of_addresses(_ints(batch["ip_src"]))
         parts.append(
             (
@@ -224,11 +240,10 @@ def links(run: Run, epoch_ns: int, seconds: float) -> Links:
     window = UNBEACONED if interval is None else SILENCE * interval
     step = max(STEP, seconds / STEPS)
     steps = int(seconds / step) + 2
-    wanted = ds.field("interface") == ACCESS
     points = np.zeros(count, np.bool_)
     points[[places.index[point.name] for point in run.scenario.access_points]] = True
     keys = np.zeros(0, np.int64)
-    for batch in _batches(run, wanted):
+    for batch in _batches(run, _of_access):
         sender = places.of_addresses(_ints(batch["ip_src"]))
         receiver = places.of_names(batch["node"])
         when = ((_ints(batch["time_ns"]) - epoch_ns) / 1e9 / step).astype(np.int64)
