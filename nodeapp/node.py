@@ -40,6 +40,8 @@ RECEIVE_BUFFER: Final = 4 << 20
 """Bytes asked for on each socket: bursts wait there while the processor is busy."""
 BATCH: Final = 64
 """Datagrams read before the loop's timers and the other socket have their turn."""
+TRACEBACKS: Final = 20
+"""Internal errors that are logged with their traceback; of further ones a line."""
 EXTRAPOLATION: Final = 2.0
 """Seconds for which a fix is carried on along its velocity when the next does not come."""
 
@@ -272,7 +274,10 @@ class Node:
         self._fix, self._fix_time = position, self._loop.time()
         if not self._started:
             log.info("first fix: %.1f,%.1f", position.x, position.y)
-            self._start_service()
+            try:
+                self._start_service()
+            except Exception as error:  # else the task that follows gpsd would end with it, unseen
+                self._defect("at the start", error)
 
     def close(self) -> None:
         """Stop serving and close the sockets."""
@@ -349,13 +354,19 @@ class Node:
     ) -> None:
         try:
             receiver(datagram, source)
-        except Exception:  # a defect: keep the evidence and the node
-            self.counters["internal errors"] += 1
-            log.exception("defect at a datagram from %s: %s", source, datagram.hex())
+        except Exception as error:  # a defect: keep the evidence and the node
+            self._defect(f"at a datagram from {source}: {datagram.hex()}", error)
 
     def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self._defect(context["message"], context.get("exception"))
+
+    def _defect(self, where: str, error: BaseException | None) -> None:
+        """Count and log an internal error; a run of processes counts these lines of its logs."""
         self.counters["internal errors"] += 1
-        log.error("defect: %s", context["message"], exc_info=context.get("exception"))
+        if self.counters["internal errors"] <= TRACEBACKS:
+            log.error("defect %s", where, exc_info=error)
+        else:
+            log.error("defect %r", error)
 
     def _about(self) -> dict[str, Any]:
         known = self._fix is not None

@@ -6,24 +6,32 @@ side by side; `spark_analysis.registry` says what is on them.
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
+
+import pandas as pd
+from markupsafe import Markup, escape
 
 from emulation.scenario.runfolder import Run
 from spark_analysis.analysis import analyse_runs
+from spark_analysis.captures.materialise import recorded
 from spark_analysis.captures.runs import read_runs
 from spark_analysis.captures.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.metrics.known import METRICS
 from spark_analysis.registry import JOBS
+from spark_analysis.replay.data import as_script, replay_data
 from spark_analysis.report import fidelity_text, scenario_text
 from spark_analysis.report.comparison import comparison_page
 from spark_analysis.report.figures import Drawing
-from spark_analysis.report.page import environment, placed, write_html
+from spark_analysis.report.page import environment, placed, whole, write_html
 from spark_analysis.report.tiles import tiles
 from spark_analysis.report.traffic_text import node_table
 from spark_analysis.result import Analysis, RunTables
@@ -44,29 +52,96 @@ class Reports:
     analysis: Analysis
     pages: tuple[Path, ...]
     """One page a run; of several runs also, last, the page that compares them."""
+    refused: tuple[str, ...] = ()
+    """Of folders that could not be analysed: why, a line each."""
 
 
 def analyse_and_report(
     folders: Sequence[Path],
     master: str = "local[*]",
     progress: Callable[[str, float], None] = lambda what, share: None,
+    out: Path | None = None,
 ) -> Reports:
     """Analyse run folders, write their metrics and reports.
 
-    `master` is a Spark master; `progress(what, share)` is called as the work goes on.  The
-    comparison of several runs is written beside the first one's folder.  Raises `AnalysisError`.
+    `master` is a Spark master; `progress(what, share)` is called as the work goes on.  Tables and
+    report go into each run's folder, or one of the run's name under `out`; the comparison of
+    several runs is written beside the first one's.  Folders that cannot be analysed do not stop
+    the others.  Raises `AnalysisError`, also if none is left.
     """
-    runs = read_runs(folders)
+    runs, refused = _analysable(folders)
+    if out is not None:
+        runs = tuple(replace(run, out=out.resolve() / run.name) for run in runs)
     progress("starting Spark", 0.0)
     with spark_session(master) as spark:
         analysis = analyse_runs(spark, runs, progress=progress)
     try:
         reports = [write_report(analysis, run) for run in analysis.runs]
         if len(analysis.runs) > 1:
-            reports.append(write_comparison(analysis, analysis.runs[0].path.parent / COMPARISON))
+            reports.append(write_comparison(analysis, comparison_path(analysis.runs)))
+        for run in analysis.runs:
+            write_summary(analysis, run)
     except OSError as error:
         raise AnalysisError(f"cannot write a report: {error.strerror}: {error.filename}") from None
-    return Reports(analysis, tuple(reports))
+    return Reports(analysis, tuple(reports), refused)
+
+
+def _analysable(folders: Sequence[Path]) -> tuple[tuple[Run, ...], tuple[str, ...]]:
+    """Return the runs that can be analysed, and why others cannot; before Spark starts.
+
+    Raises `AnalysisError` if there is none.
+    """
+    good, refused = [], []
+    for folder in folders:
+        try:
+            (run,) = read_runs([folder])
+            if recorded(run) is None and not any(run.captures.glob("*.pcap")):
+                raise AnalysisError(f"{run.captures} has no captures: there is nothing to analyse")
+            good.append(folder)
+        except AnalysisError as error:
+            refused.append(str(error))
+    if not good:
+        raise AnalysisError(refused[0] if refused else "no run folder given")
+    return read_runs(good), tuple(refused)
+
+
+def comparison_path(runs: Sequence[Run]) -> Path:
+    """Return where to write the comparison of some runs: over an older one of these runs alone."""
+    folder = runs[0].results.parent
+    number = 1
+    while True:
+        path = folder / (COMPARISON if number == 1 else f"comparison-{number}.html")
+        if not path.exists() or _runs_meta(runs) in path.read_text("utf-8", errors="replace"):
+            return path
+        number += 1
+
+
+def _runs_meta(runs: Sequence[Run]) -> str:
+    """Return the line of a comparison that says of which runs it is."""
+    names = escape(" ".join(sorted(run.name for run in runs)))
+    return f'<meta name="runs" content="{names}">'
+
+
+def write_summary(analysis: Analysis, run: Run) -> None:
+    """Write the run's key figures as summary.json and summary.csv.  Raises OSError."""
+    row = dict(RunTables(analysis, run).summary)
+    values = {name: _plain(value) for name, value in row.items()}
+    fidelity = None if run.fidelity is None else run.fidelity.kept_real_time
+    more = {"kept_real_time": fidelity, "problems": list(RunTables(analysis, run).problems)}
+    text = json.dumps(values | more, indent=1, ensure_ascii=False)
+    whole(run.results / "summary.json", text + "\n")
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(values), lineterminator="\n")
+    writer.writeheader()
+    writer.writerow(values)
+    whole(run.results / "summary.csv", file.getvalue())
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of the summary for JSON: a Python number, text or truth value, or None."""
+    if value is None or pd.isna(value):
+        return None
+    return value.item() if hasattr(value, "item") else value
 
 
 def write_report(analysis: Analysis, run: Run) -> Path:
@@ -75,27 +150,33 @@ def write_report(analysis: Analysis, run: Run) -> Path:
     The page is complete or not there at all.  Raises OSError if it cannot be written.
     """
     tables = RunTables(analysis, run)
+    replay = replay_data(tables)
     html = environment().get_template("report.html").render(
         title=f"{run.scenario.topology} · {run.scenario.protocol.name}",
         run=run,
         verdict=fidelity_text.verdict(run),
         problems=tables.problems,
+        defects=run.record.defects if run.record else None,
         facts=scenario_text.facts(tables),
         tiles=tiles(tables, METRICS),
         figures=placed(drawings(tables)),
+        replay=replay,
+        replay_json=Markup(as_script(replay or {})),  # which escapes it
         tables=[
             *(table for job in JOBS for table in job.section.tables(tables)),
             fidelity_text.check_table(run),
             node_table(tables),
+            *scenario_text.prompt_table(tables),
         ],
         parameters=scenario_text.scenario_tables(tables),
         command=scenario_text.command(run.scenario, run.record.backend if run.record else None),
+        again=scenario_text.again(run),
         files=[
             (name, description, (run.metrics / f"{name}.parquet").exists())
             for name, description in FILES
         ],
     )  # fmt: skip
-    return write_html(run.path / REPORT, html)
+    return write_html(run.results / REPORT, html)
 
 
 def write_comparison(analysis: Analysis, path: Path) -> Path:
@@ -106,11 +187,12 @@ def write_comparison(analysis: Analysis, path: Path) -> Path:
     runs = [RunTables(analysis, run) for run in analysis.runs]
     page = comparison_page(runs, METRICS)
     links = [
-        quote(Path(os.path.relpath(tables.run.path / REPORT, path.parent)).as_posix())
+        quote(Path(os.path.relpath(tables.run.results / REPORT, path.parent)).as_posix())
         for tables in runs
     ]
     html = environment().get_template("comparison.html").render(
         title=f"{len(runs)} runs side by side",
+        meta=Markup(_runs_meta(analysis.runs)),
         page=page,
         links=links,
         figures=placed(page.drawings),

@@ -8,37 +8,81 @@ from typing import Annotated
 
 import typer
 
+from emulation.scenario.runfolder import RunFolder
 from spark_analysis.errors import AnalysisError
 from spark_analysis.metrics.known import METRICS
-from spark_analysis.reports import analyse_and_report
+from spark_analysis.reports import Reports, analyse_and_report
 from testbed.display import AnalysisDisplay, summarise
-from testbed.options import RUNS, USAGE, MasterOption, console, fail
+from testbed.options import (
+    FAILED,
+    RUNS,
+    USAGE,
+    JsonOption,
+    MasterOption,
+    QuietOption,
+    StrictOption,
+    console,
+    fail,
+    quiet,
+)
+from testbed.outcome import flaws, outcome, print_json
 
 
 def analyze(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders")],
     master: MasterOption = "local[*]",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="write tables and reports to DIR/RUN/, not into the run folders"
+        ),
+    ] = None,
+    strict: StrictOption = False,
+    as_json: JsonOption = False,
+    be_quiet: QuietOption = False,
 ) -> None:
     """Compute delivery, delay and overhead from captures; write Parquet tables and reports.
 
     Example: analyze runs/20260101-120000-roaming_field-flooding
     """
-    analyse_folders([_resolve(folder) for folder in folders], master)
+    quiet(be_quiet)
+    resolved = {folder: _resolve(folder) for folder in folders}
+    found = [there for there in resolved.values() if there is not None]
+    missing = [folder for folder, there in resolved.items() if there is None]
+    if not found:
+        fail(f"no run folder {missing[0]}; runs are made under {RUNS}", USAGE)
+    made = analyse_folders(found, master, out)
+    if as_json:
+        runs = [outcome(run, made) for run in made.analysis.runs]
+        print_json({"runs": runs, "pages": made.pages, "refused": [*missing, *made.refused]})
+    refused = [f"no run folder {folder}" for folder in missing] + [*made.refused]
+    if strict:
+        refused += flaws(made)
+    if refused:
+        for line in refused[:-1]:
+            console.print(f"[red]error:[/red] {line}", highlight=False, soft_wrap=True)
+        fail(refused[-1], FAILED)
 
 
-def analyse_folders(folders: Sequence[Path], master: str = "local[*]") -> None:
+def analyse_folders(
+    folders: Sequence[Path], master: str = "local[*]", out: Path | None = None
+) -> Reports:
     """Analyse run folders with a Spark master, write their reports and print the key figures."""
     try:
         with AnalysisDisplay(console) as display:
-            made = analyse_and_report(folders, master, display.progress)
+            made = analyse_and_report(folders, master, display.progress, out)
     except AnalysisError as error:
         fail(str(error))
+    finally:
+        for folder in folders if out is None else [out]:
+            if folder.exists():
+                RunFolder(folder).give_to_caller()
     summarise(console, made.analysis, METRICS)
     for page in made.pages:
         console.print(f"report: {page}", highlight=False, soft_wrap=True)
+    return made
 
 
-def _resolve(folder: Path) -> Path:
+def _resolve(folder: Path) -> Path | None:
     """Return the run folder meant: as given, or by its name under the default place."""
-    found = next((each for each in (folder, RUNS / folder) if each.is_dir()), None)
-    return found or fail(f"no run folder {folder}; runs are made under {RUNS}", USAGE)
+    return next((each for each in (folder, RUNS / folder) if each.is_dir()), None)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
+from emulation.scenario.provenance import version
 from testbed.commands import COMMANDS
 from testbed.options import INTERRUPTED, PROGRAM
 from testbed.run import DEMO, run
@@ -63,10 +64,18 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def demo(context: typer.Context) -> None:
+def demo(
+    context: typer.Context,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="print the version and the commit, and exit")
+    ] = False,
+) -> None:
     """Run the demo if no command is given."""
+    if show_version:
+        print(f"{PROGRAM} {version()}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
-        run(*DEMO)
+        run(context, *DEMO)
 
 
 def main() -> None:

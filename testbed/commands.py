@@ -47,8 +47,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "sweep": Command("sweep", "sweep"),
     "agree": Command("agree", "agree"),
     "reproduce": Command("reproduce", "reproduce"),
+    "artifact": Command("artifact", "artifact"),
     "export-trace": Command("trace", "export_trace"),
     "export-workload": Command("trace", "export_workload"),
     "vm": Command("vm", "app"),
+    "completion": Command("completion", "completion"),
 }
 """In the order of the help page."""

@@ -1,15 +1,37 @@
-"""The Mininet CLI of a running scenario, with commands for the radio and for publish/subscribe."""
+"""The Mininet CLI of a running scenario, with commands for the radio and for publish/subscribe.
+
+Whatever a command raises is one line, and the prompt goes on.  What was done is recorded in the
+run's folder (`emulation.scenario.prompt`): every command with its time, and what it changed.
+"""
 
 from __future__ import annotations
 
+import math
 import shlex
+import time
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
 
 from mininet.cli import CLI
 
+from capture.namespaces import network_namespace
 from emulation.backends.base import LiveRun
+from emulation.network import reachability, throughput
+from emulation.network.interrupts import PromptEnded
+from emulation.network.net import Placed
 from emulation.realtime.control import ControlError, request
+from emulation.scenario.prompt import FOREIGN, Effect, PromptCommand, append
+from nodeapp.client import Client, ClientError
+from testbed import prompt_text
+
+SILENT: Final = frozenset({"exit", "quit", "EOF", "help", "?", "nodes"})
+"""Commands that are not recorded: they neither do nor show anything of the run."""
+MEASURED: Final = 5.0
+"""Seconds of `iperf`."""
+DATAGRAMS: Final = 1e6
+"""Bits per second of `iperfudp` unless given."""
 
 
 class Console(CLI):  # type: ignore[misc]  # Mininet has no types
@@ -20,14 +42,82 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         "The scenario is running.  Stations are Mininet nodes: sta1 ping -c 3 sta2\n"
         "  pub sta1 traffic speed=10      publish an event at sta1\n"
         "  sub sta2 traffic 'speed>5'     subscribe at sta2 and print what arrives (Ctrl-C ends)\n"
-        "  where, links, neighbours sta1, move sta1 100 50, fail sta1 [sta2], heal, stats, help\n"
+        "  where, links, neighbours sta1, distance sta1 sta2, pingall, iperf sta1 sta2,\n"
+        "  move sta1 100 50, fail sta1 [sta2], heal, stats, help\n"
         "Access points are Mininet nodes too: aps; ap1 ovs-ofctl -O OpenFlow13 dump-flows ap1"
     )
 
     def __init__(self, run: LiveRun, **options: Any) -> None:
         """Start the prompt for a run; returns when the user leaves it."""
         self.testbed = run
+        self._effect: Effect | None = None
+        self._error = ""
+        self._failed: set[tuple[str, ...]] = set()
+        for node in (*run.net.members, *getattr(run.net, "aps", ())):
+            if isinstance(node, Placed):
+                self._place(node, str(node))
         super().__init__(run.net, **options)
+
+    def _place(self, node: Placed, name: str) -> None:
+        node.locate = lambda: self._positions(name)[name]
+
+        def relocate(x: float, y: float) -> None:
+            if not self._move(name, x, y):
+                raise ValueError(self._error)
+
+        node.relocate = relocate
+
+    # -- every command ---------------------------------------------------------------------------
+
+    def onecmd(self, line: str) -> bool:
+        """Perform a command and record it; whatever it raises is one line."""
+        words = line.split()
+        if not words or words[0] in SILENT:
+            return bool(super().onecmd(line))
+        outer, self._effect, self._error = self._effect, None, ""
+        began, since = self.testbed.now(), time.monotonic()
+        try:
+            return bool(super().onecmd(line))
+        except PromptEnded:
+            raise
+        except (Exception, SystemExit) as error:
+            self._refuse(f"{words[0]}: {_one_line(error)}")
+            return False
+        finally:
+            done = PromptCommand(
+                time=round(began, 3),
+                command=line.strip(),
+                seconds=round(time.monotonic() - since, 3),
+                effect=self._effect,
+                error=self._error,
+            )
+            with suppress(OSError):  # a full disk: the prompt is not to end for that
+                append(self.testbed.folder.prompt, done)
+            self._effect = outer
+
+    def default(self, line: str) -> None:
+        """Run a command at a node; mark it if it is another program than `pubsub`."""
+        node, _, rest = line.strip().partition(" ")
+        if node in self.mn and not rest.startswith("pubsub"):
+            self._effect = Effect(kind=FOREIGN, nodes=(node,))
+        elif node not in self.mn:
+            self._error = "unknown command"
+        super().default(line)
+
+    def getLocals(self) -> dict[str, Any]:  # noqa: N802  # Mininet's name
+        """Return what `py` knows; Python's own exit would close the terminal."""
+        found: dict[str, Any] = super().getLocals()
+        return found | {"exit": _leave, "quit": _leave}
+
+    def completenames(self, text: str, *ignored: Any) -> list[str]:
+        """Complete commands and nodes."""
+        return [*super().completenames(text, *ignored), *self.completedefault(text)]
+
+    def completedefault(self, text: str, *ignored: Any) -> list[str]:
+        """Complete names of nodes."""
+        return sorted(name for name in self.mn if name.startswith(text))
+
+    # -- publish and subscribe -------------------------------------------------------------------
 
     def do_pub(self, line: str) -> None:
         """pub STATION TOPIC [attribute=value ...]: publish an event at a station."""
@@ -39,7 +129,28 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
 
     def do_neighbours(self, line: str) -> None:
         """neighbours STATION: what its node app knows and has counted."""
-        self._client("status", line)
+        member = self._member(line.strip(), "neighbours STATION")
+        if member is None:
+            return
+        try:
+            with network_namespace(member.pid), Client() as client:
+                status = client.status()
+        except ClientError as error:
+            self._refuse(str(error))
+            return
+        names = {str(node.id): node.name for node in self.testbed.scenario.nodes}
+        self._say(prompt_text.known(status, names))
+
+    def _client(self, action: str, line: str) -> None:
+        station, _, rest = line.strip().partition(" ")
+        if self._member(station, f"{action} STATION ...") is None:
+            return
+        kind = "publish" if action == "pub" else "subscribe"
+        effect = Effect(kind=kind, nodes=(station,))
+        self.default(f"{station} pubsub {action} {rest}".strip())
+        self._effect = effect
+
+    # -- where nodes are -------------------------------------------------------------------------
 
     def do_where(self, line: str) -> None:
         """where [STATION]: positions, metres."""
@@ -49,6 +160,51 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
                 f"{name:>9}  {x:9.1f} {y:9.1f}" for name, (x, y) in reply["positions"].items()
             ),
         )
+
+    def do_distance(self, line: str) -> None:
+        """distance STATION STATION: how far apart they are now, metres."""
+        words = line.split()
+        if len(words) != 2:
+            self._refuse("usage: distance STATION STATION")
+            return
+        (ax, ay), (bx, by) = (self._positions(name)[name] for name in words)
+        self._say(f"{math.hypot(ax - bx, ay - by):.1f} m")
+
+    def do_move(self, line: str) -> None:
+        """move STATION X Y: put it there, metres; move STATION: back onto its trajectory."""
+        words = line.split()
+        if len(words) == 1:
+            if self._place_at({"op": "release", "name": words[0]}):
+                self._effect = Effect(kind="release", nodes=(words[0],))
+            return
+        try:
+            name, x, y = words[0], float(words[1]), float(words[2])
+        except (ValueError, IndexError):
+            self._refuse("usage: move STATION X Y (metres), or move STATION")
+            return
+        self._move(name, x, y)
+
+    def _move(self, name: str, x: float, y: float) -> bool:
+        if not self._place_at({"op": "move", "name": name, "x": x, "y": y}):
+            return False
+        self._effect = Effect(kind="move", nodes=(name,), position=(x, y))
+        x0, y0, x1, y1 = self.testbed.scenario.area
+        if not (x0 <= x <= x1 and y0 <= y <= y1):
+            self._say(f"that is outside the area, {x0:g},{y0:g} to {x1:g},{y1:g} m; moved anyway")
+        return True
+
+    def _place_at(self, question: dict[str, Any]) -> bool:
+        if not self._ask(question, lambda reply: ""):
+            return False
+        # Where an access point is, its broker's position is too.
+        broker = self._brokers().get(question["name"], question["name"])
+        return self._ask(question | {"name": broker}, lambda reply: "", self.testbed.gpsd_control)
+
+    def _positions(self, name: str) -> dict[str, tuple[float, float]]:
+        reply = request(self.testbed.medium_control, {"op": "position", "name": name})
+        return {each: (x, y) for each, (x, y) in reply["positions"].items()}
+
+    # -- the radio -------------------------------------------------------------------------------
 
     def do_aps(self, line: str) -> None:
         """aps [STATION]: the access point of each station."""
@@ -64,53 +220,147 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
 
     def do_links(self, line: str) -> None:
         """links [STATION]: radio links with signal to noise ratio, rate and loss."""
-        self._ask(_about("links", line), lambda reply: _table(reply["links"]))
-
-    def do_move(self, line: str) -> None:
-        """move STATION X Y: put it there, metres; move STATION: back onto its trajectory."""
-        words = line.split()
-        if len(words) == 1:
-            question: dict[str, Any] = {"op": "release", "name": words[0]}
-        else:
-            try:
-                name, x, y = words[0], float(words[1]), float(words[2])
-            except (ValueError, IndexError):
-                self._say("usage: move STATION X Y (metres), or move STATION")
-                return
-            question = {"op": "move", "name": name, "x": x, "y": y}
-        if self._ask(question, lambda reply: ""):
-            # Where an access point is, its broker's position is too.
-            question["name"] = self._brokers().get(question["name"], question["name"])
-            self._ask(question, lambda reply: "", self.testbed.gpsd_control)
+        self._ask(_about("links", line), lambda reply: prompt_text.links(reply["links"]))
 
     def do_fail(self, line: str) -> None:
         """fail STATION [STATION]: silence a radio, or cut the link between two."""
         self._switch("fail", line)
 
     def do_heal(self, line: str) -> None:
-        """heal STATION [STATION]: undo fail."""
-        self._switch("heal", line)
+        """heal STATION [STATION]: undo fail; heal: undo all."""
+        if line.strip():
+            self._switch("heal", line)
+            return
+        for names in sorted(self._failed):
+            self._ask({"op": "heal"} | dict(zip(("name", "other"), names, strict=False)), _nothing)
+        self._say(f"healed {len(self._failed)}" if self._failed else "nothing to heal")
+        self._failed.clear()
+        self._effect = Effect(kind="heal")
+
+    def _switch(self, op: str, line: str) -> None:
+        words = shlex.split(line)
+        if not 1 <= len(words) <= 2:
+            self._refuse(f"usage: {op} STATION [STATION]")
+            return
+        if self._ask({"op": op} | dict(zip(("name", "other"), words, strict=False)), _nothing):
+            names = tuple(sorted(words))
+            (self._failed.add if op == "fail" else self._failed.discard)(names)
+            self._effect = Effect(kind=op, nodes=names)
 
     def do_stats(self, _line: str) -> None:
         """stats: time of the scenario and counters of the radio medium."""
         self._say(
             f"{self.testbed.now():.1f} s of {self.testbed.scenario.duration:g} s of the scenario"
         )
-        self._ask({"op": "stats"}, lambda reply: _table(_statistics(reply)))
+        self._ask({"op": "stats"}, prompt_text.statistics)
 
-    def _client(self, action: str, line: str) -> None:
-        station, _, rest = line.strip().partition(" ")
-        if station not in [member.name for member in self.mn.members]:
-            self._say(f"usage: {action} STATION ...; stations: {self._stations()}")
-            return
-        self.default(f"{station} pubsub {action} {rest}".strip())
+    # -- Mininet's own commands, made for radios ---------------------------------------------------
 
-    def _switch(self, op: str, line: str) -> None:
-        words = shlex.split(line)
-        if not 1 <= len(words) <= 2:
-            self._say(f"usage: {op} STATION [STATION]")
+    def do_pingall(self, _line: str) -> None:
+        """pingall: who reaches whom in one hop; a second or two."""
+        self._effect = Effect(kind=FOREIGN)
+        pids = {member.name: member.pid for member in self.mn.members}
+        addresses = {node.name: node.address for node in self.testbed.scenario.nodes}
+        self._say(prompt_text.reach(reachability.reached(pids, addresses)))
+        if self.testbed.scenario.access_points:
+            self._say(
+                "Frames of a station go to its access point's broker and no further, whatever "
+                "their destination: it is the brokers that pass events on (docs/mesh.md)."
+            )
+
+    def do_iperf(self, line: str) -> None:
+        """iperf STATION STATION [SECONDS]: TCP throughput from the first to the second."""
+        words = line.split() or [
+            member.name for member in (self.mn.members[0], self.mn.members[-1])
+        ]
+        self._throughput("iperf STATION STATION [SECONDS]", words, None)
+
+    def do_iperfudp(self, line: str) -> None:
+        """iperfudp RATE STATION STATION [SECONDS]: UDP at a rate, as 500k or 10M bits a second."""
+        usage = "iperfudp RATE STATION STATION [SECONDS], as iperfudp 1M sta1 sta2"
+        rate, _, rest = line.strip().partition(" ")
+        try:
+            factor = {"k": 1e3, "m": 1e6, "g": 1e9}.get(rate[-1:].lower(), 1.0)
+            bits = float(rate.rstrip("kKmMgG")) * factor if rate else DATAGRAMS
+        except ValueError:
+            bits = 0.0
+        if not 1e3 <= bits <= 1e10:
+            self._refuse(f"usage: {usage}")
             return
-        self._ask({"op": op} | dict(zip(("name", "other"), words, strict=False)), lambda reply: "")
+        self._throughput(usage, rest.split(), bits)
+
+    def _throughput(self, usage: str, words: list[str], rate: float | None) -> None:
+        try:
+            seconds = float(words[2]) if len(words) == 3 else MEASURED
+        except ValueError:
+            seconds = 0.0
+        if not 2 <= len(words) <= 3 or words[0] == words[1] or not 0 < seconds <= 600:
+            self._refuse(f"usage: {usage}")
+            return
+        source, target = (self._member(word, usage) for word in words[:2])
+        if source is None or target is None:
+            return
+        self._effect = Effect(kind=FOREIGN, nodes=(words[0], words[1]))
+        addresses = {node.name: node.address for node in self.testbed.scenario.nodes}
+        try:
+            if rate is None:
+                found = throughput.tcp(source.pid, target.pid, addresses[words[1]], seconds)
+            else:
+                found = throughput.udp(source.pid, target.pid, addresses[words[1]], seconds, rate)
+        except throughput.UnreachableError as error:
+            self._refuse(f"{words[0]} does not reach {words[1]}: {error}")
+            return
+        lost = (
+            ""
+            if rate is None
+            else f", {100 * (1 - found.received / max(found.sent, 1)):.1f} % lost"
+        )
+        self._say(
+            f"{'TCP' if rate is None else 'UDP'} {words[0]} -> {words[1]}: "
+            f"{found.rate / 1e6:.3g} Mb/s over {found.seconds:.1f} s{lost}"
+        )
+
+    def do_dpctl(self, line: str) -> None:
+        """dpctl COMMAND [ARGUMENTS]: run ovs-ofctl on the bridge of every access point."""
+        if not line.strip():
+            self._refuse("usage: dpctl COMMAND [ARGUMENTS], as dpctl dump-flows")
+            return
+        if not self.mn.aps:
+            self._say("there are no access points, and so no bridges")
+        command, _, rest = line.strip().partition(" ")
+        for point in self.mn.aps:
+            self._say(f"*** {point.name} {'-' * 60}")
+            words = ["ovs-ofctl", "-O", "OpenFlow13", command, str(point.name), *shlex.split(rest)]
+            output, error, _ = point.pexec(words, env=point.environment)
+            self._say((output + error).rstrip())
+
+    def do_switch(self, _line: str) -> None:
+        """switch: not here; the switch of access points runs as long as the scenario does."""
+        self._refuse("the bridges of access points stay up: silence one's radios with fail ap1")
+
+    def do_source(self, line: str) -> None:
+        """source FILE: perform the commands in a file."""
+        if len(line.split()) != 1:
+            self._refuse("usage: source FILE")
+            return
+        try:
+            commands = Path(line.strip()).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            self._refuse(f"cannot read {line.strip()}: {_one_line(error)}")
+            return
+        for command in commands:
+            if command.strip() and not command.lstrip().startswith("#"):
+                self.onecmd(command)
+
+    # -- words -------------------------------------------------------------------------------------
+
+    def _member(self, name: str, usage: str) -> Any:
+        """Return a node that runs a node app; None, and say so, if there is none of that name."""
+        found = next((each for each in self.mn.members if each.name == name), None)
+        if found is None:
+            names = ", ".join(member.name for member in self.mn.members)
+            self._refuse(f"usage: {usage}; stations: {names}")
+        return found
 
     def _ask(
         self,
@@ -121,7 +371,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         try:
             reply = request(control or self.testbed.medium_control, question)
         except ControlError as error:
-            self._say(str(error))
+            self._refuse(str(error))
             return False
         text = show(reply)
         if text:
@@ -134,40 +384,30 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         names = {node.id: node.name for node in scenario.nodes}
         return {point.name: names[point.broker] for point in scenario.access_points}
 
-    def _stations(self) -> str:
-        return ", ".join(member.name for member in self.mn.members)
+    def _refuse(self, text: str) -> None:
+        self._error = text
+        self._say(text)
 
     def _say(self, text: str) -> None:
         print(text, file=self.stdout)
 
 
+def _leave(*_: object) -> None:
+    raise ValueError("leave the prompt with exit, without py")
+
+
+def _nothing(_reply: dict[str, Any]) -> str:
+    return ""
+
+
+def _one_line(error: BaseException) -> str:
+    """Return what went wrong, in a line."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def _about(op: str, line: str) -> dict[str, Any]:
     """Return a request about one station, or about all if `line` is empty."""
     return {"op": op} | ({"name": line.strip()} if line.strip() else {})
-
-
-def _statistics(reply: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return rows of name and value: totals of the counters by station, and the lateness."""
-    counters = {name: sum(values) for name, values in reply["counters"].items()}
-    late = {f"late, {name}": value for name, value in reply["lateness"].items()}
-    mesh = {"handovers": reply["handovers"]} | reply["lost"]
-    rest = mesh | {
-        "write_drops": reply["write_drops"],
-        "tap_drops": sum(reply["tap_drops"].values()),
-    }
-    return [{"figure": name, "value": value} for name, value in (counters | late | rest).items()]
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
-    def text(value: Any) -> str:
-        return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-    if not rows:
-        return "none"
-    columns = list(rows[0])
-    cells = [columns, *([text(row[column]) for column in columns] for row in rows)]
-    widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
-    return "\n".join(
-        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
-        for row in cells
-    )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ class RunDisplay(_Display):
 
     def problem(self, text: str) -> None:
         """Print what went wrong while the run goes on."""
-        self._console.print(f"[yellow]warning:[/yellow] {text}", highlight=False)
+        self._console.print(
+            f"[yellow]warning:[/yellow] {escape(text)}", highlight=False, soft_wrap=True
+        )
 
 
 class AnalysisDisplay(_Display):
@@ -92,14 +95,16 @@ def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -
     for run in analysis.runs:
         for problem in analysis.problems[run.name]:
             console.print(
-                f"[yellow]warning:[/yellow] {run.name}: {problem}", highlight=False, soft_wrap=True
+                f"[yellow]warning:[/yellow] {run.name}: {escape(problem)}",
+                highlight=False,
+                soft_wrap=True,
             )
         warn_of_infidelity(console, run)
 
 
 def warn_of_infidelity(console: Console, run: Run) -> None:
     """Print which checks of the fidelity monitor a run has failed, if it has any."""
-    if run.fidelity is None or run.fidelity.kept_real_time:
+    if run.fidelity is None:
         return
     if run.fidelity.kept_real_time is None:
         console.print(
@@ -108,13 +113,20 @@ def warn_of_infidelity(console: Console, run: Run) -> None:
             soft_wrap=True,
         )
         return
-    heading = f"[red]{run.name} lost real time or packets:[/red]"
+    failed = [each for each in run.fidelity.checks if not each.ok]
+    if not failed:
+        return
+    heading = (
+        f"[yellow]{run.name} kept real time, with caution:[/yellow]"
+        if run.fidelity.kept_real_time
+        else f"[red]{run.name} lost real time or packets:[/red]"
+    )
     console.print(heading, highlight=False, soft_wrap=True)
-    for check in run.fidelity.checks:
-        if not check.ok and check.limit is not None and check.value is not None:
+    for check in failed:
+        if check.limit is not None and check.value is not None:
             console.print(
                 f"  {check.name}: {check.value:g} {check.unit}, at most {check.limit:g}; "
-                f"{check.advice}",
+                f"{escape(check.advice)}",
                 highlight=False,
                 soft_wrap=True,
             )

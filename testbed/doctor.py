@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,8 @@ from rich.table import Column, Table
 from emulation.backends.registry import backends
 from emulation.network import switches
 from nodeapp import compiled
-from testbed.options import FAILED
+from testbed.options import FAILED, JsonOption
+from testbed.outcome import print_json
 
 NEEDED: Final = frozenset({"tap", "virtual"})
 """Backends that the main job and its tests need."""
@@ -62,7 +63,7 @@ WAYS = (
 )
 
 
-def doctor() -> None:
+def doctor(as_json: JsonOption = False) -> None:
     """Say what this machine can run and, for what it cannot, why and what to do.
 
     The exit code is 1 if something is missing that the main job needs.
@@ -78,11 +79,21 @@ def doctor() -> None:
     findings = {finding.subject: finding for finding in examine()}
     for subject, finding in findings.items():
         table.add_row(mark(finding), subject, finding.purpose, "\n".join(finding.obstacles))
+    if as_json:
+        print_json(
+            [asdict(finding) | {"works": not finding.obstacles} for finding in findings.values()]
+        )
+        _end(findings.values())
+        return
     ways = Table("", "a radio", "is", title="Three ways to Wi-Fi (docs/wifi.md)")
     for way in WAYS:
         ways.add_row(mark(findings[way.subject]), way.command, way.gives)
     Console().print(table, ways)
-    if any(finding.obstacles and finding.needed for finding in findings.values()):
+    _end(findings.values())
+
+
+def _end(findings: Iterable[Diagnosis]) -> None:
+    if any(finding.obstacles and finding.needed for finding in findings):
         raise typer.Exit(FAILED)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from emulation.backends.registry import backends
@@ -14,7 +15,8 @@ from emulation.workloads.registry import workload_names, workload_parameters, wo
 from nodeapp.parameters import Parameter
 from nodeapp.pubsub.registry import PROTOCOLS
 from spark_analysis.papers.registry import papers_rows
-from testbed.options import USAGE, fail
+from testbed.options import USAGE, JsonOption, fail
+from testbed.outcome import print_json
 from topologies.catalog import (
     protocol_parameters,
     topology_class,
@@ -27,20 +29,19 @@ def list_(
     name: Annotated[
         str | None, typer.Argument(help="a topology, workload or protocol: lists its parameters")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """List topologies, workloads, protocols, backends and papers, or the parameters of one."""
     out = Console()
     if name is None:
-        for title, rows in (
-            ("Topologies", [(n, _summary(topology_class(n))) for n in topology_names()]),
-            ("Workloads", [(n, workload_summary(n)) for n in workload_names()]),
-            ("Protocols", [(n, entry.summary) for n, entry in PROTOCOLS.items()]),
-            ("Backends", [(n, entry.summary) for n, entry in backends().items()]),
-            ("Papers", [(n, f"{what}\n{costs}".strip()) for n, what, costs in papers_rows()]),
-        ):
+        everything = _everything()
+        if as_json:
+            print_json({title.lower(): dict(rows) for title, rows in everything.items()})
+            return
+        for title, rows in everything.items():
             table = Table(title=title, title_justify="left", box=None, show_header=False)
             for row in rows:
-                table.add_row(*row)
+                table.add_row(*map(escape, row))
             out.print(table)
         out.print("Parameters of a topology, workload or protocol: list NAME")
         return
@@ -56,14 +57,35 @@ def list_(
             fail(f"no topology or protocol {name!r}, nor a workload; there are: {known}", USAGE)
     except ScenarioError as error:
         fail(str(error), USAGE)
+    if as_json:
+        fields = ("name", "default", "low", "high", "choices", "help")
+        print_json([{field: getattr(each, field) for field in fields} for each in parameters])
+        return
     table = Table("parameter", "default", "range", "meaning", title=name, title_justify="left")
     for parameter in parameters:
         table.add_row(parameter.name, str(parameter.default), _range(parameter), parameter.help)
     out.print(table)
 
 
-def _summary(topology: type) -> str:
-    return (topology.__doc__ or "").splitlines()[0]
+def _everything() -> dict[str, list[tuple[str, str]]]:
+    """Return names and summaries of what there is, by what it is."""
+    return {
+        "Topologies": [(n, _summary(n)) for n in topology_names()],
+        "Workloads": [(n, workload_summary(n)) for n in workload_names()],
+        "Protocols": [(n, entry.summary) for n, entry in PROTOCOLS.items()],
+        "Backends": [(n, entry.summary) for n, entry in backends().items()],
+        "Papers": [(n, f"{what}\n{costs}".strip()) for n, what, costs in papers_rows()],
+    }
+
+
+def _summary(topology: str) -> str:
+    """Return what a topology is; why not, if its file cannot be read: the others still can."""
+    try:
+        lines = (topology_class(topology).__doc__ or "").splitlines()
+    except (Exception, SystemExit) as error:
+        first = str(error).strip().splitlines() or [""]
+        return f"cannot be loaded: {type(error).__name__}: {first[0]}"
+    return lines[0] if lines else ""
 
 
 def _range(parameter: Parameter) -> str:

@@ -3,26 +3,55 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from emulation.errors import ScenarioError
+from emulation.errors import RunFolderError, ScenarioError
 from emulation.network import processes
+from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD, expanded
+from nodeapp.pubsub.registry import PROTOCOLS
 from topologies.catalog import make_scenario
 
 PROGRAM = "run_testbed.sh"
-RUNS = processes.PROJECT / "runs"
+HOME = processes.PROJECT if (processes.PROJECT / "run_testbed.sh").exists() else Path.cwd()
+"""Where runs, sweeps and reproductions go: here if the testbed is installed as a package."""
+RUNS = HOME / "runs"
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 console = Console(stderr=True)
 
-Topology = Annotated[str, typer.Argument(help="a topology; see list", metavar="TOPOLOGY")]
-Protocol = Annotated[str, typer.Argument(help="a protocol; see list", metavar="PROTOCOL")]
+
+TOPOLOGY_ARGUMENT: Final = typer.Argument(help="a topology; see list", metavar="TOPOLOGY")
+PROTOCOL_ARGUMENT: Final = typer.Argument(help="a protocol; see list", metavar="PROTOCOL")
+Topology = Annotated[str, TOPOLOGY_ARGUMENT]
+Protocol = Annotated[str, PROTOCOL_ARGUMENT]
 BackendOption = Annotated[str, typer.Option("--backend", help="how to execute; see doctor")]
+ScenarioOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--scenario",
+        metavar="FILE",
+        help="run a scenario.json again, in place of TOPOLOGY PROTOCOL and their options; or a run "
+        "folder, with the motion that its prompt gave it",
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="print the outcome as JSON on standard output")
+]
+StrictOption = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="exit with 1 if a run lost real time, or something of it is damaged"
+    ),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", help="print errors only (and what --json prints)")
+]
 NodesOption = Annotated[
     int | None, typer.Option("--nodes", help="number of stations (short for --set nodes=N)")
 ]
@@ -59,7 +88,10 @@ MasterOption = Annotated[
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
     """End with one line that says what to do."""
-    console.print(f"[red]error:[/red] {message}", highlight=False, soft_wrap=True)
+    # Not `console`, which may be quiet.
+    Console(stderr=True).print(
+        f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True
+    )
     raise typer.Exit(code)
 
 
@@ -72,8 +104,13 @@ def settings_of(
         key, separator, value = setting.partition("=")
         if not separator or not key:
             fail(f"--set takes KEY=VALUE, not {setting!r}", USAGE)
-        values[key.replace("-", "_")] = value
+        name = key.replace("-", "_")
+        if name in values:
+            fail(f"--set {name} is given twice, {values[name]} and {value}: give it once", USAGE)
+        values[name] = value
     if nodes is not None:
+        if "nodes" in values:
+            fail(f"--nodes {nodes} and --set nodes={values['nodes']}: give one of them", USAGE)
         values["nodes"] = nodes
     if workload is not None:
         values[WORKLOAD] = workload
@@ -103,3 +140,24 @@ def scenario_of(
         return make_scenario(topology, protocol, seed=seed, duration=duration, settings=values)
     except ScenarioError as error:
         fail(str(error), USAGE)
+
+
+def scenario_again(path: Path) -> Scenario:
+    """Return the scenario in a file, or that of a run folder with the motion its prompt gave it."""
+    try:
+        if path.is_dir():
+            run = read_run(path)
+            scenario = run.scenario.model_copy(update={"nodes": run.driven})
+        else:
+            scenario = Scenario.load(path)
+    except (ScenarioError, RunFolderError) as error:
+        fail(str(error), USAGE)
+    if scenario.protocol.name not in PROTOCOLS:
+        known = ", ".join(PROTOCOLS)
+        fail(f"{path}: no protocol {scenario.protocol.name!r}; there are: {known}", USAGE)
+    return scenario
+
+
+def quiet(wanted: bool) -> None:
+    """Let the console print nothing from now on, if that is wanted; errors are printed anyway."""
+    console.quiet = wanted

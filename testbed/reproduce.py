@@ -17,13 +17,12 @@ from rich.table import Column, Table
 from emulation.backends.base import BackendError
 from emulation.backends.registry import backends
 from emulation.errors import ScenarioError
-from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.registry import load_paper, paper_names, papers_rows
 from testbed.display import RunDisplay
-from testbed.options import INTERRUPTED, USAGE, MasterOption, console, fail
+from testbed.options import HOME, INTERRUPTED, USAGE, MasterOption, console, fail
 from testbed.sweep import SweepDisplay
 from topologies.catalog import make_scenario
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from spark_analysis.papers.paper import Paper, Preset
     from spark_analysis.papers.results import Reproduction
 
-REPRODUCTIONS = processes.PROJECT / "reproductions"
+REPRODUCTIONS = HOME / "reproductions"
 ALL = "all"
 SLICE_DURATION = 45.0
 
@@ -86,10 +85,15 @@ def reproduce(
         if duration is not None:
             fail("--duration is for a slice in real time; choose a --preset instead", USAGE)
         chosen = [(each, _preset(each, preset, several=paper == ALL)) for each in papers]
-        if paper == ALL:
-            _all(chosen, preset, master, out or REPRODUCTIONS)
-        else:
-            _sweeps(*chosen[0], master, out or REPRODUCTIONS / f"{paper}-{preset}", markdown)
+        folder = out or (REPRODUCTIONS if paper == ALL else REPRODUCTIONS / f"{paper}-{preset}")
+        try:
+            if paper == ALL:
+                _all(chosen, preset, master, folder)
+            else:
+                _sweeps(*chosen[0], master, folder, markdown)
+        finally:
+            if folder.exists():
+                RunFolder(folder).give_to_caller()
     else:
         if paper == ALL:
             fail("a slice in real time is of one paper: name it", USAGE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -14,32 +14,59 @@ from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from testbed.display import RunDisplay, warn_of_infidelity
 from testbed.options import (
+    FAILED,
     INTERRUPTED,
     PROGRAM,
+    PROTOCOL_ARGUMENT,
     RUNS,
+    TOPOLOGY_ARGUMENT,
     USAGE,
     AnalyseOption,
     BackendOption,
     DurationOption,
+    JsonOption,
     NodesOption,
     Protocol,
+    QuietOption,
     RunsOption,
+    ScenarioOption,
     SeedOption,
     SetOption,
+    StrictOption,
     Topology,
     WorkloadOption,
     console,
     fail,
+    quiet,
+    scenario_again,
     scenario_of,
 )
+from testbed.outcome import outcome, print_json
+
+if TYPE_CHECKING:
+    from spark_analysis.reports import Reports
+
+MaybeTopology = Annotated[str | None, TOPOLOGY_ARGUMENT]
+MaybeProtocol = Annotated[str | None, PROTOCOL_ARGUMENT]
 
 DEMO: Final = ("roaming_field", "broker-gpsr")
 """Topology and protocol of the main job."""
 
 
+class _End(NamedTuple):
+    """How a run ends, for programs: `strict`, and what is printed."""
+
+    strict: bool
+    as_json: bool
+
+
+_AS_IT_IS: Final = _End(strict=False, as_json=False)
+
+
 def run(
-    topology: Topology,
-    protocol: Protocol,
+    context: typer.Context,
+    topology: MaybeTopology = None,
+    protocol: MaybeProtocol = None,
     backend: BackendOption = "tap",
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,
@@ -55,21 +82,37 @@ def run(
             help="virtual backend: write captures, or only what the analysis reads",
         ),
     ] = True,
+    again: ScenarioOption = None,
+    strict: StrictOption = False,
+    as_json: JsonOption = False,
+    be_quiet: QuietOption = False,
 ) -> None:
     """Run one scenario, capture it, analyse the captures and write a report.
 
     Example: run roaming_field broker-gpsr --nodes 30 --duration 120 --set speed=10
     """
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
+    quiet(be_quiet)
+    end = _End(strict, as_json)
+    if again is not None:
+        for name in ("topology", "protocol", "nodes", "duration", "seed", "workload", "settings"):
+            source = context.get_parameter_source(name)
+            if source is not None and source.name != "DEFAULT":
+                fail(f"--scenario has everything fixed: leave {name} out", USAGE)
+        scenario = scenario_again(again)
+    elif topology is None or protocol is None:
+        missing = "TOPOLOGY" if topology is None else "PROTOCOL"
+        raise typer.BadParameter(f"{missing} is missing: see list, or give --scenario", context)
+    else:
+        scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
     if not captures:
         if backend != "virtual":
             fail("--no-captures works with --backend virtual only", USAGE)
         # Apache Arrow writes them, which the virtual machine has not.
         from spark_analysis.captures.virtual_run import FramesBackend
 
-        _execute(scenario, FramesBackend(), runs, analyze)
+        _execute(scenario, FramesBackend(), runs, analyze, end=end)
         return
-    _execute(scenario, _backend(backend), runs, analyze)
+    _execute(scenario, _backend(backend), runs, analyze, end=end)
 
 
 def cli(
@@ -111,6 +154,7 @@ def _execute(
     runs: Path,
     analyze: bool,
     interact: Callable[[LiveRun], None] | None = None,
+    end: _End = _AS_IT_IS,
 ) -> None:
     obstacles = backend.obstacles()
     if obstacles:
@@ -118,30 +162,85 @@ def _execute(
     try:
         folder = RunFolder.create(runs, scenario)
     except OSError as error:
-        fail(f"cannot write a run folder under {runs}: {error.strerror}")
-    interrupted = False
+        fail(f"cannot write a run folder under {runs}: {error.strerror}; name another by --runs")
+    _perform(scenario, backend, folder, interact)
+    _conclude(folder, analyze, end)
+
+
+def _perform(
+    scenario: Scenario,
+    backend: Backend,
+    folder: RunFolder,
+    interact: Callable[[LiveRun], None] | None,
+) -> None:
+    """Run the scenario; KeyboardInterrupt ends it early, and the command if it is raised."""
     try:
         with RunDisplay(console, scenario.duration, bar=interact is None) as display:
             backend.execute(scenario, folder, display, interact)
     except KeyboardInterrupt:
-        interrupted = True
         console.print("interrupted: stopped everything; captures up to here are kept")
+        _tell_folder(folder)
+        try:
+            warn_of_infidelity(console, read_run(folder.path))
+        finally:
+            folder.give_to_caller()
+        _refuse_defects(folder)
+        console.print(f"analyse it: {PROGRAM} analyze {folder.path}", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED) from None
     except BackendError as error:
         folder.give_to_caller()
         fail(f"{error} (logs: {folder.logs})")
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename or folder.path}")
+    _tell_folder(folder)
+
+
+def _tell_folder(folder: RunFolder) -> None:
     console.print(f"run folder: {folder.path}", highlight=False, soft_wrap=True)
+
+
+def _conclude(folder: RunFolder, analyze: bool, end: _End) -> None:
+    """Analyse the run if that is wanted, tell the outcome, and fail if it is not good enough."""
+    made = None
     try:
-        if analyze and not interrupted:
+        if analyze:
             # Spark and its packages: not in the virtual machine, and a second to load.
             from testbed.analyze import analyse_folders
 
-            analyse_folders([folder.path])
+            made = analyse_folders([folder.path])
         else:
             warn_of_infidelity(console, read_run(folder.path))
     finally:
         folder.give_to_caller()
-    if interrupted:
-        console.print(f"analyse it: {PROGRAM} analyze {folder.path}", soft_wrap=True)
-        raise typer.Exit(INTERRUPTED)
+    if end.as_json:
+        print_json(outcome(read_run(folder.path), made))
+    _refuse_defects(folder)
+    if end.strict:
+        _refuse_flaws(folder, made)
+
+
+def _refuse_defects(folder: RunFolder) -> None:
+    """End with an error if node apps raised: such a run does not measure its protocol."""
+    record = read_run(folder.path).record
+    if record is not None and record.defects is not None:
+        found = record.defects
+        raised = found.traceback.rpartition("\n")[2]
+        fail(
+            f"{found.count} internal errors of node apps, the first at {found.first}: {raised} "
+            f"(logs: {folder.logs}); correct the protocol and run it again",
+            FAILED,
+        )
+
+
+def _refuse_flaws(folder: RunFolder, made: Reports | None) -> None:
+    """End with an error if the run or its captures are not as they should be (`--strict`)."""
+    if made is not None:
+        from testbed.outcome import flaws
+
+        found = flaws(made)
+    else:
+        run = read_run(folder.path)
+        lost = run.fidelity is not None and run.fidelity.kept_real_time is False
+        found = [*run.problems, *(["the run lost real time or packets"] if lost else [])]
+    if found:
+        fail(f"--strict: {found[0]}" + (f" (and {len(found) - 1} more)" if found[1:] else ""))

@@ -16,7 +16,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.errors import AnalysisError
@@ -27,6 +26,7 @@ from spark_analysis.sweeps.sweep import Progress as Done
 from spark_analysis.sweeps.sweep import run_sweep
 from testbed.options import (
     FAILED,
+    HOME,
     INTERRUPTED,
     USAGE,
     DurationOption,
@@ -40,7 +40,7 @@ from testbed.options import (
     settings_of,
 )
 
-SWEEPS = processes.PROJECT / "sweeps"
+SWEEPS = HOME / "sweeps"
 SHOWN = 5
 """Runs whose problems are printed."""
 QUIET = 5.0

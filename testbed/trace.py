@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from emulation.errors import ScenarioError
 from emulation.mobility import ns2
 from emulation.workloads import recorded
 from testbed.options import (
@@ -22,7 +23,10 @@ from testbed.options import (
     fail,
     scenario_of,
 )
+from topologies.catalog import all_parameters
 
+TOPICS = "topics"
+"""Parameter of the topologies' own workload: how many; without any, nobody publishes."""
 REPLAYED = "flooding"
 """A protocol that every topology can carry: neither motion nor workload depends on it."""
 
@@ -43,7 +47,7 @@ def export_trace(
 
     ns-2, ns-3 and others read it; so does the topology ns2_trace (--set file=m.tcl).
     """
-    scenario = scenario_of(topology, REPLAYED, nodes, duration, seed, settings)
+    scenario = scenario_of(topology, REPLAYED, nodes, duration, seed, _moving(topology, settings))
     x0, y0, x1, y1 = scenario.area
     about = (
         f"{topology}, seed {seed}, {duration:g} s, area {x0:g},{y0:g} to {x1:g},{y1:g} m\n"
@@ -56,6 +60,17 @@ def export_trace(
     except OSError as error:
         fail(f"cannot write {out}: {error.strerror}")
     console.print(f"motion of {len(tracks)} stations: {out}", highlight=False, soft_wrap=True)
+
+
+def _moving(topology: str, settings: list[str] | None) -> list[str]:
+    """Return the settings without topics, unless asked for: motion needs no time to publish."""
+    given = list(settings or [])
+    try:
+        known = all_parameters(topology, REPLAYED)
+    except ScenarioError:
+        return given  # which whoever makes the scenario says
+    asked = any(setting.startswith(f"{TOPICS}=") for setting in given)
+    return given if asked or TOPICS not in known else [*given, f"{TOPICS}=0"]
 
 
 def export_workload(

@@ -46,5 +46,7 @@ def test_a_run_ends_in_a_report(tmp_path: Path) -> None:
     report = (folder / "report.html").read_text(encoding="utf-8")
     assert f"{100 * summary['delivery_ratio']:.0f}" in report
     assert "roaming_field" in report
+    assert 'id="replay-data"' in report
+    assert len(report) < 1_500_000
     assert f"report: {folder / 'report.html'}" in shown
     assert "delivery " in shown

@@ -31,6 +31,8 @@ class LiveRun(Protocol):
     """A run under way, as the prompt (`testbed.console`) uses it."""
 
     scenario: Scenario
+    folder: RunFolder
+    """Where the prompt records what is done at it."""
     net: Any
     """The Mininet network: nodes by name, and all that run a node app in `members`."""
     medium_control: Path

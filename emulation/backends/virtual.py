@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from emulation.backends.base import BackendError, LiveRun, Observer
+from emulation.backends.defects import Defects
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.records import Ended
 from emulation.scenario.runfolder import RunFolder
@@ -89,8 +92,7 @@ def simulate(
     recorded until then is written.  Raises OSError if that fails.
     """
     began = time.monotonic()
-    problems: list[str] = []
-    defects = _Defects(folder, problems, problem)
+    defects = _Logged(folder, Defects(folder.logs, problem))
     ended: Ended = "failed"
     try:
         simulation = Simulation(scenario, recorder, failed=defects)
@@ -125,32 +127,38 @@ def simulate(
                 epoch_ns=EPOCH_NS,
                 ended=ended,
                 wall_seconds=time.monotonic() - began,
-                problems=problems + simulation.problems,
+                problems=defects.all.problems() + simulation.problems,
                 started=time.time() - (time.monotonic() - began),
+                defects=defects.all.record(),
+                lasted=simulation.now,
             )
             flows = simulation.channel.exported()
             if flows is not None:
                 folder.write_flows(flows)
 
 
-class _Defects:
-    """Takes what protocols raise: logged at the node, reported once a node."""
+def run_virtual(scenario: Scenario, runs: str | Path = "runs") -> Path:
+    """Run a scenario, for scripts and notebooks; return its run folder, a new one in `runs`.
 
-    def __init__(
-        self, folder: RunFolder, problems: list[str], problem: Callable[[str], None]
-    ) -> None:
+    Raises `BackendError` for a scenario that cannot run, and OSError if nothing can be written.
+    """
+    folder = RunFolder.create(Path(runs), scenario)
+    simulate(scenario, folder, PcapRecorder(scenario, folder))
+    return folder.path
+
+
+class _Logged:
+    """Takes what protocols raise: logged at the node, and counted."""
+
+    def __init__(self, folder: RunFolder, defects: Defects) -> None:
         self._folder = folder
-        self._problems = problems
-        self._problem = problem
-        self._count: dict[str, int] = {}
+        self._count: Counter[str] = Counter()
+        self.all = defects
 
     def __call__(self, node: str, error: Exception) -> None:
-        count = self._count[node] = self._count.get(node, 0) + 1
-        log = self._folder.logs / f"{node}.log"
-        if count == 1:
-            text = f"{node}: defect in the protocol: {error!r} ({log})"
-            self._problems.append(text)
-            self._problem(text)
-        if count <= REPORTED:
-            with log.open("a", encoding="utf-8") as file:
-                file.write("".join(traceback.format_exception(error)))
+        self._count[node] += 1
+        text = "".join(traceback.format_exception(error))
+        if self._count[node] <= REPORTED:
+            with (self._folder.logs / f"{node}.log").open("a", encoding="utf-8") as file:
+                file.write(text)
+        self.all.add(node, text)

@@ -21,6 +21,14 @@ class Waypoint(NamedTuple):
     y: float
 
 
+def until(waypoints: Sequence[Waypoint], seconds: float) -> tuple[Waypoint, ...]:
+    """Return a trajectory that ends after `seconds`, where the node is then."""
+    kept = tuple(point for point in waypoints if point.time <= seconds)
+    if len(kept) == len(waypoints):
+        return kept
+    return (*kept, Waypoint(seconds, *Trace([waypoints]).position(0, seconds)))
+
+
 class Trace:
     """Piecewise-linear trajectories of N nodes, evaluated together.
 

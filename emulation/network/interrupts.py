@@ -18,6 +18,10 @@ from typing import Final, NoReturn, Self
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class PromptEnded(SystemExit):
+    """A signal that ends a prompt; what else leaves a program with SystemExit does not."""
+
+
 class Interrupts:
     """Context in which these signals only set `requested`; for the main thread only."""
 
@@ -49,7 +53,7 @@ class Interrupts:
         try:
             with _insisting():
                 yield
-        except SystemExit:
+        except PromptEnded:
             self.requested = True
         finally:
             for number, handler in noting.items():
@@ -58,7 +62,7 @@ class Interrupts:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit
+    raise PromptEnded
 
 
 @contextmanager

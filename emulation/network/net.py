@@ -18,7 +18,7 @@ import os
 import socket
 import struct
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -74,7 +74,32 @@ class PortIntf(Intf):  # type: ignore[misc]
         return
 
 
-class Member(Node):  # type: ignore[misc]
+class Placed:
+    """What has a place: its present `position` (x, y, 0), and `setPosition`, as in Mininet-WiFi."""
+
+    _start: tuple[float, float, float]
+    locate: Callable[[], tuple[float, float]] | None = None
+    """Tells where it is now, metres; set while the scenario runs."""
+    relocate: Callable[[float, float], None] | None = None
+    """Puts it somewhere, metres."""
+
+    @property
+    def position(self) -> tuple[float, float, float]:
+        """Where it is now, metres; before the scenario runs, where it starts."""
+        return self._start if self.locate is None else (*self.locate(), 0.0)
+
+    def setPosition(self, position: str) -> None:
+        """Put it at 'x,y,z', metres; it stays there."""
+        try:
+            x, y = (float(each) for each in position.split(",")[:2])
+        except ValueError:
+            raise ValueError(f"{position!r} is no position: 'x,y,z', metres") from None
+        if self.relocate is None:
+            raise ValueError("a node can be moved while the scenario runs")
+        self.relocate(x, y)
+
+
+class Member(Placed, Node):  # type: ignore[misc]
     """A node that runs the node app; `environment` is that of its shell and of what runs in it."""
 
     def __init__(
@@ -84,7 +109,7 @@ class Member(Node):  # type: ignore[misc]
         super().__init__(name, **params)
         self.spec = spec
         first = spec.waypoints[0]
-        self.position = (first.x, first.y, 0.0)
+        self._start = (first.x, first.y, 0.0)
 
     def _popen(self, cmd: list[str], **params: Any) -> subprocess.Popen[Any]:
         params.setdefault("env", self.environment)
@@ -138,13 +163,13 @@ class SharedNamespace(Node):  # type: ignore[misc]
         return process
 
 
-class AccessPoint(SharedNamespace):
+class AccessPoint(Placed, SharedNamespace):
     """An access point."""
 
     def __init__(self, name: str, spec: AccessPointSpec, **params: Any) -> None:
         super().__init__(name, **params)
         self.spec = spec
-        self.position = (*spec.position, 0.0)
+        self._start = (*spec.position, 0.0)
 
 
 class WifiNet(Mininet):  # type: ignore[misc]

@@ -20,6 +20,23 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+class DefectRecord(Record):
+    """Internal errors of node apps: how many in all and by node, and the first one."""
+
+    count: int
+    nodes: dict[str, int]
+    first: str
+    """Node of the first one."""
+    traceback: str
+
+
+class CodeRecord(Record):
+    """The commit of the testbed, and whether files differed from it."""
+
+    commit: str
+    changed: bool
+
+
 class RunRecord(Record):
     """`run.json`: what the backend says about the run."""
 
@@ -32,7 +49,13 @@ class RunRecord(Record):
     wall_seconds: float
     host: dict[str, str | int | float] = {}
     versions: dict[str, str] = {}
+    code: CodeRecord | None = None
+    """None if the testbed is not in a git repository."""
     problems: tuple[str, ...] = ()
+    lasted: float | None = None
+    """Seconds of the scenario that were run; None if that is not known."""
+    defects: DefectRecord | None = None
+    """None if no node app had an internal error."""
 
 
 class Check(Record):
@@ -47,6 +70,8 @@ class Check(Record):
     unit: str = ""
     ok: bool
     advice: str = ""
+    caution: bool = False
+    """Whether the run has kept real time all the same if this fails."""
 
 
 class Fidelity(Record):

@@ -16,17 +16,22 @@ import os
 import platform
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from capture.scan import AIR
 from emulation.errors import RunFolderError, ScenarioError
-from emulation.scenario.records import Ended, Fidelity, Flows, Record, RunRecord
+from emulation.scenario import prompt
+from emulation.scenario.prompt import PromptCommand
+from emulation.scenario.provenance import code
+from emulation.scenario.records import DefectRecord, Ended, Fidelity, Flows, Record, RunRecord
 from emulation.scenario.scenario import NodeSpec, Scenario
 
 VERSIONED: Final = ("mininet", "scapy", "numpy", "pyspark", "pyroute2", "cbor2")
@@ -44,6 +49,7 @@ class RunFolder:
         self.record = path / "run.json"
         self.fidelity = path / "fidelity.json"
         self.flows = path / "flows.json"
+        self.prompt = path / "prompt.jsonl"
         self.captures = path / "captures"
         self.logs = path / "nodes"
         self.metrics = path / "metrics"
@@ -111,6 +117,8 @@ class RunFolder:
         wall_seconds: float,
         problems: Iterable[str],
         started: float | None = None,
+        defects: DefectRecord | None = None,
+        lasted: float | None = None,
     ) -> None:
         """Write run.json: how the run went and on which machine.
 
@@ -126,19 +134,31 @@ class RunFolder:
             wall_seconds=round(wall_seconds, 3),
             host=host_facts(),
             versions=package_versions(),
+            code=code(),
             problems=tuple(problems),
+            defects=defects,
+            lasted=None if lasted is None else round(lasted, 3),
         )
         _write_json(self.record, record.model_dump(mode="json"))
 
     def give_to_caller(self) -> None:
-        """Hand the folder to the user behind sudo, so that they can read and delete it."""
+        """Hand the folder to the user behind sudo, so that they can read and delete it.
+
+        And the folders above it that root has made below one of theirs, as `runs`: else they could
+        make no further one in it.
+        """
         try:
             uid, gid = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
         except (KeyError, ValueError):
             return
-        if os.geteuid() == 0:
-            for path in (self.path, *self.path.rglob("*")):
-                os.chown(path, uid, gid, follow_symlinks=False)
+        if os.geteuid() != 0:
+            return
+        path = self.path.resolve()
+        above = [each for each in path.parents if each.stat().st_uid == uid]
+        made = path.parents[: path.parents.index(above[0])] if above else ()
+        for each in (*made, path, *path.rglob("*")):
+            with suppress(FileNotFoundError):  # a file of a run beside this one, which is at work
+                os.chown(each, uid, gid, follow_symlinks=False)
 
 
 @dataclass(frozen=True)
@@ -151,6 +171,10 @@ class Run:
     fidelity: Fidelity | None
     problems: tuple[str, ...]
     flows: Flows | None = None
+    prompt: tuple[PromptCommand, ...] = ()
+    """What was done at the prompt."""
+    out: Path | None = None
+    """Where its tables and its report go, if not into its folder."""
 
     @property
     def name(self) -> str:
@@ -170,7 +194,23 @@ class Run:
     @property
     def metrics(self) -> Path:
         """Folder of the analysis' tables; need not exist."""
-        return self.folder.metrics
+        return RunFolder(self.results).metrics
+
+    @property
+    def results(self) -> Path:
+        """The folder that its tables and its report go to."""
+        return self.path if self.out is None else self.out
+
+    def link(self, name: str) -> str:
+        """Return the address of a file in the run's folder, as its report has it."""
+        return quote(Path(os.path.relpath(self.path / name, self.results)).as_posix())
+
+    @property
+    def driven(self) -> tuple[NodeSpec, ...]:
+        """The nodes with their real trajectories: those of the scenario and what the prompt did."""
+        names = {node.id: node.name for node in self.scenario.nodes}
+        brokers = {point.name: names[point.broker] for point in self.scenario.access_points}
+        return prompt.driven(self.scenario.nodes, self.prompt, brokers)
 
     def nodes(self) -> list[tuple[str, str, int, int]]:
         """Return (run, name, node id, IPv4 address as an integer) of every node."""
@@ -219,7 +259,12 @@ def read_run(path: Path) -> Run:
             how = "it was killed, or is under way" if record.ended == "running" else record.ended
             problems.append(f"the run was not completed: {how}")
     flows = _read(folder.flows, Flows, problems)
-    return Run(path, scenario, record, fidelity, tuple(problems), flows)
+    try:
+        commands = prompt.read(folder.prompt)
+    except OSError as error:
+        problems.append(f"{folder.prompt.name} cannot be read: {error.strerror}")
+        commands = ()
+    return Run(path, scenario, record, fidelity, tuple(problems), flows, commands)
 
 
 def host_facts() -> dict[str, str | int | float]:

@@ -40,8 +40,9 @@ class WorkloadClient:
         self._hosts[host.node_id] = host
         return partial(self._receive, host)
 
-    def start(self) -> None:
-        """Have the operations performed at their times."""
+    def start(self, failed: Callable[[VirtualHost, Exception], None]) -> None:
+        """Have the operations performed at their times; `failed` gets what a node raises."""
+        self._failed = failed
         for operation in self._workload:
             self._clock.call_at(operation.time, self._perform, operation)
 
@@ -56,7 +57,10 @@ class WorkloadClient:
         self._waiting[self._token] = operation
         datagram = request(operation, self._token).encode()
         self._record(host, datagram, to_client=False)
-        host.clients.datagram_received(datagram, ADDRESS)
+        try:
+            host.clients.datagram_received(datagram, ADDRESS)
+        except Exception as error:
+            self._failed(host, error)
 
     def _receive(self, host: VirtualHost, _address: Address, datagram: bytes) -> None:
         self._record(host, datagram, to_client=True)

@@ -74,7 +74,7 @@ def materialise(
         return folder
     scratch = run.metrics / f".{decoded.folder}-{os.getpid()}"
     try:
-        run.metrics.mkdir(exist_ok=True)
+        run.metrics.mkdir(parents=True, exist_ok=True)
         _sweep(run.metrics, decoded.folder)
         scratch.mkdir()
         context = spark.sparkContext
@@ -106,13 +106,19 @@ def recorded(run: Run) -> Path | None:
 
     Raises `AnalysisError` if another version of the testbed has written them.
     """
-    folder = run.metrics / FRAMES_FOLDER
+    folder = run.folder.metrics / FRAMES_FOLDER
     made_of = _read(folder / _MADE_OF)
     if made_of is None or not json.loads(made_of).get("recorded"):
         return None
     if made_of != _RECORDED:
         raise AnalysisError(f"{folder} is of another version: run the scenario again")
     return folder
+
+
+def decoded_frames(run: Run) -> Path | None:
+    """Return the folder of the run's frames if they are there.  Raises `AnalysisError`."""
+    folder = recorded(run) or run.metrics / FRAMES_FOLDER
+    return folder if folder.is_dir() else None
 
 
 def _write(task: tuple[str, Sequence[CaptureSlice], Decoded]) -> None:

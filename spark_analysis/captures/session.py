@@ -49,8 +49,8 @@ _JAVA_OPTIONS: Final = (
     "-Darrow.enable_unsafe_memory_access=true",
     "-Darrow.enable_null_check_for_get=false",
 )
-_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""PySpark prints through these, as JSON with a stack of Java calls, what it raises as well."""
+_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
+"""PySpark prints through these, with a stack of calls, what it raises as well: at Ctrl-C, too."""
 _INSTALL: Final = "install it, as root: apt-get install openjdk-17-jre-headless (or openjdk-21-...)"
 
 

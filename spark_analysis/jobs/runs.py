@@ -89,12 +89,25 @@ def bucket_width(inputs: Inputs) -> float:
     """Return the width of buckets over time, seconds: as asked for, or by the longest run."""
     if inputs.width is not None:
         return inputs.width
-    return round_width(max((each.last_ns - each.epoch_ns) / 1e9 for each in inputs.once(facts)))
+    span = max((each.last_ns - each.epoch_ns) / 1e9 for each in inputs.once(facts))
+    return round_width(span, max(map(publishing_interval, inputs.runs)))
 
 
-def round_width(span: float) -> float:
-    """Return a round width, in seconds, that cuts `span` seconds into not too many buckets."""
-    return float(next((w for w in _WIDTHS if span <= w * _BUCKETS), _WIDTHS[-1]))
+def publishing_interval(run: Run) -> float:
+    """Return the seconds between a publisher's events, 0 if they have no interval."""
+    spec = run.scenario.workload_spec
+    values = {**run.scenario.topology_parameters, **(spec.parameters if spec else {})}
+    interval = values.get("interval", 0.0)
+    return float(interval) if isinstance(interval, int | float) else 0.0
+
+
+def round_width(span: float, interval: float = 0.0) -> float:
+    """Return a round width, in seconds, that cuts `span` seconds into not too many buckets.
+
+    It is not below `interval`, that of publishers: else every other bucket would be empty.
+    """
+    wide = (width for width in _WIDTHS if span <= width * _BUCKETS and width >= interval)
+    return float(next(wide, _WIDTHS[-1]))
 
 
 def extents(frames: DataFrame) -> dict[str, Extent]:

@@ -106,10 +106,10 @@ def multiples(
         # At the axes if there is only one, since that says more clearly what it belongs to.
         if columns == rows == 1:
             grid[0][0].set_xlabel(textwrap.fill(parameter, LABEL))
-            grid[0][0].set_ylabel(quantity.unit)
+            grid[0][0].set_ylabel(_says_what(quantity))
         else:
             figure.supxlabel(textwrap.fill(parameter, LABEL), fontsize=12)
-            figure.supylabel(quantity.unit, fontsize=12)
+            figure.supylabel(_says_what(quantity), fontsize=12)
         handles = {
             label: handle
             for axes in grid.flat
@@ -223,3 +223,11 @@ def _value_axis(axes: Axes, quantity: Quantity, intervals: Sequence[Interval]) -
     axes.set_ylim(0, top or 1.0)
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 2.5, 5, 10)))
     formatted(axes.yaxis, number)
+
+
+def _says_what(quantity: Quantity) -> str:
+    """Return the label of the value axis: "ms" alone would not say of what."""
+    if " " in quantity.unit or len(quantity.unit) > 5:
+        return quantity.unit
+    title = quantity.title[:1].lower() + quantity.title[1:]
+    return f"{title}, {quantity.unit}" if quantity.unit else title

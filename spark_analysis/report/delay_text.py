@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 import numpy as np
 
 from spark_analysis.report.figures import Drawing, delay_cdf, floats
@@ -9,6 +12,9 @@ from spark_analysis.report.quantities import count, number, seconds
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable, zero
 from spark_analysis.result import RunTables
+
+LONG_ROUTE: Final = 10
+"""Hops of a route that a reader will wonder at."""
 
 
 def hops_table(tables: RunTables) -> TextTable:
@@ -46,7 +52,17 @@ def distribution(tables: RunTables) -> Drawing:
     """Draw the distribution of the delay of deliveries to other nodes."""
     delay = tables.table("delay")
     delay = delay[~delay["local"].eq(True)]
-    return delay_cdf(floats(delay["delay"]), delay["hops"].fillna(-1).to_numpy(np.int64))
+    hops = delay["hops"].fillna(-1).to_numpy(np.int64)
+    drawing = delay_cdf(floats(delay["delay"]), hops)
+    longest = int(hops.max(initial=0))
+    if longest < LONG_ROUTE or "gpsr" not in tables.scenario.protocol.name:
+        return drawing
+    why = (
+        f" The longest route has {longest} hops: if no neighbour is nearer to the destination, GPSR"
+        " goes round the void in perimeter mode, and a message to a place at which no node stands "
+        "goes once round it to find the nearest."
+    )
+    return replace(drawing, caption=drawing.caption + why)
 
 
 DISTRIBUTION = Section(drawings=lambda tables: [("delay", distribution(tables))])

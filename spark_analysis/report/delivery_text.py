@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 
 from spark_analysis.report.figures import Drawing, delivery_over_time, floats
+from spark_analysis.report.marks import listed, marks
 from spark_analysis.report.quantities import count, printable, share
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable, ratio, sums
@@ -43,13 +46,16 @@ def _topic_row(name: str, row: pd.Series) -> list[Cell]:
 def over_time(tables: RunTables) -> Drawing:
     """Draw delivery by time of publication."""
     table = tables.table("delivery_over_time").sort_values("time")
-    return delivery_over_time(
+    happened = marks(tables)
+    drawing = delivery_over_time(
         floats(table["time"]),
         floats(table["width"]),
         floats(table["expected"]),
         floats(table["received"]),
         table["settled"].eq(True).to_numpy(bool),
+        [mark.time for mark in happened],
     )
+    return replace(drawing, caption=drawing.caption + listed(happened))
 
 
 TOPICS = Section(tables=lambda tables: [topic_table(tables)])

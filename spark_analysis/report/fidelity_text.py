@@ -56,8 +56,9 @@ def verdict(run: Run) -> FidelityVerdict:
     if failed:
         return FidelityVerdict(
             "warning",
-            "Kept real time, with reservations",
-            f"{passed} checks passed, these did not:",
+            "Kept real time on a busy machine",
+            "The medium was not late and nothing was lost, so the numbers below can be used, with "
+            f"this in mind ({passed} checks passed):",
             failed,
         )
     if backend == "virtual":

@@ -89,12 +89,18 @@ def formatted(axis: Any, text: Callable[[float], str]) -> None:
 
 
 def delivery_over_time(
-    start: Array, width: Array, expected: Array, received: Array, settled: npt.NDArray[np.bool_]
+    start: Array,
+    width: Array,
+    expected: Array,
+    received: Array,
+    settled: npt.NDArray[np.bool_],
+    marks: Sequence[float] = (),
 ) -> Drawing:
     """Draw expected and received deliveries by the time the event was published.
 
     One element a bucket of time: its start and width in seconds into the run, what was expected of
     the events published in it and what was received, and whether all of them are settled.
+    `marks` are times, seconds into the run, at which something happened: they get numbers.
     """
     title = "Delivery over time"
     caption = (
@@ -136,7 +142,16 @@ def delivery_over_time(
                 axes.axvspan(unsettled, end, color=svg.MUTED, alpha=0.15, linewidth=0, label="")
             bottom.bar([unsettled], [0], 0, color=svg.MUTED, alpha=0.25, label="near the end")
             caption += " Events published near the end (grey) do not count in the delivery ratio."
-        bottom.set_xlim(min(0.0, float(start.min())), float((start + width).max()))
+        first, last = min(0.0, float(start.min())), float((start + width).max())
+        bottom.set_xlim(first, last)
+        for index, time in enumerate(marks, start=1):
+            if first <= time <= last:
+                for axes in (top, bottom):
+                    axes.axvline(time, color=svg.PURPLE, linewidth=1.2, linestyle=(0, (3, 2)))
+                top.annotate(
+                    str(index), (time, 1), xycoords=("data", "axes fraction"), xytext=(0, 3),
+                    textcoords="offset points", ha="center", color=svg.PURPLE, fontsize=10,
+                )  # fmt: skip
         bottom.set_xlabel("time of publication in the run, s")
         bottom.set_ylabel(f"deliveries per {number(float(np.median(width)))} s")
         bottom.set_ylim(0, 1.06 * float(expected.max()))
@@ -162,7 +177,7 @@ def distribution(values: Array) -> tuple[Array, Array]:
 
 
 class HopClass(NamedTuple):
-    """The deliveries that came over the same number of radio hops (or at least `low`)."""
+    """The deliveries that came over about the same number of radio hops, at least `low`."""
 
     label: str
     low: int
@@ -170,15 +185,17 @@ class HopClass(NamedTuple):
 
 
 def hop_classes(delays: Array, hops: npt.NDArray[np.int64]) -> list[HopClass]:
-    """Split delays by hop count; the longest paths share the last of `HOP_CURVES` classes."""
-    present = np.unique(hops)
+    """Split delays by hop count: of many, into `HOP_CURVES` classes of about as many deliveries."""
+    present, counts = np.unique(hops, return_counts=True)
+    group = np.arange(len(present))
+    if len(present) > HOP_CURVES:
+        middle = np.cumsum(counts) - counts / 2
+        group = np.minimum(HOP_CURVES * middle / counts.sum(), HOP_CURVES - 1).astype(np.int64)
     classes = []
-    for rank, hop in enumerate(present):
-        if rank == HOP_CURVES - 1 and len(present) > HOP_CURVES:
-            classes.append(HopClass(f"{hop}+ hops", int(hop), delays[hops >= hop]))
-            break
-        label = f"{hop} hop{'' if hop == 1 else 's'}"
-        classes.append(HopClass(label, int(hop), delays[hops == hop]))
+    for each in np.unique(group):
+        low, high = (int(value) for value in present[group == each][[0, -1]])
+        label = f"{low} hop{'' if low == 1 else 's'}" if low == high else f"{low}–{high} hops"
+        classes.append(HopClass(label, low, delays[(hops >= low) & (hops <= high)]))
     return classes
 
 

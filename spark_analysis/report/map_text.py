@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from emulation.mobility.trajectory import Trace, until
 from spark_analysis.report import node_map
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import quantity
@@ -23,13 +24,14 @@ def map_drawing(tables: RunTables) -> Drawing:
     nodes = per_node(tables)
     scenario = tables.scenario
     drawn = []
-    for node, load in zip(scenario.nodes, nodes["load"], strict=True):
+    for node, load in zip(tables.run.driven, nodes["load"], strict=True):
         note = f", sends {quantity(load, 'B/s')}" if np.isfinite(load) else ""
-        track = np.array([(point.x, point.y) for point in node.waypoints], dtype=float)
+        waypoints = until(node.waypoints, tables.observed)
+        track = np.array([(point.x, point.y) for point in waypoints], dtype=float)
         drawn.append(
             node_map.MapNode(node.name, track, node.id in publishers, node.id in subscribers, note)
         )
-    moving = scenario.trace().moving
+    moving = Trace([node.waypoints for node in tables.run.driven]).moving
     return node_map.node_map(
         drawn,
         links(tables, only_from_start=moving),

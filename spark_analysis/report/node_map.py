@@ -24,6 +24,8 @@ from spark_analysis.report.quantities import count, number, printable
 
 VECTOR_SHAPES: Final = 1500
 NAMED_NODES: Final = 60
+RINGS: Final = 150
+"""Nodes of which the ends of trajectories have rings; among more they would hide the nodes."""
 WIDTH: Final = 700
 HEIGHT: Final = 560
 STRENGTHS: Final = ((0.9, "90 % and more"), (0.5, "50 to 90 %"), (0.0, "less"))
@@ -124,7 +126,7 @@ def _caption(
     if roads:
         parts.append("Pale dots: the waypoints of the road map.")
     if moving:
-        parts.append("Thin lines: their trajectories, ending in a ring.")
+        parts.append("Thin lines: their trajectories, from the mark to the end of the run.")
     parts.append(links_are)
     if radio_range and visible:
         parts.append(
@@ -189,11 +191,11 @@ def _draw_tracks(axes: Axes, nodes: Sequence[MapNode]) -> list[Line2D]:
         "linestyle": "none", "marker": "o", "markersize": 4.5, "markerfacecolor": "none",
         "markeredgecolor": svg.MUTED, "zorder": 2,
     }  # fmt: skip
+    trajectory = Line2D([], [], color=svg.MUTED, linewidth=0.9, alpha=0.6, label="trajectory")
+    if len(nodes) > RINGS:
+        return [trajectory]
     axes.plot(*np.array([track[-1] for track in moving]).T, **end)  # type: ignore[arg-type]
-    return [
-        Line2D([], [], color=svg.MUTED, linewidth=0.9, alpha=0.6, label="trajectory"),
-        Line2D([], [], label="end", **end),  # type: ignore[arg-type]
-    ]
+    return [trajectory, Line2D([], [], label="end", **end)]  # type: ignore[arg-type]
 
 
 def _draw_range(

@@ -1,8 +1,8 @@
 """What every page is made with: templates, numbered figures, files written whole.
 
-Pages hold no script, load nothing, and follow the reader's light or dark scheme; names from
-scenarios and captures are data and are escaped.  The same input gives the same bytes: nothing in a
-page depends on when or where it was written.
+Pages load nothing, hold no script but the replay of a run, and follow the reader's light or dark
+scheme; names from scenarios and captures are data and are escaped.  The same input gives the same
+bytes: nothing in a page depends on when or where it was written.
 """
 
 from __future__ import annotations
@@ -44,9 +44,14 @@ def environment() -> Environment:
 
 def write_html(path: Path, html: str) -> Path:
     """Write a page, whole or not at all, and return its path.  Raises OSError."""
+    return whole(path, html)
+
+
+def whole(path: Path, text: str) -> Path:
+    """Write a text, whole or not at all, and return its path.  Raises OSError."""
     unfinished = path.with_name(path.name + ".part")
     # Text from captures may hold halves of surrogate pairs, which UTF-8 cannot carry.
-    unfinished.write_bytes(html.encode("utf-8", errors="replace"))
+    unfinished.write_bytes(text.encode("utf-8", errors="replace"))
     unfinished.replace(path)
     return path
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from emulation.radio.spec import RadioSpec
+from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
 from spark_analysis.report.quantities import NOTHING, count, moment, number, printable, seconds
-from spark_analysis.report.text_table import TextTable
+from spark_analysis.report.text_table import Cell, TextTable
 from spark_analysis.result import RunTables
 
 
@@ -24,10 +25,38 @@ def facts(tables: RunTables) -> list[tuple[str, str]]:
         ("Protocol", scenario.protocol.name),
         ("Backend", record.backend if record else "unknown (no run.json)"),
         ("Nodes", count(len(scenario.nodes))),
-        ("Duration", seconds(scenario.duration)),
+        ("Duration", duration(tables)),
         ("Seed", str(scenario.seed)),
         ("Started", moment(record.started) if record else "unknown (no run.json)"),
         ("Ended", record.ended if record else "unknown (no run.json)"),
+    ]
+
+
+def duration(tables: RunTables) -> str:
+    """Return how long the run was to be, and how long it was if that is less."""
+    planned, record = tables.scenario.duration, tables.run.record
+    lasted = None if record is None else record.lasted
+    if lasted is None or lasted > 0.99 * planned:
+        return seconds(planned)
+    return f"{seconds(lasted)} of {seconds(planned)}"
+
+
+def prompt_table(tables: RunTables) -> list[TextTable]:
+    """Return what was done at the prompt, if there was one."""
+    if not tables.run.prompt:
+        return []
+    rows: list[list[Cell]] = [
+        [number(command.time), printable(command.command), printable(command.error) or "done"]
+        for command in tables.run.prompt
+    ]
+    return [
+        TextTable(
+            "At the prompt",
+            "Every command, with seconds into the run. Its changes are marked in the figures.",
+            ("time, s", "command", "answer"),
+            rows,
+            words=3,
+        )
     ]
 
 
@@ -41,13 +70,16 @@ def scenario_tables(tables: RunTables) -> list[TextTable]:
         "client operations": count(len(scenario.workload)),
     }
     host = {**record.host, "wall seconds": record.wall_seconds} if record else {}
+    versions: dict[str, Any] = dict(record.versions) if record else {}
+    if record and record.code:
+        versions["testbed"] = record.code.commit + (" with changes" if record.code.changed else "")
     return [
         _parameters("Topology", scenario.topology, topology),
         _parameters("Protocol", scenario.protocol.name, scenario.protocol.parameters),
         _radio("Radio", scenario.radio),
         *_mesh(scenario),
         _parameters("Host", "", host),
-        _parameters("Versions", "", record.versions if record else {}),
+        _parameters("Versions", "", versions),
     ]
 
 
@@ -83,6 +115,14 @@ def plain(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.12g}" if np.isfinite(value) else str(value)
     return printable(str(value))
+
+
+def again(run: Run) -> str:
+    """Return the command that repeats a run with the motion that its prompt gave it, if it did."""
+    if run.driven == run.scenario.nodes:
+        return ""
+    backend = f" --backend {shlex.quote(run.record.backend)}" if run.record else ""
+    return f"./run_testbed.sh run{backend} --scenario {shlex.quote(str(run.path))}"
 
 
 def command(scenario: Scenario, backend: str | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -144,7 +143,7 @@ def _files(tables: RunTables, node: str, missing: Sequence[str]) -> Cell:
                       for each, kind in (("access", ACCESS), ("mesh", MESH))]  # fmt: skip
             radios.append(("wire", f"{node}-{WIRED}.pcap"))
     links = tuple(
-        FileLink(text, "captures/" + quote(name))
+        FileLink(text, run.link(f"captures/{name}"))
         for text, name in (*radios, ("loopback", f"{node}-lo.pcap"))
         if text not in missing and (run.captures / name).exists()
     )

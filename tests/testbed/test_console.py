@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from emulation.network.processes import PROJECT
+from emulation.scenario.runfolder import read_run
 
 pytestmark = pytest.mark.root
 
@@ -154,6 +155,19 @@ def test_moving_a_station_away_and_back(terminal: Terminal) -> None:
         ("fail sta99", "no such station"),
         ("links sta99", "no such station"),
         ("frobnicate", "Unknown command"),
+        ("switch ap1 start", "stay up"),
+        ("source nofile", "cannot read nofile: No such file"),
+        ("dpctl dump-flows", "no access points"),
+        ("dpctl", "usage: dpctl"),
+        ("time fail sta99", "no such station"),
+        ("py 1 / 0", "division by zero"),
+        ("py exit()", "leave the prompt with exit"),
+        ("py sta1.setPosition('here')", "is no position"),
+        ("distance sta1", "usage: distance"),
+        ("distance sta1 sta99", "no such station"),
+        ("iperf sta1 sta1", "usage: iperf"),
+        ("iperfudp much sta1 sta2", "usage: iperfudp"),
+        ("x sta99", "x: "),
     ],
 )
 def test_mistakes_are_answered(terminal: Terminal, line: str, message: str) -> None:
@@ -162,10 +176,69 @@ def test_mistakes_are_answered(terminal: Terminal, line: str, message: str) -> N
     assert "Traceback" not in answer
 
 
+def test_a_stations_position_is_the_present_one(terminal: Terminal) -> None:
+    terminal.ask("move sta3 10 20")
+    assert "(10.0, 20.0, 0.0)" in terminal.ask("py sta3.position")
+    terminal.ask("py sta3.setPosition('13,24,0')")
+    assert "(13.0, 24.0, 0.0)" in terminal.ask("py sta3.position")
+    assert "13.0" in terminal.ask("where sta3")
+    terminal.ask("move sta4 10 20")
+    assert "5.0 m" in terminal.ask("distance sta3 sta4")
+    assert "outside the area, 0,0 to 100,100 m" in terminal.ask("move sta4 -10 20")
+    terminal.ask("move sta3")
+    terminal.ask("move sta4")
+
+
+def test_everything_failed_heals_at_once(terminal: Terminal) -> None:
+    terminal.ask("fail sta1 sta2")
+    terminal.ask("fail sta3")
+    answer = terminal.ask("pingall", 10)
+    assert "sta1 -> X X sta4" in answer
+    assert "50% dropped (6/12 received)" in answer or "67% dropped (4/12" in answer
+    assert "healed 2" in terminal.ask("heal")
+    assert "0% dropped (12/12 received)" in terminal.ask("pingall", 10)
+
+
+def test_throughput_is_measured_in_a_few_seconds(terminal: Terminal) -> None:
+    answer = terminal.ask("iperf sta1 sta2 1", 10)
+    (rate,) = re.findall(r"TCP sta1 -> sta2: ([\d.]+) Mb/s over", answer)
+    assert 0.5 < float(rate) < 54
+    answer = terminal.ask("iperfudp 200k sta1 sta2 1", 10)
+    assert re.search(r"UDP sta1 -> sta2: 0\.\d+ Mb/s over 1.0 s, \d", answer)
+
+
+def test_answers_have_names_and_units(terminal: Terminal) -> None:
+    assert re.search(r"  sta[34] +\d+[.\d]*, \d+", terminal.ask("neighbours sta1"))
+    assert "e-" not in terminal.ask("links")
+    assert re.search(r"p99_us +\S+ +µs", terminal.ask("stats"))
+    terminal.type("dist\t sta1 st\t2\n")
+    assert re.search(r"\d+\.\d m", terminal.until(PROMPT)), "names of commands and nodes complete"
+
+
 def test_leaving_ends_the_run(terminal: Terminal) -> None:
     terminal.type("exit\n")
-    terminal.until("run folder")
+    shown = terminal.until(r"run folder: \S+\s")
     assert terminal.ended() == 0
+    done = read_run(Path(shown.split()[-1]))
+    assert done.record is not None
+    assert done.record.lasted is not None
+    assert 1 < done.record.lasted < 300
+    commands = {each.command: each for each in done.prompt}
+    times = [each.time for each in done.prompt]
+    assert times == sorted(times)
+    cut = commands["fail sta1 sta2"].effect
+    assert cut is not None
+    assert (cut.kind, cut.nodes) == ("fail", ("sta1", "sta2"))
+    assert commands["frobnicate"].error == "unknown command"
+    by_hand = commands["py sta3.setPosition('13,24,0')"].effect
+    assert by_hand is not None
+    assert by_hand.position == (13.0, 24.0)
+    ping = commands["sta1 ping -c 2 -i 0.2 sta2"].effect
+    assert ping is not None
+    assert ping.kind == "traffic"
+    # What really happened: away from its place, and back.
+    assert len(done.driven[2].waypoints) > len(done.scenario.nodes[2].waypoints) == 1
+    assert done.driven[2].waypoints[-1][1:] == done.scenario.nodes[2].waypoints[0][1:]
 
 
 def test_sigterm_at_the_prompt_ends_the_run(tmp_path: Path) -> None:

@@ -92,14 +92,18 @@ class NodeApps(dict[str, Process]):
             said = last_line(self._folder.log(first))
             raise BackendError(f"every node app ended at its start; {first.name}: {said}")
 
-    def deaths(self) -> Iterator[str]:
-        """Yield a line for each node app that has ended since the last call."""
+    def deaths(self) -> Iterator[tuple[str, str, str | None]]:
+        """Yield each node app that has ended since the last call: name, and a line about it.
+
+        Last, the end of its log if it ended by itself with an error, else None.
+        """
         for name, process in self.items():
             code = process.poll()
             if code is not None and name not in self._reported:
                 self._reported.add(name)
                 log = self._folder.logs / f"{name}.log"
-                yield f"{name}: the node app {ended(code)}; see {log}"
+                error = log.read_text(encoding="utf-8", errors="replace") if code > 0 else None
+                yield name, f"{name}: the node app {ended(code)}; see {log}", error
 
     def end(self) -> None:
         """End all of them: first ask all, then wait for each."""

@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from emulation.backends.base import Backend, BackendError, LiveRun, Observer
+from emulation.backends.defects import DefectLogs, Defects
 from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbone
 from emulation.backends.realtime.helpers import Helpers
 from emulation.backends.realtime.node_apps import NodeApps
@@ -98,6 +99,8 @@ class RealTimeRun(ABC):
         self.gpsd_control = self.state.path / "gpsd"
         self.nodes = NodeApps(scenario, folder, self.state)
         self.helpers = Helpers(self.state, folder.logs / "emulation.log", interrupts)
+        self.defects = Defects(folder.logs, observer.problem)
+        self._defect_logs = DefectLogs(folder.logs, self.defects)
         self.mesh: MeshBackbone | None = None
         """The switch and the controller, with access points."""
         self._recorder_status = self.state.path / "recorder.json"
@@ -326,8 +329,11 @@ class RealTimeRun(ABC):
             watcher.join()
 
     def _check(self) -> None:
-        for line in self.nodes.deaths():
+        self._defect_logs.look([*self.nodes])
+        for name, line, error in self.nodes.deaths():
             self.problem(line)
+            if error is not None:
+                self.defects.add(name, error)
         self.helpers.check()
         self.check()
 
@@ -350,6 +356,7 @@ class RealTimeRun(ABC):
             # The driver ends with the scenario, the command line perhaps a little before it.
             await_condition(lambda: self.helpers["driver"].poll() is not None, 2.0)
         self.nodes.end()
+        self._defect_logs.look([*self.nodes])
         if self.mesh is not None:
             ask(self.medium_control, {"op": "settle"})
             problem = self.mesh.last_counters()
@@ -385,7 +392,9 @@ class RealTimeRun(ABC):
             epoch_ns=unix_ns_of(self.epoch),
             ended=ended,
             wall_seconds=time.monotonic() - self._began,
-            problems=self.problems,
+            problems=self.problems + self.defects.problems(),
+            defects=self.defects.record(),
+            lasted=min(max(0.0, self.now()), self.scenario.duration),
         )
 
 

@@ -1,3 +1,5 @@
+import re
+import time
 from typing import Any
 
 import pytest
@@ -39,8 +41,6 @@ def test_a_run_within_all_limits_kept_real_time() -> None:
         ({"medium": {"lateness": {"p99_us": 20_000}}}, "frames delivered late, p99"),
         ({"medium": {"lateness": {"max_us": 2e6}}}, "frames delivered late, maximum"),
         ({"medium": {"write_drops": 1}}, "frames not written to a radio interface"),
-        ({"driver": {"lateness": [0.0] * 90 + [0.5] * 10}}, "client operations late, p99"),
-        ({"samples": [99.0] * 5 + [20.0] * 5}, "seconds with all cores busy"),
         ({"socket_drops": 1}, "datagrams dropped by full sockets"),
         ({"medium": {"tap_drops": {"sta1": 1}}}, "frames the radio interfaces dropped"),
         ({"recorder": {"kernel_drops": 1}}, "packets the captures missed"),
@@ -52,6 +52,32 @@ def test_each_figure_beyond_its_limit_fails_the_run(changes: dict[str, Any], nam
     assert not fidelity.kept_real_time
     assert failed(fidelity) == [name]
     assert all(check.advice for check in fidelity.checks if not check.ok)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"driver": {"lateness": [0.0] * 90 + [0.5] * 10}}, "client operations late, p99"),
+        ({"samples": [99.0] * 5 + [20.0] * 5}, "seconds with all cores busy"),
+    ],
+)
+def test_what_neither_delays_nor_loses_a_frame_is_a_caution(
+    changes: dict[str, Any], name: str
+) -> None:
+    fidelity = verdict(**changes)
+    assert fidelity.kept_real_time
+    assert failed(fidelity) == [name]
+    lost = verdict(**changes, socket_drops=1)
+    assert lost.kept_real_time is False
+
+
+def test_a_busy_machine_is_explained_by_its_processes() -> None:
+    cpu = CpuSampler()
+    spent = time.process_time()
+    while time.process_time() < spent + 0.1:
+        pass
+    said = cpu.used_by()
+    assert re.search(r"pytest \d", said) or re.search(r"python\S* \d", said)
 
 
 def test_of_a_medium_without_figures_it_is_unknown_whether_it_kept_real_time() -> None:

@@ -157,13 +157,19 @@ def test_one_hop_count_needs_one_curve() -> None:
     assert not any(text.startswith("all") for text in found)
 
 
-def test_long_paths_share_a_curve() -> None:
+def test_many_hop_counts_are_put_together_evenly() -> None:
     hops = np.arange(1, 11)
     classes = figures.hop_classes(hops / 100, hops)
     assert [group.label for group in classes] == [
-        "1 hop", "2 hops", "3 hops", "4 hops", "5 hops", "6+ hops",
+        "1–2 hops", "3 hops", "4–5 hops", "6–7 hops", "8 hops", "9–10 hops",
     ]  # fmt: skip
     assert sum(len(group.delays) for group in classes) == 10
+    # A few long routes among many short ones do not fill the legend.
+    hops = np.array([1] * 500 + [2] * 400 + list(range(3, 29)))
+    labels = [group.label for group in figures.hop_classes(hops / 100, hops)]
+    assert labels[0] == "1 hop"
+    assert labels[-1].endswith("–28 hops")
+    assert len(labels) <= 6
 
 
 @given(npst.arrays(float, st.integers(1, 2000), elements=st.floats(1e-6, 1e3)))

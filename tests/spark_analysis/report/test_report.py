@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulation.mobility.trajectory import Waypoint
-from emulation.scenario.records import Check, Fidelity
+from emulation.scenario.records import Check, DefectRecord, Fidelity
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import NodeSpec
 from spark_analysis import reports as report
@@ -130,6 +130,23 @@ def test_green_banner_where_real_time_was_kept(run: MadeUpRun) -> None:
     page = write(run)
     assert page.banners() == ["good"]
     assert "✓ Kept real time" in page.text
+
+
+def test_internal_errors_of_node_apps_are_the_first_thing_that_a_report_says(
+    tmp_path: Path,
+) -> None:
+    run = make_run(tmp_path / "run", make_scenario())
+    traceback = "Traceback (most recent call last):\n  in receive\nKeyError: '<seen>'"
+    defects = DefectRecord(
+        count=59, nodes={"sta1": 4, "sta2": 55}, first="sta1", traceback=traceback
+    )
+    record = RECORD.model_copy(update={"defects": defects})
+    broken = dataclasses.replace(run, read=dataclasses.replace(run.read, record=record))
+    page = write(broken)
+    assert page.banners() == ["good", "bad"]
+    assert "Internal errors of the protocol: 59, at 2 nodes" in page.text
+    assert "sta2 55, sta1 4" in page.text
+    assert "in receive KeyError: '<seen>'" in page.text
 
 
 def test_red_banner_names_check_value_limit_and_advice(tmp_path: Path) -> None:

@@ -1,0 +1,105 @@
+"""How much one node gets across to another: TCP or UDP for some seconds, both ends in this process.
+
+In place of Mininet's `iperf`, which waits for a line that Debian's iperf 2.1 prints only to a
+terminal, and so for ever.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from contextlib import ExitStack, suppress
+from typing import Final, NamedTuple
+
+from capture.namespaces import network_namespace
+
+PORT: Final = 5001
+CONNECT: Final = 5.0
+"""Seconds that a TCP connection may take to come about."""
+DATAGRAM: Final = 1_400
+"""Bytes of a datagram: it fits a frame."""
+SILENCE: Final = 1.0
+"""Seconds in which the last datagrams arrive."""
+
+
+class Throughput(NamedTuple):
+    """Bytes that arrived, bytes that were sent, and the seconds between the first and the last."""
+
+    received: int
+    sent: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Bits per second that arrived."""
+        return 8 * self.received / self.seconds if self.seconds > 0 else 0.0
+
+
+class UnreachableError(Exception):
+    """There is no way from one to the other; the message is one line."""
+
+
+def tcp(source: int, target: int, address: str, seconds: float) -> Throughput:
+    """Send over TCP, as much as goes, from the namespace of one process to that of another.
+
+    `address` is the target's.  Raises `UnreachableError`, OSError.
+    """
+    with ExitStack() as stack:
+        with network_namespace(target):
+            listener = stack.enter_context(socket.socket())
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("", PORT))
+        listener.listen(1)
+        with network_namespace(source):
+            client = stack.enter_context(socket.socket())
+        client.setblocking(False)
+        listener.setblocking(False)
+        with suppress(BlockingIOError):
+            client.connect((address, PORT))
+        limit = time.monotonic() + CONNECT
+        while not select.select([listener], [], [], 0.1)[0]:
+            if time.monotonic() > limit:
+                raise UnreachableError(f"no connection within {CONNECT:g} s")
+        server = stack.enter_context(listener.accept()[0])
+        server.setblocking(False)
+        received = sent = 0
+        chunk = bytes(65_536)
+        began = last = time.monotonic()
+        while (now := time.monotonic()) < began + seconds:
+            readable, writable, _ = select.select([server], [client], [], 0.1)
+            if readable:
+                received += len(server.recv(1 << 20))
+                last = now
+            if writable:
+                with suppress(BlockingIOError):
+                    sent += client.send(chunk)
+        return Throughput(received, sent, max(last - began, 1e-9))
+
+
+def udp(source: int, target: int, address: str, seconds: float, rate: float) -> Throughput:
+    """Send datagrams at `rate` bits per second; else as `tcp`."""
+    with ExitStack() as stack:
+        with network_namespace(target):
+            server = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        server.bind(("", PORT))
+        server.setblocking(False)
+        with network_namespace(source):
+            client = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        client.setblocking(False)
+        gap = 8 * DATAGRAM / rate
+        received = sent = 0
+        began = due = time.monotonic()
+        while (now := time.monotonic()) < began + seconds + SILENCE:
+            while due <= now and due < began + seconds:
+                due += gap
+                try:
+                    sent += client.sendto(bytes(DATAGRAM), (address, PORT))
+                except OSError:  # the queue is full: this one is lost, as iperf's are
+                    break
+            until = due if due < began + seconds else began + seconds + SILENCE
+            if select.select([server], [], [], max(0.0, min(until - time.monotonic(), 0.1)))[0]:
+                with suppress(BlockingIOError):
+                    while True:
+                        received += len(server.recv(65_535))
+        return Throughput(received, sent, seconds)

@@ -1,0 +1,55 @@
+"""Which code a run is of: the commit of the testbed, and whether files differ from it."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Final
+
+from emulation.scenario.records import CodeRecord
+
+PROJECT: Final = Path(__file__).resolve().parents[2]
+PATIENCE: Final = 10.0
+"""Seconds for git to answer."""
+
+
+@functools.cache
+def code() -> CodeRecord | None:
+    """Return the commit; None if there is no repository here, or no git.
+
+    Asked once a process: it is the code that the process has loaded.
+    """
+    commit = _git("rev-parse", "HEAD")
+    changes = _git("status", "--porcelain", "--untracked-files=no")
+    if not commit or changes is None:
+        return None
+    return CodeRecord(commit=commit, changed=bool(changes))
+
+
+def version() -> str:
+    """Return the version in words: of the package, and the commit if that is known."""
+    try:
+        project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
+        number = str(project["project"]["version"])
+    except (OSError, ValueError, KeyError):
+        number = "unknown"
+    found = code()
+    if found is None:
+        return number
+    return f"{number}, commit {found.commit[:12]}" + (" with changes" if found.changed else "")
+
+
+def _git(*words: str) -> str | None:
+    """Return what git prints; None if it fails."""
+    # The caller of sudo owns the repository, which git would refuse to look at otherwise.
+    command = ["git", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT), *words]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    top = PROJECT / ".git"
+    return done.stdout.strip() if done.returncode == 0 and top.exists() else None

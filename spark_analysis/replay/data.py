@@ -1,0 +1,229 @@
+"""What a replay is made of, as the object that `replay.js` reads: see `replay_data` for its keys.
+
+Numbers are whole and packed (`packing`): times in units of 10 µs, positions of decimetres, each as
+the difference from the one before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from emulation.mobility.trajectory import until
+from spark_analysis.replay.frames import Hops, Links, has_frames, hops, links
+from spark_analysis.replay.packing import interleaved, packed
+from spark_analysis.report.marks import marks
+from spark_analysis.report.quantities import printable
+from spark_analysis.result import RunTables
+
+TICKS: Final = 100_000
+"""Units of time in a second."""
+METRE: Final = 10
+"""Units of length in a metre."""
+MOST_BUCKETS: Final = 12_000
+"""Stretches of time, over all nodes, for which the traffic is told."""
+MOST_ROADS: Final = 4_000
+
+
+def replay_data(tables: RunTables) -> dict[str, Any] | None:
+    """Return the replay of a run; None if nothing of its captures is decoded.
+
+    Keys: `duration`, `area`, `range`, `nodes` (names and roles), `tracks` (a node: number of
+    waypoints, then time, x, y of each), `links` (a, b, number of stretches, then begin and length
+    of each), `events` and `hops` (below), `load` (a node and bucket: frames sent, received),
+    `topics`, `marks` (what happened to the network), `notes` (what is left out).
+    """
+    run = tables.run
+    epoch = tables.value("epoch_ns")
+    if not has_frames(run) or not np.isfinite(epoch):
+        return None
+    epoch_ns = int(tables.summary["epoch_ns"])
+    seconds = max(tables.observed, 0.1)
+    found = hops(run, epoch_ns)
+    heard = links(run, epoch_ns, seconds)
+    publishers = set(tables.table("events")["publisher"].astype(int))
+    subscribers = set(tables.table("subscriptions")["node_id"].astype(int))
+    scenario = run.scenario
+    points = {point.broker: point.name for point in scenario.access_points}
+    events = _events(tables, found)
+    data: dict[str, Any] = {
+        "duration": round(seconds, 3),
+        "area": list(scenario.area),
+        "range": scenario.radio.range,
+        "nodes": [
+            {
+                "name": printable(points.get(node.id, node.name)),
+                "role": (node.id in publishers) + 2 * (node.id in subscribers),
+                "point": node.id in points,
+            }
+            for node in scenario.nodes
+        ],
+        "tracks": packed(np.array(list(_tracks(tables)), np.int64)),
+        "roads": _roads(scenario.road_map),
+        "links": _links(heard),
+        "window": heard.window,
+        "hops": packed(np.array(list(_hops(found, events["started"])), np.int64)),
+        "marks": _marks(tables, seconds),
+        "notes": _notes(found, heard, tables),
+        **{key: value for key, value in events.items() if key != "started"},
+        **_load(tables, seconds),
+    }
+    return data
+
+
+def as_script(data: Mapping[str, Any]) -> str:
+    """Return an object as JSON that may stand inside an element `script`."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _marks(tables: RunTables, seconds: float) -> list[dict[str, Any]]:
+    index = {node.name: number for number, node in enumerate(tables.scenario.nodes)}
+    for point in tables.scenario.access_points:
+        index[point.name] = index[tables.names[point.broker]]
+    return [
+        {
+            "time": mark.time,
+            "until": min(mark.until, seconds),
+            "text": mark.text,
+            "down": mark.down,
+            "nodes": [index[name] for name in mark.nodes if name in index],
+        }
+        for mark in marks(tables)
+    ]
+
+
+def _tracks(tables: RunTables) -> Iterator[int]:
+    low = np.array(tables.scenario.area[:2], float)
+    for node in tables.run.driven:
+        points = np.array(until(node.waypoints, tables.observed), float)
+        points[:, 1:] -= low
+        whole = np.rint(points * (TICKS / 1_000, METRE, METRE)).astype(np.int64)
+        steps = np.diff(whole, axis=0, prepend=np.zeros((1, 3), np.int64))
+        yield len(whole)
+        yield from interleaved(steps.ravel()).tolist()
+
+
+def _roads(waypoints: Sequence[tuple[float, float]]) -> list[int]:
+    thinned = waypoints[:: 1 + len(waypoints) // MOST_ROADS]
+    return [round(value) for point in thinned for value in point]
+
+
+def _links(heard: Links) -> str:
+    """Pack stretches, which are sorted by pair, in tenths of a second."""
+    numbers: list[int] = []
+    spans = np.rint(heard.spans * 10).astype(np.int64).tolist()
+    pairs = [tuple(pair) for pair in heard.pairs.tolist()]
+    begun = 0
+    while begun < len(pairs):
+        ended = begun
+        while ended < len(pairs) and pairs[ended] == pairs[begun]:
+            ended += 1
+        numbers += [*pairs[begun], ended - begun]
+        before = 0
+        for start, end in spans[begun:ended]:
+            numbers += [start - before, end - start]
+            before = end
+        begun = ended
+    return packed(numbers)
+
+
+def _events(tables: RunTables, found: Hops) -> dict[str, Any]:
+    """Return `events`, packed.
+
+    Of each: publisher, sequence, topic, time since the one before; the number of clients that it is
+    for or that got it, and of each of these node, whether expected, delay plus one (0: none).
+    Also `topics`, and `started`: ticks at which each event of `found` was published.
+    """
+    index = {node.id: number for number, node in enumerate(tables.scenario.nodes)}
+    frame = tables.table("events")
+    delivery = tables.table("delivery")
+    shown = set(found.events)
+    if not found.events or found.of == len(found.events):
+        # Events that no radio carried are shown as well.
+        shown |= set(zip(frame["publisher"], frame["sequence"], strict=True))
+    clients: dict[tuple[int, int], list[int]] = {}
+    columns = ("publisher", "sequence", "receiver", "expected", "delay")
+    for publisher, sequence, receiver, expected, delay in zip(
+        *(delivery[name].tolist() for name in columns), strict=True
+    ):
+        if (publisher, sequence) in shown and receiver in index:
+            arrived = 0 if delay is None or np.isnan(delay) else 1 + round(delay * TICKS)
+            of = clients.setdefault((publisher, sequence), [])
+            of += [index[receiver], int(bool(expected)), max(0, arrived)]
+    topics: dict[str, int] = {}
+    numbers: list[int] = []
+    started: dict[tuple[int, int], int] = {}
+    before = 0
+    known = [
+        (float(time), int(publisher), int(sequence), topic)
+        for time, publisher, sequence, topic in zip(
+            *(frame[name].tolist() for name in ("time", "publisher", "sequence", "topic")),
+            strict=True,
+        )
+        if (publisher, sequence) in shown and publisher in index
+    ]
+    for time, publisher, sequence, topic in sorted(known, key=lambda event: event[:3]):
+        at = max(0, round(time * TICKS))
+        started[publisher, sequence] = at
+        number = topics.setdefault(printable(str(topic)), len(topics))
+        to = clients.get((publisher, sequence), [])
+        numbers += [index[publisher], sequence, number, at - before, len(to) // 3, *to]
+        before = at
+    return {"events": packed(numbers), "topics": list(topics), "started": started}
+
+
+def _hops(found: Hops, started: Mapping[tuple[int, int], int]) -> Iterator[int]:
+    """Yield the hops of each event that `events` lists.
+
+    Number of transmissions, and of each its time since the one before, sender, hops, time on its
+    way, number of receivers, receivers.
+    """
+    by_event: dict[tuple[int, int], list[Any]] = {}
+    for sent in found.transmissions:
+        by_event.setdefault(found.events[sent.event], []).append(sent)
+    for event, began in started.items():
+        sents = by_event.get(event, [])
+        yield len(sents)
+        before = began
+        for sent in sents:
+            at = max(before, sent.sent * TICKS // 10**9)
+            on_way = max(1, (sent.arrived - sent.sent) * TICKS // 10**9)
+            yield from (at - before, sent.sender, sent.hops, on_way, len(sent.receivers))
+            yield from sent.receivers
+            before = at
+
+
+def _load(tables: RunTables, seconds: float) -> dict[str, Any]:
+    nodes = tables.scenario.nodes
+    width = max(1, int(np.ceil(seconds * len(nodes) / MOST_BUCKETS)))
+    buckets = int(seconds // width) + 1
+    counts = np.zeros((len(nodes), buckets, 2), np.int64)
+    index = {node.id: number for number, node in enumerate(nodes)}
+    load = tables.table("load")
+    if not load.empty:
+        rows = load["node_id"].map(index).to_numpy(float)
+        bucket = load["second"].to_numpy(np.int64) // width
+        good = np.isfinite(rows) & (bucket >= 0) & (bucket < buckets)
+        at = (rows[good].astype(np.int64), bucket[good])
+        for place, name in enumerate(("sent_frames", "received_frames")):
+            values = load[name].fillna(0).to_numpy(np.int64)[good]
+            np.add.at(counts[:, :, place], at, values)
+    return {"load": packed(counts.ravel()), "width": width}
+
+
+def _notes(found: Hops, heard: Links, tables: RunTables) -> list[str]:
+    notes = []
+    if len(found.events) < found.of:
+        notes.append(
+            f"Hops of {len(found.events)} of {found.of} events are shown, evenly chosen over the "
+            "run, so that this page stays small; the figures count all."
+        )
+    if heard.left_out:
+        notes.append(f"{heard.left_out} links that were there for the shortest times are left out.")
+    if tables.summary.get("epoch_estimated"):
+        notes.append("Time 0 is estimated from the captures, and positions with it.")
+    return notes

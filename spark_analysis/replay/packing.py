@@ -1,0 +1,44 @@
+"""Whole numbers as text: LEB128, seven bits a byte, low ones first, then base 64.
+
+Most of what a replay holds are small differences and indices, which take a byte each.  Signed
+numbers are interleaved (0, -1, 1, -2, ...) first.  `replay.js` reads it back.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+
+def packed(numbers: Numbers | Iterable[int]) -> str:
+    """Return numbers that are not negative as text."""
+    if not isinstance(numbers, np.ndarray):
+        numbers = np.fromiter(numbers, np.int64)
+    if not len(numbers):
+        return ""
+    if numbers.min() < 0:
+        raise ValueError("a negative number: interleave signed ones first")
+    lengths = np.ones(len(numbers), np.int64)
+    rest = numbers >> 7
+    while rest.any():
+        lengths += rest > 0
+        rest >>= 7
+    ends = np.cumsum(lengths)
+    data = np.zeros(ends[-1], np.uint8)
+    starts = ends - lengths
+    for place in range(int(lengths.max())):
+        here = lengths > place
+        group = (numbers[here] >> (7 * place)) & 0x7F
+        more = lengths[here] > place + 1
+        data[starts[here] + place] = group | (more.astype(np.int64) << 7)
+    return base64.b64encode(data.tobytes()).decode("ascii")
+
+
+def interleaved(numbers: Numbers) -> Numbers:
+    """Return signed numbers as ones that are not negative."""
+    return np.where(numbers < 0, -2 * numbers - 1, 2 * numbers)

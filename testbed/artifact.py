@@ -1,0 +1,183 @@
+"""The command `artifact`: runs as one file to publish, an RO-Crate (1.1) in a zip.
+
+It has everything that an analysis needs and made: scenario, captures, tables, reports, and of which
+version and machine the runs are; `ro-crate-metadata.json` says what each file is, with a checksum.
+The decoded frames are left out if the captures are there, of which they are made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from emulation.errors import RunFolderError
+from emulation.scenario.provenance import code, version
+from emulation.scenario.runfolder import Run, RunFolder, read_run
+from testbed.options import RUNS, USAGE, console, fail
+
+METADATA: Final = "ro-crate-metadata.json"
+SPECIFICATION: Final = "https://w3id.org/ro/crate/1.1"
+FRAMES: Final = "frames.parquet"
+TYPES: Final = {
+    ".pcap": ("application/vnd.tcpdump.pcap", "packet capture with nanosecond time stamps"),
+    ".parquet": ("application/vnd.apache.parquet", "table of the analysis"),
+    ".html": ("text/html", "report of the run"),
+    ".json": ("application/json", "record of the run"),
+    ".jsonl": ("application/jsonl", "record of the run, a line each"),
+    ".csv": ("text/csv", "key figures"),
+    ".log": ("text/plain", "log of a node app"),
+}
+"""Media type and meaning by the end of a file's name."""
+NAMED: Final = {
+    "scenario.json": "everything that was fixed before the run; enough to repeat it",
+    "run.json": "how the run went: backend, machine, versions, problems",
+    "fidelity.json": "whether the emulation kept real time",
+}
+EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
+"""Time of the files in the zip: the same runs give the same bytes."""
+
+
+def artifact(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="run folders")],
+    out: Annotated[Path, typer.Option("--out", help="file to write", dir_okay=False)] = Path(
+        "artifact.zip"
+    ),
+) -> None:
+    """Bundle runs with captures, tables, reports, versions and commit as an RO-Crate zip.
+
+    Example: artifact runs/*-flooding --out flooding.zip
+    """
+    runs = [_read(folder) for folder in folders]
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        fail("two of the runs have one name: rename one of them", USAGE)
+    unfinished = out.with_name(out.name + ".part")
+    try:
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as file:
+            entities = [entity for run in runs for entity in _store(run, file)]
+            text = json.dumps(crate(runs, entities), indent=1, ensure_ascii=False)
+            file.writestr(zipfile.ZipInfo(METADATA, EARLIEST), text + "\n")
+        unfinished.replace(out)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        fail(f"cannot write {out}: {error.strerror or error}")
+    RunFolder(out).give_to_caller()
+    size = out.stat().st_size / 2**20
+    console.print(
+        f"{len(entities)} files of {len(runs)} runs, {size:.1f} MiB: {out}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _read(folder: Path) -> Run:
+    there = next((each for each in (folder, RUNS / folder) if each.is_dir()), folder)
+    try:
+        return read_run(there)
+    except RunFolderError as error:
+        fail(str(error), USAGE)
+
+
+def _store(run: Run, file: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
+    """Put a run's files into the zip; yield what the crate says of each."""
+    captured = any(run.captures.glob("*.pcap"))
+    for path in sorted(run.path.rglob("*")):
+        parts = path.relative_to(run.path).parts
+        hidden = any(part.startswith(".") for part in parts)
+        if hidden or not path.is_file() or (captured and FRAMES in parts):
+            continue
+        name = "/".join((run.name, *parts))
+        info = zipfile.ZipInfo(name, EARLIEST)
+        info.compress_type = zipfile.ZIP_DEFLATED
+        digest, size = hashlib.sha256(), 0
+        with path.open("rb") as source, file.open(info, "w") as target:
+            while chunk := source.read(1 << 20):
+                target.write(chunk)
+                digest.update(chunk)
+                size += len(chunk)
+        kind, meaning = TYPES.get(path.suffix, ("application/octet-stream", "file of the run"))
+        yield {
+            "@id": name,
+            "@type": "File",
+            "name": path.name,
+            "description": NAMED.get(path.name, meaning),
+            "encodingFormat": kind,
+            "contentSize": str(size),
+            "sha256": digest.hexdigest(),
+        }
+
+
+def crate(runs: Sequence[Run], files: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the metadata of a crate with these runs and files."""
+    names = [run.name for run in runs]
+    started = [run.record.started for run in runs if run.record is not None]
+    made_by = {
+        "@id": "#testbed",
+        "@type": "SoftwareApplication",
+        "name": "pubsub-testbed",
+        "softwareVersion": version(),
+    }
+    root = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": f"Runs of publish/subscribe over emulated wireless networks: {', '.join(names)}",
+        "description": "Scenarios, packet captures, tables of the analysis and reports.",
+        "datePublished": max(started, default=datetime.now(UTC).isoformat(timespec="seconds")),
+        "hasPart": [{"@id": f"{name}/"} for name in names],
+        "mentions": [{"@id": f"#{name}"} for name in names],
+    }
+    descriptor = {
+        "@id": METADATA,
+        "@type": "CreativeWork",
+        "about": {"@id": "./"},
+        "conformsTo": {"@id": SPECIFICATION},
+    }
+    graph = [descriptor, root, made_by]
+    for run in runs:
+        graph += [_folder(run, files), _action(run)]
+    context = f"{SPECIFICATION}/context"
+    return {"@context": [context, {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}],
+            "@graph": [*graph, *files]}  # fmt: skip
+
+
+def _folder(run: Run, files: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    scenario = run.scenario
+    inside = [each for each in files if str(each["@id"]).startswith(f"{run.name}/")]
+    return {
+        "@id": f"{run.name}/",
+        "@type": "Dataset",
+        "name": run.name,
+        "description": f"{scenario.protocol.name} on {scenario.topology}: {len(scenario.nodes)} "
+        f"nodes, {scenario.duration:g} s, seed {scenario.seed}",
+        "hasPart": [{"@id": each["@id"]} for each in inside],
+    }
+
+
+def _action(run: Run) -> dict[str, Any]:
+    record = run.record
+    found = None if record is None else record.code or code()
+    return {
+        "@id": f"#{run.name}",
+        "@type": "CreateAction",
+        "name": f"run of {run.name}",
+        "instrument": {"@id": "#testbed"},
+        "object": {"@id": f"{run.name}/scenario.json"},
+        "result": {"@id": f"{run.name}/"},
+        "startTime": None if record is None else record.started,
+        "description": json.dumps(
+            {
+                "backend": None if record is None else record.backend,
+                "commit": None if found is None else found.commit,
+                "changed": None if found is None else found.changed,
+                "versions": {} if record is None else record.versions,
+                "host": {} if record is None else record.host,
+            }
+        ),
+    }

@@ -1,0 +1,103 @@
+"""What the prompt prints: tables, the medium's figures, what a node app knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+NEGLIGIBLE: Final = 1e-4
+"""Loss below this is none, to a reader."""
+_UNITS: Final = {"us": "µs", "seconds": "s"}
+"""Units by the end of a name."""
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return rows of the same keys as a table."""
+    if not rows:
+        return "none"
+    columns = list(rows[0])
+    cells = [columns, *([_text(row[column]) for column in columns] for row in rows)]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
+    return "\n".join(
+        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        for row in cells
+    )
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def links(rows: list[dict[str, Any]]) -> str:
+    """Return links of the medium: distance in metres, loss of 1,000-byte broadcasts in percent."""
+    return table([{**row, "loss": _loss(row["loss"])} for row in rows])
+
+
+def _loss(share: float) -> str:
+    if share < NEGLIGIBLE:
+        return "0 %"
+    return f"{100 * share:.2g} %" if share < 1 else "100 %"
+
+
+def statistics(reply: dict[str, Any]) -> str:
+    """Return totals of the medium's counters over the stations, and its lateness, with units."""
+    counters = {name: sum(values) for name, values in reply["counters"].items()}
+    late = {f"late, {name}": value for name, value in reply["lateness"].items()}
+    mesh = {"handovers": reply["handovers"]} | reply["lost"]
+    rest = mesh | {
+        "write_drops": reply["write_drops"],
+        "tap_drops": sum(reply["tap_drops"].values()),
+    }
+    return table(
+        [
+            {"figure": name, "value": value, "unit": _unit(name)}
+            for name, value in (counters | late | rest).items()
+        ]
+    )
+
+
+def _unit(name: str) -> str:
+    if name == "handovers":
+        return "handovers"
+    last = name.rpartition("_")[2]
+    return _UNITS.get(last, "deliveries" if name.startswith("late") else "frames")
+
+
+def known(status: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Return what a node app says of itself; `names` are those of nodes by id, as text."""
+    lines = []
+    for key, value in status.items():
+        if not isinstance(value, Mapping):
+            lines.append(f"{key}: {_compact(value)}")
+            continue
+        lines.append(f"{key}:" if value else f"{key}: none")
+        by_node = key in ("neighbours", "routes", "links")
+        for name, each in value.items():
+            shown = names.get(name, name) if by_node else name
+            lines.append(f"  {shown:30} {_compact(each)}")
+    return "\n".join(lines)
+
+
+def _compact(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_compact(each)}" for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_compact(each) for each in value) or "none"
+    if value is None:
+        return "unknown"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def reach(answered: Mapping[str, set[str]]) -> str:
+    """Return who reached whom, as Mininet's pingall prints it."""
+    lines = []
+    lost = total = 0
+    for name in answered:
+        others = [other for other in answered if other != name]
+        marks = [other if other in answered[name] else "X" for other in others]
+        lines.append(f"{name} -> {' '.join(marks)}")
+        total += len(others)
+        lost += marks.count("X")
+    share = 100 * lost / total if total else 0.0
+    lines.append(f"*** Results: {share:.0f}% dropped ({total - lost}/{total} received)")
+    return "\n".join(lines)

@@ -1,0 +1,51 @@
+"""What was done at the prompt: kept line by line, and the motion that followed from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from emulation.mobility.trajectory import Trace, Waypoint
+from emulation.scenario.prompt import Effect, PromptCommand, append, driven, read
+from emulation.scenario.scenario import NodeSpec
+
+MOVING = NodeSpec(id=1, name="sta1", waypoints=(Waypoint(0, 0, 0), Waypoint(100, 100, 0)))
+BROKER = NodeSpec(id=2, name="br1", waypoints=(Waypoint(0, 5, 5),), device="eth0")
+
+
+def command(time: float, kind: str, node: str, *position: float) -> PromptCommand:
+    effect = {"kind": kind, "nodes": (node,), "position": position or None}
+    return PromptCommand(time=time, command=kind, effect=Effect.model_validate(effect))
+
+
+def test_commands_come_back_but_for_a_line_that_was_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "prompt.jsonl"
+    assert read(path) == ()
+    said = PromptCommand(time=1.5, command="stats", error="no answer")
+    moved = command(2.0, "move", "sta1", 3.0, 4.0)
+    append(path, said)
+    append(path, moved)
+    with path.open("a") as file:
+        file.write('{"time": 3.0, "comm')
+    assert read(path) == (said, moved)
+
+
+def test_a_node_moved_by_hand_stands_there_until_it_is_released() -> None:
+    commands = [
+        command(10, "move", "sta1", 50, 50),
+        command(20, "move", "sta1", 60, 60),
+        command(30, "release", "sta1"),
+        command(40, "move", "ap1", 7, 8),
+    ]
+    nodes = driven((MOVING, BROKER), commands, {"ap1": "br1"})
+    trace = Trace([node.waypoints for node in nodes])
+    where = {time: trace.position(0, time) for time in (5, 9.5, 10.5, 19.5, 20.5, 29.5, 30.5, 90)}
+    assert where == {
+        5: (5, 0), 9.5: (9.5, 0), 10.5: (50, 50), 19.5: (50, 50), 20.5: (60, 60), 29.5: (60, 60),
+        30.5: (30.5, 0), 90: (90, 0),
+    }  # fmt: skip
+    assert trace.position(1, 39.5) == (5, 5)
+    assert trace.position(1, 41) == (7, 8)
+
+
+def test_without_commands_the_scenarios_motion_is_the_real_one() -> None:
+    assert driven((MOVING, BROKER), [], {}) == (MOVING, BROKER)

@@ -1,0 +1,294 @@
+"""The replay in a report: what it holds of captures whose contents are known; in a browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulation.mobility.trajectory import Waypoint
+from emulation.scenario.runfolder import read_run
+from emulation.scenario.scenario import NodeSpec
+from nodeapp.wire import Frame, Kind
+from spark_analysis import reports
+from spark_analysis.captures.materialise import FRAMES_FOLDER, PACKETS, _write
+from spark_analysis.captures.source import find_captures, plan
+from spark_analysis.registry import JOBS
+from spark_analysis.replay import frames
+from spark_analysis.replay.data import as_script, replay_data
+from spark_analysis.replay.packing import interleaved, packed
+from spark_analysis.report import delivery_text
+from spark_analysis.result import Analysis, RunTables
+from tests import browser as browsers
+from tests.spark_analysis.report.pages import Page
+from tests.spark_analysis.runs import EPOCH, RunBuilder
+from tests.spark_analysis.synthetic import frame
+
+EVENT = (1, 1)
+SECOND = (1, 2)
+
+
+def unpacked(text: str) -> list[int]:
+    """Read `packed` back, a byte at a time."""
+    import base64
+
+    numbers, value, shift = [], 0, 0
+    for byte in base64.b64decode(text):
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append(value)
+            value = shift = 0
+    return numbers
+
+
+def chain(folder: Path) -> RunBuilder:
+    """Four nodes in a row; an event goes 1, 2, 3 hop by hop, and never comes to the last."""
+    run = RunBuilder(folder, nodes=4, duration=20.0)
+    for node in (1, 2, 3):
+        for second in range(3, 13):
+            hello = Frame(Kind.HELLO, node, hops=1)
+            run.radio(node, second + node / 100, hello, heard_by=[node + 1])
+    for node in (3, 4):
+        run.subscribe(node, 1.0, ["traffic"])
+    for event, start in ((EVENT, 8.0), (SECOND, 10.0)):
+        run.publish(1, start, event[1], ["traffic"])
+        run.radio(1, start + 0.001, run.event_frame(event, hops=1), heard_by=[2])
+        run.radio(2, start + 0.003, run.event_frame(event, hops=2), heard_by=[1, 3])
+        run.notify(3, start + 0.0045, event, hops=2)
+    return run
+
+
+def tables_of(builder: RunBuilder, folder: Path, **changed: Any) -> RunTables:
+    """Return a run's tables as its packets say, without Spark; decodes its captures."""
+    run = dataclasses.replace(read_run(folder), **changed)
+    decoded = run.metrics / FRAMES_FOLDER
+    decoded.mkdir(parents=True, exist_ok=True)
+    for number, part in enumerate(plan(find_captures([run.captures]), 2)):
+        _write((str(decoded / f"part-{number}.parquet"), part.value, PACKETS))
+    rows: dict[str, list[dict[str, Any]]] = {job.table.name: [] for job in JOBS}
+    of = {"run": run.name}
+    for (publisher, sequence), time in ((EVENT, 8.0), (SECOND, 10.0)):
+        event = {**of, "publisher": publisher, "sequence": sequence, "time": time}
+        rows["events"].append(
+            {**event, "topic": "traffic</script>", "expected": 2, "received": 1, "settled": True}
+        )
+        for node, delay in ((3, 0.0045), (4, None)):
+            rows["delivery"].append(
+                {**event, "receiver": node, "client": 40_001, "expected": True, "delay": delay}
+            )
+    rows["subscriptions"] = [{**of, "node_id": node} for node in (3, 4)]
+    rows["load"] = [
+        {**of, "node_id": 2, "second": 8, "sent_frames": 2, "received_frames": 3, "node": "sta2"}
+    ]
+    rows["summary"] = [{**of, "epoch_ns": EPOCH, "captured": 20.0, "epoch_estimated": False}]
+    rows["nodes"] = [
+        {**of, "node": f"sta{node}", "node_id": node, "radio_captured": True,
+         "loopback_captured": True} for node in builder.nodes
+    ]  # fmt: skip
+    made = {job.table.name: frame(job.table.schema, rows[job.table.name]) for job in JOBS}
+    return RunTables(Analysis((run,), {run.name: ()}, made), run)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> RunTables:
+    builder = chain(tmp_path_factory.mktemp("replay") / "run")
+    folder = builder.write()
+    made = tables_of(builder, folder)
+    nodes = tuple(
+        NodeSpec(
+            id=node.id,
+            name=node.name,
+            waypoints=(Waypoint(0, 10.0 * node.id, 50), Waypoint(20, 10.0 * node.id, 90)),
+        )
+        for node in made.scenario.nodes
+    )
+    scenario = made.scenario.model_copy(update={"nodes": nodes})
+    return tables_of(builder, folder, scenario=scenario)
+
+
+@given(st.lists(st.integers(0, 2**62)))
+def test_numbers_survive_packing(numbers: list[int]) -> None:
+    assert unpacked(packed(np.array(numbers, np.int64))) == numbers
+    assert unpacked(packed(iter(numbers))) == numbers
+
+
+def test_signed_numbers_are_interleaved() -> None:
+    signed = np.array([0, -1, 1, -2, 2], np.int64)
+    assert interleaved(signed).tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="interleave"):
+        packed(signed)
+
+
+def test_transmissions_are_those_of_the_captures(tables: RunTables) -> None:
+    found = frames.hops(tables.run, EPOCH)
+    assert found.events == [EVENT, SECOND]
+    assert found.of == 2
+    first = [each for each in found.transmissions if each.event == 0]
+    assert [(each.sender, each.hops, each.receivers) for each in first] == [
+        (0, 1, [1]),
+        (1, 2, [0, 2]),
+    ]
+    assert first[0].sent == 8_001_000_000
+    assert first[0].arrived == 8_002_000_000
+
+
+def test_links_last_as_long_as_something_is_heard(tables: RunTables) -> None:
+    found = frames.links(tables.run, EPOCH, 20.0)
+    assert found.pairs.tolist() == [[0, 1], [1, 2], [2, 3]]
+    assert found.spans[:, 0].tolist() == [3.0, 3.0, 3.0]
+    # The last beacon is in the second half of the second 12.
+    assert found.spans[:, 1].tolist() == [12.0 + found.window] * 3
+    assert found.left_out == 0
+
+
+def test_what_is_too_much_is_sampled_and_told(
+    tables: RunTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "MOST_RECEPTIONS", 5)  # each event has five rows
+    monkeypatch.setattr(frames, "MOST_STRETCHES", 2)
+    data = replay_data(tables)
+    assert data is not None
+    assert data["notes"] == [
+        "Hops of 1 of 2 events are shown, evenly chosen over the run, so that this page stays "
+        "small; the figures count all.",
+        "1 links that were there for the shortest times are left out.",
+    ]
+    assert unpacked(data["hops"])[0] == 2  # transmissions of the one
+
+
+def test_a_run_without_decoded_captures_has_no_replay(tables: RunTables, tmp_path: Path) -> None:
+    elsewhere = dataclasses.replace(tables.run, path=tmp_path)
+    assert replay_data(RunTables(tables._analysis, elsewhere)) is None
+
+
+def test_json_in_a_page_ends_no_element() -> None:
+    text = as_script({"a": "</script><!--&"})
+    assert not set("<>&") & set(text)
+    assert json.loads(text) == {"a": "</script><!--&"}
+
+
+@pytest.fixture(scope="module")
+def page(tables: RunTables) -> Path:
+    figures = [("delivery", delivery_text.over_time(tables))]
+    with patch.object(reports, "drawings", lambda tables: figures):
+        return reports.write_report(tables._analysis, tables.run)
+
+
+def test_the_page_stays_self_contained(page: Path) -> None:
+    html = page.read_text(encoding="utf-8")
+    assert "://" not in html
+    read = Page(re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL))
+    assert read.open == []
+    for element in read.elements("canvas") + read.elements("input"):
+        assert "aria-label" in element or element.get("aria-hidden") == "true"
+
+
+@pytest.fixture(scope="module")
+def browser(page: Path) -> Iterator[browsers.Browser]:
+    reason = browsers.missing()
+    if reason is not None:
+        pytest.skip(reason)
+    with browsers.browser() as browser:
+        browser.size(1000, 900)
+        browser.open(page)
+        yield browser
+
+
+PART = "#replay [data-part={}]"
+
+
+def state(browser: browsers.Browser, what: str) -> Any:
+    return browser.run(f"return document.getElementById('replay').replay.{what}")
+
+
+def test_events_and_their_way_can_be_chosen_and_are_told_in_words(
+    browser: browsers.Browser,
+) -> None:
+    browser.run("document.querySelector('#replay [data-part=map]').focus()")
+    browser.type(PART.format("map"), "n")
+    told = browser.text(PART.format("details"))
+    assert "Event 1 of sta1, topic traffic</script>" in told
+    assert "published at 8.000 s; 1 of 2 deliveries; 2 frames" in told
+    assert "sta3 after 4.5 ms: sta1 → sta2 → sta3" in told
+    assert "sta4: never arrived" in told
+    assert "Event 1 of sta1 chosen" in browser.run(
+        "return document.querySelector('[role=status]').textContent"
+    )
+    browser.type(PART.format("map"), "n")
+    assert "published at 10.000 s" in browser.text(PART.format("details"))
+
+
+def test_a_node_is_clicked_on_the_map_and_told(browser: browsers.Browser) -> None:
+    browser.run(
+        "const map = document.querySelector('[data-part=map]');"
+        "const slider = document.querySelector('[data-part=time]');"
+        "slider.value = 10; slider.dispatchEvent(new Event('input'));"
+        "const box = map.getBoundingClientRect();"
+        "const [x, y] = document.getElementById('replay').replay.where(1);"
+        "const at = {clientX: box.left + x + 3, clientY: box.top + y - 3};"
+        "map.dispatchEvent(new MouseEvent('click', at));"
+    )
+    told = browser.text(PART.format("details"))
+    assert "sta2" in told
+    assert "at 20, 70 m" in told, "halfway along its trajectory"
+    assert "so far sent 2 and received 3 frames" in told
+    assert "hears sta1, sta3" in told
+
+
+def test_the_run_plays_pauses_and_is_wound_by_keys(browser: browsers.Browser) -> None:
+    browser.type(PART.format("map"), "\ue011")  # home
+    assert state(browser, "state.time") == 0
+    assert browser.text(PART.format("play")) == "Play"
+    browser.type(PART.format("map"), "\ue014")  # arrow right
+    assert state(browser, "state.time") == pytest.approx(1.0)
+    browser.type(PART.format("map"), "+ ")
+    assert state(browser, "state.speed") == 2
+    assert browser.text(PART.format("play")) == "Pause"
+    browser.run("return new Promise((done) => setTimeout(done, 200))")
+    browser.type(PART.format("map"), " ")
+    assert state(browser, "state.playing") is False
+    assert 1.0 < state(browser, "state.time") < 8.0
+    slider = "return document.querySelector('[data-part=time]').getAttribute('aria-valuetext')"
+    assert browser.run(slider).endswith("of 20.0 s")
+
+
+def test_screen_readers_find_names_and_nothing_is_loaded_or_fails(
+    browser: browsers.Browser,
+) -> None:
+    assert browser.name(PART.format("time")) == "Time into the run"
+    assert browser.name(PART.format("speed")).startswith("Speed")
+    assert browser.name(PART.format("node")).startswith("Node")
+    assert browser.name(PART.format("map")).startswith("Map of the nodes")
+    assert browser.name(PART.format("next")) == "Next event"
+    assert browser.run("return performance.getEntriesByType('resource').length") == 0
+    assert browser.errors() == []
+
+
+def test_a_figure_is_a_file_of_its_own(browser: browsers.Browser) -> None:
+    assert browser.name("#delivery .download") == "Download figure delivery as SVG"
+    text = browser.run("return document.querySelector('#delivery .download').alone()")
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert float(root.attrib["width"]) > 100
+    assert "No event was published" in "".join(root.itertext())
+    used = set(re.findall(r"var\(--([a-z0-9-]+)", text))
+    assert used
+    for name in used:
+        assert re.search(rf"--{name}: #[0-9a-f]+", text), "it brings its colours along"
+
+
+def test_a_narrow_window_is_enough(browser: browsers.Browser) -> None:
+    browser.size(500, 800)
+    wide = browser.run("return document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0

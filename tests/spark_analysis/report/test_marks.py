@@ -1,0 +1,57 @@
+"""What was done at the prompt, in the report: marked, listed, and on the map."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from emulation.scenario.prompt import Effect, PromptCommand
+from spark_analysis.report import delivery_text, map_text, scenario_text
+from spark_analysis.report.marks import marks
+from spark_analysis.result import RunTables
+from tests.spark_analysis.synthetic import RECORD, make_analysis, make_run, make_scenario
+
+PROMPT = (
+    PromptCommand(time=5.0, command="stats"),
+    PromptCommand(
+        time=10.0, command="fail sta1 sta2", effect=Effect(kind="fail", nodes=("sta1", "sta2"))
+    ),
+    PromptCommand(time=12.0, command="fail sta3", effect=Effect(kind="fail", nodes=("sta3",))),
+    PromptCommand(
+        time=20.0, command="heal sta1 sta2", effect=Effect(kind="heal", nodes=("sta1", "sta2"))
+    ),
+    PromptCommand(
+        time=25.0,
+        command="move sta1 9000 1",
+        effect=Effect(kind="move", nodes=("sta1",), position=(9000.0, 1.0)),
+    ),
+    PromptCommand(time=30.0, command="fail sta99", error="no such station: sta99"),
+)
+
+
+def test_what_was_done_is_marked_listed_and_drawn(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", make_scenario())
+    record = RECORD.model_copy(update={"lasted": 34.0})
+    read = dataclasses.replace(run.read, prompt=PROMPT, record=record)
+    tables = RunTables(make_analysis(dataclasses.replace(run, read=read)), read)
+    found = marks(tables)
+    assert [(mark.time, mark.down, mark.until) for mark in found] == [
+        (10.0, True, 20.0), (12.0, True, float("inf")), (20.0, False, float("inf")),
+        (25.0, False, float("inf")),
+    ]  # fmt: skip
+    drawing = delivery_text.over_time(tables)
+    assert "1: fail sta1 sta2 at 10 s; 2: fail sta3 at 12 s" in drawing.caption
+    top = drawing.figure.axes[0]
+    assert {text.get_text() for text in top.texts} == {"1", "2", "3", "4"}
+    (table,) = scenario_text.prompt_table(tables)
+    assert [row[1:] for row in table.rows][-1] == ["fail sta99", "no such station: sta99"]
+    assert dict(scenario_text.facts(tables))["Duration"] == "34\u202fs of 60\u202fs"
+    assert map_text.map_drawing(tables).figure.axes[0].get_xlim()[1] > 9000
+
+
+def test_without_a_prompt_nothing_is_said(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", make_scenario())
+    tables = RunTables(make_analysis(run), run.read)
+    assert marks(tables) == []
+    assert scenario_text.prompt_table(tables) == []
+    assert "Numbers at the top" not in delivery_text.over_time(tables).caption

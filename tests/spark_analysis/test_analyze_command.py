@@ -1,0 +1,96 @@
+"""`analyze` as a script uses it: elsewhere, strictly, as JSON; bad folders beside good ones."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from spark_analysis import reports
+from testbed.app import app
+from tests.spark_analysis.runs import RunBuilder
+from tests.spark_analysis.synthetic import make_analysis, make_run, make_scenario
+
+
+def write_run(folder: Path) -> Path:
+    """Write a run in which one of two deliveries is made."""
+    run = RunBuilder(folder, nodes=3, duration=20.0)
+    for node in (2, 3):
+        run.subscribe(node, 1.0, ["traffic"])
+    run.publish(1, 8.0, 1, ["traffic"])
+    run.radio(1, 8.001, run.event_frame((1, 1)), heard_by=[2])
+    run.notify(2, 8.002, (1, 1), hops=1)
+    return run.write()
+
+
+def everything_in(folder: Path) -> set[Path]:
+    return {path.relative_to(folder) for path in folder.rglob("*")}
+
+
+@pytest.mark.spark
+def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one, other = write_run(tmp_path / "one"), write_run(tmp_path / "other")
+    empty = write_run(tmp_path / "empty")
+    for capture in (empty / "captures").iterdir():
+        capture.unlink()
+    before = everything_in(one)
+    out = tmp_path / "out"
+    folders = [str(each) for each in (one, empty, other, tmp_path / "nowhere")]
+    invoked = CliRunner().invoke(app, ["analyze", *folders, "--out", str(out), "--json"])
+    assert invoked.exit_code == 1
+    assert "has no captures: there is nothing to analyse" in invoked.stderr
+    assert "no run folder" in invoked.stderr
+    told = json.loads(invoked.stdout)
+    assert [each["summary"]["delivery_ratio_all"] for each in told["runs"]] == [0.5, 0.5]
+    assert len(told["refused"]) == 2
+    assert everything_in(one) == before
+    assert (out / "one" / "metrics" / "delivery.parquet").exists()
+    with (out / "one" / "summary.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert float(row["delivery_ratio_all"]) == 0.5
+    report = (out / "one" / "report.html").read_text()
+    assert 'href="../../one/captures/sta1-wlan0.pcap"' in report
+    assert 'href="../../one/scenario.json"' in report
+    assert 'id="replay-data"' in report
+    assert (out / "comparison.html").exists()
+
+
+def test_a_comparison_replaces_one_of_the_same_runs_only(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name, make_scenario()) for name in ("one", "other")]
+    read = [run.read for run in runs]
+    path = reports.comparison_path(read)
+    assert path == tmp_path / "comparison.html"
+    reports.write_comparison(make_analysis(*runs), path)
+    assert reports.comparison_path(read) == path
+    third = make_run(tmp_path / "third", make_scenario())
+    assert reports.comparison_path([*read, third.read]) == tmp_path / "comparison-2.html"
+
+
+@pytest.mark.spark
+def test_strictly_a_damaged_capture_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run")
+    capture = folder / "captures" / "sta1-wlan0.pcap"
+    capture.write_bytes(capture.read_bytes()[:-5])
+    assert CliRunner().invoke(app, ["analyze", str(folder)]).exit_code == 0
+    strict = CliRunner().invoke(app, ["analyze", str(folder), "--strict", "--quiet"])
+    assert strict.exit_code == 1
+    assert "sta1-wlan0.pcap" in strict.stderr
+    assert "report:" not in strict.stderr
+    # An interrupted command would show their tracebacks.
+    assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)
+
+
+def test_a_folder_without_captures_is_answered_at_once(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run")
+    for capture in (folder / "captures").iterdir():
+        capture.unlink()
+    invoked = CliRunner().invoke(app, ["analyze", str(folder)])
+    assert invoked.exit_code == 1
+    assert "there is nothing to analyse" in invoked.stderr

@@ -1,0 +1,62 @@
+"""What is published: runs as an RO-Crate, motion of any duration, licences of what is used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zipfile
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from emulation.backends.virtual import run_virtual
+from emulation.network.processes import PROJECT
+from testbed.app import app
+from topologies.catalog import make_scenario
+
+
+def test_runs_become_one_crate_with_checksums(tmp_path: Path) -> None:
+    scenario = make_scenario(
+        "roaming_field", "flooding", seed=1, duration=3, settings={"nodes": 3, "topics": 0}
+    )
+    runs = [run_virtual(scenario, tmp_path / "runs") for _ in range(2)]
+    (runs[0] / "metrics" / "frames.parquet").mkdir(parents=True)
+    (runs[0] / "metrics" / "frames.parquet" / "part.parquet").write_bytes(b"made of captures")
+    (runs[0] / "summary.csv").write_text("a\n1\n")
+    out = tmp_path / "runs.zip"
+    words = ["artifact", *map(str, runs), "--out", str(out)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    first = out.read_bytes()
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert out.read_bytes() == first
+    with zipfile.ZipFile(out) as file:
+        crate = json.loads(file.read("ro-crate-metadata.json"))
+        entities = {each["@id"]: each for each in crate["@graph"]}
+        assert entities["ro-crate-metadata.json"]["about"] == {"@id": "./"}
+        names = set(file.namelist()) - {"ro-crate-metadata.json"}
+        assert names == {name for name, each in entities.items() if each["@type"] == "File"}
+        assert not any("frames" in name for name in names)
+        for name in names:
+            assert entities[name]["sha256"] == hashlib.sha256(file.read(name)).hexdigest()
+    for run in runs:
+        assert {"@id": f"{run.name}/"} in entities["./"]["hasPart"]
+        assert {"@id": f"{run.name}/scenario.json"} in entities[f"{run.name}/"]["hasPart"]
+        about = json.loads(entities[f"#{run.name}"]["description"])
+        assert about["backend"] == "virtual"
+        assert re.fullmatch("[0-9a-f]{40}", about["commit"])
+    assert CliRunner().invoke(app, ["artifact", "/nowhere"]).exit_code == 2
+
+
+def test_motion_needs_no_time_to_publish(tmp_path: Path) -> None:
+    out = tmp_path / "m.tcl"
+    words = f"export-trace roaming_field --nodes 3 --duration 5 --out {out}"
+    assert CliRunner().invoke(app, words.split()).exit_code == 0
+    assert "setdest" in out.read_text()
+
+
+def test_every_dependency_has_its_licence_listed() -> None:
+    page = (PROJECT / "docs" / "licences.md").read_text(encoding="utf-8")
+    pinned = (PROJECT / "requirements.txt").read_text(encoding="utf-8")
+    for name in re.findall(r"^([a-z0-9-]+)==", pinned, re.MULTILINE):
+        assert re.search(rf"\b{name}\b.*\| ", page), name

@@ -1,0 +1,168 @@
+"""What scripts need: rerunning, JSON, strictness, completion, and mistakes that are refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import topologies
+from emulation.network.processes import PROJECT
+from emulation.scenario.prompt import Effect, PromptCommand, append
+from emulation.scenario.provenance import code
+from emulation.scenario.runfolder import read_run
+from testbed.app import app
+from testbed.completion import completions
+
+SMALL = "run roaming_field flooding --backend virtual --no-analyze --nodes 6 --duration 21 --quiet"
+
+
+def invoke(*words: str) -> tuple[int, str, str]:
+    """Return exit code, standard output and standard error of a command."""
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    runs: Path = tmp_path_factory.mktemp("runs")
+    exit_code, shown, said = invoke(*SMALL.split(), "--runs", str(runs), "--json")
+    assert exit_code == 0
+    return next(runs.iterdir()), shown, said
+
+
+def test_a_quiet_run_says_nothing_but_its_outcome_as_json(done: tuple[Path, str, str]) -> None:
+    folder, shown, said = done
+    assert said == ""
+    told = json.loads(shown)
+    assert told["run"] == str(folder)
+    assert (told["backend"], told["ended"], told["problems"]) == ("virtual", "completed", [])
+    assert told["internal_errors"] == 0
+
+
+def test_a_run_says_of_which_commit_it_is(done: tuple[Path, str, str]) -> None:
+    record = read_run(done[0]).record
+    assert record is not None
+    assert record.code == code()
+    head = subprocess.run(
+        ["git", "-C", str(PROJECT), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    )
+    assert record.code is not None
+    assert record.code.commit == head.stdout.strip()
+    _, shown, _ = invoke("--version")
+    assert shown.startswith("run_testbed.sh 0.")
+    assert head.stdout[:12] in shown
+
+
+def test_a_scenario_runs_again_from_its_file(done: tuple[Path, str, str], tmp_path: Path) -> None:
+    words = ["run", "--backend", "virtual", "--no-analyze", "--runs", str(tmp_path)]
+    exit_code, _, _ = invoke(*words, "--scenario", str(done[0] / "scenario.json"))
+    assert exit_code == 0
+    again = next(tmp_path.iterdir())
+    assert read_run(again).scenario == read_run(done[0]).scenario
+    first, second = (
+        (each / "captures" / "sta1-wlan0.pcap").read_bytes() for each in (done[0], again)
+    )
+    assert first == second, "byte for byte, as the virtual clock promises"
+
+
+def test_a_run_folder_runs_again_with_the_motion_of_its_prompt(
+    done: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "by-hand"
+    folder.mkdir()
+    (folder / "captures").mkdir()
+    (folder / "scenario.json").write_bytes((done[0] / "scenario.json").read_bytes())
+    effect = Effect(kind="move", nodes=("sta2",), position=(1.0, 2.0))
+    append(folder / "prompt.jsonl", PromptCommand(time=5.0, command="move", effect=effect))
+    words = ["run", "--backend", "virtual", "--no-analyze", "--runs", str(tmp_path / "runs")]
+    exit_code, _, _ = invoke(*words, "--scenario", str(folder))
+    assert exit_code == 0
+    nodes = read_run(next((tmp_path / "runs").iterdir())).scenario.nodes
+    assert nodes[1].waypoints[-1] == (5.0, 1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("run a b --scenario /nowhere.json", "--scenario has everything fixed: leave topology out"),
+        ("run --scenario /nowhere.json --seed 2", "leave seed out"),
+        ("run --scenario /nowhere.json", "nowhere.json"),
+        ("run roaming_field flooding --set speed=1 --set speed=2", "--set speed is given twice"),
+        ("run roaming_field flooding --nodes 9 --set nodes=8", "give one of them"),
+    ],
+)
+def test_contradictions_are_refused(line: str, message: str) -> None:
+    exit_code, _, said = invoke(*line.split())
+    assert exit_code == 2
+    assert message in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_a_strict_run_fails_if_something_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from emulation.virtual.simulation import Simulation
+
+    monkeypatch.setattr(Simulation, "problems", property(lambda self: ["a client was refused"]))
+    words = [*SMALL.split(), "--runs", str(tmp_path)]
+    assert invoke(*words)[0] == 0
+    exit_code, _, said = invoke(*words, "--strict")
+    assert exit_code == 1
+    assert "--strict: a client was refused" in said
+
+
+def test_lists_are_there_as_json() -> None:
+    _, shown, _ = invoke("list", "--json")
+    assert {"topologies", "protocols", "backends"} <= json.loads(shown).keys()
+    _, shown, _ = invoke("list", "flooding", "--json")
+    assert {"ttl", "max_jitter"} <= {each["name"] for each in json.loads(shown)}
+    _, shown, _ = invoke("doctor", "--json")
+    assert "backend virtual" in {each["subject"] for each in json.loads(shown)}
+
+
+def test_one_broken_topology_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_one.py").write_text("import nothing_like_this[\n")
+    monkeypatch.setattr(topologies, "__path__", [*topologies.__path__, str(tmp_path)])
+    exit_code, shown, _ = invoke("list")
+    assert exit_code == 0
+    assert "roaming_field" in shown
+    assert "cannot be loaded: SyntaxError" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("x ru", "run"),
+        ("x run roam", "roaming_field"),
+        ("x run roaming_field --backend vir", "virtual"),
+        ("x run roaming_field broker-gpsr-c", "broker-gpsr-cell"),
+        ("x run roaming_field flooding --set ttl", "ttl="),
+        ("x sweep roaming_field flooding --set spe", "speed="),
+        ("x run --scen", "--scenario"),
+        ("x run roaming_field flooding --workload con", "content"),
+    ],
+)
+def test_words_complete(line: str, expected: str) -> None:
+    *before, begun = line.split()
+    assert completions(before, begun) == [expected]
+
+
+def test_bash_completes_with_the_script_that_is_printed() -> None:
+    script = (
+        f'run_testbed.sh() {{ (cd {PROJECT}; python -m testbed "$@"); }}\n'
+        'eval "$(run_testbed.sh completion)"\n'
+        "COMP_WORDS=(run_testbed.sh list roaming_f); COMP_CWORD=2; _run_testbed_sh run_testbed.sh\n"
+        'echo "${COMPREPLY[@]}"\n'
+    )
+    environment = {"PATH": f"{PROJECT / '.venv/bin'}:/usr/bin:/bin", "PYTHONPATH": str(PROJECT)}
+    found = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=True, env=environment
+    )
+    assert found.stdout.strip() == "roaming_field", found.stderr
