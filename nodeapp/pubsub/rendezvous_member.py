@@ -77,6 +77,8 @@ class RendezvousMember:
         self._counters = node.counters
         self._handled: dict[Key, float] = {}
         """By rendezvous point: when this node was the one that got a subscription."""
+        self._pruned: dict[tuple[Key, int], float] = {}
+        """By rendezvous point and publisher: when this node was the one that got a prune."""
         self._answers: dict[tuple[int, Cell], Timer] = {}
         """Timers of answers to nodes that ask for a cell's state, by node and own cell."""
 
@@ -84,6 +86,7 @@ class RendezvousMember:
         """Forget what was not refreshed in time."""
         self.state.expire(now)
         self._handled = {key: at for key, at in self._handled.items() if at + RACE > now}
+        self._pruned = {place: at for place, at in self._pruned.items() if at + RACE > now}
 
     # What arrives for the cell.
 
@@ -103,6 +106,7 @@ class RendezvousMember:
             key = topic, replica
             changed = self.state.prune(key, frame.originator, publisher, stamp)
             self._node.router.tell_cell(frame, route)
+            self._pruned[key, publisher] = now
             if changed and not self.state.wants(key, publisher, now):
                 self._tell_publisher(Kind.PRUNE, key, publisher)
             return
@@ -193,7 +197,12 @@ class RendezvousMember:
             return
         if frame.kind == Kind.PRUNE:
             topic, publisher, stamp = decode_prune(frame.body)
-            self.state.prune((topic, told.key), frame.originator, publisher, stamp)
+            key, now = (topic, told.key), self._host.now()
+            changed = self.state.prune(key, frame.originator, publisher, stamp)
+            raced = self._pruned.get((key, publisher), -RACE) + RACE > now
+            if changed and raced and not self.state.wants(key, publisher, now):
+                # Who got this prune did not know of the one that came here at the time.
+                self._tell_publisher(Kind.PRUNE, key, publisher)
         elif frame.kind in (Kind.ADVERTISEMENT, Kind.SUBSCRIPTION):
             entry = self._entry(frame, told.key)
             known = frame.originator in self.state.publishers(entry.key)

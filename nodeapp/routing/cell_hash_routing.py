@@ -43,7 +43,7 @@ from typing import Annotated, Any, Final
 from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.parameters import Param, ParameterError
-from nodeapp.routing.cell_wire import CellRoute, decode_cell_route
+from nodeapp.routing.cell_wire import MAX_HOPS, CellRoute, decode_cell_route
 from nodeapp.routing.cells import Cell, Grid, largest_side, step
 from nodeapp.routing.neighbours import BeaconParameters, Neighbours, require_link_feedback
 from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind, decode
@@ -59,7 +59,7 @@ _BITS: Final = 2**64 - 1
 class CellRoutingParameters(BeaconParameters):
     """Parameters of `CellHashRouting`."""
 
-    ttl: Annotated[int, Param("hops a frame may travel on one way", low=1, high=254)] = 254
+    ttl: Annotated[int, Param("hops a frame may travel on one way", low=1, high=MAX_HOPS)] = 512
     cell_size: Annotated[
         float, Param("m a side of a cell; 0: the largest that fits the range", low=0, high=1e6)
     ] = 0.0
@@ -192,7 +192,7 @@ class CellHashRouting:
     def send(self, frame: Frame, target: Cell, key: int = 0) -> None:
         """Send a frame on its way; its `hops` are those its event has travelled before (0)."""
         own = self.cell()
-        self._forward(frame._replace(ttl=self._ttl, route=b""), CellRoute(target, key, own), own)
+        self._forward(frame, CellRoute(target, key, own, self._ttl), own)
 
     def receive(self, frame: Frame, sender: int) -> None:
         """Take a frame that a neighbour sent here.  Raises `nodeapp.wire.WireError`."""
@@ -252,7 +252,7 @@ class CellHashRouting:
             return
         assert following.cell is not None
         to = self._drawn(frame, around[following.cell])
-        self._transmit(frame, to, CellRoute(route.target, route.key, own, following.walk))
+        self._transmit(frame, to, route._replace(sender=own, walk=following.walk))
 
     def _sent_straight(self, frame: Frame, route: CellRoute, own: Cell) -> bool:
         """Send a frame for a node to it if it is near; drop it if it is not where it should be."""
@@ -263,7 +263,7 @@ class CellHashRouting:
                 self._counters["destination unreachable"] += 1
                 return True
         if known:
-            self._transmit(frame, frame.destination, CellRoute(route.target, route.key, own))
+            self._transmit(frame, frame.destination, route._replace(sender=own, walk=None))
         return known
 
     def _at_home(self, frame: Frame, route: CellRoute, own: Cell) -> None:
@@ -284,12 +284,14 @@ class CellHashRouting:
         return draw(frame.publisher, frame.sequence, nodes)
 
     def _transmit(self, frame: Frame, to: int, route: CellRoute) -> None:
-        if frame.ttl == 0 or frame.hops == 255:
+        if route.left == 0:
             self._counters["time to live used up"] += 1
             return
         if route.walk is not None:
             self._counters["perimeter hops"] += 1
-        self._host.send(to, frame.forwarded(route.encode()).encode())
+        route = route._replace(left=route.left - 1)
+        hops, ttl = min(frame.hops + 1, 255), min(route.left, 255)
+        self._host.send(to, frame._replace(ttl=ttl, hops=hops, route=route.encode()).encode())
 
     def _unacknowledged(self, neighbour: int, datagram: bytes) -> None:
         """Forget a node that is out of reach; send to another one of its cell, or another way."""
@@ -300,15 +302,14 @@ class CellHashRouting:
         others = [] if cell is None else [each for each in around[cell] if each != neighbour]
         self.neighbours.lost(neighbour)
         frame = decode(datagram)
-        if frame.destination == neighbour or frame.ttl == 0:
+        route = decode_cell_route(frame.route)
+        again = frame._replace(hops=frame.hops - 1)
+        if frame.destination == neighbour:
             self._counters["destination unreachable"] += 1
         elif others:
-            again = frame._replace(ttl=frame.ttl - 1)
-            self._host.send(self._host.rng.choice(others), again.encode())
+            self._transmit(again, self._host.rng.choice(others), route)
         else:
-            route = decode_cell_route(frame.route)
-            again = frame._replace(hops=frame.hops - 1)
-            self._forward(again, CellRoute(route.target, route.key, own), own)
+            self._forward(again, route._replace(sender=own, walk=None), own)
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: the cell, and how many nodes are known in each one around."""

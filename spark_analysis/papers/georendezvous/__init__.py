@@ -1,0 +1,44 @@
+"""GeoRendezvous: replicated rendezvous cells on a cell hash routing DHT.
+
+The paper puts n rendezvous cells of a topic at points that it hashes to, lets subscribers choose
+the one with the shortest way, and shows in its figures 3(a) to 3(d) that 8 suffice whatever the
+size of the network, that the 2 nearest of them do, and that trees over several cells are no longer
+than over one.
+
+Its figures are ways in static networks without collisions, so they are computed on the graphs of
+all networks, with the protocol's own functions (`networks`, `graph`).  On some of the networks the
+whole protocol runs, and is checked to take just these ways (`runs`); signalling, state and what
+other systems do come from runs alone.  `plane` and `theorem` are the paper's section 3 and a
+continuous check of figure 3; `claims` has the rules.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spark_analysis.papers.georendezvous.claims import CLAIMS, MARGINS
+from spark_analysis.papers.georendezvous.studies import FIGURES, PRESETS, STUDIES, VARIATIONS
+from spark_analysis.papers.paper import Paper, Slice
+
+PAPER: Final = Paper(
+    key="georendezvous",
+    title="Rendezvous cells that subscribers choose among",
+    citation="N. Carvalho, F. Araujo, L. Rodrigues. Reducing latency in rendezvous-based "
+    "publish-subscribe systems for wireless ad hoc networks.",
+    anchor="georendezvous",
+    studies=STUDIES,
+    figures=FIGURES,
+    claims=CLAIMS,
+    presets=PRESETS,
+    variations=VARIATIONS,
+    margins=MARGINS,
+    slice=Slice(
+        ("georendezvous", "rendezvous-gpsr", "broker-gpsr"),
+        {"uniform_field": {"nodes": 30, "degree": 12.0}},
+    ),
+    names={
+        "georendezvous": "GeoRendezvous",
+        "rendezvous-gpsr": "Rendezvous node, GPSR",
+        "broker-gpsr": "Broker, GPSR",
+    },
+)
