@@ -20,9 +20,10 @@ Two kinds of destinations:
 
 Nodes move.  Neighbours are moved on along their velocities (`nodeapp.routing.neighbours`), and
 counted to the cells that they are in by then.  A node that has left the cell for which it was drawn
-goes on from the one where it is.  A walk along a perimeter that has changed under it begins again;
-the time to live bounds it.  With `link_feedback` a frame that a node did not acknowledge goes to
-another one of that cell, or another way.
+goes on from the one where it is, and sends a beacon when it notices; who gets a frame from it
+meanwhile does not believe its last one any more.  A walk along a perimeter that has changed under
+it begins again; the time to live bounds it.  With `link_feedback` a frame that a node did not
+acknowledge goes to another one of that cell, or another way.
 
 Cells larger than the range over 2 sqrt(2) are refused: nodes at the far corners of two of them
 would not hear each other, and what one of them routes another might not.  Where the cells' graph is
@@ -180,6 +181,7 @@ class CellHashRouting:
         if own != self._was:
             before, self._was = self._was, own
             self._homes.clear()
+            self.neighbours.beacon_now()  # or others would send here what is for the cell it left
             self._moved(before)
 
     def remember_home(self, target: Cell) -> None:
@@ -196,7 +198,12 @@ class CellHashRouting:
 
     def receive(self, frame: Frame, sender: int) -> None:
         """Take a frame that a neighbour sent here.  Raises `nodeapp.wire.WireError`."""
-        self._forward(frame, decode_cell_route(frame.route), self.cell())
+        route, own = decode_cell_route(frame.route), self.cell()
+        self._nodes_around(own)
+        if self._near.get(sender, route.sender) != route.sender:
+            # It is not where its last beacon puts it, and would only send the frame back.
+            self.neighbours.lost(sender)
+        self._forward(frame, route, own)
 
     def tell_cell(self, frame: Frame, route: CellRoute) -> None:
         """Broadcast a frame that arrived here, once, for the other nodes of this cell to store."""
