@@ -67,7 +67,7 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
         ),
         "georendezvous": Protocol(
             "georendezvous:GeoRendezvous",
-            "several rendezvous cells a topic, reached by cell hash routing; the shortest way wins",
+            "several rendezvous cells a topic, by cell hash routing; the shortest way wins",
         ),
         "rendezvous-aodv": Protocol(
             "over_aodv:RendezvousAodv", "publishers get subscribers from the node a topic hashes to"

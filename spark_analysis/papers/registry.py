@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PAPERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "six-schemes": "spark_analysis.papers.six_schemes",
-        "georendezvous": "spark_analysis.papers.georendezvous",
+        "georendezvous": "spark_analysis.papers.georendezvous.paper",
     }
 )
 """Modules that have a `PAPER`, by its key."""

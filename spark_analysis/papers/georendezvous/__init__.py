@@ -10,35 +10,7 @@ all networks, with the protocol's own functions (`networks`, `graph`).  On some 
 whole protocol runs, and is checked to take just these ways (`runs`); signalling, state and what
 other systems do come from runs alone.  `plane` and `theorem` are the paper's section 3 and a
 continuous check of figure 3; `claims` has the rules.
+
+`paper` has the `PAPER`.  Nothing is imported here, so that points which were computed stay as they
+are when a claim or a figure changes: what a package imports counts for all its modules.
 """
-
-from __future__ import annotations
-
-from typing import Final
-
-from spark_analysis.papers.georendezvous.claims import CLAIMS, MARGINS
-from spark_analysis.papers.georendezvous.studies import FIGURES, PRESETS, STUDIES, VARIATIONS
-from spark_analysis.papers.paper import Paper, Slice
-
-PAPER: Final = Paper(
-    key="georendezvous",
-    title="Rendezvous cells that subscribers choose among",
-    citation="N. Carvalho, F. Araujo, L. Rodrigues. Reducing latency in rendezvous-based "
-    "publish-subscribe systems for wireless ad hoc networks.",
-    anchor="georendezvous",
-    studies=STUDIES,
-    figures=FIGURES,
-    claims=CLAIMS,
-    presets=PRESETS,
-    variations=VARIATIONS,
-    margins=MARGINS,
-    slice=Slice(
-        ("georendezvous", "rendezvous-gpsr", "broker-gpsr"),
-        {"uniform_field": {"nodes": 30, "degree": 12.0}},
-    ),
-    names={
-        "georendezvous": "GeoRendezvous",
-        "rendezvous-gpsr": "Rendezvous node, GPSR",
-        "broker-gpsr": "Broker, GPSR",
-    },
-)

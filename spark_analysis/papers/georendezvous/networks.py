@@ -154,7 +154,7 @@ class Network:
         """Return which nodes hear each other, an array (n, n) in the order of the ids."""
         points = np.array([self.positions[node] for node in sorted(self.positions)])
         x, y = points.T
-        linked = (x[:, None] - x) ** 2 + (y[:, None] - y) ** 2 <= RANGE**2
+        linked: npt.NDArray[np.bool_] = (x[:, None] - x) ** 2 + (y[:, None] - y) ** 2 <= RANGE**2
         np.fill_diagonal(linked, val=False)
         return linked
 

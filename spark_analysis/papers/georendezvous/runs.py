@@ -238,8 +238,8 @@ def ways(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
     over = [notified[pair.event][pair.subscribers[0]] for pair in pairs]
     missing = sum(MOST - len(each) for each in over)
     for replicas in (each for each in REPLICAS if each <= MOST):
-        known = [
-            [hops for key, hops in each.items() if key < replicas] or [float("nan")]
+        known: list[list[float]] = [
+            [float(hops) for key, hops in each.items() if key < replicas] or [float("nan")]
             for each in over
         ]
         through = [min(each) for each in known]

@@ -60,7 +60,7 @@ def random_network(seed: int, count: int = 70) -> Arrivals:
     """Return a network whose cells are connected, with a void in the middle."""
     rng = random.Random(seed)
     while True:
-        points = []
+        points: list[tuple[float, float]] = []
         while len(points) < count:
             x, y = rng.uniform(0, SIDE), rng.uniform(0, SIDE)
             if abs(x - 500) > 150 or abs(y - 500) > 150:
