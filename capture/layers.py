@@ -28,12 +28,15 @@ from scapy.fields import (
     IntEnumField,
     IntField,
     PacketLenField,
+    ShortField,
+    SignedIntField,
     StrLenField,
 )
 from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_bottom_up, bind_layers
 
 from nodeapp import wire
+from nodeapp.routing.cell_wire import decode_cell_route
 
 KIND_NAMES: Final = {int(kind): kind.name for kind in wire.Kind}
 
@@ -43,8 +46,10 @@ MODE_NAMES: Final = (
     MODES
     | {mode | wire.WITH_SENDER: f"{name}, with sender" for mode, name in MODES.items()}
     | {wire.WITH_SENDER: "sender", wire.ADDRESSEES: "addressees"}
+    | {wire.CELLS: "cells", wire.CELL_WALK: "cells, perimeter"}
 )
 _ADDRESSEES: Final = bytes((wire.ADDRESSEES,))
+_CELLS: Final = (bytes((wire.CELLS,)), bytes((wire.CELL_WALK,)))
 
 
 def _sender() -> list[AnyField]:
@@ -113,12 +118,31 @@ class AddresseesRoute(Packet):
     ]
 
 
+class CellsRoute(Packet):
+    """Routing extension of cell hash routing; the last four fields in perimeter mode only."""
+
+    name = "CellsRoute"
+    fields_desc: ClassVar[list[AnyField]] = [
+        ByteEnumField("mode", wire.CELLS, MODE_NAMES),
+        ByteField("key", 0),
+        ShortField("left", 0),
+        *(SignedIntField(name, 0) for name in ("column", "row", "sender_column", "sender_row")),
+        *(
+            ConditionalField(SignedIntField(name, 0), lambda packet: packet.mode == wire.CELL_WALK)
+            for name in ("entry_column", "entry_row", "first_column", "first_row")
+        ),
+    ]
+
+
 def _route(data: bytes) -> Packet:
     """Return the packet for a routing extension; `Raw` if it is none that is known."""
     try:
         if data[:1] == _ADDRESSEES:
             wire.decode_addressees(data)
             return AddresseesRoute(data)
+        if data[:1] in _CELLS:
+            decode_cell_route(data)
+            return CellsRoute(data)
         route, sender = wire.split_sender(data)
         if sender is not None and not route:
             return SenderRoute(data)
@@ -150,7 +174,7 @@ class PubSub(Packet):
     fields_desc: ClassVar[list[AnyField]] = [
         ByteField("version", wire.VERSION),
         ByteEnumField("kind", wire.Kind.HELLO, KIND_NAMES),
-        FlagsField("flags", 0, 8, ["replica", "one-way"]),
+        FlagsField("flags", 0, 8, ["replica", "one-way", "explore"]),
         ByteField("ttl", 0),
         ByteField("hops", 1),
         FieldLenField("route_length", None, fmt="B", length_of="routing"),

@@ -73,6 +73,10 @@ class Kind(IntEnum):
     SUBSCRIPTION_UPDATE = 40
     SUBSCRIPTION_ACK = 41
     INTERESTS = 45
+    DEMAND = 50
+    PRUNE = 51
+    CELL_STATE_REQUEST = 52
+    CELL_STATE = 53
     SUBSCRIBE = 65
     UNSUBSCRIBE = 66
     PUBLISH = 67
@@ -119,6 +123,8 @@ FLAG_REPLICA: Final = 0x01
 """A subscription copied by the node that captured it to its neighbours; not captured again."""
 FLAG_ONE_WAY: Final = 0x02
 """A frame that came another way than its forwarders' routes to its originator lead (AODV)."""
+FLAG_EXPLORE: Final = 0x04
+"""A subscription whose issuer takes events from here again, whatever it has pruned before."""
 
 
 class WireError(ValueError):
@@ -244,6 +250,10 @@ TREE: Final = 3
 
 The layout is in `nodeapp.routing.tree_beacon`.
 """
+CELLS: Final = 5
+"""First byte of the routing extension of cell hash routing (`nodeapp.routing.cell_wire`)."""
+CELL_WALK: Final = 6
+"""The same in perimeter mode."""
 _GREEDY: Final = struct.Struct(">Bdd")
 _PERIMETER: Final = struct.Struct(">BddddddIII")
 

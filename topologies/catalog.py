@@ -127,7 +127,9 @@ def make_scenario(
     chosen = make_workload(other, settings) if other else None
     topo = topology_class(topology)(seed, duration, topology_values)
     scenario = topo.scenario(ProtocolSpec(name=protocol, parameters=protocol_values), chosen)
-    missing = obstacle(protocol, scenario.environment())
+    environment = scenario.environment()
+    service = PROTOCOLS[protocol].service
+    missing = obstacle(protocol, environment) or service.misfit(environment, protocol_values)
     if missing:
         raise ScenarioError(missing)
     return scenario

@@ -17,6 +17,8 @@ local GREEDY_LENGTH, PERIMETER_LENGTH = 17, 61
 local WITH_SENDER, SENDER_LENGTH = 0x80, 24
 local TREE, TREE_LENGTH = 3, 24
 local ADDRESSEES, WORD_LENGTH = 4, 4
+local CELLS, CELL_WALK = 5, 6
+local CELLS_LENGTH, CELL_WALK_LENGTH = 20, 36
 
 local KINDS = {
   [1] = "HELLO", [2] = "EVENT", [3] = "SUBSCRIPTION",
@@ -24,6 +26,7 @@ local KINDS = {
   [7] = "ADVERTISEMENT", [8] = "SUBSCRIBERS", [9] = "ROUTE_REPLY_ACK",
   [40] = "SUBSCRIPTION_UPDATE", [41] = "SUBSCRIPTION_ACK",
   [45] = "INTERESTS",
+  [50] = "DEMAND", [51] = "PRUNE", [52] = "CELL_STATE_REQUEST", [53] = "CELL_STATE",
   [65] = "SUBSCRIBE", [66] = "UNSUBSCRIBE", [67] = "PUBLISH",
   [68] = "NOTIFY", [69] = "STATUS", [70] = "ACK",
   [71] = "ADVERTISE",
@@ -45,7 +48,7 @@ end
 table.sort(FIELDS, function(one, other) return HEADER[one][1] < HEADER[other][1] end)
 local MODES = {
   [GREEDY] = "greedy", [PERIMETER] = "perimeter", [WITH_SENDER] = "sender", [TREE] = "tree",
-  [ADDRESSEES] = "addressees",
+  [ADDRESSEES] = "addressees", [CELLS] = "cells", [CELL_WALK] = "cells, perimeter",
   [WITH_SENDER + GREEDY] = "greedy, with sender",
   [WITH_SENDER + PERIMETER] = "perimeter, with sender",
 }
@@ -58,6 +61,7 @@ local f = {
   flags = ProtoField.uint8("pubsub.flags", "Flags", base.HEX),
   replica = ProtoField.bool("pubsub.flags.replica", "Replica", 8, nil, 0x01),
   one_way = ProtoField.bool("pubsub.flags.one_way", "One way", 8, nil, 0x02),
+  explore = ProtoField.bool("pubsub.flags.explore", "Explore", 8, nil, 0x04),
   ttl = ProtoField.uint8("pubsub.ttl", "Time to live"),
   hops = ProtoField.uint8("pubsub.hops", "Hops"),
   route_length = ProtoField.uint8("pubsub.route_length", "Route length"),
@@ -79,6 +83,16 @@ local f = {
   edge_to = ProtoField.uint32("pubsub.route.edge_to", "First edge to"),
   entry = ProtoField.uint32("pubsub.route.entry", "Entered perimeter mode at node"),
   addressee = ProtoField.uint32("pubsub.route.addressee", "Addressee"),
+  key = ProtoField.uint8("pubsub.cells.key", "Key"),
+  hops_left = ProtoField.uint16("pubsub.cells.left", "Hops left"),
+  column = ProtoField.int32("pubsub.cells.column", "Target column"),
+  row = ProtoField.int32("pubsub.cells.row", "Target row"),
+  sender_column = ProtoField.int32("pubsub.cells.sender_column", "Sender's column"),
+  sender_row = ProtoField.int32("pubsub.cells.sender_row", "Sender's row"),
+  entry_column = ProtoField.int32("pubsub.cells.entry_column", "Entered perimeter mode at column"),
+  entry_row = ProtoField.int32("pubsub.cells.entry_row", "Entered perimeter mode at row"),
+  first_column = ProtoField.int32("pubsub.cells.first_column", "Second column of the face"),
+  first_row = ProtoField.int32("pubsub.cells.first_row", "Second row of the face"),
   sender_x = ProtoField.double("pubsub.route.sender_x", "Sender x (m)"),
   sender_y = ProtoField.double("pubsub.route.sender_y", "Sender y (m)"),
   sender_vx = ProtoField.float("pubsub.route.sender_vx", "Sender velocity x (m/s)"),
@@ -168,13 +182,32 @@ local function dissect_tree(route, tree)
   end
 end
 
+-- Cell hash routing (nodeapp.routing.cell_wire).
+local function dissect_cells(route, mode, tree)
+  local branch = tree:add(f.route, route())
+  if route:len() ~= (mode == CELLS and CELLS_LENGTH or CELL_WALK_LENGTH) then
+    return
+  end
+  branch:add(f.mode, route(0, 1))
+  branch:add(f.key, route(1, 1))
+  local at = add_fields(branch, route, 2, 2, { f.hops_left })
+  at = add_fields(branch, route, at, 4, { f.column, f.row, f.sender_column, f.sender_row })
+  if mode == CELL_WALK then
+    add_fields(branch, route, at, 4, { f.entry_column, f.entry_row, f.first_column, f.first_row })
+  end
+end
+
 local function dissect_route(route, tree)
   if route(0, 1):uint() == TREE then
     dissect_tree(route, tree)
     return
   end
-  local branch = tree:add(f.route, route())
   local mode, length = route(0, 1):uint(), route:len()
+  if mode == CELLS or mode == CELL_WALK then
+    dissect_cells(route, mode, tree)
+    return
+  end
+  local branch = tree:add(f.route, route())
   if mode == ADDRESSEES and length > 1 and length % WORD_LENGTH == 1 then
     branch:add(f.mode, route(0, 1))
     for at = 1, length - 1, WORD_LENGTH do
@@ -273,6 +306,7 @@ function pubsub.dissector(tvb, pinfo, root)
     if name == "flags" then
       item:add(f.replica, range)
       item:add(f.one_way, range)
+      item:add(f.explore, range)
     end
   end
   local event = string.format("%d/%d", number.publisher, number.sequence)

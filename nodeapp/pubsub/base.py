@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -94,6 +94,14 @@ class Service(abc.ABC):
         self.local: list[Subscription] = []
         self.handlers: dict[int, Handler] = {}
         self._delivered = EventIds()
+
+    @classmethod
+    def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
+        """Return why parameters do not fit the environment or each other; None if they do.
+
+        `parameters` are all of the protocol's, by name, each allowed by itself.
+        """
+        return None
 
     @abc.abstractmethod
     def start(self) -> None:

@@ -65,6 +65,10 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
         "broker-gpsr-map": Protocol(
             "over_gpsr:BrokerGpsrMap", "broker-gpsr with points of a road map only"
         ),
+        "georendezvous": Protocol(
+            "georendezvous:GeoRendezvous",
+            "several rendezvous cells a topic, by cell hash routing; the shortest way wins",
+        ),
         "rendezvous-aodv": Protocol(
             "over_aodv:RendezvousAodv", "publishers get subscribers from the node a topic hashes to"
         ),

@@ -51,15 +51,27 @@ def _digest(topic: str) -> tuple[int, int]:
     return int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
 
 
+def hashed_location(text: str, area: tuple[float, float, float, float]) -> Point:
+    """Return the point of an area (x0, y0, x1, y1), metres, that a text hashes to, uniformly."""
+    hash_x, hash_y = _digest(text)
+    x0, y0, x1, y1 = area
+    return x0 + hash_x / 2**64 * (x1 - x0), y0 + hash_y / 2**64 * (y1 - y0)
+
+
+def replica_location(topic: str, replica: int, area: tuple[float, float, float, float]) -> Point:
+    """Return the point that a topic and the number of a replica hash to, metres.
+
+    That of replica 0 is that of the topic alone.  (docs/papers.md#georendezvous, section 2.3.)
+    """
+    return hashed_location(f"{topic}\0{replica}" if replica else topic, area)
+
+
 class LocationHash(TopicHash):
     """Hashes topics uniformly to coordinates of the area: H_x and H_y of 3.3."""
 
     def __call__(self, topic: str) -> Target:
         """Return the location that the topic hashes to."""
-        hash_x, hash_y = _digest(topic)
-        x0, y0, x1, y1 = self._environment.area
-        location = (x0 + hash_x / 2**64 * (x1 - x0), y0 + hash_y / 2**64 * (y1 - y0))
-        return Target(ANY_NODE, location)
+        return Target(ANY_NODE, hashed_location(topic, self._environment.area))
 
 
 class CellHash(LocationHash):

@@ -11,6 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 from spark_analysis.metric import MeasuredMetric
+from spark_analysis.metrics.copies import COPIES
+from spark_analysis.metrics.path_stretch import PATH_STRETCH
+from spark_analysis.metrics.tree_length import TREE_LENGTH
 
 MEASURED: Final = tuple(
     imported for imported in list(globals().values()) if isinstance(imported, MeasuredMetric)

@@ -23,6 +23,7 @@ PAPERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "six-schemes": "spark_analysis.papers.six_schemes",
         "subscription-forwarding": "spark_analysis.papers.subscription_forwarding",
+        "georendezvous": "spark_analysis.papers.georendezvous.paper",
     }
 )
 """Modules that have a `PAPER`, by its key."""

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
-from capture.layers import AddresseesRoute, GreedyRoute, PerimeterRoute, PubSub, SenderRoute
+from capture.layers import (
+    AddresseesRoute,
+    CellsRoute,
+    GreedyRoute,
+    PerimeterRoute,
+    PubSub,
+    SenderRoute,
+)
 from nodeapp import wire
 from nodeapp.routing.aodv_wire import RouteReply
+from nodeapp.routing.cell_wire import CellRoute
+from nodeapp.routing.cells import Walk
 
 
 def test_a_packet_built_by_hand_is_a_frame() -> None:
@@ -66,6 +76,22 @@ def test_a_list_of_addressees_has_its_nodes_and_is_built() -> None:
     for bad in (route[:-1], b"\x04", b"\x04" + bytes(4)):
         odd = PubSub(wire.Frame(wire.Kind.EVENT, 1, route=bad).encode())
         assert isinstance(odd.routing, Raw)
+
+
+@pytest.mark.parametrize("walk", [None, Walk((-1, 2), (0, 3), (5, -6))])
+def test_cells_have_fields_and_are_built(walk: Walk | None) -> None:
+    data = CellRoute((-3, 70_000), 9, (5, -6), 600, walk).encode()
+    layer = PubSub(wire.Frame(wire.Kind.DEMAND, 1, route=data, body=b"\x01").encode())
+    route = layer.routing
+    assert isinstance(route, CellsRoute)
+    assert (route.column, route.row, route.key, route.left) == (-3, 70_000, 9, 600)
+    assert (route.sender_column, route.sender_row) == (5, -6)
+    if walk is not None:
+        assert (route.entry_column, route.entry_row) == walk.entry
+        assert (route.first_column, route.first_row) == walk.first
+    assert bytes(PubSub(kind="DEMAND", originator=1, routing=route, body=1)) == bytes(layer)
+    odd = PubSub(wire.Frame(wire.Kind.DEMAND, 1, route=data[:-1]).encode())
+    assert isinstance(odd.routing, Raw)
 
 
 def test_messages_of_aodv_have_names_and_show_their_numbers() -> None:

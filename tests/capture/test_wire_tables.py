@@ -12,7 +12,7 @@ from typing import Any
 
 from capture.layers import PubSub
 from nodeapp import wire
-from nodeapp.routing import aodv_wire, tree_beacon
+from nodeapp.routing import aodv_wire, cell_wire, tree_beacon
 from nodeapp.wire import Frame, GeoRoute
 
 SOURCE = (Path(__file__).parents[2] / "capture" / "dissector" / "pubsub.lua").read_text("utf-8")
@@ -101,13 +101,15 @@ def test_the_dissectors_flags_are_those_of_the_wire() -> None:
 def test_the_dissectors_constants_are_those_of_the_wire() -> None:
     names = ("VERSION", "NODE_PORT", "CLIENT_PORT", "HEADER_LENGTH", "MAX_BODY", "BROADCAST")
     greedy, perimeter = GeoRoute(1, 2), GeoRoute(1, 2, (3, 4), (5, 6), (7, 8), 9)
-    modes = ("GREEDY", "PERIMETER", "ADDRESSEES")
+    modes = ("GREEDY", "PERIMETER", "ADDRESSEES", "CELLS", "CELL_WALK")
     expected = {name: getattr(wire, name) for name in (*names, *modes)} | {
         "GREEDY_LENGTH": len(greedy.encode()),
         "PERIMETER_LENGTH": len(perimeter.encode()),
         "WITH_SENDER": wire.WITH_SENDER,
         "TREE": wire.TREE,
         "TREE_LENGTH": tree_beacon.TREE_LENGTH,
+        "CELLS_LENGTH": cell_wire.CELLS_LENGTH,
+        "CELL_WALK_LENGTH": cell_wire.CELL_WALK_LENGTH,
         "SENDER_LENGTH": len(wire.with_sender(greedy.encode(), wire.Whereabouts(1, 2)))
         - len(greedy.encode()),
     }

@@ -1,0 +1,281 @@
+"""What the nodes of a rendezvous cell share: who publishes a topic, and who subscribes to it.
+
+The state of a rendezvous point is that of one topic and one replica number: its advertisers, its
+subscriptions, and which publishers' events a subscriber has pruned here.  All of it is soft state:
+what is not refreshed for `timeout` seconds is gone.  Of one issuer's messages the one that it sent
+last counts (its stamp, `nodeapp.pubsub.messages`), in whatever order they come; what has timed out
+orders nothing any more.
+
+State travels between nodes of a cell, and to the next home cell, as entries: an advertiser, or a
+subscription with what is pruned.  The body of CELL_STATE is the CBOR array of
+
+    [topic, replica, node, stamp, age, x, y, subscription or null, [pruned publishers]]
+
+x and y are binary64 and say where the node was, metres; `age` is how long ago it was heard,
+milliseconds; null: an advertiser.  That of PRUNE is [[x, y, stamp], [topic, publisher]], and that
+of DEMAND, which tells a publisher that a rendezvous cell has a subscription to its topic, is that
+of an ADVERTISEMENT.
+
+Source: docs/papers.md#georendezvous, sections 2.2 and 2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from nodeapp import wire
+from nodeapp.events import Event, Subscription
+from nodeapp.geometry import Point
+from nodeapp.pubsub.messages import (
+    LIMIT,
+    MAX_STAMP,
+    MAX_SUBSCRIPTION,
+    MAX_TOPIC,
+    decode_located,
+    encode_located,
+    split_list,
+)
+from nodeapp.wire import BROADCAST, WireError
+
+MAX_ENTRIES: Final = 65_536
+"""Advertisers and subscriptions that a node stores at most, so that memory stays bounded."""
+MAX_PRUNED: Final = 1024
+"""Publishers that a subscriber can have pruned at one rendezvous."""
+MAX_REPLICAS: Final = 64
+
+Key = tuple[str, int]
+"""A rendezvous point: topic and replica number."""
+
+
+class Entry(NamedTuple):
+    """What a node has said at a rendezvous point; an advertiser if `subscription` is None."""
+
+    key: Key
+    node: int
+    stamp: int
+    heard: float
+    location: Point
+    subscription: bytes | None
+    pruned: frozenset[int] = frozenset()
+
+
+class _Subscribed:
+    """A subscription; `entry` is as it is told to others."""
+
+    __slots__ = ("entry", "subscription")
+
+    def __init__(self, entry: Entry, subscription: Subscription) -> None:
+        self.entry = entry
+        self.subscription = subscription
+
+
+class RendezvousState:
+    """The advertisers and subscriptions of all rendezvous points that a node knows."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._advertisers: dict[Key, dict[int, Entry]] = {}
+        self._subscribed: dict[Key, dict[tuple[int, bytes], _Subscribed]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._advertisers or key in self._subscribed
+
+    def points(self) -> list[Key]:
+        """Return the rendezvous points."""
+        return list(dict.fromkeys((*self._advertisers, *self._subscribed)))
+
+    def store(self, entry: Entry, *, explore: bool = False) -> bool:
+        """Store or refresh an entry; return whether it was new or newer than what was known.
+
+        Of a subscription what is pruned stays so, unless it explores.  Raises `WireError` if the
+        subscription is malformed or not to the topic.
+        """
+        if entry.subscription is None:
+            advertisers = self._advertisers.get(entry.key, {})
+            if not self._is_news(advertisers.get(entry.node), entry):
+                return False
+            self._size += entry.node not in advertisers
+            advertisers[entry.node] = entry
+            self._advertisers[entry.key] = advertisers
+            return True
+        subscribed = self._subscribed.get(entry.key, {})
+        place = entry.node, entry.subscription
+        found = subscribed.get(place)
+        if not self._is_news(None if found is None else found.entry, entry):
+            return False
+        if found is None:
+            subscribed[place] = _Subscribed(entry, _decoded(entry.subscription, entry.key[0]))
+            self._size += 1
+            self._subscribed[entry.key] = subscribed
+        else:
+            pruned = frozenset[int]() if explore else found.entry.pruned | entry.pruned
+            found.entry = entry._replace(pruned=pruned)
+        return True
+
+    def _is_news(self, known: Entry | None, entry: Entry) -> bool:
+        if known is None:
+            return self._size < MAX_ENTRIES
+        return entry.stamp > known.stamp or known.heard + self._timeout <= entry.heard
+
+    def prune(self, key: Key, node: int, publisher: int, stamp: int) -> bool:
+        """Keep a publisher's events from a subscriber; return whether it had got them."""
+        changed = False
+        for (subscriber, _), each in self._subscribed.get(key, {}).items():
+            entry = each.entry
+            if subscriber != node or stamp <= entry.stamp or len(entry.pruned) >= MAX_PRUNED:
+                continue
+            changed |= publisher not in entry.pruned
+            each.entry = entry._replace(stamp=stamp, pruned=entry.pruned | {publisher})
+        return changed
+
+    def advertisers(self, key: Key, now: float) -> list[Entry]:
+        """Return the publishers of a rendezvous point."""
+        known = self._advertisers.get(key, {})
+        return [each for each in known.values() if each.heard + self._timeout > now]
+
+    def publishers(self, key: Key) -> Collection[int]:
+        """Return who is known to advertise, lately or not."""
+        return self._advertisers.get(key, {}).keys()
+
+    def wants(self, key: Key, publisher: int, now: float) -> bool:
+        """Return whether anybody takes a publisher's events from this rendezvous point."""
+        return any(
+            each.entry.heard + self._timeout > now and publisher not in each.entry.pruned
+            for each in self._subscribed.get(key, {}).values()
+        )
+
+    def takers(self, key: Key, event: Event, now: float) -> dict[int, Point]:
+        """Return where those are who are to get an event, by node."""
+        found: dict[int, Entry] = {}
+        for each in self._subscribed.get(key, {}).values():
+            entry = each.entry
+            if (
+                entry.heard + self._timeout > now
+                and event.publisher not in entry.pruned
+                and each.subscription.accepts(event)
+            ):
+                known = found.get(entry.node)
+                if known is None or known.stamp < entry.stamp:
+                    found[entry.node] = entry
+        return {node: entry.location for node, entry in found.items()}
+
+    def entries(self, key: Key) -> Iterator[Entry]:
+        """Yield what is known of a rendezvous point."""
+        yield from self._advertisers.get(key, {}).values()
+        for each in self._subscribed.get(key, {}).values():
+            yield each.entry
+
+    def expire(self, now: float) -> None:
+        """Forget what was not refreshed in time."""
+        if not self._size:
+            return
+        oldest = now - self._timeout
+        for key in self.points():
+            advertisers = self._advertisers.get(key, {})
+            subscribed = self._subscribed.get(key, {})
+            for node in [n for n, each in advertisers.items() if each.heard <= oldest]:
+                del advertisers[node]
+                self._size -= 1
+            for place in [p for p, each in subscribed.items() if each.entry.heard <= oldest]:
+                del subscribed[place]
+                self._size -= 1
+            if not advertisers:
+                self._advertisers.pop(key, None)
+            if not subscribed:
+                self._subscribed.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._advertisers.clear()
+        self._subscribed.clear()
+        self._size = 0
+
+
+def _decoded(encoded: bytes, topic: str) -> Subscription:
+    if len(encoded) > MAX_SUBSCRIPTION:
+        raise WireError("too long a filter")
+    subscription = Subscription.decode(encoded)
+    if subscription.filter.topic != topic:
+        raise WireError("a filter of another topic")
+    return subscription
+
+
+def encode_prune(topic: str, publisher: int, location: Point, stamp: int) -> bytes:
+    """Return the body of a PRUNE."""
+    return encode_located(location, stamp, wire.encode_body([topic, publisher]))
+
+
+def decode_prune(body: bytes) -> tuple[str, int, int]:
+    """Return topic, publisher and stamp of a PRUNE.  Raises `WireError`."""
+    _, stamp, item = decode_located(body)
+    value = wire.decode_body(item)
+    if not isinstance(value, list) or len(value) != 2:
+        raise WireError("not a prune")
+    topic, publisher = value
+    if not _is_topic(topic) or not _whole(publisher, 1, BROADCAST - 1):
+        raise WireError("not a prune")
+    return topic, publisher, stamp
+
+
+def encode_state(entries: Iterable[Entry], now: float) -> Iterator[bytes]:
+    """Yield the bodies of the frames that tell entries: none if there are none."""
+    rows = [
+        [
+            entry.key[0],
+            entry.key[1],
+            entry.node,
+            entry.stamp,
+            round((now - entry.heard) * 1000),
+            *entry.location,
+            entry.subscription,
+            sorted(entry.pruned),
+        ]
+        for entry in entries
+    ]
+    for chunk in split_list(rows, lambda row: len(wire.encode_body(row))):
+        if chunk:
+            yield wire.encode_body(chunk)
+
+
+def decode_state(body: bytes, now: float) -> list[Entry]:
+    """Return the entries that a CELL_STATE tells at time `now`.  Raises `WireError`."""
+    rows = wire.decode_body(body)
+    if not isinstance(rows, list):
+        raise WireError("not the state of a cell")
+    return [_entry(row, now) for row in rows]
+
+
+def _entry(row: Any, now: float) -> Entry:
+    if not isinstance(row, list) or len(row) != 9:
+        raise WireError("not an entry of a cell's state")
+    topic, replica, node, stamp, age, x, y, subscription, pruned = row
+    if not _is_topic(topic) or not _whole(replica, 0, MAX_REPLICAS - 1):
+        raise WireError("not an entry of a cell's state")
+    if not _whole(node, 1, BROADCAST - 1) or not _whole(stamp, 0, MAX_STAMP):
+        raise WireError("not an entry of a cell's state")
+    if not _whole(age, 0, 2**40) or not isinstance(x, float) or not isinstance(y, float):
+        raise WireError("not an entry of a cell's state")
+    if not (abs(x) < LIMIT and abs(y) < LIMIT):  # false for NaN too
+        raise WireError("an entry from nowhere")
+    if not (subscription is None or isinstance(subscription, bytes)):
+        raise WireError("not an entry of a cell's state")
+    if not isinstance(pruned, list) or len(pruned) > MAX_PRUNED:
+        raise WireError("not an entry of a cell's state")
+    if not all(_whole(each, 1, BROADCAST - 1) for each in pruned):
+        raise WireError("not an entry of a cell's state")
+    heard = now - age / 1000
+    key = topic, replica
+    return Entry(key, node, stamp, heard, (x, y), subscription, frozenset(pruned))
+
+
+def _is_topic(topic: Any) -> bool:
+    return isinstance(topic, str) and len(topic.encode()) <= MAX_TOPIC
+
+
+def _whole(value: Any, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

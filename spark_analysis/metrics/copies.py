@@ -1,0 +1,48 @@
+"""Copies: how often an event reaches a node that it is for beyond the first time.
+
+GeoRendezvous brings a first event over every rendezvous cell before the subscriber prunes; other
+protocols with addressed events should have none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from nodeapp.wire import Kind
+from spark_analysis.jobs.columns import EVENT
+from spark_analysis.jobs.overhead import PACKETS
+from spark_analysis.metric import MeasuredMetric
+from spark_analysis.report.quantities import number
+from spark_analysis.schemas import DOUBLE, column
+from spark_analysis.table import Inputs, Measure
+
+
+def copies(inputs: Inputs) -> DataFrame:
+    """Return run and copies: of runs with events that are addressed to nodes."""
+    received = inputs.of(PACKETS).filter(
+        (sf.col("kind") == Kind.EVENT)
+        & ~sf.col("sent")
+        & (sf.col("destination") == sf.col("node_id"))
+    )
+    arrived = received.groupBy(*EVENT, "node_id").agg(sf.count("*").alias("times"))
+    extra = sf.mean(sf.col("times") - 1)
+    return arrived.groupBy("run").agg(extra.alias("copies"))
+
+
+COPIES: Final = MeasuredMetric(
+    column="copies",
+    measure=Measure(
+        column=column("copies", DOUBLE, "copies of an event at a node it is for, beyond the first"),
+        make=copies,
+    ),
+    title="Duplicate copies",
+    caption="Copies of an event that reach a node which it is addressed to, beyond the first; none "
+    "of them reaches a client.",
+    unit="copies",
+    text=number,
+    swept=True,
+    heading="copies",
+)

@@ -1,0 +1,43 @@
+"""Tree length: how many links an event is sent over, however often.
+
+A link is a sender and the node, or all nodes, that it sends to: so many transmissions of an event
+are needed if what goes the same way goes together.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from nodeapp.wire import Kind
+from spark_analysis.jobs.columns import EVENT
+from spark_analysis.jobs.overhead import PACKETS
+from spark_analysis.metric import MeasuredMetric
+from spark_analysis.report.quantities import number
+from spark_analysis.schemas import DOUBLE, column
+from spark_analysis.table import Inputs, Measure
+
+
+def tree_length(inputs: Inputs) -> DataFrame:
+    """Return run and tree_length."""
+    sent = inputs.of(PACKETS).filter((sf.col("kind") == Kind.EVENT) & sf.col("sent"))
+    links = sent.groupBy(*EVENT).agg(sf.countDistinct("node_id", "ip_dst").alias("links"))
+    return links.groupBy("run").agg(sf.mean("links").alias("tree_length"))
+
+
+TREE_LENGTH: Final = MeasuredMetric(
+    column="tree_length",
+    measure=Measure(
+        column=column("tree_length", DOUBLE, "distinct transmissions an event, sent by radio"),
+        make=tree_length,
+    ),
+    title="Notification tree",
+    caption="Links that an event is sent over, each counted once; mean of the events that were "
+    "sent by radio.",
+    unit="links",
+    text=number,
+    swept=True,
+    heading="tree",
+)

@@ -1,0 +1,370 @@
+"""The whole protocol on the paper's networks under the virtual clock, read off the radios.
+
+The shortest run that measures ways honestly: nodes stand still and frames do not collide, so a
+beacon of every node is enough (`BEACONS`).  Then publishers advertise, subscribers subscribe, each
+publisher sends a first event, over all rendezvous cells, and once subscribers have chosen and
+pruned, a second one.  Nothing of what is reported comes from the nodes' own books: what every radio
+sent and heard is recorded as it would be captured, but for the beacons.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Final, NamedTuple
+
+from emulation.scenario.scenario import ProtocolSpec, Scenario
+from emulation.virtual.simulation import Simulation
+from emulation.workloads.base import Operation, Workload
+from nodeapp import wire
+from nodeapp.pubsub.messages import decode_located
+from nodeapp.routing.cell_wire import decode_cell_route
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_EXPLORE, FLAG_REPLICA, Frame, Kind
+from spark_analysis.papers.georendezvous.graph import OF, REPLICAS, TREES, TRIED, ratios
+from spark_analysis.papers.georendezvous.networks import (
+    RANGE,
+    Network,
+    Pair,
+    drawn_seed,
+    hops_from,
+)
+from topologies.uniform_field import UniformField
+
+BEACONS: Final = 20.0
+"""Seconds in which every node sends one beacon."""
+ADVERTISED: Final = BEACONS + 1.0
+SUBSCRIBED: Final = ADVERTISED + 1.5
+FIRST: Final = SUBSCRIBED + 1.5
+SECOND: Final = FIRST + 3.0
+END: Final = SECOND + 2.0
+SPREAD: Final = 1.0
+"""Seconds over which what all pairs do is spread."""
+NEVER: Final = 36_000.0
+SIZE: Final = 64
+"""Bytes of an event."""
+MOST: Final = 16
+"""Rendezvous cells of a run for the ways over 1, 2, 4, ... of them: the first ones are the same."""
+
+
+@dataclass(frozen=True)
+class _Script(Workload):
+    """Operations that are known."""
+
+    performed: tuple[Operation, ...] = ()
+
+    def operations(
+        self, nodes: Mapping[int, str], duration: float, rng: random.Random
+    ) -> tuple[Operation, ...]:
+        return self.performed
+
+
+class Sent(NamedTuple):
+    """A transmission: when, by which node, to which (or all), and the frame."""
+
+    time: float
+    sender: int
+    to: int
+    frame: Frame
+
+
+class _Recorder:
+    """Keeps what radios sent and heard, beacons left out (`VirtualRecorder`)."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._ids = [node.id for node in scenario.nodes]
+        self.sent_frames: list[Sent] = []
+        self.heard_frames: list[tuple[float, int, Sent]] = []
+        """When, by which node, what: what is for one node alone."""
+
+    def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Any]:
+        frame = wire.decode(datagram)
+        sent = Sent(time, self._ids[station], to, frame)
+        if frame.kind != Kind.HELLO:
+            self.sent_frames.append(sent)
+        return (sent,)
+
+    def heard(self, time: float, stations: list[int], packet: Any) -> None:
+        if packet.to != BROADCAST:
+            self.heard_frames += [(time, self._ids[station], packet) for station in stations]
+
+    def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
+        """Leave it out: clients do what the script says."""
+
+    def emitted(self, time: float, capture: int, frame: bytes) -> None:
+        """Leave it out: there are no access points."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Run:
+    """A run of the protocol with pairs of publishers and subscribers."""
+
+    def __init__(
+        self,
+        network: Network,
+        nodes: int,
+        seed: int,
+        pairs: Sequence[Pair],
+        replicas: int,
+        tried: int,
+    ) -> None:
+        self.network = network
+        self.pairs = {pair.event: pair for pair in pairs}
+        """By the first event; the second has the sequence number after it."""
+        topology = UniformField(drawn_seed(nodes, seed), END, {"nodes": nodes, "range": RANGE})
+        parameters = {
+            "replicas": replicas,
+            "nearest": tried,
+            "tie_break": "nearest",
+            "hello_interval": BEACONS,
+            "hello_jitter": 0.0,
+            "refresh_interval": NEVER,
+            "subscription_timeout": NEVER,
+            "explore_interval": 0.0,
+            "home_memory": NEVER,
+            "choice_wait": SECOND - FIRST - SPREAD - 0.5,
+            "answer_wait": 0.5,
+        }
+        scenario = topology.scenario(
+            ProtocolSpec(name="georendezvous", parameters=parameters),
+            _Script(tuple(_operations(pairs))),
+        )
+        recorder = _Recorder(scenario)
+        simulation = Simulation(scenario, recorder)
+        simulation.run()
+        if simulation.problems:
+            raise RuntimeError(simulation.problems[0])
+        self.sent = recorder.sent_frames
+        self.heard = recorder.heard_frames
+
+    def notified(self) -> dict[tuple[int, int], dict[int, dict[int, int]]]:
+        """Return the hops of notifications: by event, subscriber and replica."""
+        found: dict[tuple[int, int], dict[int, dict[int, int]]] = defaultdict(
+            lambda: defaultdict(dict)
+        )
+        forwarded = {
+            (sent.sender, sent.frame.publisher, sent.frame.sequence, _key(sent.frame))
+            for sent in self.sent
+            if sent.frame.kind == Kind.EVENT and sent.frame.destination == ANY_NODE
+        }
+        subscribers = {
+            (pair.publisher, pair.event[1] + number): set(pair.subscribers)
+            for pair in self.pairs.values()
+            for number in (0, 1)
+        }
+        for _, node, sent in self.heard:
+            frame = sent.frame
+            if frame.kind != Kind.EVENT:
+                continue
+            event, key = (frame.publisher, frame.sequence), _key(frame)
+            # A subscriber may be the node of the rendezvous cell that takes the event.
+            at_home = frame.destination == ANY_NODE and (node, *event, key) not in forwarded
+            if node in subscribers[event] and (frame.destination == node or at_home):
+                found[event][node].setdefault(key, frame.hops)
+        return found
+
+    def events(self, event: tuple[int, int]) -> list[tuple[int, int]]:
+        """Return sender and receiver of all transmissions of an event."""
+        return [
+            (each.sender, each.to)
+            for each in self.sent
+            if each.frame.kind == Kind.EVENT
+            and (each.frame.publisher, each.frame.sequence) == event
+        ]
+
+
+def _key(frame: Frame) -> int:
+    return decode_cell_route(frame.route).key
+
+
+def _operations(pairs: Sequence[Pair]) -> Iterator[Operation]:
+    """Yield what the clients do, in order of time; every node numbers its own."""
+    numbers: dict[int, int] = defaultdict(int)
+    apart = SPREAD / max(len(pairs), 1)
+    made = []
+    for index, pair in enumerate(pairs):
+        offset, topic = apart * index, {"topic": pair.topic}
+        made.append(
+            Operation(
+                time=ADVERTISED + offset, node=pair.publisher, action="advertise", event=topic
+            )
+        )
+        for node in pair.subscribers:
+            numbers[node] += 1
+            made.append(
+                Operation(
+                    time=SUBSCRIBED + offset,
+                    node=node,
+                    action="subscribe",
+                    subscription=numbers[node],
+                    filter=(("topic", "=", pair.topic),),
+                )
+            )
+        made += [
+            Operation(
+                time=time + offset,
+                node=pair.publisher,
+                action="publish",
+                sequence=pair.event[1] + number,
+                event=topic,
+                size=SIZE,
+            )
+            for number, time in enumerate((FIRST, SECOND))
+        ]
+    yield from sorted(made, key=lambda operation: operation.time)
+
+
+def ways(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield for each number of rendezvous cells the ways of a network, as `graph.by_replicas`.
+
+    All are tried, of the first 1, 2, 4, ... of `MOST`.  A direct way is the routing's, on the
+    graph: the protocol has none.
+    """
+    network = Network(nodes, seed)
+    pairs = network.pairs()
+    run = Run(network, nodes, seed, pairs, MOST, 0)
+    notified, linked = run.notified(), network.linked()
+    direct = [
+        float(len(network.to_node(pair.publisher, pair.subscribers[0], pair.event)) - 1)
+        for pair in pairs
+    ]
+    radio = [
+        float(hops_from(linked, pair.publisher - 1)[pair.subscribers[0] - 1]) for pair in pairs
+    ]
+    over = [notified[pair.event][pair.subscribers[0]] for pair in pairs]
+    missing = sum(MOST - len(each) for each in over)
+    for replicas in (each for each in REPLICAS if each <= MOST):
+        known: list[list[float]] = [
+            [float(hops) for key, hops in each.items() if key < replicas] or [float("nan")]
+            for each in over
+        ]
+        through = [min(each) for each in known]
+        yield {"replicas": replicas, "missing": missing, **ratios(through, direct, radio)}
+
+
+def signalling(nodes: int, tried: int, seed: int) -> dict[str, Any]:
+    """Return what a subscriber costs that tries so many of `OF` cells, and what nodes store.
+
+    Messages are counted a subscriber, and the unnecessary ones are those that concern a rendezvous
+    cell which it did not choose: a subscription, a notification and a prune each.  `frames` are
+    all their transmissions.
+    """
+    network = Network(nodes, seed)
+    pairs = network.pairs()
+    run = Run(network, nodes, seed, pairs, OF, tried)
+    notified = run.notified()
+    chosen = {
+        pair.topic: next(iter(notified[pair.publisher, pair.event[1] + 1][pair.subscribers[0]]), -1)
+        for pair in pairs
+    }
+    counts: dict[str, int] = defaultdict(int)
+    frames: dict[str, int] = defaultdict(int)
+    for kind, item in _signals(run.sent):
+        frames[kind] += item
+    for name, topic, key in _messages(run):
+        counts[name] += 1
+        if name in ("subscription", "notification", "prune") and key != chosen[topic]:
+            counts["unnecessary"] += 1
+    entries = _entries(run)
+    number = len(pairs)
+    members = {cell: len(nodes_in) for cell, nodes_in in network.members.items()}
+    stored = [entries.get(cell, 0) for cell, count in members.items() for _ in range(count)]
+    second = [
+        min(notified[pair.publisher, pair.event[1] + 1][pair.subscribers[0]].values(), default=0)
+        for pair in pairs
+    ]
+    kinds = ("subscription", "notification", "prune", "unnecessary", "demand", "prune-publisher")
+    return {
+        **{name.replace("-", "_"): counts[name] / number for name in kinds},
+        **{f"{name}_frames": frames[name] / number for name in sorted(frames)},
+        "duplicates": (counts["notification"] - number) / number,
+        "hops": fmean(second),
+        "delay": fmean(_delays(run)),
+        "delivered": sum(bool(each) for each in second) / number,
+        "stored": fmean(stored),
+        "stored_most": max(stored),
+    }
+
+
+def _messages(run: Run) -> Iterator[tuple[str, str, int]]:
+    """Yield name, topic and replica of the messages on the air, once each: by their first hop."""
+    topics = {pair.event: pair.topic for pair in run.pairs.values()}
+    notified = run.notified()
+    for event, topic in topics.items():
+        for over in notified[event].values():
+            yield from (("notification", topic, key) for key in over)
+    for _, _, _, frame in run.sent:
+        if frame.hops != 1 or frame.flags & FLAG_REPLICA:
+            continue
+        if frame.kind == Kind.SUBSCRIPTION and frame.flags & FLAG_EXPLORE:
+            predicates, _ = wire.decode_body(decode_located(frame.body).item)
+            yield "subscription", predicates[0][2], _key(frame)
+        elif frame.kind == Kind.PRUNE:
+            topic, _ = wire.decode_body(decode_located(frame.body).item)
+            name = "prune" if frame.destination == ANY_NODE else "prune-publisher"
+            yield name, topic, _key(frame)
+        elif frame.kind == Kind.DEMAND:
+            yield "demand", wire.decode_body(decode_located(frame.body).item), _key(frame)
+
+
+def _signals(sent: Iterable[Sent]) -> Iterator[tuple[str, int]]:
+    for _, _, _, frame in sent:
+        if frame.flags & FLAG_REPLICA:
+            yield "replica", 1
+        elif frame.kind != Kind.EVENT:
+            yield Kind(frame.kind).name.lower(), 1
+
+
+def _entries(run: Run) -> dict[tuple[int, int], int]:
+    """Return how many entries each cell's nodes were told to store, by cell."""
+    stored: dict[tuple[int, int], set[tuple[int, int, int, bytes]]] = defaultdict(set)
+    for _, _, _, frame in run.sent:
+        if frame.flags & FLAG_REPLICA and frame.kind in (Kind.ADVERTISEMENT, Kind.SUBSCRIPTION):
+            route = decode_cell_route(frame.route)
+            item = decode_located(frame.body).item
+            stored[route.sender].add((frame.kind, frame.originator, route.key, item))
+    return {cell: len(entries) for cell, entries in stored.items()}
+
+
+def _delays(run: Run) -> Iterator[float]:
+    """Yield how long the second event of each pair took, seconds."""
+    apart = SPREAD / len(run.pairs)
+    first: dict[tuple[int, int], float] = {}
+    for time, node, sent in run.heard:
+        frame = sent.frame
+        if frame.kind == Kind.EVENT and frame.destination in (node, ANY_NODE):
+            event = frame.publisher, frame.sequence - 1
+            pair = run.pairs.get(event)
+            if pair is not None and node == pair.subscribers[0]:
+                first[event] = time  # the last one: frames for others may pass it earlier
+    for index, event in enumerate(run.pairs):
+        if event in first:
+            yield first[event] - (SECOND + apart * index)
+
+
+def trees(nodes: int, subscribers: int, seed: int) -> dict[str, Any]:
+    """Return how long trees over several cells are beside those over one, as `by_subscribers`."""
+    network = Network(nodes, seed)
+    pairs = network.trees(subscribers, TREES)
+    lengths: dict[str, float] = {}
+    frames: dict[str, float] = {}
+    missing = 0
+    for name, replicas, tried in (("one", 1, 1), ("several", OF, TRIED)):
+        run = Run(network, nodes, seed, pairs, replicas, tried)
+        seconds = [(pair.publisher, pair.event[1] + 1) for pair in pairs]
+        notified = run.notified()
+        missing += sum(subscribers - len(notified[event]) for event in seconds)
+        sent = [run.events(event) for event in seconds]
+        lengths[name] = fmean(len(set(each)) for each in sent)
+        frames[name] = fmean(len(each) for each in sent)
+    return {
+        "missing": missing,
+        "length_one": lengths["one"],
+        "length_several": lengths["several"],
+        "length_ratio": lengths["several"] / lengths["one"],
+        "frames_ratio": frames["several"] / frames["one"],
+    }

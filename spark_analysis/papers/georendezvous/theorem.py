@@ -1,0 +1,67 @@
+"""Theorem 3.1 on the networks: its constants, its bound, and what it bounds.
+
+Distances are hops of shortest ways in the radio's graph, as in the theorem.  Delta is the largest
+|N(X, 2r)| / |N(X, r)| of the nodes X looked at and of all r from 1; epsilon is E[l] / L.  The nodes
+looked at are the publishers and subscribers of the network's pairs and the nodes nearest to its
+four corners, from which the diameter L, too, is the largest distance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from spark_analysis.papers.georendezvous.networks import Network, hops_from
+
+SHARES: Final = (0.25, 0.5, 1.0)
+"""k: the way over a rendezvous node is at most (1 + 2k) times the direct one."""
+
+
+def theorem(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield for each k the bound on P(l_r <= l + 2kl), and that probability.
+
+    It is the mean over the pairs of the share of all nodes that are such rendezvous nodes.
+    """
+    network = Network(nodes, seed)
+    linked = network.linked()
+    pairs = [(pair.publisher, pair.subscribers[0]) for pair in network.pairs()]
+    looked = dict.fromkeys([node for pair in pairs for node in pair] + _corners(network))
+    hops = {node: hops_from(linked, node - 1) for node in looked}
+    growth = max(_growth(each) for each in hops.values())
+    diameter = int(max(each.max() for each in hops.values()))
+    mean = float(np.mean([each[each > 0] for each in hops.values()]))
+    epsilon = mean / diameter
+    for share in SHARES:
+        found = []
+        for publisher, subscriber in pairs:
+            direct = hops[publisher][subscriber - 1]
+            over = hops[publisher] + hops[subscriber]
+            found.append(float((over <= direct + 2 * share * direct).mean()))
+        bound = growth ** (math.log2(share * epsilon) - 1)
+        yield {
+            "k": share,
+            "growth": growth,
+            "diameter": diameter,
+            "epsilon": epsilon,
+            "bound": bound,
+            "probability": float(np.mean(found)),
+        }
+
+
+def _corners(network: Network) -> list[int]:
+    x0, y0, x1, y1 = network.area
+    return [
+        min(network.positions, key=lambda node: math.dist(network.positions[node], corner))
+        for corner in ((x0, y0), (x0, y1), (x1, y0), (x1, y1))
+    ]
+
+
+def _growth(hops: Any) -> float:
+    """Return the largest |N(X, 2r)| / |N(X, r)| of a node X with these distances to all nodes."""
+    within = np.cumsum(np.bincount(hops))
+    radii = np.arange(1, len(within))
+    doubled = np.minimum(2 * radii, len(within) - 1)
+    return float((within[doubled] / within[radii]).max(initial=1.0))

@@ -1,0 +1,91 @@
+"""The paper's graph computation is what the protocol does, and its closed forms are right."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from spark_analysis.papers.claims import Verdict, judge
+from spark_analysis.papers.cost import preset_cost
+from spark_analysis.papers.georendezvous import graph, plane, runs
+from spark_analysis.papers.georendezvous.networks import Network, hops_from, transmissions
+from spark_analysis.papers.georendezvous.theorem import theorem
+from spark_analysis.papers.registry import load_paper
+
+
+def test_the_protocol_takes_the_ways_of_the_graph() -> None:
+    of_graph = {row["replicas"]: row for row in graph.by_replicas(80, True, 3)}
+    for row in runs.ways(80, 3):
+        assert row["missing"] == 0
+        for column in ("through", "direct", "radio", "ratio", "ratio_each"):
+            assert row[column] == of_graph[row["replicas"]][column]
+
+
+def test_the_protocols_trees_are_those_of_the_graph() -> None:
+    found, wanted = runs.trees(80, 4, 2), graph.by_subscribers(80, 4, 2)
+    assert found.pop("missing") == 0
+    assert found == wanted
+
+
+def test_a_subscriber_that_tries_several_cells_has_three_messages_for_each_in_vain() -> None:
+    rows = {tried: runs.signalling(80, tried, 1) for tried in (1, 3)}
+    assert rows[1]["unnecessary"] == 0
+    assert 5.0 < rows[3]["unnecessary"] <= 6.0  # but for messages that need no radio
+    assert rows[3]["demand"] <= 3.0
+    assert all(row["delivered"] == 1.0 for row in rows.values())
+    assert rows[3]["stored"] > rows[1]["stored"] > 0
+    assert 0 < rows[3]["delay"] < 0.1
+
+
+def test_ways_of_the_graph_are_ways() -> None:
+    network = Network(150, 5)
+    linked = network.linked()
+    for pair in network.pairs(5):
+        (subscriber,) = pair.subscribers
+        way = network.to_node(pair.publisher, subscriber, pair.event)
+        assert (way[0], way[-1]) == (pair.publisher, subscriber)
+        assert all(linked[one - 1, two - 1] for one, two in transmissions([way]))
+        shortest = hops_from(linked, pair.publisher - 1)[subscriber - 1]
+        assert shortest <= len(way) - 1
+
+
+def test_a_way_over_a_random_point_of_the_plane_is_twice_the_direct_one() -> None:
+    ratios = [next(iter(plane.plane_by_replicas(seed)))["ratio"] for seed in range(20)]
+    assert np.mean(ratios) == pytest.approx(2.0, abs=0.02)  # E|PR| + E|RS| over E|PS|
+    more = [row["ratio"] for row in plane.plane_by_replicas(1)]
+    assert more == sorted(more, reverse=True)
+    assert min(more) > 1
+    nearest = [row["ratio"] for row in plane.plane_by_nearest(1)]
+    assert nearest[-1] == pytest.approx(more[3], abs=0.03)  # all of 8
+
+
+def test_the_theorem_bounds_what_is_measured() -> None:
+    rows = list(theorem(80, 1))
+    assert all(0 < row["bound"] < row["probability"] <= 1 for row in rows)
+    assert [row["probability"] for row in rows] == sorted(row["probability"] for row in rows)
+
+
+def test_claims_can_fail() -> None:
+    paper = load_paper("georendezvous")
+    points = pd.DataFrame(
+        {"study": "signalling", "nodes": 600, "tried": 2, "seed": seed, "unnecessary": value}
+        for seed, value in enumerate((3.0, 2.95, 2.98))
+    )
+    [claim] = [each for each in paper.claims if each.key == "unnecessary"]
+    for factor, verdict in ((1.0, Verdict.HOLDS), (1.5, Verdict.FAILS)):
+        rows = points.assign(unnecessary=points["unnecessary"] * factor)
+        [finding] = judge([claim], rows)
+        assert finding.verdict is verdict
+    same = dataclasses.replace(claim, studies=("graph",))
+    assert judge([same], points) == []
+
+
+def test_the_presets_say_what_they_cost() -> None:
+    paper = load_paper("georendezvous")
+    for name, least in (("quick", 10), ("paper", 300)):
+        preset = paper.preset(name)
+        assert preset is not None
+        assert least < preset_cost(paper, preset).seconds < 75 * 60
