@@ -70,12 +70,15 @@ def analyse_runs(
         progress(f"looking through the captures of {run.name}", 0.1 * number / len(runs))
         surveys[run.name] = survey_of(run)
         airs[run.name] = survey(air_captures(run))
+    damaged: dict[str, list[str]] = {run.name: [] for run in runs}
     with plain_errors():
         found = []
         for number, run in enumerate(runs):
             progress(f"decoding the captures of {run.name}", 0.1 + 0.4 * number / len(runs))
-            found.append(frames_folder(spark, run, surveys[run.name]))
-        frames, air = read_frames(spark, found), read_air(spark, runs, airs)
+            told = damaged[run.name].append
+            found.append(frames_folder(spark, run, surveys[run.name], told))
+        frames = read_frames(spark, found)
+        air = read_air(spark, runs, airs, lambda name, text: damaged[name].append(text))
         inputs = Inputs(spark, runs, surveys, frames, air, settle, width)
         tables: dict[str, pa.Table] = {}
         with tuned(spark, found), inputs.kept():
@@ -89,6 +92,7 @@ def analyse_runs(
     for run in runs:
         problems[run.name] = (
             *run.problems,
+            *damaged[run.name],
             *surveys[run.name].problems.get(run.name, ()),
             *airs[run.name].problems.get(run.name, ()),
             *_missing(run, surveys[run.name]),

@@ -172,7 +172,7 @@ class Scenario(BaseModel):
     def load(cls, path: Path) -> Scenario:
         """Read a scenario.  Raises `ScenarioError` if the file is missing or not one."""
         try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+            return cls.model_validate_json(path.read_bytes())
         except OSError as error:
             raise ScenarioError(f"cannot read {path}: {error.strerror}") from None
         except ValidationError as error:
