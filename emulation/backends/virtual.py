@@ -95,6 +95,14 @@ def simulate(
     try:
         simulation = Simulation(scenario, recorder, failed=defects)
     except (ParameterError, ValueError) as error:
+        folder.write_record(
+            backend=backend,
+            epoch_ns=EPOCH_NS,
+            ended="failed",
+            wall_seconds=0.0,
+            problems=[f"the run failed: {error}"],
+            started=time.time(),
+        )
         raise BackendError(str(error)) from None
     folder.write_record(
         backend=backend,
@@ -113,11 +121,15 @@ def simulate(
     except KeyboardInterrupt:
         ended = "interrupted"
         raise
+    except Exception as error:
+        problems.append(f"the run failed: {error}")
+        raise
     finally:
         try:
             recorder.close()
-        except OSError:
+        except OSError as error:
             ended = "failed"
+            problems.append(f"the run failed: {error}")
             raise
         finally:
             folder.write_record(

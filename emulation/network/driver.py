@@ -8,10 +8,10 @@ discarded: captures of the loopback interface are the record.
 
     python -m emulation.network.driver CONFIG.json
 
-with {"scenario": path, "pids": {node name: pid}, "start": path, "status": path}.  The status file
-says {"ready": true} once the sockets are open; the driver then waits for the file `start`, whose
-text is the run's time 0 in seconds on CLOCK_MONOTONIC.  At the end the status file says what went
-wrong.
+with {"scenario": path, "pids": {node name: pid}, "start": path, "status": path, "control": path}.
+The status file says {"ready": true} once the sockets are open; the driver then waits for the file
+`start`, whose text is the run's time 0 in seconds on CLOCK_MONOTONIC.  At the end the status file
+says what went wrong.  The control socket answers ping (`emulation.realtime.control`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import Any, Final
 
 from capture.lifetime import die_with_parent
 from capture.namespaces import network_namespace
+from emulation.realtime.control import ControlError, ControlServer
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import TOPIC, Event, Filter
@@ -100,8 +101,8 @@ class _Pending:
 class Driver:
     """Performs one workload against running node apps."""
 
-    def __init__(self, scenario: Scenario, pids: Mapping[str, int]) -> None:
-        """Open the client sockets."""
+    def __init__(self, scenario: Scenario, pids: Mapping[str, int], control: ControlServer) -> None:
+        """Open the client sockets; `control` is served."""
         self.scenario = scenario
         self.lateness: list[float] = []
         self.problems: list[str] = []
@@ -115,6 +116,8 @@ class Driver:
         self._selector = selectors.DefaultSelector()
         for client in self._sockets.values():
             self._selector.register(client, selectors.EVENT_READ)
+        self._control = control
+        self._selector.register(control, selectors.EVENT_READ)
         self._queue: list[_Pending] = []
         self._tokens = len(scenario.workload)
         self._waiting: dict[int, _Pending] = {}
@@ -133,10 +136,17 @@ class Driver:
                 self._perform(heapq.heappop(self._queue), now)
             wake = min(self._queue[0].due, end) if self._queue else end
             for key, _ in self._selector.select(max(0.0, wake - time.monotonic())):
-                self._read(key.fileobj)  # type: ignore[arg-type]
+                if key.fileobj is self._control:
+                    self.serve()
+                else:
+                    self._read(key.fileobj)  # type: ignore[arg-type]
         for pending in self._waiting.values():
             if pending.attempt >= ATTEMPTS:
                 self._problem(pending.operation, "was never acknowledged")
+
+    def serve(self) -> None:
+        """Answer at the control socket."""
+        self._control.serve_ready(_answer)
 
     def _perform(self, pending: _Pending, now: float) -> None:
         operation = pending.operation
@@ -195,14 +205,22 @@ def main() -> int:
     """Run the driver from its configuration file."""
     die_with_parent()
     config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    driver = Driver(Scenario.load(Path(config["scenario"])), config["pids"])
-    status, start = Path(config["status"]), Path(config["start"])
-    status.write_text(json.dumps({"ready": True}), encoding="utf-8")
-    while not (text := start.read_text(encoding="utf-8") if start.exists() else ""):
-        time.sleep(START_POLL)
-    driver.run(float(text))
-    status.write_text(json.dumps(driver.status()), encoding="utf-8")
+    with ControlServer(config["control"]) as control:
+        driver = Driver(Scenario.load(Path(config["scenario"])), config["pids"], control)
+        status, start = Path(config["status"]), Path(config["start"])
+        status.write_text(json.dumps({"ready": True}), encoding="utf-8")
+        while not (text := start.read_text(encoding="utf-8") if start.exists() else ""):
+            driver.serve()
+            time.sleep(START_POLL)
+        driver.run(float(text))
+        status.write_text(json.dumps(driver.status()), encoding="utf-8")
     return 0
+
+
+def _answer(message: dict[str, Any]) -> Mapping[str, Any]:
+    if message["op"] != "ping":
+        raise ControlError(f"unknown request {message['op']!r}")
+    return {}
 
 
 if __name__ == "__main__":

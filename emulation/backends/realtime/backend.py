@@ -79,5 +79,8 @@ class RealTimeBackend:
             except KeyboardInterrupt:
                 run.ended = "interrupted"
                 raise
+            except Exception as error:
+                run.problems.append(f"the run failed: {error}")
+                raise
             finally:
                 run.stop()
