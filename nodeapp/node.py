@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from nodeapp import gps, link_status
 from nodeapp.addressing import address_of, node_of
+from nodeapp.budget import Budgets
 from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event
 from nodeapp.geometry import Point
@@ -179,6 +180,7 @@ class Node:
         self._started = False
         self._addresses = {BROADCAST: (LIMITED_BROADCAST, NODE_PORT)}
         self._senders: dict[str, int | None] = {}
+        self._budgets = Budgets()
         self._link_failed: Callable[[int, bytes], None] | None = None
         self.service = registry.create(
             options.protocol, self, options.parameters, options.environment
@@ -296,7 +298,7 @@ class Node:
             sender = self._sender(address)
             if sender is None or not self._started:
                 self.counters["foreign or early"] += 1
-            elif sender != self.node_id:
+            elif sender != self.node_id and self._budgets.takes(sender, self._loop.time()):
                 self._guarded(self.service.datagram_received, datagram, sender)
 
     def _read_status(self, failed: Callable[[int, bytes], None]) -> None:
@@ -366,6 +368,7 @@ class Node:
             "position": [x, y] if known else None,
             "velocity": [vx, vy] if known else None,
             "host counters": dict(self.counters),
+            "over budget": {str(node): n for node, n in self._budgets.dropped.items()},
         }
 
 

@@ -16,8 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from emulation.backends.virtual import VirtualBackend
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
+from nodeapp.budget import FRAMES
 from spark_analysis.captures.air import air_captures, read_air
 from spark_analysis.captures.materialise import read_frames
 from spark_analysis.captures.runs import read_runs
@@ -97,6 +99,7 @@ def analyse_runs(
             *airs[run.name].problems.get(run.name, ()),
             *_missing(run, surveys[run.name]),
             *_strange(undecoded.get(run.name, 0), unknown[run.name]),
+            *_beyond_budget(run, tables["load"]),
         )
     for run in runs:
         _write(run, tables)
@@ -140,6 +143,21 @@ def _strange(undecoded: int, unknown: int) -> Iterator[str]:
         )
     if unknown:
         yield f"{unknown} deliveries are of events whose PUBLISH is in no capture: not counted"
+
+
+def _beyond_budget(run: Run, load: pa.Table) -> Iterator[str]:
+    """Yield which nodes sent more in a second than node apps take from a neighbour."""
+    if run.record is None or run.record.backend == VirtualBackend.name:
+        return
+    mine = load.filter((pc.field("run") == run.name) & (pc.field("sent_frames") > FRAMES))
+    beyond: dict[str, int] = {}
+    for row in mine.select(["node", "sent_frames"]).to_pylist():
+        beyond[row["node"]] = beyond.get(row["node"], 0) + row["sent_frames"] - FRAMES
+    for node, frames in sorted(beyond.items()):
+        yield (
+            f"{node} sent {frames} frames beyond the {FRAMES} a second that node apps take from a "
+            "neighbour: they drop these"
+        )
 
 
 def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:
