@@ -127,7 +127,7 @@ def test_an_advertisement_is_answered_by_a_bounded_list_that_goes_on() -> None:
         assert len(answers) <= 2 * rendezvous.MAX_LIST_BYTES // 1200
         frames += len(answers)
         for answer in answers:
-            told |= {entry[0] for entry in wire.decode_body(answer.body)[3]}  # type: ignore[index]
+            told |= {entry[0] for entry in wire.decode_body(answer.body)[3]}
     assert len(told) == 2000  # in the lists of several answers
     assert frames <= rendezvous.MAX_LIST_RATE + 2 * rendezvous.MAX_LIST_BYTES // 1200
     assert service.counters["lists held back"] > 0
