@@ -25,6 +25,7 @@ from testbed.options import (
     INTERRUPTED,
     RUNS,
     USAGE,
+    FaultOption,
     SetOption,
     WorkloadOption,
     console,
@@ -70,6 +71,7 @@ def agree(
     ] = 1,
     workload: WorkloadOption = None,
     settings: SetOption = None,
+    fault: FaultOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="an empty or new folder for runs and report", file_okay=False),
@@ -89,7 +91,7 @@ def agree(
             "one run alone says nothing about chance",
             USAGE,
         )
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload, fault)
     try:
         check(chosen)
         folder = make_folder(out, RUNS, scenario)

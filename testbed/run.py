@@ -21,6 +21,7 @@ from testbed.options import (
     AnalyseOption,
     BackendOption,
     DurationOption,
+    FaultOption,
     NodesOption,
     Protocol,
     RunsOption,
@@ -46,6 +47,7 @@ def run(
     seed: SeedOption = 1,
     workload: WorkloadOption = None,
     settings: SetOption = None,
+    fault: FaultOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
     captures: Annotated[
@@ -60,7 +62,7 @@ def run(
 
     Example: run roaming_field broker-gpsr --nodes 30 --duration 120 --set speed=10
     """
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload, fault)
     if not captures:
         if backend != "virtual":
             fail("--no-captures works with --backend virtual only", USAGE)
@@ -81,6 +83,7 @@ def cli(
     seed: SeedOption = 1,
     workload: WorkloadOption = None,
     settings: SetOption = None,
+    fault: FaultOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
 ) -> None:
@@ -88,7 +91,7 @@ def cli(
 
     Example: cli roaming_field broker-gpsr --nodes 10, then: sta1 pubsub pub traffic speed=10
     """
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload, fault)
 
     def interact(run: LiveRun) -> None:
         from testbed.console import Console as Prompt  # Mininet's, which only this command needs

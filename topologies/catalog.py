@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import topologies
 from emulation.errors import ScenarioError
+from emulation.scenario.faults import FAULTS, texts_of
 from emulation.scenario.scenario import ProtocolSpec, Scenario
 from emulation.scenario.topo import Topo
 from emulation.workloads.registry import (
@@ -98,7 +99,8 @@ def all_parameters(topology: str, protocol: str, workload: str = "") -> dict[str
     chooses = Parameter(
         WORKLOAD, str, own, choices=tuple(workload_names()), help="what the clients do"
     )
-    every = (*parts.workload, *parts.protocol, *parts.topology, chooses)
+    fails = Parameter(FAULTS, str, "", help="what fails, as --fault has it; ';' between several")
+    every = (*parts.workload, *parts.protocol, *parts.topology, chooses, fails)
     return {parameter.name: parameter for parameter in every}
 
 
@@ -110,11 +112,13 @@ def make_scenario(
     A key belongs to the topology, the protocol or the workload, whichever has a parameter of that
     name (in this order).  The key `workload` chooses another workload than the topology's own, by
     its name or as `file:PATH`; the parameters of the topology's own workload are unknown then.
+    The key `faults` has what fails (`emulation.scenario.faults`).
     Raises `ScenarioError` for names, keys or values that do not exist, and if the protocol needs
     what the topology does not have, a road map for one.
     """
     settings = expanded(settings)
     other = str(settings.pop(WORKLOAD, ""))
+    faults = texts_of(str(settings.pop(FAULTS, "")))
     if other == _own(topology):
         other = ""
     parts = _parts(topology, protocol, other)
@@ -126,7 +130,9 @@ def make_scenario(
         raise ScenarioError(str(error)) from None
     chosen = make_workload(other, settings) if other else None
     topo = topology_class(topology)(seed, duration, topology_values)
-    scenario = topo.scenario(ProtocolSpec(name=protocol, parameters=protocol_values), chosen)
+    scenario = topo.scenario(
+        ProtocolSpec(name=protocol, parameters=protocol_values), chosen, faults
+    )
     missing = obstacle(protocol, scenario.environment())
     if missing:
         raise ScenarioError(missing)

@@ -22,7 +22,7 @@ import selectors
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ from typing import Any, Final
 from capture.lifetime import die_with_parent
 from capture.namespaces import network_namespace
 from emulation.realtime.control import ControlError, ControlServer
+from emulation.scenario.faults import down
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import TOPIC, Event, Filter
@@ -39,6 +40,10 @@ from nodeapp.wire import CLIENT_PORT, Frame, Kind, WireError, decode, decode_bod
 RETRY: Final = 0.5
 """Seconds without an acknowledgement after which a request is repeated."""
 ATTEMPTS: Final = 4
+AT_RETURN: Final = 60
+"""Attempts to subscribe again at a node app that is being started."""
+GRACE: Final = 5.0
+"""Seconds in which a node app starts."""
 START_POLL: Final = 0.01
 """Seconds between looks for the file that says when to start."""
 RENEWAL: Final = 20.0
@@ -90,12 +95,25 @@ def request(operation: Operation, token: int) -> Frame:
     return Frame(Kind.UNSUBSCRIBE, token, 0, operation.node, operation.subscription, hops=0)
 
 
+def held(workload: Iterable[Operation], node: int, now: float) -> list[Operation]:
+    """Return the subscriptions that a node's clients have at `now`, seconds into the run."""
+    found: dict[int, Operation] = {}
+    for operation in workload:
+        if operation.node == node and operation.time <= now:
+            if operation.action == "subscribe":
+                found[operation.subscription] = operation
+            elif operation.action == "unsubscribe":
+                found.pop(operation.subscription, None)
+    return list(found.values())
+
+
 @dataclass(order=True)
 class _Pending:
     due: float
     number: int
     operation: Operation = field(compare=False)
     attempt: int = field(default=0, compare=False)
+    attempts: int = field(default=ATTEMPTS, compare=False)
 
 
 class Driver:
@@ -130,6 +148,11 @@ class Driver:
             _Pending(epoch + operation.time, number, operation)
             for number, operation in enumerate(self.scenario.workload, start=1)
         ]
+        for number, (time_, operation) in enumerate(self._returns(), start=1):
+            self._queue.append(
+                _Pending(epoch + time_, self._tokens + number, operation, 0, AT_RETURN)
+            )
+        self._tokens += len(self._queue)
         heapq.heapify(self._queue)
         while (now := time.monotonic()) < end:
             while self._queue and self._queue[0].due <= now:
@@ -141,8 +164,25 @@ class Driver:
                 else:
                     self._read(key.fileobj)  # type: ignore[arg-type]
         for pending in self._waiting.values():
-            if pending.attempt >= ATTEMPTS:
+            asked = pending.due - epoch
+            if pending.attempt >= pending.attempts and not self._was_down(pending.operation, asked):
                 self._problem(pending.operation, "was never acknowledged")
+
+    def _returns(self) -> Iterator[tuple[float, Operation]]:
+        """Yield when clients subscribe again: their node app was down by a fault, and is back."""
+        for fault in self.scenario.faults:
+            if fault.kind == "crash" and fault.end is not None:
+                for node in self.scenario.nodes:
+                    if node.name in fault.nodes:
+                        for operation in held(self.scenario.workload, node.id, fault.end):
+                            yield fault.end, operation
+
+    def _was_down(self, operation: Operation, time_: float) -> bool:
+        """Return whether a fault had taken down a node app when a request was made."""
+        return any(
+            since - ATTEMPTS * RETRY <= time_ and (until is None or time_ <= until + GRACE)
+            for since, until in down(self.scenario.faults, self._names[operation.node], "crash")
+        )
 
     def serve(self) -> None:
         """Answer at the control socket."""
@@ -165,7 +205,7 @@ class Driver:
             client.send(request(operation, pending.number).encode())
         pending.attempt += 1
         self._waiting[pending.number] = pending
-        if pending.attempt < ATTEMPTS:
+        if pending.attempt < pending.attempts:
             pending.due = now + RETRY
             heapq.heappush(self._queue, pending)
 

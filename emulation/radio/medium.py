@@ -55,6 +55,7 @@ import numpy.typing as npt
 from emulation.radio.air import Air, FrameJob, Transmission
 from emulation.radio.airtime import Rate
 from emulation.radio.counters import Counters
+from emulation.radio.jamming import Jamming
 from emulation.radio.links import Link, Links
 from emulation.radio.reception import Reception
 from emulation.radio.rts_cts import RtsCts
@@ -145,6 +146,7 @@ class Medium:
             parts = self.table, self._timings, self._air, sensing, reception, self.counters
             calls = self._put_on_air, self._push, self._start, self._failed
             self._rts = RtsCts(*parts, self._stations, *calls)
+        self.jamming = Jamming(self.table, self._air, sensing, self._push, self._silence)
 
     # What the owner calls.
 
@@ -309,6 +311,8 @@ class Medium:
             self._access(what, time)
         elif kind == _NO_ACK:
             self._retry(what, time)
+        elif kind < 0:
+            self.jamming.step(kind, what, time)
         elif self._rts is not None:
             self._rts.step(kind, what, time)
 

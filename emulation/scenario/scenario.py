@@ -18,6 +18,7 @@ from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
+from emulation.scenario.faults import Fault
 from emulation.workloads.base import Operation
 from nodeapp.addressing import address_of
 from nodeapp.pubsub.base import Environment
@@ -119,6 +120,7 @@ class Scenario(BaseModel):
     access_points: tuple[AccessPointSpec, ...] = ()
     mesh_radio: RadioSpec | None = None
     association: AssociationSpec = AssociationSpec()
+    faults: tuple[Fault, ...] = Field((), description="what fails on purpose, in order of time")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -137,7 +139,22 @@ class Scenario(BaseModel):
                     )
                 events.add((operation.node, operation.sequence))
         self._check_access_points()
+        self._check_faults()
         return self
+
+    def _check_faults(self) -> None:
+        stations = {node.name for node in self.stations}
+        points = {point.name for point in self.access_points}
+        named = {
+            "crash": {node.name for node in self.nodes},
+            "radio": stations,
+            "access-point": points,
+            "link": stations | points,
+        }
+        for fault in self.faults:
+            strangers = set(fault.nodes) - named.get(fault.kind, set())
+            if strangers:
+                raise ValueError(f"a fault of kind {fault.kind} names {min(strangers)}")
 
     def _check_access_points(self) -> None:
         points = self.access_points

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from emulation.radio.faults import RadioFaults
 from emulation.radio.medium import Delivery, Medium
 from emulation.virtual.message import Carried
 
@@ -38,6 +39,10 @@ class Channel(Protocol):
     @property
     def medium(self) -> Medium:
         """The medium of the stations."""
+
+    @property
+    def faults(self) -> RadioFaults:
+        """Makes faults of its radios."""
 
     @property
     def reports_links(self) -> bool:

@@ -21,6 +21,7 @@ from emulation.virtual.adhoc import AdHocChannel
 from emulation.virtual.channel import Channel
 from emulation.virtual.client import WorkloadClient
 from emulation.virtual.clock import Clock
+from emulation.virtual.faults import VirtualFaults
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.mesh import MeshChannel
 from emulation.virtual.message import Carried, Message
@@ -70,25 +71,38 @@ class Simulation:
         self._indices = {node.id: index for index, node in enumerate(scenario.nodes)}
         self._move()
         self.nodes: list[VirtualHost] = []
-        environment = scenario.environment()
-        protocol = scenario.protocol
+        self._environment = scenario.environment()
+        self._make_service = make_service
         self.reports_links = self.channel.reports_links
-        for index, spec in enumerate(scenario.nodes):
+        for index in range(len(scenario.nodes)):
             host = VirtualHost(scenario, index, self.clock, self)
-            if make_service is not None:
-                host.service = make_service(host, spec)
-            else:
-                host.service = registry.create(
-                    protocol.name, host, protocol.parameters, environment
-                )
+            host.service = self._service(host)
             self.nodes.append(host)
         self._client = WorkloadClient(scenario, self.clock, recorder)
         for host in self.nodes:
-            send = self._client.receiver(host)
-            host.clients = ClientTable(host, host.service, send, host.about)
-            self.clock.call_at(0.0, host.clients.start)
-            self.clock.call_at(0.0, host.service.start)
+            self._boot(host)
         self._client.start()
+        if scenario.faults:
+            names = {host.spec.name: host for host in self.nodes}
+            VirtualFaults(scenario, self.clock, self.channel, names, self._boot_again)
+
+    def _service(self, host: VirtualHost) -> Service:
+        if self._make_service is not None:
+            return self._make_service(host, host.spec)
+        protocol = self.scenario.protocol
+        return registry.create(protocol.name, host, protocol.parameters, self._environment)
+
+    def _boot(self, host: VirtualHost) -> None:
+        """Start a host's node app as soon as time passes."""
+        send = self._client.receiver(host)
+        host.clients = ClientTable(host, host.service, send, host.about)
+        for start in (host.clients.start, host.service.start):
+            self.clock.call_at(self.clock.now, start)
+
+    def _boot_again(self, host: VirtualHost) -> None:
+        host.service = self._service(host)
+        self._boot(host)
+        self._client.returned(host)
 
     @property
     def now(self) -> float:

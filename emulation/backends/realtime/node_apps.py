@@ -30,6 +30,8 @@ class NodeApps(dict[str, subprocess.Popen[bytes]]):
         self._environment = dict(environment)
         self._map = folder.path.resolve() / "map.json"
         self._reported: set[str] = set()
+        self._killed: set[str] = set()
+        """Those that faults of the scenario have killed, which is no problem."""
 
     def write_map(self) -> None:
         """Write the scenario's road map, if it has one, for the node apps to read."""
@@ -50,6 +52,18 @@ class NodeApps(dict[str, subprocess.Popen[bytes]]):
                 stderr=log,
                 env=self._environment,
             )
+
+    def kill(self, name: str) -> None:
+        """Kill a node app, as a fault does."""
+        self._killed.add(name)
+        self[name].kill()
+        self[name].wait()
+
+    def start_again(self, member: Any, spec: NodeSpec) -> None:
+        """Start a node app that a fault has killed."""
+        self._killed.discard(spec.name)
+        self._reported.discard(spec.name)
+        self.start(member, spec)
 
     def await_answers(
         self, pids: Mapping[str, int], wait: Callable[[Callable[[], bool]], bool]
@@ -87,7 +101,7 @@ class NodeApps(dict[str, subprocess.Popen[bytes]]):
         """Yield a line for each node app that has ended since the last call."""
         for name, process in self.items():
             code = process.poll()
-            if code is not None and name not in self._reported:
+            if code is not None and name not in self._reported | self._killed:
                 self._reported.add(name)
                 log = self._folder.logs / f"{name}.log"
                 yield f"{name}: the node app {ended(code)}; see {log}"

@@ -43,6 +43,7 @@ from typing import Any, Final
 
 from emulation.backends.base import Backend, BackendError, LiveRun, Observer
 from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbone
+from emulation.backends.realtime.faults import Faults
 from emulation.backends.realtime.helpers import Helpers
 from emulation.backends.realtime.node_apps import NodeApps
 from emulation.backends.realtime.recorder import recorder_config
@@ -112,6 +113,8 @@ class RealTimeRun(ABC):
             },
             self.now,
         )
+        self.faults = Faults(scenario, self.medium_control, self.nodes.kill, self._start_again)
+        """Makes the scenario's faults, and others on demand."""
         self._cpu = CpuSampler()
         self._began = time.monotonic()
 
@@ -290,6 +293,12 @@ class RealTimeRun(ABC):
         self._check()
         self.nodes.check_some_run()
 
+    def _start_again(self, name: str) -> None:
+        """Start the node app of a node that is there already."""
+        for member, spec in zip(self.net.members, self.scenario.nodes, strict=True):
+            if spec.name == name:
+                self.nodes.start_again(member, spec)
+
     def _start_driver(self) -> None:
         config = {
             "scenario": str(self.folder.scenario),
@@ -316,7 +325,7 @@ class RealTimeRun(ABC):
                 sampled = time.monotonic()
                 self._cpu.sample()
             self._check()
-            time.sleep(min(POLL, max(0.0, self.scenario.duration - now)))
+            time.sleep(max(0.0, min(POLL, min(self.scenario.duration, self.faults.next) - now)))
         self._watchdog.await_signs()
         self.observer.elapsed(self.scenario.duration)
 
@@ -329,7 +338,7 @@ class RealTimeRun(ABC):
         failures: list[BackendError] = []
 
         def watch() -> None:
-            while not finished.wait(1.0):
+            while not finished.wait(max(0.0, min(1.0, self.faults.next - self.now()))):
                 self._cpu.sample()
                 try:
                     self._check()
@@ -349,6 +358,8 @@ class RealTimeRun(ABC):
             raise failures[0]
 
     def _check(self) -> None:
+        if self.epoch:
+            self.faults.pass_time(self.now())
         for line in self.nodes.deaths():
             self.problem(line)
         for line in self._watchdog.stopped_apps():
