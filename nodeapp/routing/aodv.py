@@ -69,7 +69,8 @@ class Aodv:
 
     `deliver(frame)` is called when a frame has arrived at the node it is for.  `replaces(frame)`
     returns a key: of the frames of this node with one key, only the newest waits for a route.
-    None is the key of a frame that replaces no other.
+    None is the key of a frame that replaces no other.  `unreachable(node)` is called when a search
+    for a node has found no route.
     """
 
     def __init__(
@@ -79,7 +80,9 @@ class Aodv:
         counters: Counter[str],
         deliver: Callable[[Frame], None],
         replaces: Callable[[Frame], Hashable] = lambda frame: None,
+        unreachable: Callable[[int], None] = lambda node: None,
     ) -> None:
+        self._unreachable = unreachable
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
             Kind.HELLO: self._hello_received,
             Kind.ROUTE_REQUEST: self._request_received,
@@ -203,6 +206,7 @@ class Aodv:
 
     def _search_failed(self, destination: int) -> None:
         self._repairs.failed(destination, self._host.now())
+        self._unreachable(destination)
 
     # Requests and replies.
 

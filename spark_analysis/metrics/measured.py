@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from spark_analysis.metric import MeasuredMetric
+from spark_analysis.metrics.recovery import RECOVERY_TIME
 
 MEASURED: Final = tuple(
     imported for imported in list(globals().values()) if isinstance(imported, MeasuredMetric)

@@ -49,6 +49,7 @@ def over_time(tables: RunTables) -> Drawing:
         floats(table["expected"]),
         floats(table["received"]),
         table["settled"].eq(True).to_numpy(bool),
+        [(f.start, f.until(tables.observed)) for f in tables.scenario.faults],
     )
 
 

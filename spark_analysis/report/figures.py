@@ -89,12 +89,18 @@ def formatted(axis: Any, text: Callable[[float], str]) -> None:
 
 
 def delivery_over_time(
-    start: Array, width: Array, expected: Array, received: Array, settled: npt.NDArray[np.bool_]
+    start: Array,
+    width: Array,
+    expected: Array,
+    received: Array,
+    settled: npt.NDArray[np.bool_],
+    faults: Sequence[tuple[float, float]] = (),
 ) -> Drawing:
     """Draw expected and received deliveries by the time the event was published.
 
     One element a bucket of time: its start and width in seconds into the run, what was expected of
-    the events published in it and what was received, and whether all of them are settled.
+    the events published in it and what was received, and whether all of them are settled.  `faults`
+    are the beginnings and ends of what failed on purpose, seconds.
     """
     title = "Delivery over time"
     caption = (
@@ -136,6 +142,13 @@ def delivery_over_time(
                 axes.axvspan(unsettled, end, color=svg.MUTED, alpha=0.15, linewidth=0, label="")
             bottom.bar([unsettled], [0], 0, color=svg.MUTED, alpha=0.25, label="near the end")
             caption += " Events published near the end (grey) do not count in the delivery ratio."
+        for number_, (begins, ends) in enumerate(faults):
+            for axes in (top, bottom):
+                axes.axvspan(begins, ends, color=svg.VERMILION, alpha=0.12, linewidth=0)
+            label = "fault" if number_ == 0 else ""
+            top.axvline(begins, color=svg.VERMILION, linewidth=1.2, linestyle=":", label=label)
+        if faults:
+            caption += " Faults of the scenario are shaded, and expected: at receivers that are up."
         bottom.set_xlim(min(0.0, float(start.min())), float((start + width).max()))
         bottom.set_xlabel("time of publication in the run, s")
         bottom.set_ylabel(f"deliveries per {number(float(np.median(width)))} s")

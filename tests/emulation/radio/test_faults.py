@@ -30,9 +30,9 @@ def delivered(medium: Medium, start: float, count: int = 40, source: int = 0) ->
 
 @pytest.mark.parametrize("name", SPECS)
 def test_a_jammer_near_the_receiver_drowns_frames_for_as_long_as_it_is_there(name: str) -> None:
-    medium = channel([(0.0, 0.0), (240.0, 0.0)], SPECS[name])
+    medium = channel([(0.0, 0.0), (200.0, 0.0)], SPECS[name])
     assert delivered(medium, 0.0) == 40
-    position = (320.0, 0.0) if name != "disk" else (400.0, 0.0)
+    position = (300.0, 0.0) if name != "disk" else (400.0, 0.0)
     number = medium.jamming.begin(1.0, Jammer(*position, 12.0, 1.0, 0.01))
     assert medium.table.jam_row(number).sense == {1}  # the sender does not notice
     assert delivered(medium, 1.0) == 0

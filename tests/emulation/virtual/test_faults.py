@@ -10,6 +10,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from emulation.workloads.base import Operation
+from nodeapp.pubsub.topic_hash import NodeHash
 from nodeapp.wire import Kind, decode
 from tests.emulation.virtual.test_simulation import digest
 from topologies.catalog import make_scenario
@@ -81,6 +82,36 @@ def test_radios_links_and_partitions_fail_and_heal() -> None:
     assert sorted(set(ALL) - set(told(everybody, "link sta1 sta2 at 10 for 5"))) == lost
     assert sorted(set(ALL) - set(told("jam 50,50 power 40 at 10 for 5"))) in (lost, lost[:-1])
     assert told("radio sta1 at 0")[:1] == []
+
+
+@pytest.mark.parametrize("protocol", ["broker-aodv", "rendezvous-aodv"])
+def test_the_next_id_takes_over_from_a_fixed_broker_if_asked_to(protocol: str) -> None:
+    hashing = NodeHash(scenario().environment())
+    topic = next(text for text in map(str, range(99)) if hashing(text).node == 4)
+    heard = []
+    for takeover in (False, True):
+        made = scenario("crash sta4 at 5", protocol=protocol)
+        parameters = made.protocol.parameters | {"takeover": takeover, "rreq_retries": 0}
+        workload = tuple(
+            each.model_copy(
+                update={"filter": (("topic", "=", topic),)}
+                if each.action == "subscribe"
+                else {"event": {"topic": topic}}
+            )
+            for each in made.workload
+        )
+        update = {
+            "protocol": made.protocol.model_copy(update={"parameters": parameters}),
+            "workload": workload,
+        }
+        recorder = Notified()
+        Simulation(made.model_copy(update=update), recorder).run()
+        heard.append({sequence for station, sequence, _ in recorder.told if station == 1})
+    without, taken_over = heard
+    assert 2 in without & taken_over
+    if protocol == "broker-aodv":  # a rendezvous publisher goes on with the list that it has
+        assert not without & set(range(15, 26))
+    assert taken_over >= set(range(20, 26))
 
 
 def test_the_same_faults_give_the_same_captures(tmp_path: Path) -> None:
