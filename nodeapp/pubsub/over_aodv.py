@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from nodeapp.events import Event
 from nodeapp.host import Host
 from nodeapp.parameters import Param
 from nodeapp.pubsub.base import Environment
@@ -78,6 +79,15 @@ AODV = Routing(NodeBasedParameters, _make_router)
 
 class BrokerAodv(_NodeBased, Broker, routing=AODV, hashing=NodeHash):
     """B-AODV."""
+
+    def _is_broker_of(self, event: Event, frame: Frame) -> bool:
+        """Return whether a frame for this node is for it as the broker, or as who stands in."""
+        if super()._is_broker_of(event, frame) or not self.parameters.takeover:
+            return super()._is_broker_of(event, frame)
+        # A broker's copies are its own; who has subscriptions to the topic stands in for one.
+        from_publisher = frame.originator == event.publisher and event.topic is not None
+        known = self.subscriptions.of_topic(event.topic or "", self.host.now())
+        return from_publisher and any(True for _ in known)
 
 
 class RendezvousAodv(_NodeBased, Rendezvous, routing=AODV, hashing=NodeHash):

@@ -67,10 +67,9 @@ CLOCK_RATE: Final = 100
 class Aodv:
     """Routes frames to node ids.
 
-    `deliver(frame)` is called when a frame has arrived at the node it is for.  `replaces(frame)`
-    returns a key: of the frames of this node with one key, only the newest waits for a route.
-    None is the key of a frame that replaces no other.  `unreachable(node)` is called when a search
-    for a node has found no route.
+    `deliver(frame)` is called when a frame has arrived at the node it is for, `unreachable(node)`
+    when a search has found no route.  `replaces(frame)` returns a key: of this node's frames with
+    one key only the newest waits for a route.  None is the key of what replaces no other.
     """
 
     def __init__(
@@ -392,11 +391,7 @@ class Aodv:
     # Errors (6.11).
 
     def _link_broken(
-        self,
-        neighbour: int,
-        frame: Frame | None,
-        now: float,
-        over: Iterable[int] | None = None,
+        self, neighbour: int, frame: Frame | None, now: float, over: Iterable[int] | None = None
     ) -> None:
         """Give up the routes over a neighbour that is lost (case i), or let them be repaired.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_analysis.jobs.recovery import RECOVERED, rows
+from spark_analysis.jobs.recovery import rows
 from spark_analysis.metric import MeasuredMetric
+from spark_analysis.recovering import RECOVERED
 from spark_analysis.report.quantities import seconds
 from spark_analysis.schemas import DOUBLE, column
 from spark_analysis.table import Inputs, Measure

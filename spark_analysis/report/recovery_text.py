@@ -9,7 +9,7 @@ import pandas as pd
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.registry import PROTOCOLS
 from nodeapp.pubsub.topic_hash import NodeHash
-from spark_analysis.jobs.recovery import BEFORE, RECOVERED, WINDOW
+from spark_analysis.recovering import BEFORE, RECOVERED, WINDOW
 from spark_analysis.report.quantities import NOTHING, printable, seconds, share
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable

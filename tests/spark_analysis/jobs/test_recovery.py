@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from emulation.scenario.faults import Fault
 from spark_analysis.analysis import analyse
-from spark_analysis.jobs.recovery import Published, Recovery, recovery
+from spark_analysis.recovering import Published, Recovery, recovery
 from spark_analysis.reports import write_report
 from tests.spark_analysis.runs import RunBuilder
 
