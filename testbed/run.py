@@ -10,6 +10,7 @@ import typer
 
 from emulation.backends.base import Backend, BackendError, LiveRun
 from emulation.backends.registry import backends
+from emulation.errors import explained
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from testbed.display import RunDisplay, warn_of_infidelity
@@ -133,7 +134,7 @@ def _execute(
         folder.give_to_caller()
         fail(f"{error} (logs: {folder.logs})")
     except OSError as error:
-        fail(f"{error.strerror or error}: {error.filename or folder.path}")
+        fail(f"{explained(error)}: {error.filename or folder.path}")
     console.print(f"run folder: {folder.path}", highlight=False, soft_wrap=True)
     try:
         if analyze and not interrupted:

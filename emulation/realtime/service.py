@@ -52,6 +52,7 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from capture.lifetime import die_with_parent
+from emulation.errors import explained
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.faults import RadioFaults
 from emulation.radio.medium import Delivery, Medium
@@ -366,7 +367,8 @@ def serve(
         die_with_parent(parent=config.parent)
         medium = medium_of(config)
     except (TapError, DeviceError, ControlError, OSError) as error:
-        print(f"medium: {error}", file=sys.stderr)
+        reason = explained(error) if isinstance(error, OSError) else error
+        print(f"medium: {reason}", file=sys.stderr)
         return 1
     reader, writer = socket.socketpair()
     with medium, reader, writer:
