@@ -248,8 +248,8 @@ def _check_scenario(words: Sequence[str]) -> None:
     try:
         asked = command.make_context(words[0], list(words[1:])).params
     except TyperException as error:
-        says = getattr(error, "format_message", lambda: str(error))
-        fail(says(), USAGE)
+        says = getattr(error, "format_message", None)
+        fail(says() if says is not None else str(error), USAGE)
     keys = ("topology", "protocol", "nodes", "duration", "seed", "settings", "workload", "fault")
     scenario_of(*(asked[key] for key in keys))
 
