@@ -85,7 +85,7 @@ def write_report(analysis: Analysis, run: Run) -> Path:
         figures=placed(drawings(tables)),
         tables=[
             *(table for job in JOBS for table in job.section.tables(tables)),
-            fidelity_text.check_table(run),
+            fidelity_text.check_table(run, tables.table("lateness")),
             node_table(tables),
         ],
         parameters=scenario_text.scenario_tables(tables),
