@@ -62,6 +62,13 @@ def protocol_parameters(name: str) -> list[Parameter]:
     return parameters_of(PROTOCOLS[name].parameters)
 
 
+AUTH: Final = "auth"
+"""The setting that chooses how nodes know each other's frames."""
+_SEALS: Final = Parameter(
+    AUTH, str, "none", choices=("none", "psk"), help="psk: nodes share a key and seal their frames"
+)
+
+
 class _Parts(NamedTuple):
     """Which parameters `--set` takes; a name in several belongs to the first that has it."""
 
@@ -100,7 +107,7 @@ def all_parameters(topology: str, protocol: str, workload: str = "") -> dict[str
         WORKLOAD, str, own, choices=tuple(workload_names()), help="what the clients do"
     )
     fails = Parameter(FAULTS, str, "", help="what fails, as --fault has it; ';' between several")
-    every = (*parts.workload, *parts.protocol, *parts.topology, chooses, fails)
+    every = (*parts.workload, *parts.protocol, *parts.topology, chooses, fails, _SEALS)
     return {parameter.name: parameter for parameter in every}
 
 
@@ -119,6 +126,7 @@ def make_scenario(
     settings = expanded(settings)
     other = str(settings.pop(WORKLOAD, ""))
     faults = texts_of(str(settings.pop(FAULTS, "")))
+    auth = settings.pop(AUTH, "none")
     if other == _own(topology):
         other = ""
     parts = _parts(topology, protocol, other)
@@ -126,6 +134,7 @@ def make_scenario(
     try:
         topology_values = convert(parts.topology, _take(settings, parts.topology))
         protocol_values = convert(parts.protocol, _take(settings, parts.protocol))
+        sealed = convert([_SEALS], {AUTH: auth})[AUTH] == "psk"
     except ParameterError as error:
         raise ScenarioError(str(error)) from None
     chosen = make_workload(other, settings) if other else None
@@ -133,6 +142,8 @@ def make_scenario(
     scenario = topo.scenario(
         ProtocolSpec(name=protocol, parameters=protocol_values), chosen, faults
     )
+    if sealed:
+        scenario = scenario.model_copy(update={"auth": "psk"})
     missing = obstacle(protocol, scenario.environment())
     if missing:
         raise ScenarioError(missing)

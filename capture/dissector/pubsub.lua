@@ -58,6 +58,7 @@ local f = {
   flags = ProtoField.uint8("pubsub.flags", "Flags", base.HEX),
   replica = ProtoField.bool("pubsub.flags.replica", "Replica", 8, nil, 0x01),
   one_way = ProtoField.bool("pubsub.flags.one_way", "One way", 8, nil, 0x02),
+  sealed = ProtoField.bool("pubsub.flags.sealed", "Sealed", 8, nil, 0x04),
   ttl = ProtoField.uint8("pubsub.ttl", "Time to live"),
   hops = ProtoField.uint8("pubsub.hops", "Hops"),
   route_length = ProtoField.uint8("pubsub.route_length", "Route length"),
@@ -273,6 +274,7 @@ function pubsub.dissector(tvb, pinfo, root)
     if name == "flags" then
       item:add(f.replica, range)
       item:add(f.one_way, range)
+      item:add(f.sealed, range)
     end
   end
   local event = string.format("%d/%d", number.publisher, number.sequence)

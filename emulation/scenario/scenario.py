@@ -7,6 +7,7 @@ client operation with its time, the duration and the seed.  Frozen; `Scenario.lo
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
 from pathlib import Path
@@ -120,6 +121,9 @@ class Scenario(BaseModel):
     access_points: tuple[AccessPointSpec, ...] = ()
     mesh_radio: RadioSpec | None = None
     association: AssociationSpec = AssociationSpec()
+    auth: Literal["none", "psk"] = Field(
+        "none", description="psk: node apps share a key and seal their frames (nodeapp.auth)"
+    )
     faults: tuple[Fault, ...] = Field((), description="what fails on purpose, in order of time")
 
     @model_validator(mode="after")
@@ -200,6 +204,13 @@ class Scenario(BaseModel):
     def rng(self, purpose: str) -> random.Random:
         """Return a generator for one purpose; the same seed and purpose give the same numbers."""
         return random.Random(f"{self.seed}/{purpose}")
+
+    @property
+    def key(self) -> bytes | None:
+        """The key that node apps share, if they do; from the seed, so that runs can be repeated."""
+        if self.auth == "none":
+            return None
+        return hashlib.blake2s(f"{self.seed}/key".encode()).hexdigest().encode()
 
     def environment(self) -> Environment:
         """Return what all nodes know of the network."""

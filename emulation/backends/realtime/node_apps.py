@@ -29,19 +29,23 @@ class NodeApps(dict[str, subprocess.Popen[bytes]]):
         self._folder = folder
         self._environment = dict(environment)
         self._map = folder.path.resolve() / "map.json"
+        self._key = folder.path.resolve() / "auth.key"
         self._reported: set[str] = set()
         self._killed: set[str] = set()
         """Those that faults of the scenario have killed, which is no problem."""
 
     def write_map(self) -> None:
-        """Write the scenario's road map, if it has one, for the node apps to read."""
+        """Write the scenario's road map and key, if it has them, for the node apps to read."""
+        if self._scenario.key is not None:
+            self._key.touch(mode=0o600)
+            self._key.write_bytes(self._scenario.key)
         if self._scenario.road_map:
             waypoints = json.dumps({"waypoints": self._scenario.road_map})
             self._map.write_text(waypoints + "\n", encoding="utf-8")
 
     def start(self, member: Any, spec: NodeSpec) -> None:
         """Start the node app of a Mininet node."""
-        arguments = node_arguments(self._scenario, spec, self._map)
+        arguments = node_arguments(self._scenario, spec, self._map, self._key)
         # setpriv: a killed run takes its node apps with it.
         command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "nodeapp", *arguments]
         with self._folder.log(spec).open("ab") as log:

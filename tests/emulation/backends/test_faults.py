@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import select
+import socket
 from pathlib import Path
 
+import psutil
 import pytest
 
 from emulation.backends.base import BackendError
 from emulation.backends.mininet_wifi import MininetWifiBackend
 from emulation.backends.tap import TapBackend
+from emulation.network.driver import client_socket
+from emulation.network.processes import await_condition
 from emulation.scenario.runfolder import RunFolder
+from nodeapp.wire import Frame, Kind, decode, decode_body
 from tests.emulation.backends.test_tap import (
     Recorded,
     _nothing_left,  # noqa: F401  # a fixture
@@ -40,3 +46,36 @@ def test_wmediumd_makes_no_faults_of_radios(tmp_path: Path) -> None:
     scenario = quiet(faults="radio sta3 at 1")
     with pytest.raises(BackendError, match=r"no faults of radios \(radio sta3 at 1\): leave them"):
         MininetWifiBackend().execute(scenario, RunFolder(tmp_path), Recorded())
+
+
+def test_node_apps_that_share_a_key_hear_each_other(tmp_path: Path) -> None:
+    scenario = quiet(duration=3.0, auth="psk")
+    folder = RunFolder.create(tmp_path, scenario)
+    observer = Recorded()
+    said: list[str] = []
+
+    def ask(seconds: float) -> None:
+        if seconds > 2.0 and not said:
+            with client_socket(pid_of("sta1")) as client:
+                client.send(Frame(Kind.STATUS, 1, 0, hops=0).encode())
+                assert await_condition(lambda: readable(client), 5.0)
+                said.append(str(decode_body(decode(client.recv(65_535)).body)))
+
+    TapBackend().execute(scenario, folder, Recorded(ask))
+    assert observer.problems == []
+    assert "refused" not in said[0]
+    assert "'neighbours': {'2'" in said[0]
+
+
+def pid_of(name: str) -> int:
+    """Return the node app of a node of this run."""
+    (found,) = (
+        int(child.pid)
+        for child in psutil.Process().children()
+        if "nodeapp" in child.cmdline() and f"{name}-wlan0" in child.cmdline()
+    )
+    return found
+
+
+def readable(client: socket.socket) -> bool:
+    return bool(select.select([client], (), (), 0)[0])
