@@ -10,6 +10,7 @@ topology's `build`:
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import typing
@@ -96,6 +97,11 @@ def parameters_of(declaration: Callable[..., object]) -> list[Parameter]:
     Arguments without a `Param` annotation (`self`, and what a user cannot set) are left out.
     Raises TypeError for a declaration that has a wrong type or no default.
     """
+    return list(_parameters_of(declaration))
+
+
+@functools.cache  # each of thousands of nodes asks
+def _parameters_of(declaration: Callable[..., object]) -> tuple[Parameter, ...]:
     of_class = isinstance(declaration, type)
     hints = typing.get_type_hints(declaration, include_extras=True)
     found = []
@@ -113,7 +119,7 @@ def parameters_of(declaration: Callable[..., object]) -> list[Parameter]:
                 name, kind, argument.default, about.low, about.high, about.choices, about.help
             )
         )
-    return found
+    return tuple(found)
 
 
 def convert(parameters: Iterable[Parameter], values: Mapping[str, object]) -> dict[str, Scalar]:

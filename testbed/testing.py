@@ -10,6 +10,8 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
@@ -17,7 +19,8 @@ import typer
 from emulation.network.processes import PROJECT
 from testbed.options import USAGE, console, fail
 
-CHECKS: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",))
+STYLE: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
+TYPES: Final = ("mypy",)
 FAST: Final = ("-m", "not root and not vm and not spark")
 WORKERS: Final = 4
 """Processes that share all tests: one has the runs in the virtual machine, one its other tests, one
@@ -39,19 +42,43 @@ def test(
     Example: test --fast tests/nodeapp -k gpsr
     """
     os.chdir(PROJECT)
-    for step in steps(fast, context.args):
-        console.rule(shlex.join(step))
-        code = subprocess.run([sys.executable, "-m", *step], check=False).returncode
-        if code != 0:
+    tests = tests_of(fast, context.args)
+    if context.args:
+        raise typer.Exit(run(tests))
+    for step in STYLE:
+        if code := run(step):
             raise typer.Exit(code)
+    with tempfile.TemporaryFile() as said:
+        # Tests leave processors idle now and then.
+        types = subprocess.Popen(
+            ["nice", sys.executable, "-m", *TYPES], stdout=said, stderr=subprocess.STDOUT
+        )
+        try:
+            code = run(tests)
+        except BaseException:
+            types.terminate()
+            raise
+        finally:
+            wrong = types.wait()
+        console.rule(shlex.join(TYPES))
+        said.seek(0)
+        sys.stderr.flush()
+        sys.stdout.write(said.read().decode(errors="replace"))
+    raise typer.Exit(code or wrong)
 
 
-def steps(fast: bool, arguments: list[str]) -> list[tuple[str, ...]]:
-    """Return the modules to run, with their arguments."""
+def run(step: Sequence[str]) -> int:
+    """Run a module with its arguments; return its exit code."""
+    console.rule(shlex.join(step))
+    return subprocess.run([sys.executable, "-m", *step], check=False).returncode
+
+
+def tests_of(fast: bool, arguments: list[str]) -> tuple[str, ...]:
+    """Return the module that runs the tests, with its arguments."""
     selection = FAST if fast else ()
     if fast and any(word.startswith("-m") for word in arguments):
         fail("--fast selects tests by their marks: leave out -m or --fast", USAGE)
     if arguments:
-        return [("pytest", *selection, *arguments)]
+        return ("pytest", *selection, *arguments)
     workers = FAST_WORKERS if fast else WORKERS
-    return [*CHECKS, ("pytest", f"--numprocesses={workers}", *selection)]
+    return ("pytest", f"--numprocesses={workers}", *selection)

@@ -40,6 +40,7 @@ class HwsimRun(OwnMediumRun):
     """One run of the `hwsim` backend: its own medium, hostapd and wpa_supplicant."""
 
     medium = "emulation.realtime.hwsim"
+    modules = (medium,)
 
     def air(self) -> str | None:
         """Return the module's monitor interface."""

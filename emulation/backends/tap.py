@@ -22,6 +22,7 @@ class TapRun(OwnMediumRun):
     """One run of the `tap` backend."""
 
     medium = "emulation.realtime.tap"
+    modules = (medium,)
 
     def associate(self) -> None:
         """Let the medium associate the stations: there is no 802.11 that would."""

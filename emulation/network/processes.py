@@ -14,10 +14,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final, Protocol
 
 import psutil
 
@@ -28,6 +28,27 @@ GRACE: Final = 3.0
 """Seconds between the request to end and the kill."""
 EXEC_LIMIT: Final = 1.0
 """Seconds that a process may take to get its arguments and environment from execve."""
+
+
+class Process(Protocol):
+    """A process of a run: a `subprocess.Popen`, or what behaves like it."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal, or None if the process runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit code.  Raises `subprocess.TimeoutExpired`."""
+
+    def send_signal(self, sig: int, /) -> None:
+        """Send a signal, unless the process has ended."""
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+
+    def kill(self) -> None:
+        """End the process."""
 
 
 class StateFolder:
@@ -66,21 +87,7 @@ class StateFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def start(
-    arguments: Sequence[str], environment: dict[str, str], log: IO[bytes] | int
-) -> subprocess.Popen[bytes]:
-    """Start `python -m arguments...` as a process of a run, out of reach of terminal signals."""
-    return subprocess.Popen(
-        [sys.executable, "-m", *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-
-
-def doing(process: subprocess.Popen[bytes]) -> str:
+def doing(process: Process) -> str:
     """Return in a few words what a process of a run that does not answer is doing."""
     try:
         seen = psutil.Process(process.pid)
@@ -92,7 +99,7 @@ def doing(process: subprocess.Popen[bytes]) -> str:
         return "gone"
 
 
-def end(process: subprocess.Popen[bytes], grace: float = GRACE) -> int:
+def end(process: Process, grace: float = GRACE) -> int:
     """Ask a process to end, wait, kill it if it does not; return its exit code."""
     if process.poll() is None:
         process.terminate()

@@ -48,6 +48,8 @@ class SimNetwork:
         self._rng = random.Random(seed)
         self._queue: list[tuple[float, int, SimTimer, Callable[..., None], tuple[Any, ...]]] = []
         self._number = itertools.count()
+        self._static: dict[tuple[int, int], bool] = {}
+        """Whether two nodes that do not move hear each other."""
 
     def add(
         self,
@@ -80,6 +82,15 @@ class SimNetwork:
         self.time = end
 
     def in_range(self, one: SimHost, other: SimHost) -> bool:
+        if one.moves or other.moves:
+            return self._near(one, other)
+        pair = (one.node_id, other.node_id)
+        found = self._static.get(pair)
+        if found is None:
+            found = self._static[pair] = self._near(one, other)
+        return found
+
+    def _near(self, one: SimHost, other: SimHost) -> bool:
         a, b = one.position(), other.position()
         return math.hypot(a.x - b.x, a.y - b.y) <= self.environment.radio_range
 
@@ -139,6 +150,7 @@ class SimHost:
         self.replies: list[Frame] = []
         """All frames that the client got."""
         self.trajectory = trajectory
+        self.moves = callable(trajectory)
         self._node_id = node_id
         self._rng = random.Random(f"{network.seed}/{node_id}")
         self._sequence = itertools.count(1)

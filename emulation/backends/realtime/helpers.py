@@ -1,28 +1,36 @@
 """The helper processes of a run: its medium, position servers, recorder, driver, switch...
 
-All of them are `python -m MODULE CONFIG.json`, or a program that a backend starts itself; all carry
-the run's mark (`emulation.network.processes`) and end with it.
+All of them are `python -m MODULE CONFIG.json`, forked from a warm process
+(`emulation.network.warm`), or a program that a backend starts itself; all carry the run's mark
+(`emulation.network.processes`) and end with it.
 """
 
 from __future__ import annotations
 
 import json
 import signal
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from emulation.backends.base import BackendError
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
-from emulation.network.processes import StateFolder, await_condition, doing, ended, last_line
+from emulation.network.processes import (
+    Process,
+    StateFolder,
+    await_condition,
+    doing,
+    ended,
+    last_line,
+)
+from emulation.network.warm import Warm
 
 START_LIMIT: Final = 60.0
 """Seconds that a process of the emulation may take to be ready."""
 
 
-class Helpers(dict[str, subprocess.Popen[bytes]]):
+class Helpers(dict[str, Process]):
     """The helper processes by name; what they say goes into the file `log`."""
 
     def __init__(self, state: StateFolder, log: Path, interrupts: Interrupts) -> None:
@@ -32,13 +40,24 @@ class Helpers(dict[str, subprocess.Popen[bytes]]):
         self._output = log.open("ab")
         self._interrupts = interrupts
         self._reported: set[str] = set()
+        self._warm: Warm | None = None
+
+    def load(self, modules: Sequence[str]) -> None:
+        """Begin to load modules that `start` will be asked for, or what these import."""
+        self._warm = Warm(modules, self._state.environment(), self._output)
 
     def start(self, name: str, module: str, config: Mapping[str, Any]) -> None:
-        """Start a module of the testbed, which gets its configuration as a file of JSON."""
+        """Start a module of the testbed, which gets its configuration as a file of JSON.
+
+        Called after `load`.  Raises `BackendError` if no process can be started.
+        """
+        assert self._warm is not None
         path = self._state.path / f"{name}.config.json"
         path.write_text(json.dumps(config), encoding="utf-8")
-        environment = self._state.environment()
-        self[name] = processes.start([module, str(path)], environment, self._output)
+        try:
+            self[name] = self._warm.start(module, [str(path)], self._output)
+        except OSError as error:
+            raise BackendError(f"the {name} did not start: {error.strerror or error}") from None
 
     def wait(self, condition: Callable[[], bool], limit: float | None = None) -> bool:
         """Wait until a condition holds, at most `limit` or `START_LIMIT` seconds.
@@ -82,7 +101,9 @@ class Helpers(dict[str, subprocess.Popen[bytes]]):
                 processes.end(self[name])
 
     def close(self) -> None:
-        """Close their log."""
+        """End the warm process and close the log."""
+        if self._warm is not None:
+            self._warm.close()
         self._output.close()
 
     def _last_line(self) -> str:

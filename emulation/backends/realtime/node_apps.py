@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import Any
+from typing import Final
 
 from emulation.backends.base import BackendError
 from emulation.network.driver import client_socket
 from emulation.network.node_app import node_arguments
-from emulation.network.processes import end, ended, last_line
+from emulation.network.processes import Process, StateFolder, end, ended, last_line
+from emulation.network.warm import Warm
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import NodeSpec, Scenario
 from nodeapp.wire import Frame, Kind
 
+MODULE: Final = "nodeapp"
+LOG: Final = "emulation.log"
+"""Log of what happens before a node app has its own."""
 
-class NodeApps(dict[str, subprocess.Popen[bytes]]):
-    """The node apps by the name of their node; `environment` is that of the run's processes."""
 
-    def __init__(
-        self, scenario: Scenario, folder: RunFolder, environment: Mapping[str, str]
-    ) -> None:
+class NodeApps(dict[str, Process]):
+    """The node apps by the name of their node, forked from a warm process that has loaded them."""
+
+    def __init__(self, scenario: Scenario, folder: RunFolder, state: StateFolder) -> None:
         super().__init__()
         self._scenario = scenario
         self._folder = folder
-        self._environment = dict(environment)
+        self._state = state
+        self._warm: Warm | None = None
         self._map = folder.path.resolve() / "map.json"
         self._key = folder.path.resolve() / "auth.key"
         self._reported: set[str] = set()
@@ -43,19 +45,26 @@ class NodeApps(dict[str, subprocess.Popen[bytes]]):
             waypoints = json.dumps({"waypoints": self._scenario.road_map})
             self._map.write_text(waypoints + "\n", encoding="utf-8")
 
-    def start(self, member: Any, spec: NodeSpec) -> None:
-        """Start the node app of a Mininet node."""
+    def load(self) -> None:
+        """Begin to load what a node app consists of."""
+        with (self._folder.logs / LOG).open("ab") as log:
+            self._warm = Warm([f"{MODULE}.__main__"], self._state.environment(), log)
+
+    def start(self, pid: int, spec: NodeSpec) -> None:
+        """Start a node app in the namespaces of the process `pid`; a killed run takes it with it.
+
+        Called after `load`.  Raises `BackendError` if no process can be started.
+        """
+        assert self._warm is not None
         arguments = node_arguments(self._scenario, spec, self._map, self._key)
-        # setpriv: a killed run takes its node apps with it.
-        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "nodeapp", *arguments]
         with self._folder.log(spec).open("ab") as log:
-            self[spec.name] = member.popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._environment,
-            )
+            try:
+                self[spec.name] = self._warm.start(
+                    MODULE, arguments, log, namespaces_of=pid, dies_with_run=True
+                )
+            except OSError as error:
+                said = error.strerror or error
+                raise BackendError(f"{spec.name}: the node app did not start: {said}") from None
 
     def kill(self, name: str) -> None:
         """Kill a node app, as a fault does."""
@@ -63,11 +72,11 @@ class NodeApps(dict[str, subprocess.Popen[bytes]]):
         self[name].kill()
         self[name].wait()
 
-    def start_again(self, member: Any, spec: NodeSpec) -> None:
-        """Start a node app that a fault has killed."""
+    def start_again(self, pid: int, spec: NodeSpec) -> None:
+        """Start a node app that a fault has killed, as `start` does."""
         self._killed.discard(spec.name)
         self._reported.discard(spec.name)
-        self.start(member, spec)
+        self.start(pid, spec)
 
     def await_answers(
         self, pids: Mapping[str, int], wait: Callable[[Callable[[], bool]], bool]
@@ -117,3 +126,5 @@ class NodeApps(dict[str, subprocess.Popen[bytes]]):
                 process.terminate()
         for process in self.values():
             end(process)
+        if self._warm is not None:
+            self._warm.close()

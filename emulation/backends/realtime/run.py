@@ -39,7 +39,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from emulation.backends.base import Backend, BackendError, LiveRun, Observer
 from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbone
@@ -60,6 +60,8 @@ from emulation.scenario.scenario import NodeSpec, Scenario
 LEAD: Final = 0.5
 """Seconds between the last preparation and time 0 of the scenario."""
 POLL: Final = 0.2
+HELPERS: Final = ("emulation.network.gpsd", "emulation.network.driver", "capture.recorder")
+"""Modules of every run's helpers, or what they import."""
 
 
 class RealTimeRun(ABC):
@@ -72,6 +74,8 @@ class RealTimeRun(ABC):
 
     measures_medium = True
     """Whether `medium_figures` says how late the medium is; else fidelity is unknown."""
+    modules: ClassVar[Sequence[str]] = ()
+    """Modules of the backend's own helpers, loaded from the start on."""
 
     def __init__(
         self,
@@ -94,7 +98,7 @@ class RealTimeRun(ABC):
         self.state = StateFolder()
         self.medium_control = self.state.path / "medium"
         self.gpsd_control = self.state.path / "gpsd"
-        self.nodes = NodeApps(scenario, folder, self.state.environment())
+        self.nodes = NodeApps(scenario, folder, self.state)
         self.helpers = Helpers(self.state, folder.logs / "emulation.log", interrupts)
         self.mesh: MeshBackbone | None = None
         """The switch and the controller, with access points."""
@@ -124,7 +128,7 @@ class RealTimeRun(ABC):
     def make_nodes(self) -> AccessPointNetwork:
         """Make a Mininet node for each of the scenario's, in its order, and set `net`.
 
-        Called first.  `net.members` are the nodes; each has `name`, `pid`, `shell`, `popen`.
+        Called first.  `net.members` are the nodes; each has `name`, `pid`, `shell`.
         Returns what access points are added to: `net`, or something around it.
         """
 
@@ -239,13 +243,15 @@ class RealTimeRun(ABC):
         specs = self.scenario.nodes
         what = "nodes and access points" if self.scenario.access_points else "stations"
         self.observer.stage(f"starting {len(specs)} {what}")
+        # Most of a process's start is loading its modules: that goes on beside what follows.
+        self.helpers.load((*HELPERS, *self.modules))
+        self.nodes.load()
         network = self.make_nodes()
         if self.scenario.access_points:
             self.mesh = MeshBackbone(self.scenario, self.folder, self.state, self.helpers)
             self.mesh.add_access_points(network)
         self.observer.stage("starting the radio medium")
         self.start_radios()
-        # Most of a process's start is loading its modules: they do that side by side.
         self._start_gpsd()
         self._start_driver()
         if self.mesh is not None:
@@ -288,7 +294,7 @@ class RealTimeRun(ABC):
         self.nodes.write_map()
         for member, spec in zip(self.net.members, self.scenario.nodes, strict=True):
             self.interrupts.check()
-            self.nodes.start(member, spec)
+            self.nodes.start(member.pid, spec)
         self.nodes.await_answers(self.pids(), self.helpers.wait)
         self._check()
         self.nodes.check_some_run()
@@ -297,7 +303,7 @@ class RealTimeRun(ABC):
         """Start the node app of a node that is there already."""
         for member, spec in zip(self.net.members, self.scenario.nodes, strict=True):
             if spec.name == name:
-                self.nodes.start_again(member, spec)
+                self.nodes.start_again(member.pid, spec)
 
     def _start_driver(self) -> None:
         config = {

@@ -15,12 +15,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from subprocess import Popen
 from typing import Final
 
 from emulation.backends.base import BackendError
 from emulation.backends.realtime.helpers import Helpers
-from emulation.network.processes import await_condition, doing
+from emulation.network.processes import Process, await_condition, doing
 from emulation.realtime.control import FRAGMENT
 
 LIMIT: Final = 10.0
@@ -96,7 +95,7 @@ class Watchdog:
     def __init__(
         self,
         helpers: Helpers,
-        apps: Mapping[str, Popen[bytes]],
+        apps: Mapping[str, Process],
         signs: Mapping[str, Sign],
         now: Callable[[], float],
     ) -> None:
@@ -165,13 +164,13 @@ class Watchdog:
             if isinstance(sign, Heartbeat):
                 sign.close()
 
-    def _sign(self, name: str, process: Popen[bytes]) -> bool:
+    def _sign(self, name: str, process: Process) -> bool:
         if process.poll() is not None:
             return True  # not hung: how it ended is told by others
         sign = self._signs.get(name)
         return sign() if sign is not None else not _is_stopped(process)
 
-    def _fail(self, name: str, process: Popen[bytes]) -> None:
+    def _fail(self, name: str, process: Process) -> None:
         self.hung.add(name)
         since = self._now() - (time.monotonic() - self._alive[name])
         raise BackendError(
@@ -180,7 +179,7 @@ class Watchdog:
         )
 
 
-def _is_stopped(process: Popen[bytes]) -> bool:
+def _is_stopped(process: Process) -> bool:
     """Return whether a signal has stopped a process."""
     try:
         stat = Path(f"/proc/{process.pid}/stat").read_bytes()

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from emulation.network.processes import Process
 from emulation.network.wifi import control
 from emulation.network.wifi.settings import (
     BEACON_INTERVAL,
@@ -69,7 +70,7 @@ class InfrastructureNetwork:
         folder: Path,
         logs: Path,
         environment: Mapping[str, str],
-        helpers: dict[str, subprocess.Popen[bytes]],
+        helpers: dict[str, Process],
         await_helper: Callable[[str, Callable[[], bool]], None],
     ) -> None:
         self._ssid = ssid

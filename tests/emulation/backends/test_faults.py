@@ -71,7 +71,7 @@ def pid_of(name: str) -> int:
     """Return the node app of a node of this run."""
     (found,) = (
         int(child.pid)
-        for child in psutil.Process().children()
+        for child in psutil.Process().children(recursive=True)
         if "nodeapp" in child.cmdline() and f"{name}-wlan0" in child.cmdline()
     )
     return found

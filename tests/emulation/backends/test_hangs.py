@@ -29,26 +29,19 @@ from tests.emulation.backends.test_tap import (
 pytestmark = pytest.mark.root
 
 
-def helper(module: str) -> psutil.Process:
-    """Return the process of this run that runs a module."""
+def helper(name: str) -> psutil.Process:
+    """Return the helper of this run that is called so, after its configuration."""
     (found,) = (
         child
-        for child in psutil.Process().children()
-        if module in child.cmdline() and child.cmdline()[-1].endswith(".config.json")
+        for child in psutil.Process().children(recursive=True)
+        if any(word.strip().endswith(f"/{name}.config.json") for word in child.cmdline())
     )
     return found
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "moment"),
-    [
-        ("emulation.realtime.tap", "medium", 0.5),
-        ("capture", "recorder", 0.5),
-        ("emulation.network.driver", "driver", 2.5),
-    ],
-)
+@pytest.mark.parametrize(("name", "moment"), [("medium", 0.5), ("recorder", 0.5), ("driver", 2.5)])
 def test_a_helper_that_hangs_fails_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str, moment: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, moment: float
 ) -> None:
     monkeypatch.setattr(watchdog, "LIMIT", 3.0)
     duration = 20.0 if moment < 2 else 3.0  # or only at the end
@@ -58,7 +51,7 @@ def test_a_helper_that_hangs_fails_the_run(
 
     def stop(seconds: float) -> None:
         if seconds > moment and not stopped:
-            stopped.append(helper(module))
+            stopped.append(helper(name))
             stopped[0].suspend()
 
     with pytest.raises(
@@ -76,9 +69,8 @@ def test_a_node_app_that_is_stopped_is_told(tmp_path: Path) -> None:
 
     def stop(seconds: float) -> None:
         if seconds > 1.0 and not stopped:
-            stopped.extend(
-                child for child in psutil.Process().children() if "nodeapp" in child.cmdline()
-            )
+            family = psutil.Process().children(recursive=True)
+            stopped.extend(child for child in family if "nodeapp" in child.cmdline())
             stopped[0].suspend()
 
     observer = Recorded(stop)

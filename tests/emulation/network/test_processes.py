@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from emulation.network.processes import StateFolder, await_condition, end, running, start, sweep
+from emulation.network.processes import StateFolder, await_condition, end, running, sweep
 
 OWNER = """
 import subprocess, sys, time
@@ -72,11 +72,3 @@ def test_end_kills_what_will_not_stop(tmp_path: Path) -> None:
     process.stdout.readline()
     assert end(process, grace=0.1) == -signal.SIGKILL
     process.stdout.close()
-
-
-def test_start_runs_a_module_of_the_project(tmp_path: Path) -> None:
-    state = StateFolder(tmp_path)
-    with (tmp_path / "log").open("wb") as log:
-        assert start(["json.tool", "--help"], state.environment(), log).wait(10) == 0
-    assert "usage" in (tmp_path / "log").read_text()
-    state.remove()

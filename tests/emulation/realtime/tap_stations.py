@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
+import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from emulation.network.warm import Forked, Warm
 from emulation.radio.spec import RadioSpec
 from emulation.realtime.control import ControlError, request
 
 TAP: Final = "emulation.realtime.tap"
+HWSIM: Final = "emulation.realtime.hwsim"
 START_LIMIT: Final = 60.0
 """Seconds: in an emulated machine, importing NumPy alone takes several."""
 
@@ -109,13 +113,29 @@ def write_config(
     return path
 
 
-def start(config: Path, module: str = TAP) -> subprocess.Popen[str]:
-    """Start a medium process."""
-    return subprocess.Popen(
-        [sys.executable, "-m", module, str(config)],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+class MediumProcess(NamedTuple):
+    """A medium, and what it says."""
+
+    process: Forked
+    log: Path
+
+    def ended(self, seconds: float = 10.0) -> tuple[int, str]:
+        """Wait for the end; return the exit code and all that was said."""
+        return self.process.wait(seconds), self.log.read_text(encoding="utf-8")
+
+
+@functools.cache
+def _warm() -> Warm:
+    warm = Warm([TAP, HWSIM], os.environ, subprocess.DEVNULL)
+    atexit.register(warm.close)
+    return warm
+
+
+def start(config: Path, module: str = TAP) -> MediumProcess:
+    """Start a medium process, as a run does."""
+    log = config.with_name("medium.log")
+    with log.open("wb") as output:
+        return MediumProcess(_warm().start(module, [str(config)], output), log)
 
 
 def configure(stations: Sequence[Station], neighbours: bool = True) -> None:
@@ -148,10 +168,10 @@ def medium(
 ) -> Iterator[Path]:
     """Run a medium with configured stations and yield the path of its control socket."""
     control = config.with_name("medium.control")
-    process = start(config, module)
+    running = start(config, module)
 
     def answers() -> bool:
-        assert process.poll() is None, process.communicate()[1]
+        assert running.process.poll() is None, running.ended()
         with suppress(ControlError):
             request(control, {"op": "ping"})
             return True
@@ -162,5 +182,5 @@ def medium(
         configure(stations, neighbours)
         yield control
     finally:
-        process.terminate()
-        process.communicate(timeout=10)
+        running.process.terminate()
+        running.ended()

@@ -10,7 +10,6 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -21,6 +20,7 @@ from emulation.realtime.hwsim_wire import FAMILY
 from emulation.realtime.wifi import has_family
 from nodeapp import link_status
 from tests.emulation.realtime.tap_stations import (
+    HWSIM,
     START_LIMIT,
     Station,
     await_true,
@@ -30,7 +30,6 @@ from tests.emulation.realtime.tap_stations import (
     write_config,
 )
 
-HWSIM: Final = "emulation.realtime.hwsim"
 RADIO = RadioSpec(range=250)
 HERE = ((0.0, 0.0, 0.0),)
 NEAR = ((0.0, 50.0, 0.0),)
@@ -133,12 +132,12 @@ def test_a_sender_learns_from_the_kernel_which_datagram_was_not_acknowledged(
 def test_a_killed_medium_leaves_no_radio(stations: list[Station], tmp_path: Path) -> None:
     one = stations[0]
     config = write_config(tmp_path, stations, [HERE, NEAR, FAR], RADIO)
-    process = start(config, HWSIM)
+    killed = start(config, HWSIM)
     try:
         await_true(lambda: "type IBSS" in one.run("iw", "dev").stdout, START_LIMIT)
     finally:
-        process.kill()
-        process.communicate()
+        killed.process.kill()
+        killed.ended()
     await_true(lambda: all(each.run("iw", "dev").stdout == "" for each in stations))
 
 
@@ -154,8 +153,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
     stations: list[Station], tmp_path: Path, radio: RadioSpec, pid: int | None, said: str
 ) -> None:
     one = stations[0]._replace(pid=pid or stations[0].pid)
-    process = start(write_config(tmp_path, [one], [HERE], radio), HWSIM)
-    message = process.communicate(timeout=START_LIMIT)[1]
-    assert process.returncode == 1
+    code, message = start(write_config(tmp_path, [one], [HERE], radio), HWSIM).ended(START_LIMIT)
+    assert code == 1
     assert message.count("\n") == 1, message
     assert said in message

@@ -14,8 +14,15 @@ from emulation.realtime.nl80211_wire import (
     encode_join_mesh,
     encode_new_interface,
 )
-from tests.emulation.realtime.tap_stations import await_true, medium, namespaces, write_config
-from tests.emulation.realtime.test_hwsim import HWSIM, peers
+from tests.emulation.realtime.tap_stations import (
+    HWSIM,
+    await_true,
+    medium,
+    namespaces,
+    start,
+    write_config,
+)
+from tests.emulation.realtime.test_hwsim import peers
 from tests.hwsim import HERE
 
 MESH = RadioSpec(range=250, mode="mesh")
@@ -97,13 +104,7 @@ def test_a_channel_that_the_module_does_not_have_is_said_in_a_line(tmp_path: Pat
     with namespaces(1) as stations:
         radio = RadioSpec(mode="mesh", frequency_mhz=914)
         config = write_config(tmp_path, stations, CHAIN[:1], radio)
-        done = subprocess.run(
-            ["python3", "-m", HWSIM, str(config)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )
-        assert done.returncode == 1
-        (line,) = done.stderr.splitlines()
+        code, said = start(config, HWSIM).ended(100.0)
+        assert code == 1
+        (line,) = said.splitlines()
         assert "cannot join the mesh on 914 MHz" in line

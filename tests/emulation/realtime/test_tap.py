@@ -46,9 +46,8 @@ def _devices(station: Station) -> list[str]:
 
 
 def _fails(config: Path) -> str:
-    process = start(config)
-    message: str = process.communicate(timeout=20)[1]
-    assert process.returncode == 1
+    code, message = start(config).ended(20.0)
+    assert code == 1
     assert message.count("\n") == 1, message
     return message
 

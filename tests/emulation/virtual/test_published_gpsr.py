@@ -32,15 +32,19 @@ AS_PUBLISHED: dict[str, Any] = {
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
-def roaming(parameters: dict[str, Any], nodes: int = 15, speed: float = 20) -> Scenario:
+def roaming(
+    parameters: dict[str, Any], nodes: int = 15, speed: float = 20, duration: float = 20
+) -> Scenario:
     settings = {"nodes": nodes, "speed": speed, "interval": 0.5, "topics": 2, **parameters}
-    return make_scenario("roaming_field", "broker-gpsr", seed=5, duration=20, settings=settings)
+    return make_scenario(
+        "roaming_field", "broker-gpsr", seed=5, duration=duration, settings=settings
+    )
 
 
 def test_what_is_overheard_counts_as_nobodys_traffic(tmp_path: Path) -> None:
     kinds: dict[bool, Counter[int]] = {}
     for published in (False, True):
-        scenario = roaming(AS_PUBLISHED if published else {}, nodes=9)
+        scenario = roaming(AS_PUBLISHED if published else {}, nodes=9, duration=14)
         folder = RunFolder.create(tmp_path, scenario)
         simulate(scenario, folder, PcapRecorder(scenario, folder))
         sent = kinds[published] = Counter()

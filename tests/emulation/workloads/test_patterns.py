@@ -108,7 +108,7 @@ def test_shares_that_cover_and_match(
     covered: tuple[float, float],
     matched: tuple[float, float],
 ) -> None:
-    populations = [filters(100, 1, nested, seed) for seed in range(6)]
+    populations = [filters(100, 1, nested, seed) for seed in range(3)]
     for share, (low, high) in (
         (covering_share, covering),
         (covered_share, covered),

@@ -78,7 +78,7 @@ def data_sent(network: SimNetwork, since: float = 0.0) -> list[tuple[int, int, F
         ]
     ),
 )
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_everything_arrives_in_a_static_connected_network(
     seed: int, parameters: dict[str, Any]
 ) -> None:
@@ -142,14 +142,14 @@ def test_the_next_frame_goes_around_a_node_that_is_taken_away_if_feedback_tells(
     arrived = {}
     for feedback in (False, True):
         parameters = AS_PUBLISHED | {"link_feedback": feedback, "withdraw_queue": feedback}
-        cases = [case for seed in range(30) if (case := taken_away(seed, **parameters))]
+        made = (taken_away(seed, **parameters) for seed in itertools.count())
+        cases = list(itertools.islice(filter(None, made), 12))
         for network, source, to in cases:
             send(network, source, to, 2)  # no beacon has been missed yet
             network.run(0.5)
         arrived[feedback] = sum(
             (source, 2) in reached(network, to) for network, source, to in cases
         )
-        assert len(cases) >= 10
     # A walk through planar graphs that still hold the node may end early.
     assert arrived[True] >= 0.9 * len(cases)
     assert arrived[False] <= 0.1 * len(cases)

@@ -121,10 +121,10 @@ CONDITIONS = {"selectivity": "0.5", "admitted": "0.6"}
 
 @pytest.fixture(scope="module")
 def scenes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    shared = {**CONDITIONS, "advertise": "true", "tail": "8", "interval": "3"}
+    shared = {**CONDITIONS, "nodes": "30", "advertise": "true", "tail": "8", "interval": "3"}
     of_topology: dict[str, dict[str, str]] = {
         "freeway": {"one_way": "true", "topics": "6"},
-        "manhattan": {},
+        "manhattan": {"side": "700", "blocks": "3"},
     }
     scenarios = {
         f"{topology}-{scheme}": make_scenario(

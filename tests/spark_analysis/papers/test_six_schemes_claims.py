@@ -40,7 +40,9 @@ def everywhere(points: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
 def findings(points: pd.DataFrame, *keys: str) -> dict[str, Finding]:
     """Return the findings on the freeway, and those over all studies; of all claims, or some."""
     claims = [claim for claim in CLAIMS if not keys or claim.key in keys]
-    return {f.claim.key: f for f in judge(claims, points) if f.study in ("freeway", "")}
+    joint = judge([claim for claim in claims if claim.joint], points)
+    alone = judge(claims, points[points["study"] == "freeway"])
+    return {finding.claim.key: finding for finding in (*alone, *joint)}
 
 
 def verdicts(points: pd.DataFrame, *keys: str) -> dict[str, Verdict]:

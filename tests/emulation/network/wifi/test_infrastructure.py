@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from emulation.backends.base import BackendError
-from emulation.network.processes import await_condition, end, last_line
+from emulation.network.processes import Process, await_condition, end, last_line
 from emulation.network.wifi import control
 from emulation.network.wifi.infrastructure import InfrastructureNetwork, Interface, obstacles
 from emulation.network.wifi.settings import SettingsError
@@ -46,7 +46,7 @@ class Lab:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="wifi-", dir="/run"))
-        self.helpers: dict[str, subprocess.Popen[bytes]] = {}
+        self.helpers: dict[str, Process] = {}
         self.holders: list[subprocess.Popen[bytes]] = []
         run("modprobe", "-r", "mac80211_hwsim")  # there may be one without radios
         run("modprobe", "mac80211_hwsim", "radios=3")

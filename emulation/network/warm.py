@@ -1,0 +1,333 @@
+"""A warm process: it has loaded modules once, and forks processes that run them.
+
+Most of a short process's start is loading Python and its modules.  A run with sixty node apps
+loads them once: `Warm` starts `python -m emulation.network.warm`, which imports the modules that
+it is told and then forks a process for each request.  That process does what `python -m MODULE
+ARGUMENTS` does, in namespaces, with an output and with an end of its own; only its memory, as long
+as nobody writes to it, is shared.
+
+Both ends talk over a socket of JSON datagrams: a request to start a process, with the descriptor
+of its output, is answered with its process id; a request to signal one is not answered.  The warm
+process tells the end of each process.  It ends, and ends those that are to end with it, when the
+other end of the socket is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+from capture.lifetime import die_with_parent
+
+START_LIMIT: Final = 60.0
+"""Seconds that the warm process may take to load its modules, and then to fork."""
+MESSAGE: Final = 65_536
+"""Bytes of the longest message: arguments of a command line."""
+ROOM: Final = " " * 2_000
+"""Last word of the warm process's command line, over which forked processes write their own."""
+
+
+class Forked:
+    """A process that a warm process has forked, with the part of `subprocess.Popen` that runs use.
+
+    Its `pid` is that of the process, which is no child of this one.
+    """
+
+    def __init__(self, warm: Warm, pid: int) -> None:
+        self._warm = warm
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal, or None if the process runs."""
+        if self.returncode is None:
+            self._warm.receive(0.0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit code.  Raises `subprocess.TimeoutExpired`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.poll() is None:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
+            self._warm.receive(left)
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the process has ended."""
+        if self.poll() is None:
+            self._warm.send_signal(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the process."""
+        self.send_signal(signal.SIGKILL)
+
+
+class Warm:
+    """This side of a warm process, which begins to load `modules` at once.
+
+    `environment` is that of all processes forked; what goes wrong before they have an output of
+    their own goes to `output`.
+    """
+
+    def __init__(
+        self, modules: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | int
+    ) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __spec__.name, str(theirs.fileno()), *modules, ROOM],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._running: dict[int, Forked] = {}
+        self._started: dict[str, Any] | None = None
+        self._lock = threading.RLock()  # the prompt's watcher asks beside the prompt
+        self._gone = False
+
+    def start(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        output: IO[bytes] | int,
+        *,
+        namespaces_of: int | None = None,
+        dies_with_run: bool = False,
+    ) -> Forked:
+        """Start what `python -m module arguments...` is, in a session of its own.
+
+        `namespaces_of` is a process whose network and files it gets; with `dies_with_run` it is
+        killed when this process ends, however that ends.  Raises OSError if no process can be
+        forked, or the warm process has ended or does not answer in `START_LIMIT` seconds.
+        """
+        request = {
+            "module": module,
+            "arguments": list(arguments),
+            "namespaces_of": namespaces_of,
+            "dies_with_run": dies_with_run,
+        }
+        descriptor = output if isinstance(output, int) else output.fileno()
+        with self._lock:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # seen below
+                socket.send_fds(self._socket, [json.dumps(request).encode()], [descriptor])
+            deadline = time.monotonic() + START_LIMIT
+            while self._started is None:
+                left = deadline - time.monotonic()
+                if self._gone or left <= 0:
+                    state = "has ended" if self._gone else "does not answer"
+                    raise OSError(f"the process that starts {module} {state}")
+                self.receive(left)
+            answer, self._started = self._started, None
+            if "error" in answer:
+                raise OSError(answer["errno"], answer["error"])
+            process = self._running[answer["pid"]] = Forked(self, answer["pid"])
+            return process
+
+    def send_signal(self, pid: int, number: int) -> None:
+        """Have the warm process signal one of its own, if that has not ended."""
+        with self._lock, contextlib.suppress(OSError):
+            self._socket.send(json.dumps({"signal": number, "pid": pid}).encode())
+
+    def receive(self, limit: float | None) -> None:
+        """Take what the warm process tells; wait for that at most `limit` seconds, if not None."""
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        with self._lock:
+            while not self._gone and waiting.poll(None if limit is None else max(0.0, limit) * 1e3):
+                try:
+                    self._take(self._socket.recv(MESSAGE))
+                except ConnectionResetError:  # it has ended and left requests unread
+                    self._lose()
+                limit = 0.0
+
+    def _take(self, message: bytes) -> None:
+        if not message:
+            self._lose()
+            return
+        told = json.loads(message)
+        if "ended" in told:
+            self._running.pop(told["ended"]).returncode = told["code"]
+        else:
+            self._started = told
+
+    def close(self) -> None:
+        """End the warm process, and with it those that die with the run."""
+        with self._lock:
+            self.receive(0.0)
+            self._socket.close()
+            self._lose()
+        self._process.kill()
+        self._process.wait()
+
+    def _lose(self) -> None:
+        """Take the processes that run for killed: nobody will tell of them."""
+        self._gone = True
+        for process in self._running.values():
+            process.returncode = -signal.SIGKILL
+        self._running.clear()
+
+
+class _Server:
+    """The warm process itself: forks, and tells who has ended."""
+
+    def __init__(self, run: socket.socket) -> None:
+        self._run = run
+        self._children: set[int] = set()
+        self._woken, self._wake = socket.socketpair()
+        for end in (self._woken, self._wake):
+            end.setblocking(False)
+        self._untold: deque[bytes] = deque()
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> dict[str, Any] | None:
+        """Serve until the run closes the socket, then return None.
+
+        In each process that is forked, return the request instead.
+        """
+        waiting = select.poll()
+        waiting.register(self._woken, select.POLLIN)
+        while True:
+            # Neither end waits for the other to read: each may have much to say.
+            waiting.register(self._run, select.POLLIN | (select.POLLOUT if self._untold else 0))
+            ready = dict(waiting.poll())
+            if self._woken.fileno() in ready:
+                with contextlib.suppress(BlockingIOError):
+                    self._woken.recv(4096)
+                self._reap()
+            self._flush()
+            if not ready.get(self._run.fileno(), 0) & ~select.POLLOUT:
+                continue
+            message, descriptors, _, _ = socket.recv_fds(self._run, MESSAGE, 1)
+            if not message:
+                return None
+            request: dict[str, Any] = json.loads(message)
+            if "signal" in request:
+                if request["pid"] in self._children:
+                    os.kill(request["pid"], request["signal"])
+                continue
+            if self._fork(descriptors[0]):
+                return request
+
+    def _fork(self, output: int) -> bool:
+        """Fork; return whether this is the new process, which writes to `output`."""
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._tell(error=error.strerror, errno=error.errno)
+            os.close(output)
+            return False
+        if pid != 0:
+            os.close(output)
+            self._children.add(pid)
+            self._tell(pid=pid)
+            return False
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for end in (self._run, self._woken, self._wake):
+            end.close()
+        for descriptor in (1, 2):
+            os.dup2(output, descriptor)
+        os.close(output)
+        return True
+
+    def _reap(self) -> None:
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            self._children.discard(pid)
+            self._tell(ended=pid, code=os.waitstatus_to_exitcode(status))
+
+    def _tell(self, **told: object) -> None:
+        self._untold.append(json.dumps(told).encode())
+        self._flush()
+
+    def _flush(self) -> None:
+        """Tell what is to be told, as far as the run's end takes it now."""
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            while self._untold:
+                self._run.send(self._untold[0], socket.MSG_DONTWAIT)
+                self._untold.popleft()
+
+
+def _enter(pid: int) -> None:
+    """Take on the network and the files of a process, as `mnexec -a` does.  Raises OSError."""
+    folder = Path.cwd()
+    libc = ctypes.CDLL(None, use_errno=True)
+    for kind in ("net", "mnt"):
+        descriptor = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if libc.setns(descriptor, 0) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, f"cannot enter the namespaces of {pid}: {os.strerror(code)}")
+        finally:
+            os.close(descriptor)
+    os.chdir(folder)
+
+
+def _show(words: Sequence[str]) -> None:
+    """Have ps and top show a command line for this process, in the room that its own took."""
+    fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    start, end = map(int, fields[45:47])  # arg_start and arg_end of proc(5), which counts from 1
+    text = b"\0".join(word.encode() for word in words)[: end - start - 1]
+    ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
+
+
+def _run(request: Mapping[str, Any], warm: int) -> None:
+    """Run what a request asks for in this process, which was forked for it.  Raises OSError."""
+    if request["dies_with_run"]:
+        die_with_parent(signal.SIGKILL, warm)
+    os.setsid()
+    if request["namespaces_of"] is not None:
+        _enter(request["namespaces_of"])
+    module = request["module"]
+    _show([sys.executable, "-m", module, *request["arguments"]])
+    sys.argv = [module, *request["arguments"]]
+    for loaded in (module, f"{module}.__main__"):
+        if not hasattr(sys.modules.get(loaded), "__path__"):
+            sys.modules.pop(loaded, None)  # what runs as __main__ is no second module beside it
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Load modules, serve, and in each process that is forked run what it is for."""
+    descriptor, *modules, _ = arguments
+    for module in modules:
+        importlib.import_module(module)
+    gc.freeze()  # shared memory stays shared
+    warm = os.getpid()
+    with socket.socket(fileno=int(descriptor)) as run:
+        request = _Server(run).serve()
+    if request is not None:
+        _run(request, warm)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

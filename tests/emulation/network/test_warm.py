@@ -1,0 +1,136 @@
+"""A warm process forks processes that run modules: what becomes of them, and what they are."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from emulation.network.processes import await_condition
+from emulation.network.warm import Warm
+
+MODULE = """
+import os, random, signal, sys, time
+if __name__ == "__main__":
+    print(*sys.argv, os.getsid(0), random.random(), flush=True)
+    print("to standard error", file=sys.stderr, flush=True)
+    what = sys.argv[1]
+    if what == "raise":
+        raise RuntimeError("as asked")
+    if what.isdecimal():
+        sys.exit(int(what))
+    time.sleep(300)
+"""
+KILLED_RUN = """
+import os, sys, time
+from emulation.network.warm import Warm
+warm = Warm([], os.environ, 1)
+print(*(warm.start("asked", ["wait"], os.open(os.devnull, os.O_WRONLY), dies_with_run=dies).pid
+        for dies in (True, False)), flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "asked.py").write_text(MODULE)
+    path = os.pathsep.join((str(tmp_path), str(Path.cwd())))
+    return {**os.environ, "PYTHONPATH": path, "MARK": "of the run"}
+
+
+@pytest.fixture
+def warm(environment: dict[str, str], tmp_path: Path) -> Iterator[Warm]:
+    with (tmp_path / "warm.log").open("wb") as log:
+        each = Warm(["asked"], environment, log)
+    yield each
+    each.close()
+
+
+def test_a_process_is_what_python_m_would_start(warm: Warm, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as log:
+        process = warm.start("asked", ["wait", "-x", "a b"], log)
+    assert await_condition(lambda: "standard error" in (tmp_path / "log").read_text(), 10.0)
+    words = (tmp_path / "log").read_text().split("\n")[0].split(" ")
+    assert words[1:5] == ["wait", "-x", "a", "b"]
+    assert words[5] == str(process.pid)  # a session of its own: no signals of a terminal
+    seen = psutil.Process(process.pid)
+    command = [word for word in seen.cmdline() if word]
+    assert command == [sys.executable, "-m", "asked", "wait", "-x", "a b"]
+    assert seen.environ()["MARK"] == "of the run"
+    assert process.poll() is None
+    process.terminate()
+    assert process.wait(10.0) == -signal.SIGTERM
+    process.terminate()  # in vain, and harmless
+    assert process.poll() == -signal.SIGTERM
+
+
+def test_ends_are_told_with_their_codes(warm: Warm, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as log:
+        asked = {code: warm.start("asked", [code], log) for code in ("0", "7", "raise")}
+        lasting = warm.start("asked", ["wait"], log)
+    assert {code: process.wait(10.0) for code, process in asked.items()} == {
+        "0": 0,
+        "7": 7,
+        "raise": 1,
+    }
+    said = (tmp_path / "log").read_text()
+    assert "RuntimeError: as asked" in said
+    # Each has random numbers of its own.
+    draws = [line.split()[-1] for line in said.splitlines() if line.count(" ") == 3]
+    assert len(set(draws)) == len(draws) >= 3
+    with pytest.raises(subprocess.TimeoutExpired):
+        lasting.wait(0.05)
+    lasting.kill()
+    assert lasting.wait(10.0) == -signal.SIGKILL
+
+
+def test_hundreds_end_while_nobody_listens(warm: Warm) -> None:
+    with Path(os.devnull).open("wb") as nothing:
+        crowd = [warm.start("asked", ["0"], nothing) for _ in range(20)]
+        # More signals and ends than the socket holds messages: neither side may wait for the other.
+        crowd[0].wait(10.0)
+        for _ in range(2_000):
+            warm.send_signal(crowd[0].pid, signal.SIGTERM)
+        assert [process.wait(10.0) for process in crowd] == [0] * 20
+
+
+def test_a_warm_process_that_dies_is_told(warm: Warm, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as log:
+        process = warm.start("asked", ["wait"], log, dies_with_run=True)
+        psutil.Process(process.pid).parent().kill()
+        assert process.wait(10.0) == -signal.SIGKILL
+        with pytest.raises(OSError, match="the process that starts asked has ended"):
+            warm.start("asked", ["wait"], log)
+
+
+def test_a_module_that_cannot_be_loaded_is_in_the_log(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    with (tmp_path / "log").open("wb") as log:
+        warm = Warm(["no.such.module"], environment, log)
+        with pytest.raises(OSError, match="has ended"):
+            warm.start("no.such.module", [], log)
+        warm.close()
+    assert "No module named 'no'" in (tmp_path / "log").read_text()
+
+
+def test_a_killed_run_leaves_only_what_is_to_outlive_it(environment: dict[str, str]) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED_RUN], env=environment, stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        dies, stays = map(psutil.Process, map(int, run.stdout.readline().split()))
+        run.kill()
+    try:
+        assert await_condition(lambda: not _lives(dies), 10.0)
+        assert _lives(stays)
+    finally:
+        stays.kill()
+
+
+def _lives(process: psutil.Process) -> bool:
+    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)

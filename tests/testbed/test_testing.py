@@ -1,0 +1,71 @@
+"""The command `test`: what it runs, and which exit code that ends in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from testbed import testing
+
+MODULE = """
+import sys
+print("{name} says", *sys.argv[1:])
+sys.exit({code})
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
+    """The command with made-up checks: modules of `tmp_path`, which all succeed."""
+    monkeypatch.setattr(testing, "STYLE", (("style", "all"),))
+    monkeypatch.setattr(testing, "TYPES", ("kinds",))
+    monkeypatch.setattr(testing, "PROJECT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for name in ("style", "kinds", "pytest"):
+        says(tmp_path, name)
+    app = typer.Typer()
+    app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+        testing.test
+    )
+    return app
+
+
+def says(folder: Path, name: str, code: int = 0) -> None:
+    (folder / f"{name}.py").write_text(MODULE.format(name=name, code=code))
+
+
+def said(command: typer.Typer, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(command, words)
+    return result.exit_code, capfd.readouterr().out + result.output
+
+
+def test_all_of_it_is_run(command: typer.Typer, capfd: pytest.CaptureFixture[str]) -> None:
+    code, text = said(command, capfd)
+    assert code == 0
+    for name in ("style says all", "kinds says", "pytest says --numprocesses=4"):
+        assert name in text
+
+
+@pytest.mark.parametrize("failing", ["style", "kinds", "pytest"])
+def test_whatever_fails_fails_the_command(
+    failing: str, command: typer.Typer, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    says(tmp_path, failing, code=3)
+    code, text = said(command, capfd)
+    assert code == 3
+    assert ("pytest says" in text) == (failing != "style")
+
+
+def test_arguments_are_for_the_tests_alone(
+    command: typer.Typer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, text = said(command, capfd, "--fast", "tests/nodeapp", "-k", "gpsr")
+    assert code == 0
+    assert "pytest says -m not root and not vm and not spark tests/nodeapp -k gpsr" in text
+    assert "kinds says" not in text
+    code, _ = said(command, capfd, "--fast", "-m", "root")
+    assert code == 2
