@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,7 @@ class Faults:
         self._down: Counter[str] = Counter()
         """Names of nodes whose app is down, with the number of faults that want it so."""
         self._number = itertools.count()
+        self._lock = threading.RLock()  # a prompt makes faults beside the scenario's
         self._queue: list[tuple[float, int, bool, Fault]] = []
         for fault in scenario.faults:
             self._push(fault.start, True, fault)
@@ -51,7 +53,8 @@ class Faults:
     def pass_time(self, now: float) -> None:
         """Make and end what is due at `now`, seconds into the run.  Raises `BackendError`."""
         while self.next <= now:
-            _, _, begins, fault = heapq.heappop(self._queue)
+            with self._lock:
+                _, _, begins, fault = heapq.heappop(self._queue)
             if begins:
                 self.begin(fault)
                 if fault.end is not None:
@@ -64,20 +67,22 @@ class Faults:
         if fault.is_of_radio:
             self._tell(fault, begins=True)
             return
-        for name in fault.nodes:
-            self._down[name] += 1
-            if self._down[name] == 1:
-                self._kill(name)
+        with self._lock:
+            for name in fault.nodes:
+                self._down[name] += 1
+                if self._down[name] == 1:
+                    self._kill(name)
 
     def end(self, fault: Fault) -> None:
         """End a fault now.  Raises `BackendError` if the medium does not."""
         if fault.is_of_radio:
             self._tell(fault, begins=False)
             return
-        for name in fault.nodes:
-            self._down[name] -= 1
-            if not self._down[name]:
-                self._start(name)
+        with self._lock:
+            for name in fault.nodes:
+                self._down[name] -= 1
+                if not self._down[name]:
+                    self._start(name)
 
     def _tell(self, fault: Fault, *, begins: bool) -> None:
         op = "fault" if begins else "end fault"
