@@ -122,8 +122,11 @@ def settle(figure: Figure) -> None:
     """Compute the layout of a figure once and for all; needs `style`."""
     engine = figure.get_layout_engine()
     if engine is not None:
-        for _ in range(2):  # axes of equal aspect find their place in the second pass
-            engine.execute(figure)
+        engine.execute(figure)
+        if any(axes.get_aspect() != "auto" for axes in figure.axes):
+            for axes in figure.axes:
+                axes.apply_aspect()
+            engine.execute(figure)  # with the place that their aspect leaves them
             for axes in figure.axes:
                 axes.apply_aspect()
         figure.set_layout_engine(None)  # with any other, saving would draw twice
