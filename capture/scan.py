@@ -72,6 +72,11 @@ class PcapHeader(NamedTuple):
     snaplen: int
     linktype: int
 
+    @property
+    def ticks(self) -> int:
+        """How many fractions a second has."""
+        return 10**9 if self.nanoseconds else 10**6
+
 
 def as_bytes(buffer: Buffer) -> npt.NDArray[np.uint8]:
     """Return `buffer` as an array of bytes, without a copy."""
@@ -140,6 +145,14 @@ def record_offsets(
     return np.concatenate(pieces), stop, None
 
 
+def record_times(
+    buffer: Buffer, header: PcapHeader, offsets: Offsets
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the seconds and the fractions (us or ns, by `header`) of records at `offsets`."""
+    words = _Chain(as_bytes(buffer), header).words
+    return words[offsets].astype(np.int64), words[offsets + 4].astype(np.int64)
+
+
 class _Chain:
     """The bytes of a capture, seen as the chain of its record headers."""
 
@@ -152,7 +165,7 @@ class _Chain:
         """The 32-bit number at each byte."""
         self._captured = struct.Struct(f"{header.byte_order}8xI4x").unpack_from
         self._whole = struct.Struct(f"{header.byte_order}4I").unpack_from
-        self._fraction_limit = 10**9 if header.nanoseconds else 10**6
+        self._fraction_limit = header.ticks
 
     def follow(self, offset: int, limit: int) -> tuple[list[int], int, str | None]:
         """Return what `record_offsets` does, with one cursor."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from nodeapp import addressing, gps
+from nodeapp.auth import read_key
 from nodeapp.node import NodeError, NodeOptions, read_map, run
 from nodeapp.parameters import ParameterError
 from nodeapp.pubsub.base import Environment
@@ -107,6 +108,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help='road map, the same at every node: {"waypoints": [[x, y], ...]} in metres, JSON',
     )
+    add(
+        "--key-file",
+        type=Path,
+        metavar="FILE",
+        help="a key that all nodes share: frames are sealed with it, and others refused",
+    )
     add("--seed", type=int, default=0, help="of the node's random numbers (default 0)")
     position = parser.add_mutually_exclusive_group()
     position.add_argument(
@@ -148,6 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stream=sys.stderr,
     )
     try:
+        key = read_key(asked.key_file) if asked.key_file else None
+    except ValueError as error:
+        parser.error(f"--key-file: {error}")
+    try:
         options = NodeOptions(
             node_id=asked.id,
             interface=asked.interface,
@@ -163,6 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             gpsd=asked.gpsd,
             plane=plane,
             seed=asked.seed,
+            key=key,
         )
         asyncio.run(run(options))
     except (NodeError, ParameterError) as error:

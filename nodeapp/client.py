@@ -35,10 +35,9 @@ TIMEOUT: Final = 2.0
 """Seconds for which an answer is awaited, repeats included."""
 REPEAT: Final = 0.5
 """Seconds until a request is sent again."""
+BY_HAND: Final = wire.BY_HAND
 RECONNECT: Final = 1.0
 """Seconds between renewals while the node is gone."""
-BY_HAND: Final = 1 << 31
-"""Sequence numbers of events published by hand have this bit; those of programs count from 1."""
 
 
 class ClientError(Exception):

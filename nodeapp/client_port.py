@@ -13,8 +13,9 @@ service.  An event goes to a client once, however many of its subscriptions it m
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,7 +36,9 @@ MAX_SUBSCRIPTIONS: Final = 10_000
 MAX_REFUSAL: Final = 500
 """Characters of the reason in an ACK; what is refused may be quoted in it."""
 SHOWN: Final = 100
-"""Subscriptions that a reply to STATUS lists."""
+"""Subscriptions that a reply to STATUS lists, ..."""
+SHOWN_BYTES: Final = 16_384
+"""... and bytes that these take: the reply must fit a datagram."""
 
 Address = tuple[Any, ...]
 """A client as its carrier names it; of an IP socket, host and port."""
@@ -227,7 +230,14 @@ class ClientTable:
             **self._service.status(),
             "clients": len(self._clients),
             "client counters": dict(self.counters),
-            "subscriptions": subscriptions[:SHOWN],
+            "subscriptions": _first(subscriptions[:SHOWN], SHOWN_BYTES),
+            "subscriptions in all": len(subscriptions),
         }
         reply = Frame(Kind.STATUS, frame.originator, 0, hops=0, body=wire.encode_body(status))
         self._send(client, reply.encode())
+
+
+def _first(texts: Sequence[str], most: int) -> list[str]:
+    """Return as many of the texts, from the first on, as take `most` bytes."""
+    sizes = itertools.accumulate(len(text.encode()) for text in texts)
+    return [text for text, size in zip(texts, sizes, strict=True) if size <= most]

@@ -49,15 +49,21 @@ def gabriel_neighbours(own: Point, neighbours: Mapping[int, Point]) -> dict[int,
     from their own neighbours; the graph is planar and as connected as the network.
     """
     ox, oy = own
-    edges = {}
-    for node, (x, y) in neighbours.items():
-        for other, (wx, wy) in neighbours.items():
-            # The angle at w over the diameter is a right one on the circle, wider inside.
-            if (ox - wx) * (x - wx) + (oy - wy) * (y - wy) <= 0.0 and other != node:
+    # Who lies in the disc is nearer than its other end, and the nearest is the likeliest.
+    nearer = sorted(
+        ((ox - x) * (ox - x) + (oy - y) * (oy - y), x, y, node)
+        for node, (x, y) in neighbours.items()
+    )
+    edges = set()
+    for _, x, y, node in nearer:
+        for _, wx, wy, other in nearer:
+            if other == node:
+                edges.add(node)
                 break
-        else:
-            edges[node] = (x, y)
-    return edges
+            # The angle at w over the diameter is a right one on the circle, wider inside.
+            if (ox - wx) * (x - wx) + (oy - wy) * (y - wy) <= 0.0:
+                break
+    return {node: point for node, point in neighbours.items() if node in edges}
 
 
 def next_counterclockwise(

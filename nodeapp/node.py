@@ -17,6 +17,7 @@ import random
 import signal
 import socket
 import struct
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from typing import Any, Final
 
 from nodeapp import gps, link_status
 from nodeapp.addressing import address_of, node_of
+from nodeapp.auth import Seal
+from nodeapp.budget import Budgets
 from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event
 from nodeapp.geometry import Point
@@ -32,7 +35,15 @@ from nodeapp.host import Position, Timer
 from nodeapp.parameters import convert, parameters_of
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Environment
-from nodeapp.wire import BROADCAST, CLIENT_PORT, NODE_PORT, Frame, TrafficClass, traffic_class
+from nodeapp.wire import (
+    BROADCAST,
+    CLIENT_PORT,
+    NODE_PORT,
+    Frame,
+    TrafficClass,
+    WireError,
+    traffic_class,
+)
 
 LIMITED_BROADCAST: Final = "255.255.255.255"
 """All neighbours, with any netmask of the interface (RFC 919); the socket is bound to a device."""
@@ -72,6 +83,8 @@ class NodeOptions:
     gpsd: tuple[str, int] | None = None
     plane: gps.Plane = field(default_factory=gps.Plane)
     seed: int = 0
+    key: bytes | None = None
+    """Shared with the neighbours (`nodeapp.auth`); None: frames are not sealed."""
 
 
 class NodeError(Exception):
@@ -181,6 +194,8 @@ class Node:
         self._started = False
         self._addresses = {BROADCAST: (LIMITED_BROADCAST, NODE_PORT)}
         self._senders: dict[str, int | None] = {}
+        self._budgets = Budgets()
+        self._seal = None if options.key is None else Seal(options.key, options.node_id)
         self._link_failed: Callable[[int, bytes], None] | None = None
         self.service = registry.create(
             options.protocol, self, options.parameters, options.environment
@@ -221,6 +236,12 @@ class Node:
         address = self._addresses.get(to)
         if address is None:
             address = self._addresses[to] = (address_of(to), NODE_PORT)
+        if self._seal is not None:
+            try:
+                datagram = self._seal.seal(datagram, time.time())
+            except WireError:
+                self.counters["too long to seal"] += 1
+                return
         try:
             self._radio.sendmsg((datagram,), _DS_FIELD[traffic_class(datagram)], 0, address)
         except OSError as error:
@@ -301,8 +322,17 @@ class Node:
             sender = self._sender(address)
             if sender is None or not self._started:
                 self.counters["foreign or early"] += 1
-            elif sender != self.node_id:
-                self._guarded(self.service.datagram_received, datagram, sender)
+            elif sender != self.node_id and self._budgets.takes(sender, self._loop.time()):
+                self._guarded(self._received, datagram, sender)
+
+    def _received(self, datagram: bytes, sender: int) -> None:
+        if self._seal is not None:
+            try:
+                datagram = self._seal.open(datagram, sender)
+            except WireError as error:
+                self.counters[f"refused: {error}"] += 1
+                return
+        self.service.datagram_received(datagram, sender)
 
     def _read_status(self, failed: Callable[[int, bytes], None]) -> None:
         """Read the status of datagrams sent; the socket is readable for that as well."""
@@ -313,7 +343,8 @@ class Node:
                 return
             to = self._sender(sent[0]) if sent is not None else None
             if sent is not None and to is not None:
-                self._guarded(lambda datagram, to: failed(to, datagram), sent[1], to)
+                whole = sent[1] if self._seal is None else self._seal.strip(sent[1])
+                self._guarded(lambda datagram, to: failed(to, datagram), whole, to)
 
     def _sender(self, address: str) -> int | None:
         try:
@@ -377,6 +408,7 @@ class Node:
             "position": [x, y] if known else None,
             "velocity": [vx, vy] if known else None,
             "host counters": dict(self.counters),
+            "over budget": {str(node): n for node, n in self._budgets.dropped.items()},
         }
 
 

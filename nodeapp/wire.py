@@ -119,12 +119,18 @@ def traffic_class(datagram: bytes) -> TrafficClass:
     return _CLASSES.get(kind, TrafficClass.EVENTS)
 
 
+BY_HAND: Final = 1 << 31
+"""Sequence numbers of events published by hand have this bit; those of programs count from 1."""
 FLAG_REPLICA: Final = 0x01
 """A subscription copied by the node that captured it to its neighbours; not captured again."""
 FLAG_ONE_WAY: Final = 0x02
 """A frame that came another way than its forwarders' routes to its originator lead (AODV)."""
 FLAG_EXPLORE: Final = 0x04
 """A subscription whose issuer takes events from here again, whatever it has pruned before."""
+
+
+FLAG_SEALED: Final = 0x08
+"""A frame that ends with the seal of who transmitted it (`nodeapp.auth`)."""
 
 
 class WireError(ValueError):

@@ -16,8 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from emulation.backends.virtual import VirtualBackend
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
+from nodeapp.budget import FRAMES
 from spark_analysis.captures.air import air_captures, read_air
 from spark_analysis.captures.materialise import read_frames
 from spark_analysis.captures.runs import read_runs
@@ -70,12 +72,15 @@ def analyse_runs(
         progress(f"looking through the captures of {run.name}", 0.1 * number / len(runs))
         surveys[run.name] = survey_of(run)
         airs[run.name] = survey(air_captures(run))
+    damaged: dict[str, list[str]] = {run.name: [] for run in runs}
     with plain_errors():
         found = []
         for number, run in enumerate(runs):
             progress(f"decoding the captures of {run.name}", 0.1 + 0.4 * number / len(runs))
-            found.append(frames_folder(spark, run, surveys[run.name]))
-        frames, air = read_frames(spark, found), read_air(spark, runs, airs)
+            told = damaged[run.name].append
+            found.append(frames_folder(spark, run, surveys[run.name], told))
+        frames = read_frames(spark, found)
+        air = read_air(spark, runs, airs, lambda name, text: damaged[name].append(text))
         inputs = Inputs(spark, runs, surveys, frames, air, settle, width)
         tables: dict[str, pa.Table] = {}
         with tuned(spark, found), inputs.kept():
@@ -89,10 +94,12 @@ def analyse_runs(
     for run in runs:
         problems[run.name] = (
             *run.problems,
+            *damaged[run.name],
             *surveys[run.name].problems.get(run.name, ()),
             *airs[run.name].problems.get(run.name, ()),
             *_missing(run, surveys[run.name]),
             *_strange(undecoded.get(run.name, 0), unknown[run.name]),
+            *_beyond_budget(run, tables["load"]),
         )
     for run in runs:
         _write(run, tables)
@@ -136,6 +143,21 @@ def _strange(undecoded: int, unknown: int) -> Iterator[str]:
         )
     if unknown:
         yield f"{unknown} deliveries are of events whose PUBLISH is in no capture: not counted"
+
+
+def _beyond_budget(run: Run, load: pa.Table) -> Iterator[str]:
+    """Yield which nodes sent more in a second than node apps take from a neighbour."""
+    if run.record is None or run.record.backend == VirtualBackend.name:
+        return
+    mine = load.filter((pc.field("run") == run.name) & (pc.field("sent_frames") > FRAMES))
+    beyond: dict[str, int] = {}
+    for row in mine.select(["node", "sent_frames"]).to_pylist():
+        beyond[row["node"]] = beyond.get(row["node"], 0) + row["sent_frames"] - FRAMES
+    for node, frames in sorted(beyond.items()):
+        yield (
+            f"{node} sent {frames} frames beyond the {FRAMES} a second that node apps take from a "
+            "neighbour: they drop these"
+        )
 
 
 def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:

@@ -36,6 +36,8 @@ class Metric:
     """Upper end of the axis, if values have one."""
     swept: bool = False
     """Sweeps have a figure of it and a column of their table."""
+    if_known: bool = False
+    """Sweeps and comparisons have it only if some run has a value."""
     tile: str | None = None
     """Label of its tile in the report of a run."""
     detail: Callable[[RunTables], str] = lambda tables: ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,19 +10,28 @@ from pyspark.sql import DataFrame, SparkSession
 
 from emulation.scenario.runfolder import Run
 from emulation.virtual.recording import captures
-from spark_analysis.captures.materialise import materialise, recorded
+from spark_analysis.captures.materialise import is_recorded, materialise, recorded
 from spark_analysis.captures.source import Capture, Survey, Surveyed, find_captures, survey
 from spark_analysis.table import Inputs, Table
 
 
-def frames_folder(spark: SparkSession, run: Run, found: Survey) -> Path:
-    """Return the folder of a run's frames: those that it recorded, else its captures, decoded."""
-    return recorded(run) or materialise(spark, run, [each.capture for each in found.captures])
+def frames_folder(
+    spark: SparkSession,
+    run: Run,
+    found: Survey,
+    problem: Callable[[str], None] = lambda text: None,
+) -> Path:
+    """Return the folder of a run's frames: those that it recorded, else its captures, decoded.
+
+    Damage that could be put right is told to `problem`.
+    """
+    captures = [each.capture for each in found.captures]
+    return recorded(run) or materialise(spark, run, captures, problem=problem)
 
 
 def survey_of(run: Run) -> Survey:
     """Return what captures there are; of a run without any, those that it would have written."""
-    if recorded(run) is None:
+    if not is_recorded(run):
         return survey(find_captures([run.captures]))
     paths = [run.captures / f"{interface}.pcap" for interface in captures(run.scenario)]
     return Survey(tuple(Surveyed(Capture(path), 0, 0, None) for path in paths), {})

@@ -16,9 +16,9 @@ from typing import Final
 
 from spark_analysis import jobs
 from spark_analysis.job import Job
-from spark_analysis.jobs import delay, delivery, nodes, overhead, subscriptions
+from spark_analysis.jobs import delay, delivery, nodes, overhead, recovery, subscriptions
 from spark_analysis.metrics import summary
-from spark_analysis.report import delay_text, delivery_text, traffic_text
+from spark_analysis.report import delay_text, delivery_text, recovery_text, traffic_text
 
 
 def found() -> tuple[Job, ...]:
@@ -35,6 +35,7 @@ JOBS: Final[tuple[Job, ...]] = (
     Job(delivery.EVENTS, delivery_text.TOPICS),
     Job(delivery.DELIVERY),
     Job(delivery.DELIVERY_OVER_TIME, delivery_text.OVER_TIME),
+    Job(recovery.RECOVERY, recovery_text.FAULTS),
     Job(delay.DELAY, delay_text.DISTRIBUTION),
     Job(delay.DELAY_BY_HOPS, delay_text.BY_HOPS),
     Job(overhead.OVERHEAD, traffic_text.KINDS),

@@ -164,7 +164,7 @@ def write_report(analysis: Analysis, run: Run) -> Path:
         replay_json=Markup(as_script(replay or {})),  # which escapes it
         tables=[
             *(table for job in JOBS for table in job.section.tables(tables)),
-            fidelity_text.check_table(run),
+            fidelity_text.check_table(run, tables.table("lateness")),
             node_table(tables),
             *scenario_text.prompt_table(tables),
         ],

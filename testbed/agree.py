@@ -25,6 +25,7 @@ from testbed.options import (
     INTERRUPTED,
     RUNS,
     USAGE,
+    FaultOption,
     SetOption,
     WorkloadOption,
     console,
@@ -45,6 +46,9 @@ from testbed.repeats import (
 DURATION = 60.0
 REPEATS = 5
 MOST_REPEATS = 100
+AUTO = "auto"
+AT_FIRST = 3
+"""Repeats after which `auto` looks for the first time."""
 
 
 def agree(
@@ -59,8 +63,11 @@ def agree(
         ),
     ] = "tap,virtual",
     repeats: Annotated[
-        int, typer.Option("--repeats", help="runs on each backend; more give a closer look")
-    ] = REPEATS,
+        str,
+        typer.Option(
+            "--repeats", help="runs on each backend, or auto: as many as it takes to decide"
+        ),
+    ] = str(REPEATS),
     nodes: Annotated[
         int | None, typer.Option("--nodes", help="number of stations (short for --set nodes=N)")
     ] = None,
@@ -70,6 +77,7 @@ def agree(
     ] = 1,
     workload: WorkloadOption = None,
     settings: SetOption = None,
+    fault: FaultOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="an empty or new folder for runs and report", file_okay=False),
@@ -83,22 +91,25 @@ def agree(
     The exit code is 0 if delivery, frames on the air and delay agree, else 1.
     """
     chosen = _backends(backends)
-    if not LEAST_REPEATS <= repeats <= MOST_REPEATS:
-        fail(
-            f"--repeats must be {LEAST_REPEATS} to {MOST_REPEATS}: "
-            "one run alone says nothing about chance",
-            USAGE,
-        )
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
+    wanted = _repeats(repeats)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload, fault)
     try:
         check(chosen)
         folder = make_folder(out, RUNS, scenario)
     except AgreeError as error:
         fail(str(error))
     try:
-        folders = run_repeats(scenario, chosen, repeats, folder, _watch(console, duration))
-        with AnalysisDisplay(console) as display:
-            written = agree_and_report(folders, names(chosen), folder, display.progress)
+        folders = run_repeats(scenario, chosen, wanted, folder, _watch(console, duration))
+        while True:
+            with AnalysisDisplay(console) as display:
+                written = agree_and_report(folders, names(chosen), folder, display.progress)
+            needed = max((each.agreement.needed or 0 for each in written), default=0)
+            more = min(max(needed, len(folders) + 1), 2 * len(folders), MOST_REPEATS)
+            if repeats != AUTO or not needed or more <= len(folders):
+                break
+            console.print(f"not decided after {len(folders)} repeats: {more} are tried")
+            again = _watch(console, duration)
+            folders += run_repeats(scenario, chosen, more, folder, again, len(folders))
     except KeyboardInterrupt:
         console.print(f"interrupted: stopped everything; runs up to here are in {folder}")
         raise typer.Exit(INTERRUPTED) from None
@@ -113,6 +124,19 @@ def agree(
         console.print(f"report: {each.page}", highlight=False, soft_wrap=True)
     if any(each.agreement.outcome != AgreementOutcome.AGREE for each in written):
         raise typer.Exit(FAILED)
+
+
+def _repeats(text: str) -> int:
+    """Return how many repeats to begin with."""
+    if text == AUTO:
+        return AT_FIRST
+    if not text.isdecimal() or not LEAST_REPEATS <= int(text) <= MOST_REPEATS:
+        fail(
+            f"--repeats must be {LEAST_REPEATS} to {MOST_REPEATS}, or {AUTO}: "
+            "one run alone says nothing about chance",
+            USAGE,
+        )
+    return int(text)
 
 
 def _backends(text: str) -> list[Backend]:

@@ -7,6 +7,7 @@ import os
 from emulation.network import processes
 from emulation.vm import build, staging
 from emulation.vm.errors import VmError
+from spark_analysis import scratch
 from testbed.options import PROGRAM, RUNS, console, fail
 
 
@@ -21,6 +22,8 @@ def clean() -> None:
             console.print(line, highlight=False, soft_wrap=True)
     except VmError as error:
         fail(str(error))
+    for line in scratch.clean():
+        console.print(line, highlight=False)
     for folder in staging.recover(RUNS):
         console.print(f"kept the run of a killed machine: {folder}", highlight=False)
     running = processes.running()

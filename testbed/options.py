@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from emulation.errors import RunFolderError, ScenarioError
 from emulation.network import processes
+from emulation.scenario.faults import FAULTS
 from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD, expanded
@@ -75,6 +76,15 @@ WorkloadOption = Annotated[
         help="what the clients do, instead of the topology's own: see list, or file:PATH",
     ),
 ]
+FaultOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fault",
+        metavar="FAULT",
+        help="what fails, as 'crash 30% at 20 for 10'; also radio, access-point, link, partition, "
+        "jam, or file:PATH (docs/faults.md)",
+    ),
+]
 RunsOption = Annotated[
     Path, typer.Option("--runs", help="where run folders are made", file_okay=False)
 ]
@@ -96,7 +106,11 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
 
 
 def settings_of(
-    settings: list[str] | None, nodes: int | None, duration: float, workload: str | None = None
+    settings: list[str] | None,
+    nodes: int | None,
+    duration: float,
+    workload: str | None = None,
+    faults: list[str] | None = None,
 ) -> dict[str, Any]:
     """Return the parameters that options ask for, by name; checks the duration too."""
     values: dict[str, Any] = {}
@@ -114,6 +128,9 @@ def settings_of(
         values["nodes"] = nodes
     if workload is not None:
         values[WORKLOAD] = workload
+    if faults:
+        before = [str(values[FAULTS])] if values.get(FAULTS) else []
+        values[FAULTS] = "; ".join([*before, *faults])
     try:
         values = expanded(values)
     except ScenarioError as error:
@@ -131,9 +148,10 @@ def scenario_of(
     seed: int,
     settings: list[str] | None,
     workload: str | None = None,
+    faults: list[str] | None = None,
 ) -> Scenario:
     """Return the scenario that a command asks for."""
-    values = settings_of(settings, nodes, duration, workload)
+    values = settings_of(settings, nodes, duration, workload, faults)
     if not 0 <= seed < 2**63:
         fail("--seed must be between 0 and 2**63 - 1", USAGE)
     try:

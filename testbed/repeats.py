@@ -83,15 +83,16 @@ def run_repeats(
     repeats: int,
     out: Path,
     watch: Watch,
+    first: int = 0,
 ) -> list[tuple[Path, ...]]:
-    """Run every repeat on all backends; return the run folders, a tuple a repeat.
+    """Run repeats `first` to `repeats` - 1 on all backends; return the folders, a tuple a repeat.
 
     Raises `AgreeError` if a run fails, and OSError; KeyboardInterrupt once the run that it
     interrupts is stopped.
     """
     sides = len(backends)
     done = []
-    for repeat in range(repeats):
+    for repeat in range(first, repeats):
         seed = (scenario.seed + repeat) % 2**63
         again = scenario.model_copy(update={"seed": seed})
         folders = []

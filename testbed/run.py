@@ -10,6 +10,7 @@ import typer
 
 from emulation.backends.base import Backend, BackendError, LiveRun
 from emulation.backends.registry import backends
+from emulation.errors import explained
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from testbed.display import RunDisplay, warn_of_infidelity
@@ -24,6 +25,7 @@ from testbed.options import (
     AnalyseOption,
     BackendOption,
     DurationOption,
+    FaultOption,
     JsonOption,
     NodesOption,
     Protocol,
@@ -73,6 +75,7 @@ def run(
     seed: SeedOption = 1,
     workload: WorkloadOption = None,
     settings: SetOption = None,
+    fault: FaultOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
     captures: Annotated[
@@ -103,7 +106,7 @@ def run(
         missing = "TOPOLOGY" if topology is None else "PROTOCOL"
         raise typer.BadParameter(f"{missing} is missing: see list, or give --scenario", context)
     else:
-        scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
+        scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload, fault)
     if not captures:
         if backend != "virtual":
             fail("--no-captures works with --backend virtual only", USAGE)
@@ -124,6 +127,7 @@ def cli(
     seed: SeedOption = 1,
     workload: WorkloadOption = None,
     settings: SetOption = None,
+    fault: FaultOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
 ) -> None:
@@ -131,7 +135,7 @@ def cli(
 
     Example: cli roaming_field broker-gpsr --nodes 10, then: sta1 pubsub pub traffic speed=10
     """
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload)
+    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload, fault)
 
     def interact(run: LiveRun) -> None:
         from testbed.console import Console as Prompt  # Mininet's, which only this command needs
@@ -191,7 +195,7 @@ def _perform(
         folder.give_to_caller()
         fail(f"{error} (logs: {folder.logs})")
     except OSError as error:
-        fail(f"{error.strerror or error}: {error.filename or folder.path}")
+        fail(f"{explained(error)}: {error.filename or folder.path}")
     _tell_folder(folder)
 
 

@@ -30,6 +30,7 @@ from testbed.options import (
     INTERRUPTED,
     USAGE,
     DurationOption,
+    FaultOption,
     MasterOption,
     NodesOption,
     SetOption,
@@ -114,6 +115,7 @@ def sweep(
     duration: DurationOption = 60.0,
     workload: WorkloadOption = None,
     settings: SetOption = None,
+    fault: FaultOption = None,
     master: MasterOption = "local[*]",
     out: Annotated[
         Path | None, typer.Option("--out", help="folder of the sweep", file_okay=False)
@@ -134,7 +136,7 @@ def sweep(
         _varied(vary or []),
         seeds,
         duration,
-        settings_of(settings, nodes, duration, workload),
+        settings_of(settings, nodes, duration, workload, fault),
         tuple(dict.fromkeys(key.replace("-", "_") for key in draws or [])),
     )
     folder = out or SWEEPS / _name(spec.topology, spec.protocols, list(spec.vary))

@@ -14,6 +14,8 @@ from typing import Annotated, cast
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from typer.exceptions import TyperException
+from typer.main import get_command
 
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
@@ -34,6 +36,7 @@ from testbed.options import (
     RunsOption,
     console,
     fail,
+    scenario_of,
 )
 
 app = typer.Typer(
@@ -216,6 +219,7 @@ def _scenario(
     terminal: bool,
 ) -> None:
     if words[0] in {"run", "cli"}:
+        _check_scenario(words)
         words = [*words, "--no-analyze", "--runs", str(runs.absolute())]
     code, folders = _in_guest(testbed(*words), runs, options, terminal=terminal)
     for folder in folders:
@@ -229,6 +233,25 @@ def _scenario(
             for folder in folders:
                 RunFolder(folder).give_to_caller()
     raise typer.Exit(code)
+
+
+def _check_scenario(words: Sequence[str]) -> None:
+    """End with what is wrong with a scenario, before a machine boots for it.
+
+    What files say is looked at in the guest, where their paths may be others.
+    """
+    if any("file:" in word for word in words):
+        return
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(words[0])(COMMANDS[words[0]].load())
+    command = get_command(alone)
+    try:
+        asked = command.make_context(words[0], list(words[1:])).params
+    except TyperException as error:
+        says = getattr(error, "format_message", None)
+        fail(says() if says is not None else str(error), USAGE)
+    keys = ("topology", "protocol", "nodes", "duration", "seed", "settings", "workload", "fault")
+    scenario_of(*(asked[key] for key in keys))
 
 
 def _in_guest(
@@ -248,6 +271,12 @@ def _in_guest(
                 )
                 return alone, []
             with staging(runs.absolute()) as stage:
+                for folder in stage.recovered:
+                    console.print(
+                        f"kept the run of a killed machine: {folder}",
+                        highlight=False,
+                        soft_wrap=True,
+                    )
                 code = run_in_vm(
                     command,
                     observer=stages,

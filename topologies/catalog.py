@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import topologies
 from emulation.errors import ScenarioError
+from emulation.scenario.faults import FAULTS, texts_of
 from emulation.scenario.scenario import ProtocolSpec, Scenario
 from emulation.scenario.topo import Topo
 from emulation.workloads.registry import (
@@ -61,6 +62,13 @@ def protocol_parameters(name: str) -> list[Parameter]:
     return parameters_of(PROTOCOLS[name].parameters)
 
 
+AUTH: Final = "auth"
+"""The setting that chooses how nodes know each other's frames."""
+_SEALS: Final = Parameter(
+    AUTH, str, "none", choices=("none", "psk"), help="psk: nodes share a key and seal their frames"
+)
+
+
 class _Parts(NamedTuple):
     """Which parameters `--set` takes; a name in several belongs to the first that has it."""
 
@@ -98,7 +106,8 @@ def all_parameters(topology: str, protocol: str, workload: str = "") -> dict[str
     chooses = Parameter(
         WORKLOAD, str, own, choices=tuple(workload_names()), help="what the clients do"
     )
-    every = (*parts.workload, *parts.protocol, *parts.topology, chooses)
+    fails = Parameter(FAULTS, str, "", help="what fails, as --fault has it; ';' between several")
+    every = (*parts.workload, *parts.protocol, *parts.topology, chooses, fails, _SEALS)
     return {parameter.name: parameter for parameter in every}
 
 
@@ -110,11 +119,14 @@ def make_scenario(
     A key belongs to the topology, the protocol or the workload, whichever has a parameter of that
     name (in this order).  The key `workload` chooses another workload than the topology's own, by
     its name or as `file:PATH`; the parameters of the topology's own workload are unknown then.
+    The key `faults` has what fails (`emulation.scenario.faults`).
     Raises `ScenarioError` for names, keys or values that do not exist, and if the protocol needs
     what the topology does not have, a road map for one.
     """
     settings = expanded(settings)
     other = str(settings.pop(WORKLOAD, ""))
+    faults = texts_of(str(settings.pop(FAULTS, "")))
+    auth = settings.pop(AUTH, "none")
     if other == _own(topology):
         other = ""
     parts = _parts(topology, protocol, other)
@@ -122,11 +134,16 @@ def make_scenario(
     try:
         topology_values = convert(parts.topology, _take(settings, parts.topology))
         protocol_values = convert(parts.protocol, _take(settings, parts.protocol))
+        sealed = convert([_SEALS], {AUTH: auth})[AUTH] == "psk"
     except ParameterError as error:
         raise ScenarioError(str(error)) from None
     chosen = make_workload(other, settings) if other else None
     topo = topology_class(topology)(seed, duration, topology_values)
-    scenario = topo.scenario(ProtocolSpec(name=protocol, parameters=protocol_values), chosen)
+    scenario = topo.scenario(
+        ProtocolSpec(name=protocol, parameters=protocol_values), chosen, faults
+    )
+    if sealed:
+        scenario = scenario.model_copy(update={"auth": "psk"})
     environment = scenario.environment()
     service = PROTOCOLS[protocol].service
     missing = obstacle(protocol, environment) or service.misfit(environment, protocol_values)

@@ -62,6 +62,7 @@ local f = {
   replica = ProtoField.bool("pubsub.flags.replica", "Replica", 8, nil, 0x01),
   one_way = ProtoField.bool("pubsub.flags.one_way", "One way", 8, nil, 0x02),
   explore = ProtoField.bool("pubsub.flags.explore", "Explore", 8, nil, 0x04),
+  sealed = ProtoField.bool("pubsub.flags.sealed", "Sealed", 8, nil, 0x08),
   ttl = ProtoField.uint8("pubsub.ttl", "Time to live"),
   hops = ProtoField.uint8("pubsub.hops", "Hops"),
   route_length = ProtoField.uint8("pubsub.route_length", "Route length"),
@@ -307,6 +308,7 @@ function pubsub.dissector(tvb, pinfo, root)
       item:add(f.replica, range)
       item:add(f.one_way, range)
       item:add(f.explore, range)
+      item:add(f.sealed, range)
     end
   end
   local event = string.format("%d/%d", number.publisher, number.sequence)

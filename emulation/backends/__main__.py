@@ -16,7 +16,7 @@ from pathlib import Path
 
 from emulation.backends.base import BackendError
 from emulation.backends.registry import backends
-from emulation.errors import ScenarioError
+from emulation.errors import ScenarioError, explained
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 
@@ -51,7 +51,7 @@ def main(name: str, path: Path) -> int:
         tell("error", str(error))
         return 1
     except OSError as error:
-        tell("error", f"{error.strerror or error}: {error.filename or path}")
+        tell("error", f"{explained(error)}: {error.filename or path}")
         return 1
     except KeyboardInterrupt:
         return 130

@@ -21,10 +21,11 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import socket
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from emulation.backends.base import BackendError
+from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.realtime.backbone import AccessPointNetwork
 from emulation.backends.realtime.mac80211 import ASSOCIATION_LIMIT, Mac80211Backend, monitor
 from emulation.backends.realtime.run import RealTimeRun
@@ -32,6 +33,8 @@ from emulation.mininet_wifi.network import SOCKET, MininetWifiError, Network
 from emulation.mininet_wifi.positions import Positions, PositionThread
 from emulation.mininet_wifi.settings import NoEqualError, settings_of
 from emulation.network.processes import last_line
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 
 PROGRAMS: Final = (
     ("wmediumd", "https://github.com/ramonfontes/wmediumd (branch mininet-wifi)"),
@@ -149,6 +152,22 @@ class MininetWifiBackend(Mac80211Backend):
     name = "mininet-wifi"
     summary = "Mininet-WiFi and wmediumd themselves, where they are installed"
     run_type = MininetWifiRun
+
+    def execute(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        observer: Observer,
+        interact: Callable[[LiveRun], None] | None = None,
+    ) -> None:
+        """Run the scenario into the folder, unless radios are to fail, which wmediumd cannot."""
+        of_radio = next((fault for fault in scenario.faults if fault.is_of_radio), None)
+        if of_radio is not None:
+            raise BackendError(
+                f"wmediumd makes no faults of radios ({of_radio.text}): leave them out, or run "
+                "with --backend tap, hwsim or virtual"
+            )
+        super().execute(scenario, folder, observer, interact)
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot run the backend and what to do, one line each."""

@@ -94,9 +94,18 @@ def simulate(
     began = time.monotonic()
     defects = _Logged(folder, Defects(folder.logs, problem))
     ended: Ended = "failed"
+    problems: list[str] = []
     try:
         simulation = Simulation(scenario, recorder, failed=defects)
     except (ParameterError, ValueError) as error:
+        folder.write_record(
+            backend=backend,
+            epoch_ns=EPOCH_NS,
+            ended="failed",
+            wall_seconds=0.0,
+            problems=[f"the run failed: {error}"],
+            started=time.time(),
+        )
         raise BackendError(str(error)) from None
     folder.write_record(
         backend=backend,
@@ -115,11 +124,15 @@ def simulate(
     except KeyboardInterrupt:
         ended = "interrupted"
         raise
+    except Exception as error:
+        problems.append(f"the run failed: {error}")
+        raise
     finally:
         try:
             recorder.close()
-        except OSError:
+        except OSError as error:
             ended = "failed"
+            problems.append(f"the run failed: {error}")
             raise
         finally:
             folder.write_record(
@@ -127,7 +140,7 @@ def simulate(
                 epoch_ns=EPOCH_NS,
                 ended=ended,
                 wall_seconds=time.monotonic() - began,
-                problems=defects.all.problems() + simulation.problems,
+                problems=problems + defects.all.problems() + simulation.problems,
                 started=time.time() - (time.monotonic() - began),
                 defects=defects.all.record(),
                 lasted=simulation.now,

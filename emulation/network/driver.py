@@ -8,10 +8,10 @@ discarded: captures of the loopback interface are the record.
 
     python -m emulation.network.driver CONFIG.json
 
-with {"scenario": path, "pids": {node name: pid}, "start": path, "status": path}.  The status file
-says {"ready": true} once the sockets are open; the driver then waits for the file `start`, whose
-text is the run's time 0 in seconds on CLOCK_MONOTONIC.  At the end the status file says what went
-wrong.
+with {"scenario": path, "pids": {node name: pid}, "start": path, "status": path, "control": path}.
+The status file says {"ready": true} once the sockets are open; the driver then waits for the file
+`start`, whose text is the run's time 0 in seconds on CLOCK_MONOTONIC.  At the end the status file
+says what went wrong.  The control socket answers ping (`emulation.realtime.control`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import selectors
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,8 @@ from typing import Any, Final
 
 from capture.lifetime import die_with_parent
 from capture.namespaces import network_namespace
+from emulation.realtime.control import ControlError, ControlServer
+from emulation.scenario.faults import down
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import TOPIC, Event, Filter
@@ -38,6 +40,10 @@ from nodeapp.wire import CLIENT_PORT, Frame, Kind, WireError, decode, decode_bod
 RETRY: Final = 0.5
 """Seconds without an acknowledgement after which a request is repeated."""
 ATTEMPTS: Final = 4
+AT_RETURN: Final = 60
+"""Attempts to subscribe again at a node app that is being started."""
+GRACE: Final = 5.0
+"""Seconds in which a node app starts."""
 START_POLL: Final = 0.01
 """Seconds between looks for the file that says when to start."""
 RENEWAL: Final = 20.0
@@ -89,19 +95,32 @@ def request(operation: Operation, token: int) -> Frame:
     return Frame(Kind.UNSUBSCRIBE, token, 0, operation.node, operation.subscription, hops=0)
 
 
+def held(workload: Iterable[Operation], node: int, now: float) -> list[Operation]:
+    """Return the subscriptions that a node's clients have at `now`, seconds into the run."""
+    found: dict[int, Operation] = {}
+    for operation in workload:
+        if operation.node == node and operation.time <= now:
+            if operation.action == "subscribe":
+                found[operation.subscription] = operation
+            elif operation.action == "unsubscribe":
+                found.pop(operation.subscription, None)
+    return list(found.values())
+
+
 @dataclass(order=True)
 class _Pending:
     due: float
     number: int
     operation: Operation = field(compare=False)
     attempt: int = field(default=0, compare=False)
+    attempts: int = field(default=ATTEMPTS, compare=False)
 
 
 class Driver:
     """Performs one workload against running node apps."""
 
-    def __init__(self, scenario: Scenario, pids: Mapping[str, int]) -> None:
-        """Open the client sockets."""
+    def __init__(self, scenario: Scenario, pids: Mapping[str, int], control: ControlServer) -> None:
+        """Open the client sockets; `control` is served."""
         self.scenario = scenario
         self.lateness: list[float] = []
         self.problems: list[str] = []
@@ -115,6 +134,8 @@ class Driver:
         self._selector = selectors.DefaultSelector()
         for client in self._sockets.values():
             self._selector.register(client, selectors.EVENT_READ)
+        self._control = control
+        self._selector.register(control, selectors.EVENT_READ)
         self._queue: list[_Pending] = []
         self._tokens = len(scenario.workload)
         self._waiting: dict[int, _Pending] = {}
@@ -127,16 +148,45 @@ class Driver:
             _Pending(epoch + operation.time, number, operation)
             for number, operation in enumerate(self.scenario.workload, start=1)
         ]
+        for number, (time_, operation) in enumerate(self._returns(), start=1):
+            self._queue.append(
+                _Pending(epoch + time_, self._tokens + number, operation, 0, AT_RETURN)
+            )
+        self._tokens += len(self._queue)
         heapq.heapify(self._queue)
         while (now := time.monotonic()) < end:
             while self._queue and self._queue[0].due <= now:
                 self._perform(heapq.heappop(self._queue), now)
             wake = min(self._queue[0].due, end) if self._queue else end
             for key, _ in self._selector.select(max(0.0, wake - time.monotonic())):
-                self._read(key.fileobj)  # type: ignore[arg-type]
+                if key.fileobj is self._control:
+                    self.serve()
+                else:
+                    self._read(key.fileobj)  # type: ignore[arg-type]
         for pending in self._waiting.values():
-            if pending.attempt >= ATTEMPTS:
+            asked = pending.due - epoch
+            if pending.attempt >= pending.attempts and not self._was_down(pending.operation, asked):
                 self._problem(pending.operation, "was never acknowledged")
+
+    def _returns(self) -> Iterator[tuple[float, Operation]]:
+        """Yield when clients subscribe again: their node app was down by a fault, and is back."""
+        for fault in self.scenario.faults:
+            if fault.kind == "crash" and fault.end is not None:
+                for node in self.scenario.nodes:
+                    if node.name in fault.nodes:
+                        for operation in held(self.scenario.workload, node.id, fault.end):
+                            yield fault.end, operation
+
+    def _was_down(self, operation: Operation, time_: float) -> bool:
+        """Return whether a fault had taken down a node app when a request was made."""
+        return any(
+            since - ATTEMPTS * RETRY <= time_ and (until is None or time_ <= until + GRACE)
+            for since, until in down(self.scenario.faults, self._names[operation.node], "crash")
+        )
+
+    def serve(self) -> None:
+        """Answer at the control socket."""
+        self._control.serve_ready(_answer)
 
     def _perform(self, pending: _Pending, now: float) -> None:
         operation = pending.operation
@@ -155,7 +205,7 @@ class Driver:
             client.send(request(operation, pending.number).encode())
         pending.attempt += 1
         self._waiting[pending.number] = pending
-        if pending.attempt < ATTEMPTS:
+        if pending.attempt < pending.attempts:
             pending.due = now + RETRY
             heapq.heappush(self._queue, pending)
 
@@ -195,14 +245,22 @@ def main() -> int:
     """Run the driver from its configuration file."""
     die_with_parent()
     config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    driver = Driver(Scenario.load(Path(config["scenario"])), config["pids"])
-    status, start = Path(config["status"]), Path(config["start"])
-    status.write_text(json.dumps({"ready": True}), encoding="utf-8")
-    while not (text := start.read_text(encoding="utf-8") if start.exists() else ""):
-        time.sleep(START_POLL)
-    driver.run(float(text))
-    status.write_text(json.dumps(driver.status()), encoding="utf-8")
+    with ControlServer(config["control"]) as control:
+        driver = Driver(Scenario.load(Path(config["scenario"])), config["pids"], control)
+        status, start = Path(config["status"]), Path(config["start"])
+        status.write_text(json.dumps({"ready": True}), encoding="utf-8")
+        while not (text := start.read_text(encoding="utf-8") if start.exists() else ""):
+            driver.serve()
+            time.sleep(START_POLL)
+        driver.run(float(text))
+        status.write_text(json.dumps(driver.status()), encoding="utf-8")
     return 0
+
+
+def _answer(message: dict[str, Any]) -> Mapping[str, Any]:
+    if message["op"] != "ping":
+        raise ControlError(f"unknown request {message['op']!r}")
+    return {}
 
 
 if __name__ == "__main__":

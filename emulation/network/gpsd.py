@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from capture.lifetime import die_with_parent
 from capture.namespaces import network_namespace
+from emulation.errors import explained
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.realtime.control import ControlError, ControlServer
 from nodeapp.gps import GPSD_PORT, Plane, encode_report, encode_version, encode_watch
@@ -161,7 +162,8 @@ def main() -> int:
         config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         asyncio.run(_serve(config))
     except (OSError, ControlError) as error:
-        print(f"gpsd: {error}", file=sys.stderr)
+        reason = explained(error) if isinstance(error, OSError) else error
+        print(f"gpsd: {reason}", file=sys.stderr)
         return 1
     return 0
 

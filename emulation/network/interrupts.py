@@ -2,7 +2,9 @@
 
 Python raises KeyboardInterrupt between any two instructions: while a process is being started, or
 while a library's data are inconsistent.  A run that starts dozens of processes and must leave none
-behind checks for signals instead, at points where it can stop.
+behind checks for signals instead, at points where it can stop.  Only somebody else's code, which
+may wait for ever for what never comes, is left by an exception, if it does not come to such a point
+within `PATIENCE`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from types import FrameType
 from typing import Final, NoReturn, Self
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PATIENCE: Final = 1.0
+"""Seconds from a signal until an exception leaves a block that may be left so."""
 
 
 class PromptEnded(SystemExit):
@@ -27,6 +31,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.requested = False
+        self._breaking = False
 
     def __enter__(self) -> Self:
         self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
@@ -38,6 +43,26 @@ class Interrupts:
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self.requested = True
+        if self._breaking:
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+
+    def _break(self, _number: int, _frame: FrameType | None) -> None:
+        if self._breaking:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def breaking(self) -> Iterator[None]:
+        """Leave the block by KeyboardInterrupt if it does not check soon after a signal."""
+        before = signal.signal(signal.SIGALRM, self._break)
+        self._breaking = True
+        try:
+            if self.requested:
+                signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+            yield
+        finally:
+            self._breaking = False
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if one of the signals has come."""

@@ -11,10 +11,12 @@ from nodeapp.gps import GPSD_PORT
 GPSD: Final = f"127.0.0.1:{GPSD_PORT}"
 
 
-def node_arguments(scenario: Scenario, spec: NodeSpec, road_map: Path) -> list[str]:
+def node_arguments(
+    scenario: Scenario, spec: NodeSpec, road_map: Path, key: Path | None = None
+) -> list[str]:
     """Return the command line of a node app, after `python -m nodeapp`.
 
-    `road_map` is the file that has the scenario's map, if it has one.
+    `road_map` is the file that has the scenario's map, if it has one, and `key` that with the key.
     """
     arguments = ["--id", str(spec.id), "--interface", spec.interface, "--gpsd", GPSD]
     arguments += ["--protocol", scenario.protocol.name, "--seed", str(scenario.seed)]
@@ -27,6 +29,8 @@ def node_arguments(scenario: Scenario, spec: NodeSpec, road_map: Path) -> list[s
         arguments += ["--map", str(road_map)]
     if environment.nodes:
         arguments += ["--nodes", str(environment.nodes)]
-    for key, value in scenario.protocol.parameters.items():
-        arguments += ["--set", f"{key}={value}"]
+    for name, value in scenario.protocol.parameters.items():
+        arguments += ["--set", f"{name}={value}"]
+    if scenario.key is not None and key is not None:
+        arguments += ["--key-file", str(key)]
     return arguments

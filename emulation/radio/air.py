@@ -222,6 +222,9 @@ class Air:
         if self._unit_disk:
             new.lost |= common
             old.lost |= common
+            for jam, frame in ((new, old), (old, new)):
+                if jam.row.jams:
+                    frame.lost |= frame.row.snr_db.keys() & jam.row.power.keys()
             return
         capture = self._capture_db
         for receiver in common.difference(old.lost):

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,9 @@ from emulation.radio.airtime import Rate, phy_for
 from emulation.radio.budget import AT_RANGE_DB, REFERENCE_BYTES, REFERENCE_ERROR, budget_for
 from emulation.radio.errors import CERTAIN, SurvivalTable, survival_table, threshold_table
 from emulation.radio.grid import Grid
+from emulation.radio.jammer import Jammer, Line
 from emulation.radio.propagation import Floats, Indices, link_loss_db
-from emulation.radio.spec import RadioSpec
+from emulation.radio.spec import RadioSpec, UnitDisk
 
 LOCK_BYTES: Final = 30
 """PHY and MAC header: a station that can decode this much of a frame locks on to it..."""
@@ -84,6 +85,8 @@ class LinkRow:
         "x",
         "y",
     )
+    jams: ClassVar[bool] = False
+    """Whether it is that of a jammer, whose bursts nobody can decode."""
 
     def __init__(
         self,
@@ -161,6 +164,30 @@ class LinkRow:
         return self._all[stations]
 
 
+class JamRow(LinkRow):
+    """Whom a jammer disturbs: it has no receivers."""
+
+    __slots__ = ()
+    jams: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        links: Links,
+        source: int,
+        jammer: Jammer,
+        near: list[int],
+        distance: list[float],
+        snr_db: list[float],
+    ) -> None:
+        self._links, self.source = links, source
+        self._near, self._distance, self._snr, self._all = near, distance, snr_db, None
+        self._power, self._power_reach, self._receiver_reach = None, -1.0, -1.0
+        self.x, self.y = jammer.x, jammer.y
+        sense = links.sense_snr_db
+        self.sense = frozenset(s for s, snr in zip(near, snr_db, strict=True) if snr >= sense)
+        self.snr_db, self.survival, self.certain, self.rates = {}, [], {}, {}
+
+
 class _Matrix(NamedTuple):
     """The links of all stations, one list for all rows: row i begins at `starts[i]`."""
 
@@ -200,6 +227,13 @@ class Links:
         self.noise_mw = 10 ** (self.budget.noise_dbm / 10)
         self.down: set[int] = set()
         self._cut: set[tuple[int, int]] = set()
+        self._lines: list[Line] = []
+        """Across which no link leads."""
+        self._sides: list[int] | None = None
+        """Station: on which side of each line it is, a bit a line; None without lines."""
+        self._jammers: dict[int, Jammer] = {}
+        """By the number that they have as a source: from `count` on."""
+        self._jam_rows: dict[int, JamRow] = {}
         self._seed = seed
         self._xy = np.zeros((count, 2))
         self._rows: list[LinkRow | None] = [None] * count
@@ -250,11 +284,66 @@ class Links:
             self._cut.discard((min(station, other), max(station, other)))
         self._forget()
 
+    def split(self, line: Line) -> None:
+        """Cut all links across a line, wherever stations are from now on."""
+        self._lines.append(line)
+        self._forget()
+
+    def join(self, line: Line) -> None:
+        """Undo `split` with the same line."""
+        self._lines.remove(line)
+        self._forget()
+
+    def add_jammer(self, jammer: Jammer) -> int:
+        """Add a jammer; return the number that it has as a source of transmissions."""
+        number = max(self._jammers, default=self.count - 1) + 1
+        self._jammers[number] = jammer
+        self._forget()
+        return number
+
+    def remove_jammer(self, number: int) -> None:
+        """Remove a jammer."""
+        del self._jammers[number]
+        self._forget()
+
+    def jammer(self, number: int) -> Jammer | None:
+        """Return a jammer, None if it has been removed."""
+        return self._jammers.get(number)
+
+    def jam_row(self, number: int) -> JamRow:
+        """Return whom a jammer disturbs."""
+        row = self._jam_rows.get(number)
+        if row is None:
+            jammer = self._jammers[number]
+            dx, dy = (self._xy - (jammer.x, jammer.y)).T
+            distance = np.sqrt(dx * dx + dy * dy)
+            stations = np.arange(self.count)
+            if isinstance(self.radio.propagation, UnitDisk):
+                power = self._power(distance, np.asarray(number), stations)
+            else:  # its own antenna has no gain
+                loss = link_loss_db(self.radio, distance, number, stations, self._seed)
+                gain = self.radio.antenna_gain_dbi
+                power = np.round(jammer.power_dbm - loss - gain, POWER_DECIMALS)
+            heard = np.flatnonzero(power >= self.budget.floor_dbm)
+            snr = power[heard] - self.budget.noise_dbm
+            columns = heard.tolist(), distance[heard].tolist(), snr.tolist()
+            row = self._jam_rows[number] = JamRow(self, number, jammer, *columns)
+        return row
+
     def _forget(self) -> None:
         self._matrix = self._grid = None
+        self._sides = self._sides_now() if self._lines else None
+        self._jam_rows.clear()
         if self._cached:
             self._rows = [None] * self.count
             self._cached = 0
+
+    def _sides_now(self) -> list[int]:
+        sides = np.zeros(self.count, np.int64)
+        for bit, (x0, y0, x1, y1) in enumerate(self._lines):
+            dx, dy = (self._xy - (x0, y0)).T
+            sides |= ((x1 - x0) * dy - (y1 - y0) * dx > 0.0).astype(np.int64) << bit
+        return [int(side) for side in sides]
 
     def row(self, source: int) -> LinkRow:
         """Return the links of a station; a station that is down has none."""
@@ -264,6 +353,9 @@ class Links:
             if self._cached > self._cached_links:
                 self._rows = [None] * self.count
                 self._cached = 0
+            if self._jammers:
+                noisy = {n for n in self._jammers if source in self.jam_row(n).sense}
+                row.sense |= noisy
             self._rows[source] = row
             self._cached += len(row) + 1
         return row
@@ -292,6 +384,9 @@ class Links:
         heard[down] = heard[:, down] = False
         for one, other in self._cut:
             heard[one, other] = heard[other, one] = False
+        if self._sides is not None:
+            sides = np.array(self._sides)
+            heard &= sides[:, None] == sides[None, :]
         rows, near = np.nonzero(heard)
         starts = np.searchsorted(rows, np.arange(self.count + 1)).tolist()
         snr = power[heard] - self.budget.noise_dbm
@@ -318,11 +413,13 @@ class Links:
     @property
     def failed(self) -> bool:
         """Whether any station or link is down."""
-        return bool(self.down or self._cut)
+        return bool(self.down or self._cut or self._lines)
 
     def up(self, one: int, other: int) -> bool:
         """Return whether `other` and the link between both are up."""
         pair = (one, other) if one < other else (other, one)
+        if self._sides is not None and self._sides[one] != self._sides[other]:
+            return False
         return other not in self.down and pair not in self._cut
 
     def broadcast_outcome(
@@ -385,7 +482,7 @@ class Links:
         """Return the links of a station to all that sense it, nearest first."""
         row = self.row(source)
         bits = 8 * self.phy.mpdu_bytes(REFERENCE_BYTES)
-        neighbours = sorted(row.sense - {source})
+        neighbours = sorted(row.sense & row.power.keys() - {source})
         power = 10 * np.log10([row.power[neighbour] for neighbour in neighbours])
         snr = power - self.budget.noise_dbm
         columns = (

@@ -56,6 +56,7 @@ from emulation.radio.air import Air, FrameJob, Transmission
 from emulation.radio.airtime import Rate
 from emulation.radio.counters import Counters
 from emulation.radio.delivery import Delivery, Overheard, Status
+from emulation.radio.jamming import Jamming
 from emulation.radio.links import Link, Links
 from emulation.radio.reception import Reception
 from emulation.radio.rts_cts import RtsCts, Sender
@@ -120,6 +121,7 @@ class Medium(Sender):
                 self.counters,
                 self._stations,
             )
+        self.jamming = Jamming(self.table, self._air, self._sensing, self.push, self._silence)
 
     # What the owner calls.
 
@@ -291,6 +293,8 @@ class Medium(Sender):
             self._access(what, time)
         elif kind == _NO_ACK:
             self._retry(what, time)
+        elif kind < 0:
+            self.jamming.step(kind, what, time)
         elif self._rts is not None:
             self._rts.step(kind, what, time)
 
@@ -360,6 +364,10 @@ class Medium(Sender):
         if self._contenders:
             self._sensing.silence(frame, self._contenders, self._stations)
         self.push(frame.end, kind, frame)
+
+    def _silence(self, frame: Transmission) -> None:
+        """Freeze the countdown of all contenders that sense a frame that starts."""
+        self._sensing.silence(frame, self._contenders, self._stations)
 
     def _end(self, frame: Transmission, now: float) -> None:
         """A frame leaves the air."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from capture.namespaces import network_namespace
+from emulation.errors import explained
 
 TUN: Final = Path("/dev/net/tun")
 TUNSETIFF: Final = 0x400454CA
@@ -106,4 +107,4 @@ def _reason(error: OSError, pid: int, interface: str) -> str:
         return f"{device}: not permitted; run as root"
     if error.errno == errno.EBUSY:
         return f"{device}: an interface of this name exists there already"
-    return f"{device}: {error.strerror or error}"
+    return f"{device}: {explained(error)}"

@@ -22,6 +22,8 @@ access point:
     release {name}              it follows the trace again
     fail {name [, other]}       take down a station, or the link between two
     heal {name [, other]}       undo that
+    fault {fault}               make a fault of radios (`emulation.scenario.faults`)
+    end fault {fault}           end it
     links [{name}]              {"links": [{name, neighbour, distance, received_dbm, snr_db,
                                 rate_mbps, loss [, channel]}]}; of all: stalls the medium a while
     position [{name}]           {"positions": {name: [x, y]}} in metres
@@ -47,10 +49,13 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ValidationError
 
 from capture.lifetime import die_with_parent
+from emulation.errors import explained
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.delivery import Delivery
+from emulation.radio.faults import RadioFaults
 from emulation.radio.medium import Medium
 from emulation.realtime.control import ControlError, ControlServer
 from emulation.realtime.device import DeviceError
@@ -58,6 +63,7 @@ from emulation.realtime.lateness import Lateness
 from emulation.realtime.positions import NEVER, RadioPositions
 from emulation.realtime.priority import PriorityName, exact_timers, raise_priority
 from emulation.realtime.tap_config import TapConfig, TapError, load
+from emulation.scenario.faults import Fault
 
 IDLE_WAIT: Final = 1.0
 """Seconds of sleep if nothing is due."""
@@ -112,6 +118,13 @@ class MediumService(abc.ABC, Generic[C]):
             self._close_devices()
             raise
         self.set_positions(self._positions.update(time.monotonic()))
+        firsts = zip(self.channels, (0, self.stations), strict=False)
+        self._faults = RadioFaults(
+            [
+                (channel.medium, {name: at for at, name in enumerate(self.names[first:])})
+                for channel, first in firsts
+            ]
+        )
         self.epoll.register(self._control.fileno(), select.EPOLLIN)
 
     # What a kind of medium adds.
@@ -237,6 +250,10 @@ class MediumService(abc.ABC, Generic[C]):
                 self.set_positions(self._positions.at(now))
             case "fail" | "heal":
                 self._switch(request)
+            case "fault":
+                self._faults.begin(_fault(request), now)
+            case "end fault":
+                self._faults.end(_fault(request))
             case "links":
                 return {"links": self._links(request)}
             case "position":
@@ -322,6 +339,16 @@ class MediumService(abc.ABC, Generic[C]):
         }
 
 
+def _fault(request: Mapping[str, Any]) -> Fault:
+    try:
+        fault = Fault.model_validate(request.get("fault"))
+    except ValidationError as error:
+        raise ControlError(f"no fault: {error.errors()[0]['msg']}") from None
+    if not fault.is_of_radio:
+        raise ControlError(f"a fault of kind {fault.kind} is not of radios")
+    return fault
+
+
 def _number(request: Mapping[str, Any], key: str) -> float:
     value = request.get(key)
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15:
@@ -341,7 +368,8 @@ def serve(
         die_with_parent(parent=config.parent)
         medium = medium_of(config)
     except (TapError, DeviceError, ControlError, OSError) as error:
-        print(f"medium: {error}", file=sys.stderr)
+        reason = explained(error) if isinstance(error, OSError) else error
+        print(f"medium: {reason}", file=sys.stderr)
         return 1
     reader, writer = socket.socketpair()
     with medium, reader, writer:

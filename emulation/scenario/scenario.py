@@ -7,6 +7,7 @@ client operation with its time, the duration and the seed.  Frozen; `Scenario.lo
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
 from pathlib import Path
@@ -18,6 +19,7 @@ from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
+from emulation.scenario.faults import Fault
 from emulation.workloads.base import Operation
 from nodeapp.addressing import address_of
 from nodeapp.pubsub.base import Environment
@@ -119,6 +121,10 @@ class Scenario(BaseModel):
     access_points: tuple[AccessPointSpec, ...] = ()
     mesh_radio: RadioSpec | None = None
     association: AssociationSpec = AssociationSpec()
+    auth: Literal["none", "psk"] = Field(
+        "none", description="psk: node apps share a key and seal their frames (nodeapp.auth)"
+    )
+    faults: tuple[Fault, ...] = Field((), description="what fails on purpose, in order of time")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -137,7 +143,22 @@ class Scenario(BaseModel):
                     )
                 events.add((operation.node, operation.sequence))
         self._check_access_points()
+        self._check_faults()
         return self
+
+    def _check_faults(self) -> None:
+        stations = {node.name for node in self.stations}
+        points = {point.name for point in self.access_points}
+        named = {
+            "crash": {node.name for node in self.nodes},
+            "radio": stations,
+            "access-point": points,
+            "link": stations | points,
+        }
+        for fault in self.faults:
+            strangers = set(fault.nodes) - named.get(fault.kind, set())
+            if strangers:
+                raise ValueError(f"a fault of kind {fault.kind} names {min(strangers)}")
 
     def _check_access_points(self) -> None:
         points = self.access_points
@@ -172,7 +193,7 @@ class Scenario(BaseModel):
     def load(cls, path: Path) -> Scenario:
         """Read a scenario.  Raises `ScenarioError` if the file is missing or not one."""
         try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+            return cls.model_validate_json(path.read_bytes())
         except OSError as error:
             raise ScenarioError(f"cannot read {path}: {error.strerror}") from None
         except ValidationError as error:
@@ -183,6 +204,13 @@ class Scenario(BaseModel):
     def rng(self, purpose: str) -> random.Random:
         """Return a generator for one purpose; the same seed and purpose give the same numbers."""
         return random.Random(f"{self.seed}/{purpose}")
+
+    @property
+    def key(self) -> bytes | None:
+        """The key that node apps share, if they do; from the seed, so that runs can be repeated."""
+        if self.auth == "none":
+            return None
+        return hashlib.blake2s(f"{self.seed}/key".encode()).hexdigest().encode()
 
     def environment(self) -> Environment:
         """Return what all nodes know of the network."""

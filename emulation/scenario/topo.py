@@ -20,9 +20,10 @@ from emulation.errors import ScenarioError
 from emulation.mobility.base import Mobility
 from emulation.mobility.registry import mobility
 from emulation.mobility.trajectory import Position2D, Waypoint
-from emulation.radio.spec import PROPAGATION_MODELS, RadioSpec
+from emulation.radio.spec import PROPAGATION_MODELS, RadioSpec, UnitDisk
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.scenario.connectivity import connected
+from emulation.scenario.faults import make_faults
 from emulation.scenario.radio_settings import RadioSettings
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario, WorkloadSpec
 from emulation.workloads.base import Workload
@@ -60,6 +61,7 @@ class Topo:
         self._stations: dict[str, Position2D] = {}
         self._access_points: dict[str, tuple[Position2D, str]] = {}
         """Where they are, and the SSID."""
+        self._faults: list[str] = []
         self._brokers: dict[str, str] = {}
         """Access point: its broker's host."""
         of_workload = {parameter.name for parameter in self.workload_parameters()}
@@ -146,6 +148,13 @@ class Topo:
         if point in self._brokers or host in self._brokers.values():
             raise ScenarioError(f"{host} and {point} can have one link each")
         self._brokers[point] = host
+
+    def addFault(self, fault: str) -> None:
+        """Let something fail, as `--fault` does: "crash 30% at 20 for 10".
+
+        `emulation.scenario.faults` has the kinds.
+        """
+        self._faults.append(fault)
 
     def _add(self, name: str, what: str) -> None:
         if name in self._nodes or name in self._access_points:
@@ -249,10 +258,15 @@ class Topo:
             "raise nodes or range, or lower side"
         )
 
-    def scenario(self, protocol: ProtocolSpec, workload: Workload | None = None) -> Scenario:
-        """Return the scenario: trajectories and workload drawn from the seed.
+    def scenario(
+        self,
+        protocol: ProtocolSpec,
+        workload: Workload | None = None,
+        faults: Sequence[str] = (),
+    ) -> Scenario:
+        """Return the scenario: trajectories, workload and faults drawn from the seed.
 
-        `workload` takes the place of the topology's own.
+        `workload` takes the place of the topology's own; `faults` are added to the topology's.
         """
         if not self._stations:
             raise ScenarioError("the topology has no stations")
@@ -275,13 +289,20 @@ class Topo:
         if self._access_points:
             mesh_radio = self.radio_settings.applied(self.mesh_radio, like=self.radio)
         road_map = self.mobility.road_map if self.mobility else None
+        made_disk = isinstance(radio.propagation, UnitDisk) and not radio.propagation.collisions
+        if made_disk and any(text.startswith("jam") for text in (*self._faults, *faults)):
+            raise ScenarioError(
+                "a unit disk without collisions has no interference, so nothing can be jammed: "
+                "choose another propagation model"
+            )
+        area = self.area or _bounds([*self._stations.values(), *self._positions_of_points()])
         return Scenario(
             topology=_snake_case(type(self).__name__),
             topology_parameters=self.parameters,
             protocol=protocol,
             seed=self.seed,
             duration=self.duration,
-            area=self.area or _bounds([*self._stations.values(), *self._positions_of_points()]),
+            area=area,
             radio=radio,
             nodes=tuple(nodes),
             workload=workload.operations(clients, self.duration, self.rng("workload"))
@@ -294,6 +315,15 @@ class Topo:
             access_points=self._points({node.name: node.id for node in nodes}),
             mesh_radio=mesh_radio,
             association=self.association,
+            faults=make_faults(
+                [*self._faults, *faults],
+                stations=list(self._stations),
+                hosts=list(self._brokers.values()),
+                access_points=list(self._access_points),
+                area=area,
+                duration=self.duration,
+                rng=self.rng("faults"),
+            ),
         )
 
     def _positions_of_points(self) -> list[Position2D]:

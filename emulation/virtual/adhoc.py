@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulation.radio.delivery import Delivery, Overheard, Status
+from emulation.radio.faults import RadioFaults
 from emulation.radio.medium import Medium
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.channel import Hand, Unacknowledged
@@ -26,6 +27,8 @@ class AdHocChannel:
         self._unacknowledged = unacknowledged
         rng = random.Random(f"{scenario.seed}/medium")
         self.medium = Medium(scenario.radio, len(scenario.nodes), rng, self._sent)
+        names = {node.name: index for index, node in enumerate(scenario.nodes)}
+        self.faults = RadioFaults([(self.medium, names)])
         # The medium's own methods: a call less for every packet.
         self.transmit: Callable[[float, int, int, int, Carried], object] = self.medium.transmit
         if scenario.radio.queue_order == "routing-first":

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulation.radio.delivery import Delivery
+from emulation.radio.faults import RadioFaults
 from emulation.radio.medium import Medium
 from emulation.virtual.message import Carried
 
@@ -39,6 +40,10 @@ class Channel(Protocol):
     @property
     def medium(self) -> Medium:
         """The medium of the stations."""
+
+    @property
+    def faults(self) -> RadioFaults:
+        """Makes faults of its radios."""
 
     @property
     def reports_links(self) -> bool:

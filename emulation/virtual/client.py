@@ -1,7 +1,7 @@
 """The workload's clients under the virtual clock: one on every node, speaking its client protocol.
 
 What `emulation.network.driver` does against real node apps; on a loopback nothing is lost, so
-nothing needs to be repeated.
+nothing needs to be repeated but what a node app that is not running does not take.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from emulation.network.driver import RENEWAL, request
+from emulation.network.driver import ATTEMPTS, RENEWAL, RETRY, held, request
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.clock import Clock
 from emulation.virtual.host import VirtualHost
@@ -46,7 +46,12 @@ class WorkloadClient:
         for operation in self._workload:
             self._clock.call_at(operation.time, self._perform, operation)
 
-    def _perform(self, operation: Operation) -> None:
+    def returned(self, host: VirtualHost) -> None:
+        """Subscribe again at a host whose node app was not running."""
+        for operation in held(self._workload, host.node_id, self._clock.now):
+            self._clock.call_later(0.0, self._perform, operation)
+
+    def _perform(self, operation: Operation, attempt: int = 1) -> None:
         key = (operation.node, operation.subscription)
         if operation.action == "unsubscribe":
             self._ended.add(key)
@@ -54,6 +59,11 @@ class WorkloadClient:
             return
         host = self._hosts[operation.node]
         self._token += 1
+        if not host.running:
+            self._record(host, request(operation, self._token).encode(), to_client=False)
+            if attempt < ATTEMPTS:
+                self._clock.call_later(RETRY, self._perform, operation, attempt + 1)
+            return
         self._waiting[self._token] = operation
         datagram = request(operation, self._token).encode()
         self._record(host, datagram, to_client=False)

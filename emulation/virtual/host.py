@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from emulation.network.gpsd import RATE
 from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.virtual.clock import Clock, VirtualTimer
+from nodeapp.auth import Seal
 from nodeapp.client_port import ClientTable
 from nodeapp.events import Event
 from nodeapp.host import Position
@@ -56,6 +57,8 @@ class VirtualHost:
         radio: Radio,
     ) -> None:
         spec: NodeSpec = scenario.nodes[index]
+        self.running = True
+        """Whether its node app runs."""
         self.index = index
         self.spec = spec
         self.counters: Counter[str] = Counter()
@@ -64,7 +67,10 @@ class VirtualHost:
         self._radio = radio
         self._send = radio.send
         self._node_id = spec.id
-        self._rng = random.Random(f"{scenario.seed}/{spec.id}")
+        self._key = scenario.key
+        self.seal = None if self._key is None else Seal(self._key, spec.id)
+        self._seed = f"{scenario.seed}/{spec.id}"
+        self._rng = random.Random(self._seed)
         self._times = [waypoint.time for waypoint in spec.waypoints]
         first = spec.waypoints[0]
         self._fix = self._position = Position(first.x, first.y)
@@ -74,6 +80,15 @@ class VirtualHost:
         self.link_failed: Callable[[int, bytes], None] | None = None
         self.overheard: Callable[[Frame, int], None] | None = None
         self._fragments: OrderedDict[object, set[int]] = OrderedDict()
+
+    def begin_again(self) -> None:
+        """Be as at the start of the node app, which was not running."""
+        self.running = True
+        self.counters = Counter()
+        self.seal = None if self._key is None else Seal(self._key, self._node_id)
+        self._rng = random.Random(self._seed)
+        self.link_failed = self.overheard = None
+        self._fragments.clear()
 
     @property
     def node_id(self) -> int:

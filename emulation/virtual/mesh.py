@@ -36,6 +36,7 @@ from emulation.radio.addressing import (
 )
 from emulation.radio.association import Associations
 from emulation.radio.delivery import Delivery
+from emulation.radio.faults import RadioFaults
 from emulation.radio.medium import BROADCAST, Medium
 from emulation.realtime.layer2_update import layer2_update
 from emulation.scenario.scenario import Scenario
@@ -84,6 +85,10 @@ class MeshChannel:
         self.medium = Medium(scenario.radio, count, random.Random(f"{seed}/medium"))
         self._mesh = Medium(scenario.mesh_radio, len(points), random.Random(f"{seed}/mesh medium"))
         self._mesh.set_positions(self._positions)
+        names = {nodes[index].name: radio for radio, index in enumerate(self._stations)}
+        names |= {point.name: len(names) + number for number, point in enumerate(points)}
+        on_mesh = {point.name: number for number, point in enumerate(points)}
+        self.faults = RadioFaults([(self.medium, names), (self._mesh, on_mesh)])
         associations = Associations(len(self._stations), scenario.association.hysteresis_db)
         self._associations = associations
         self._infrastructure = InfrastructureAddressing(self._macs, associations)

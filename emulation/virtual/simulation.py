@@ -21,16 +21,18 @@ from emulation.virtual.adhoc import AdHocChannel
 from emulation.virtual.channel import Channel
 from emulation.virtual.client import WorkloadClient
 from emulation.virtual.clock import Clock
+from emulation.virtual.faults import VirtualFaults
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.mesh import MeshChannel
 from emulation.virtual.message import Carried, Message
 from emulation.virtual.packets import HEADERS, LARGEST_WHOLE, frame_lengths
 from emulation.virtual.recording import VirtualRecorder
+from nodeapp.auth import Seal
 from nodeapp.client_port import ClientTable
 from nodeapp.host import Host
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Service
-from nodeapp.wire import BROADCAST
+from nodeapp.wire import BROADCAST, WireError, decode
 
 TICK: Final = 0.1
 """Seconds between updates of positions, at least; that of `emulation.realtime.tap`."""
@@ -70,25 +72,39 @@ class Simulation:
         self._indices = {node.id: index for index, node in enumerate(scenario.nodes)}
         self._move()
         self.nodes: list[VirtualHost] = []
-        environment = scenario.environment()
-        protocol = scenario.protocol
+        self._environment = scenario.environment()
+        self._make_service = make_service
         self.reports_links = self.channel.reports_links
-        for index, spec in enumerate(scenario.nodes):
+        self._sealed = scenario.key is not None
+        for index in range(len(scenario.nodes)):
             host = VirtualHost(scenario, index, self.clock, self)
-            if make_service is not None:
-                host.service = make_service(host, spec)
-            else:
-                host.service = registry.create(
-                    protocol.name, host, protocol.parameters, environment
-                )
+            host.service = self._service(host)
             self.nodes.append(host)
         self._client = WorkloadClient(scenario, self.clock, recorder)
         for host in self.nodes:
-            send = self._client.receiver(host)
-            host.clients = ClientTable(host, host.service, send, host.about)
-            self.clock.call_at(0.0, host.clients.start)
-            self.clock.call_at(0.0, host.service.start)
+            self._boot(host)
         self._client.start(self._defect)
+        if scenario.faults:
+            names = {host.spec.name: host for host in self.nodes}
+            VirtualFaults(scenario, self.clock, self.channel, names, self._boot_again)
+
+    def _service(self, host: VirtualHost) -> Service:
+        if self._make_service is not None:
+            return self._make_service(host, host.spec)
+        protocol = self.scenario.protocol
+        return registry.create(protocol.name, host, protocol.parameters, self._environment)
+
+    def _boot(self, host: VirtualHost) -> None:
+        """Start a host's node app as soon as time passes."""
+        send = self._client.receiver(host)
+        host.clients = ClientTable(host, host.service, send, host.about)
+        for start in (host.clients.start, host.service.start):
+            self.clock.call_at(self.clock.now, start)
+
+    def _boot_again(self, host: VirtualHost) -> None:
+        host.service = self._service(host)
+        self._boot(host)
+        self._client.returned(host)
 
     @property
     def now(self) -> float:
@@ -135,6 +151,12 @@ class Simulation:
         """Send a datagram from a host to the node `to`, or to all."""
         now = self.clock.now
         index = host.index
+        if host.seal is not None:
+            try:
+                datagram = host.seal.seal(datagram, now)
+            except WireError:
+                host.counters["too long to seal"] += 1
+                return
         if to == BROADCAST:
             destination = TO_ALL
         else:
@@ -164,7 +186,7 @@ class Simulation:
         for message, _, _ in self.channel.withdraw(host.index, index):
             if not message.failed:
                 message.failed = True
-                datagrams.append(message.datagram)
+                datagrams.append(self._whole(message))
         return datagrams
 
     def listen(self, host: VirtualHost) -> bool:
@@ -177,6 +199,8 @@ class Simulation:
         frame = message.frame()
         if frame is None or message.count > 1:
             return
+        if self._sealed:
+            frame = decode(self._whole(message))
         for listener in listeners:
             host = self.nodes[listener]
             if host.overheard is not None:
@@ -192,7 +216,7 @@ class Simulation:
             return False
         message.failed = True
         to = self.nodes[destination].node_id
-        timer = self.clock.call_at(time, host.link_failed, to, message.datagram)
+        timer = self.clock.call_at(time, host.link_failed, to, self._whole(message))
         timer.owner = host
         return True
 
@@ -206,12 +230,27 @@ class Simulation:
             if message.count > 1 and not host.complete(message, number, message.count):
                 continue
             try:
-                if frame is not None:
+                if host.seal is not None:
+                    self._open(host, message)
+                elif frame is not None:
                     host.service.receive(frame, sender)
                 else:
                     host.service.datagram_received(message.datagram, sender)
             except Exception as error:
                 self._defect(host, error)
+
+    def _whole(self, message: Message) -> bytes:
+        """Return a datagram as its sender's protocol gave it."""
+        return Seal.strip(message.datagram) if self._sealed else message.datagram
+
+    def _open(self, host: VirtualHost, message: Message) -> None:
+        assert host.seal is not None
+        try:
+            datagram = host.seal.open(message.datagram, message.sender)
+        except WireError as error:
+            host.counters[f"refused: {error}"] += 1
+        else:
+            host.service.datagram_received(datagram, message.sender)
 
     # Motion.
 

@@ -117,10 +117,18 @@ def run_in_vm(
 
 
 def log_folder(cache: Path) -> Path:
-    """Return the folder of machines' logs: beside the images, if this user may write there."""
+    """Return the folder of machines' logs: beside the images, or where this user may write."""
     if os.access(cache, os.W_OK):
         return cache / "logs"
-    return Path(tempfile.gettempdir()) / f"pubsub-testbed-{os.geteuid()}"
+    own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pubsub-testbed"
+    try:
+        own.mkdir(parents=True, exist_ok=True)
+        if os.access(own, os.W_OK):
+            return own / "logs"
+    except OSError:
+        pass
+    # A name that nobody could have known, and so nobody has made something else there.
+    return Path(tempfile.mkdtemp(prefix="pubsub-testbed-"))
 
 
 def guest_environment(project: Path) -> dict[str, str]:

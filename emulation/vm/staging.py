@@ -37,6 +37,8 @@ class Staging:
         self.runs = runs
         self.folders: list[Path] = []
         """Run folders, once they have been moved."""
+        self.recovered: list[Path] = []
+        """Run folders that killed commands had left."""
 
     def collect(self) -> None:
         """Move what the guest has written into the folder of runs."""
@@ -46,8 +48,9 @@ class Staging:
 @contextmanager
 def staging(runs: Path) -> Iterator[Staging]:
     """Make a machine's folder; collect what is in it however the block ends."""
-    recover(runs)
+    recovered = recover(runs)
     stage = Staging(runs)
+    stage.recovered = recovered
     try:
         yield stage
     finally:

@@ -19,12 +19,20 @@ from nodeapp import wire
 from nodeapp.events import Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host
-from nodeapp.wire import Frame, Kind, WireError
+from nodeapp.wire import BY_HAND, Frame, Kind, WireError
 
 Handler = Callable[[Frame, int], None]
 
 HOLD_TIME: Final = 30.0
 """Seconds for which an event id is remembered; DUP_HOLD_TIME of OLSR (RFC 3626, 18.3)."""
+WINDOW: Final = 1024
+"""Sequence numbers of a publisher that are remembered."""
+WINDOW_TIME: Final = 600.0
+"""Seconds of silence after which they are forgotten: the publisher may count from 1 again."""
+MOST_AHEAD: Final = 1 << 16
+"""How far ahead of the last a number may be to be the last: a forged one must not end all."""
+MAX_PUBLISHERS: Final = 4096
+_WHOLE: Final = (1 << WINDOW) - 1
 HELD_EVENTS: Final = 8192
 """Event ids that are remembered at most, so that memory stays bounded under any load."""
 
@@ -47,12 +55,42 @@ class RefusedError(ValueError):
     """A client's request that the protocol cannot serve; the message says why."""
 
 
+class _Window:
+    """Which of a publisher's last `WINDOW` sequence numbers have come."""
+
+    __slots__ = ("bits", "last", "until")
+
+    def __init__(self, sequence: int) -> None:
+        self.last = sequence
+        self.bits = 1
+        self.until = 0.0
+
+    def take(self, sequence: int) -> bool:
+        """Note a number; return whether it is new, as far as that is known."""
+        ahead = sequence - self.last
+        if ahead > 0:
+            if ahead <= MOST_AHEAD:
+                self.bits = (self.bits << ahead | 1) & _WHOLE if ahead < WINDOW else 1
+                self.last = sequence
+            return True
+        if -ahead >= WINDOW or self.bits >> -ahead & 1:
+            return False
+        self.bits |= 1 << -ahead
+        return True
+
+
 class EventIds:
-    """The event ids of the last `HOLD_TIME` seconds, `HELD_EVENTS` at most."""
+    """The event ids of the last `HOLD_TIME` seconds, `HELD_EVENTS` at most.
+
+    Programs number their events one after the other: of each such publisher the last numbers are
+    remembered until it has been silent for `WINDOW_TIME`, so that what was recorded and sent again
+    after `HOLD_TIME` is known.  A number far ahead is taken once, and changes nothing.
+    """
 
     def __init__(self) -> None:
         self._held: set[int] = set()
         self._order: deque[tuple[float, int]] = deque()
+        self._windows: dict[int, _Window] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -63,6 +101,15 @@ class EventIds:
         held, order = self._held, self._order
         if key in held:
             return False
+        if sequence < BY_HAND:
+            window = self._windows.get(publisher)
+            if window is None or window.until < now:
+                if window is None and len(self._windows) >= MAX_PUBLISHERS:
+                    del self._windows[next(iter(self._windows))]
+                window = self._windows[publisher] = _Window(sequence)
+            elif not window.take(sequence):
+                return False
+            window.until = now + WINDOW_TIME
         while order and (order[0][0] < now - HOLD_TIME or len(order) >= HELD_EVENTS):
             held.discard(order.popleft()[1])
         held.add(key)

@@ -35,12 +35,12 @@ class Broker(DecisionPoint):
 
     def _event_arrived(self, frame: Frame) -> None:
         event = Event.decode(frame.publisher, frame.sequence, frame.body)
-        if frame.destination == ANY_NODE or self._is_broker_of(event):
+        if frame.destination == ANY_NODE or self._is_broker_of(event, frame):
             self._process(frame, event)
         else:
             self.deliver(frame)
 
-    def _is_broker_of(self, event: Event) -> bool:
+    def _is_broker_of(self, event: Event, frame: Frame) -> bool:
         """Return whether a frame for this node is for it as the broker, if topics hash to ids.
 
         As the broker it sends copies to others only, so it gets none as a subscriber.

@@ -231,5 +231,8 @@ class DecisionPoint(Service):
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: the base's, the router's, and what is stored as the point."""
-        stored = {"stored subscriptions": len(self.subscriptions)}
+        stored = {
+            "stored subscriptions": len(self.subscriptions),
+            "subscriptions without room": self.subscriptions.refused,
+        }
         return super().status() | self.router.status() | stored

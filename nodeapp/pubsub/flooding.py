@@ -3,18 +3,24 @@
 The reference for delivery: nothing is configured and nothing can be out of date.  A rebroadcast
 waits for a random time up to `max_jitter` (RFC 5148, 5.2), or neighbours that heard the same
 transmission would answer it together.
+
+Broadcasts are not acknowledged: where two that cannot hear each other meet, an event ends.  With
+`repeat` every node sends each event several times, `REPEAT_AFTER` and a jitter apart.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from nodeapp.events import Event
 from nodeapp.host import Host
 from nodeapp.parameters import Param
 from nodeapp.pubsub.base import Environment, EventIds, Service
 from nodeapp.wire import BROADCAST, Frame, Kind
+
+REPEAT_AFTER: Final = 0.05
+"""Seconds between transmissions of an event at a node, at least."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,7 @@ class FloodingParameters:
 
     ttl: Annotated[int, Param("hops an event may travel", low=1, high=255)] = 64
     max_jitter: Annotated[float, Param("s before a rebroadcast, at most", low=0, high=10)] = 0.05
+    repeat: Annotated[int, Param("times that a node sends an event", low=1, high=10)] = 1
 
 
 class Flooding(Service):
@@ -45,7 +52,7 @@ class Flooding(Service):
         """Broadcast a local client's event."""
         self._seen.add(event.publisher, event.sequence, self.host.now())
         frame = self.event_frame(event, ttl=self._parameters.ttl - 1, hops=1)
-        self.host.send(BROADCAST, frame.encode())
+        self._send(frame.encode())
 
     def _event_received(self, frame: Frame, sender: int) -> None:
         if not self._seen.add(frame.publisher, frame.sequence, self.host.now()):
@@ -60,4 +67,10 @@ class Flooding(Service):
 
     def _rebroadcast(self, frame: Frame) -> None:
         self.counters["rebroadcast"] += 1
-        self.host.send(BROADCAST, frame.forwarded().encode())
+        self._send(frame.forwarded().encode())
+
+    def _send(self, datagram: bytes, number: int = 1) -> None:
+        self.host.send(BROADCAST, datagram)
+        if number < self._parameters.repeat:
+            wait = REPEAT_AFTER + self.host.rng.uniform(0.0, self._parameters.max_jitter)
+            self.host.call_later(wait, self._send, datagram, number + 1)

@@ -35,6 +35,8 @@ _HEAD: Final = struct.Struct(">BBQBHBH")
 _HEADS: Final = (0x84, 0x1B, 0x19, 0x19)  # an array of 4, then 64 bits, 16 bits, 16 bits
 MAX_PARTS: Final = 4096
 """Frames that the subscriptions of one node take at most."""
+MAX_BYTES: Final = 4 << 20
+"""Of the subscriptions in a table, encoded: entries alone do not bound its memory."""
 MAX_SUBSCRIPTION: Final = MAX_BODY - _HEAD.size - 8
 """Bytes of a filter with the subscriber's attributes that fit one frame."""
 
@@ -144,6 +146,7 @@ class InterestTable:
         self._told: dict[tuple[int, int], Told] = {}
         self._patterns: dict[bytes, tuple[Subscription, dict[tuple[int, int], Told]]] = {}
         self._entries = 0
+        self._bytes = 0
 
     def __len__(self) -> int:
         """Return how many entries there are."""
@@ -204,6 +207,10 @@ class InterestTable:
             size = len(subscriptions) if changed else len(told.patterns)
             before = told.entries
             after = max(1, size) * (len(told.ways) + (neighbour not in told.ways))
+        more = len(items) - (0 if told is None else len(told.items))
+        if self._bytes + more > MAX_BYTES:
+            self._counters["table full"] += 1
+            return False
         if not self._room(after - before):
             return False
         if told is None:
@@ -238,6 +245,7 @@ class InterestTable:
         subscriptions: dict[bytes, Subscription],
     ) -> None:
         self._unlink(key, told)
+        self._bytes += len(items) - len(told.items)
         told.items, told.patterns = items, tuple(subscriptions)
         for pattern, subscription in subscriptions.items():
             self._patterns.setdefault(pattern, (subscription, {}))[1][key] = told
@@ -252,6 +260,7 @@ class InterestTable:
     def _forget(self, key: tuple[int, int]) -> None:
         told = self._told.pop(key)
         self._entries -= told.entries
+        self._bytes -= len(told.items)
         self._unlink(key, told)
 
     def expire(self, now: float) -> None:

@@ -25,6 +25,7 @@ Source: docs/papers.md#six-schemes, sections 3.2.2 and 5.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -35,6 +36,7 @@ from nodeapp.parameters import Param
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.decision_point import DecisionPoint, DecisionPointParameters
 from nodeapp.pubsub.messages import (
+    LIST_BYTES,
     decode_advertisement,
     decode_subscribers,
     encode_advertisement,
@@ -45,6 +47,11 @@ from nodeapp.wire import Frame, Kind
 
 MAX_WAITING: Final = 1024
 """Events of one topic that wait for a list at most."""
+MAX_LIST_BYTES: Final = 64 * LIST_BYTES
+"""Of subscriptions that answer an advertisement at most; if there are more, the next answer goes on
+where this one ended, as lists are merged."""
+MAX_LIST_RATE: Final = 1000
+"""Frames of lists a second at most: a forged advertisement asks for many at the price of one."""
 MAX_ADVERTISERS: Final = 65_536
 """Publishers and topics of which the last stamp is known at most, so that memory stays bounded."""
 
@@ -84,6 +91,7 @@ class Rendezvous(DecisionPoint):
         self.listed = SubscriptionTable(parameters.subscription_timeout)
         """What rendezvous nodes told this node as a publisher."""
         self._advertised: dict[str, _Advertised] = {}
+        self._list_second, self._list_frames, self._list_from = 0, 0, 0
         self._answered: dict[tuple[int, str], tuple[int, float]] = {}
         """By publisher and topic: the stamp of the last advertisement, and when it came."""
 
@@ -169,11 +177,33 @@ class Rendezvous(DecisionPoint):
         if not self._is_news((frame.originator, topic), stamp, now):
             self.counters["stale advertisements"] += 1
             return
+        bodies = self._list(topic, now)
+        if bodies is None:
+            self.counters["lists held back"] += 1
+            return
         self.counters["answered as rendezvous"] += 1
-        subscribers = self.subscriptions.of_topic(topic, now)
-        for body in encode_subscribers(topic, subscribers, now):
+        for body in bodies:
             answer = Frame(Kind.SUBSCRIBERS, self.host.node_id, frame.originator, hops=0, body=body)
             self.router.send(answer, location)
+
+    def _list(self, topic: str, now: float) -> list[bytes] | None:
+        """Return the list of a topic's subscribers, in bodies of frames; None if it must wait."""
+        if int(now) != self._list_second:
+            self._list_second, self._list_frames = int(now), 0
+        if self._list_frames >= MAX_LIST_RATE:
+            return None
+        subscribers = list(self.subscriptions.of_topic(topic, now))
+        if sum(len(each.subscription) for each in subscribers) > MAX_LIST_BYTES:
+            self.counters["lists cut"] += 1
+            first = self._list_from % len(subscribers)
+            subscribers = subscribers[first:] + subscribers[:first]
+            sizes = itertools.accumulate(len(each.subscription) for each in subscribers)
+            room = max(1, sum(size <= MAX_LIST_BYTES for size in sizes))
+            self._list_from = first + room
+            subscribers = subscribers[:room]
+        bodies = list(encode_subscribers(topic, subscribers, now))
+        self._list_frames += len(bodies)
+        return bodies
 
     def _is_news(self, advertiser: tuple[int, str], stamp: int, now: float) -> bool:
         """Return whether an advertisement is newer than the last one, unless that has lapsed."""

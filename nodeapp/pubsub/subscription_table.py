@@ -20,6 +20,10 @@ MAX_ENTRIES: Final = 65_536
 """Subscriptions that are stored at most, so that memory stays bounded."""
 
 
+MAX_BYTES: Final = 4 << 20
+"""Of these subscriptions, encoded; decoded they take a few dozen times as much at worst."""
+
+
 class _Entry:
     """One subscription of one subscriber."""
 
@@ -39,6 +43,9 @@ class SubscriptionTable:
         self._timeout = timeout
         self._entries: dict[tuple[int, bytes], _Entry] = {}
         self._by_topic: dict[str, dict[tuple[int, bytes], _Entry]] = {}
+        self._bytes = 0
+        self.refused = 0
+        """Subscriptions for which there was no room."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -57,8 +64,11 @@ class SubscriptionTable:
             topic = subscription.filter.topic
             if topic is None:
                 raise WireError("a filter without a topic")
-            if len(self._entries) >= MAX_ENTRIES:
+            size = self._bytes + len(subscriber.subscription)
+            if len(self._entries) >= MAX_ENTRIES or size > MAX_BYTES:
+                self.refused += 1
                 return
+            self._bytes = size
             entry = self._entries[key] = _Entry(subscription)
             self._by_topic.setdefault(topic, {})[key] = entry
         lapsed = entry.heard + self._timeout <= subscriber.heard
@@ -89,6 +99,7 @@ class SubscriptionTable:
         oldest = now - self._timeout
         for key in [key for key, entry in self._entries.items() if entry.heard <= oldest]:
             topic = self._entries.pop(key).subscription.filter.topic
+            self._bytes -= len(key[1])
             assert topic is not None
             of_topic = self._by_topic[topic]
             del of_topic[key]

@@ -36,7 +36,7 @@ Source: docs/papers.md#aodv.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final
 
 from nodeapp.geometry import Point
@@ -48,7 +48,7 @@ from nodeapp.routing.aodv_links import LinkMonitor
 from nodeapp.routing.aodv_parameters import AodvParameters
 from nodeapp.routing.aodv_repair import Repairs
 from nodeapp.routing.aodv_search import Searches, SeenRequests
-from nodeapp.routing.aodv_table import Route, RouteTable, following, newer
+from nodeapp.routing.aodv_table import Route, RouteTable, following, newer, plausible
 from nodeapp.routing.aodv_wire import (
     ACKNOWLEDGE,
     DESTINATION_ONLY,
@@ -67,9 +67,9 @@ CLOCK_RATE: Final = 100
 class Aodv:
     """Routes frames to node ids.
 
-    `deliver(frame)` is called when a frame has arrived at the node it is for.  `replaces(frame)`
-    returns a key: of the frames of this node with one key, only the newest waits for a route.
-    None is the key of a frame that replaces no other.
+    `deliver(frame)` is called when a frame has arrived at the node it is for, `unreachable(node)`
+    when a search has found no route.  `replaces(frame)` returns a key: of this node's frames with
+    one key only the newest waits for a route.  None is the key of what replaces no other.
     """
 
     def __init__(
@@ -79,7 +79,9 @@ class Aodv:
         counters: Counter[str],
         deliver: Callable[[Frame], None],
         replaces: Callable[[Frame], Hashable] = lambda frame: None,
+        unreachable: Callable[[int], None] = lambda node: None,
     ) -> None:
+        self._unreachable = unreachable
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
             Kind.HELLO: self._hello_received,
             Kind.ROUTE_REQUEST: self._request_received,
@@ -203,6 +205,7 @@ class Aodv:
 
     def _search_failed(self, destination: int) -> None:
         self._repairs.failed(destination, self._host.now())
+        self._unreachable(destination)
 
     # Requests and replies.
 
@@ -291,7 +294,9 @@ class Aodv:
     def _reply_as_destination(
         self, originator: int, request: aodv_wire.RouteRequest, now: float
     ) -> None:
-        if not request.flags & UNKNOWN and newer(request.destination_sequence, self.sequence):
+        wanted = request.destination_sequence
+        known = not request.flags & UNKNOWN
+        if known and newer(wanted, self.sequence) and plausible(wanted, self.sequence):
             self.sequence = request.destination_sequence
         lifetime = self._parameters.reply_lifetime
         reply = aodv_wire.RouteReply(self._me, self.sequence, 0, lifetime)
@@ -385,14 +390,17 @@ class Aodv:
 
     # Errors (6.11).
 
-    def _link_broken(self, neighbour: int, frame: Frame | None, now: float) -> None:
+    def _link_broken(
+        self, neighbour: int, frame: Frame | None, now: float, over: Iterable[int] | None = None
+    ) -> None:
         """Give up the routes over a neighbour that is lost (case i), or let them be repaired.
 
-        `frame` is the data frame that it did not acknowledge, as it was received here.
+        `frame` is the data frame that it did not acknowledge, as it was received here; `over` are
+        the destinations of the routes over it, if they are known.
         """
         self._links.forget(neighbour)
         repairable = self._repairs.hops_of_link(frame, now)
-        broken = self.table.break_link(neighbour, now, repairable)
+        broken = self.table.break_link(neighbour, now, repairable, over)
         if broken:
             self._counters["links broken"] += 1
             self._errors.tell(broken, now)
@@ -450,8 +458,11 @@ class Aodv:
     def _tick(self) -> None:
         """Give up neighbours that are lost, clean the table, say hello if it is due."""
         now = self._host.now()
-        for neighbour in self._links.lost(now):
-            self._link_broken(neighbour, None, now)
+        lost = self._links.lost(now)
+        if lost:
+            over = self.table.over(lost)  # of all at once: there may be many
+            for neighbour in lost:
+                self._link_broken(neighbour, None, now, over[neighbour])
         if now >= self._next_cleaning:
             self._next_cleaning = now + self._parameters.delete_period
             self.table.expire(now)

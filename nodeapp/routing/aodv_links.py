@@ -38,6 +38,11 @@ only after a whole interval without a broadcast (6.9), it cannot come early.
 """
 
 
+MAX_HEARD: Final = 1024
+"""Neighbours whose hellos count at most: any id can be claimed on the air.  Those to which frames
+are sent count too; there are no more of them than routes."""
+
+
 class LinkMonitor:
     """The links of one node: says hello on its own side, and tells which neighbours are silent."""
 
@@ -79,6 +84,8 @@ class LinkMonitor:
         """
         if lifetime == 0.0:
             self._lost_at.pop(neighbour, None)
+            return 0.0
+        if len(self._lost_at) >= MAX_HEARD and neighbour not in self._lost_at:
             return 0.0
         self._lost_at[neighbour] = now + self._silence
         return min(lifetime * (1.0 + HELLO_JITTER), self._silence)

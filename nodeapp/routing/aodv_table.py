@@ -29,12 +29,16 @@ Sources: docs/papers.md#aodv, docs/papers.md#aodv-loops, docs/papers.md#aodv-pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 MASK: Final = 0xFFFFFFFF
 MAX_ROUTES: Final = 16_384
 """Destinations in the table at most: any id can be claimed on the air."""
+MAX_AHEAD: Final = 2**30
+"""How far ahead of what is known a sequence number may be: 124 days at 100 a second, by which a
+node that restarts may be ahead; the RFC takes any below 2**31, so one forged number, half of all
+ahead, would make the destination's own numbers old ones."""
 CROWDED: Final = MAX_ROUTES // 2
 """Destinations above which what has been invalid for DELETE_PERIOD is forgotten."""
 
@@ -42,6 +46,11 @@ CROWDED: Final = MAX_ROUTES // 2
 def newer(one: int, other: int) -> bool:
     """Return whether sequence number `one` is after `other`, in signed 32-bit arithmetic (6.1)."""
     return 0 < (one - other) & MASK < 0x80000000
+
+
+def plausible(one: int, other: int) -> bool:
+    """Return whether a node that had sequence number `other` can have `one` now."""
+    return not newer(one, other) or (one - other) & MASK <= MAX_AHEAD
 
 
 def following(sequence: int) -> int:
@@ -127,6 +136,8 @@ class RouteTable:
         route = self.known(destination, now)
         if route is None:
             return self._add(destination, Route(sequence, hops, next_hop, expires))
+        if route.known and not plausible(sequence, route.sequence):
+            return False
         if route.known and not newer(sequence, route.sequence):
             better = not route.valid or hops < route.hops
             if sequence != route.sequence or not better:
@@ -152,8 +163,7 @@ class RouteTable:
             route.expires = expires
         route.extend(expires)
         route.hops, route.next_hop = 1, neighbour
-        if sequence is not None and not (route.known and newer(route.sequence, sequence)):
-            route.known, route.sequence = True, sequence
+        self._take_number(route, sequence)
 
     def _add(self, destination: int, route: Route) -> bool:
         if len(self._routes) >= MAX_ROUTES:
@@ -161,16 +171,29 @@ class RouteTable:
         self._routes[destination] = route
         return True
 
+    def over(self, neighbours: Collection[int]) -> dict[int, list[int]]:
+        """Return the destinations of the routes over each of some neighbours."""
+        found: dict[int, list[int]] = {neighbour: [] for neighbour in neighbours}
+        for destination, route in self._routes.items():
+            if route.next_hop in found:
+                found[route.next_hop].append(destination)
+        return found
+
     def break_link(
-        self, neighbour: int, now: float, repairable_hops: int = 0
+        self,
+        neighbour: int,
+        now: float,
+        repairable_hops: int = 0,
+        over: Iterable[int] | None = None,
     ) -> list[tuple[int, Route, set[int]]]:
         """Make all routes over a lost neighbour invalid; return them with their precursors.
 
         Those that others use and that have no more than `repairable_hops` are repairable instead
-        for as long as they would have lasted, and not returned.
+        for as long as they would have lasted, and not returned.  `over` are the destinations of the
+        routes over it, if they are known already.
         """
         broken = []
-        for destination in [d for d, route in self._routes.items() if route.next_hop == neighbour]:
+        for destination in self.over({neighbour})[neighbour] if over is None else over:
             route = self.valid(destination, now)
             if route is None:
                 continue
@@ -194,9 +217,18 @@ class RouteTable:
             return None
         precursors = route.precursors
         self._invalidate(route, now)
-        if sequence is not None and not (route.known and newer(route.sequence, sequence)):
-            route.known, route.sequence = True, sequence
+        self._take_number(route, sequence)
         return route, precursors
+
+    @staticmethod
+    def _take_number(route: Route, sequence: int | None) -> None:
+        """Take a sequence number that was told, unless the route's own is newer."""
+        if sequence is None:
+            return
+        if not route.known or (
+            not newer(route.sequence, sequence) and plausible(sequence, route.sequence)
+        ):
+            route.known, route.sequence = True, sequence
 
     @staticmethod
     def _revive(route: Route, now: float) -> None:

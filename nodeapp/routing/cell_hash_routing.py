@@ -46,7 +46,8 @@ from nodeapp.host import Host
 from nodeapp.parameters import Param, ParameterError
 from nodeapp.routing.cell_wire import MAX_HOPS, CellRoute, decode_cell_route
 from nodeapp.routing.cells import Cell, Grid, largest_side, step
-from nodeapp.routing.neighbours import BeaconParameters, Neighbours, require_link_feedback
+from nodeapp.routing.gpsr_parameters import BeaconParameters
+from nodeapp.routing.neighbours import Neighbours, require_link_feedback
 from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind, decode
 
 MAX_HOMES: Final = 65_536

@@ -309,4 +309,7 @@ class Gpsr:
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: neighbours, a few hundred at most, with their positions."""
         known = sorted(self.neighbours.current().items())[:500]
-        return {"neighbours": {str(n): [round(at.x, 2), round(at.y, 2)] for n, at in known}}
+        return {
+            "neighbours": {str(n): [round(at.x, 2), round(at.y, 2)] for n, at in known},
+            "neighbours turned away": self.neighbours.turned_away,
+        }

@@ -49,8 +49,9 @@ TOLERANCE: Final = 0.01
 """Metres added to the radio range: nodes announce positions that are off by less than that."""
 INSTANT: Final = 1e-6
 """Seconds: timers that are closer are due at once."""
-MAX_NEIGHBOURS: Final = 4096
-"""Neighbours that are remembered at most: any id can be claimed on the air."""
+MAX_NEIGHBOURS: Final = 256
+"""Neighbours that are remembered at most, the nearest: any id can be claimed on the air, and what
+is computed of all of them, as a planar graph, must stay short."""
 
 
 class Neighbour(NamedTuple):
@@ -117,6 +118,8 @@ class Neighbours:
         self._positions_at = 0.0
         self._all_still = True
         self._due = 0.0
+        self.turned_away = 0
+        """Beacons of nodes for which `MAX_NEIGHBOURS` nearer ones left no room."""
         self.on_change: Callable[[], None] | None = None
         """Called when a neighbour has come or gone."""
         self.extension: Callable[[], bytes] | None = None
@@ -179,22 +182,36 @@ class Neighbours:
 
     def learn(self, sender: int, x: float, y: float, vx: float, vy: float) -> None:
         """Take note of where a neighbour that was just heard is, and of its velocity."""
-        if len(self._table) >= MAX_NEIGHBOURS and sender not in self._table:
-            return
         reach = self._squared_range
-        if self._prediction or not self._beyond_range:
-            distance = squared_distance((x, y), self.position())
+        if self._prediction or not self._beyond_range or len(self._table) >= MAX_NEIGHBOURS:
+            own = self.position()
+            distance = squared_distance((x, y), own)
             if distance > reach:
                 if not self._beyond_range:
                     self.lost(sender)
                     return
                 reach = distance
+            if sender not in self._table and not self._has_room(distance, own):
+                self.turned_away += 1
+                return
         before = self._table.get(sender)
         self._table[sender] = Neighbour(x, y, vx, vy, self._host.now(), reach)
         if before is None or before[:4] != (x, y, vx, vy):
             self._positions = None
             if before is None:
                 self._changed()
+
+    def _has_room(self, distance: float, own: Point) -> bool:
+        """Return whether there is room for one at a squared distance; a farther one makes it."""
+        if len(self._table) < MAX_NEIGHBOURS or len(self.current()) < MAX_NEIGHBOURS:
+            return True
+        farthest, node = max(
+            (squared_distance((each.x, each.y), own), node) for node, each in self._table.items()
+        )
+        if farthest <= distance:
+            return False
+        self.lost(node)
+        return True
 
     def lost(self, node: int) -> None:
         """Forget a neighbour, if it is one, until it is heard again."""

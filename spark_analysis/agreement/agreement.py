@@ -4,7 +4,10 @@ Theory of operation.  Repeat i has the same placement, motion and workload on bo
 seeds of the nodes and of the channel differ between repeats, and are the same on both.  Repeats
 therefore differ by chance, part of which (jitter, start times) both backends share:
 differences are taken repeat by repeat, and an interval of confidence over the repeats says how
-well their mean is known.  Three criteria, none of which knows a backend by name:
+well their mean is known.  Delivery and frames are tests of equivalence: the backends agree if the
+whole interval lies within what is allowed, they differ if no part of it does, and else it is not
+decided, and `Criterion.needed` says how many repeats would decide if they varied as these do.
+Three criteria, none of which knows a backend by name:
 
 *Delivery*: the mean ratios differ by at most `DELIVERY_BOUND`.
 
@@ -12,8 +15,9 @@ well their mean is known.  Three criteria, none of which knows a backend by name
 differ by at most `FRAMES_BOUND` of the first backend's.
 
 *Delay*: the mean of the repeats' median delays differs by no more than the slower backend's own
-overhead explains, and the half width of the interval of the difference.  Real nodes take time
-beyond what the protocol says: a process is woken, Python runs, a frame goes through sockets
+overhead explains, and the half width of the interval of the difference; unless that is more than
+`DELAY_CHANCE` of the quicker backend's median: then chance is too large to tell.  Real nodes take
+time beyond what the protocol says: a process is woken, Python runs, a frame goes through sockets
 and devices.  The captures show how much (`jobs.stages`): of every stage of an event's way, by how
 much the same step of the same delivery is longer on the slower backend, median.  A delivery over h
 hops has one `originate`, one `medium`, h - 1 `forward` and h - 1 `relay`, and one `notify`.  What
@@ -43,13 +47,17 @@ from enum import StrEnum
 from typing import Final
 
 from spark_analysis.agreement.measures import Measures, Side
-from spark_analysis.confidence import Interval, mean_interval
+from spark_analysis.confidence import Interval, mean_interval, t_quantile
 from spark_analysis.jobs.stages import Stage
 
 DELIVERY_BOUND: Final = 0.02
 """Greatest difference of the delivery ratios."""
 FRAMES_BOUND: Final = 0.05
 """Greatest difference of the frames on the air, as a share of the first backend's."""
+DELAY_CHANCE: Final = 0.1
+"""Greatest half width of the difference of the median delays, as a share of the quicker one."""
+MOST_NEEDED: Final = 10_000
+"""Repeats above which nobody would wait for a decision."""
 TIMER: Final = 0.001
 """Seconds by which a node may end a wait late: asyncio waits in epoll, whole milliseconds."""
 LEAST_REPEATS: Final = 2
@@ -100,16 +108,61 @@ def times(stage: Stage, hops: float) -> float:
     return hops - 1 if stage in (Stage.FORWARD, Stage.RELAY) else 1
 
 
+class Answer(StrEnum):
+    """The answer to one question."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    NOT_DECIDED = "not decided"
+
+
 @dataclass(frozen=True)
 class Criterion:
-    """One question, its answer and the bound; `quantity` and `bound` in the same unit."""
+    """One question, and the bound; `quantity` and `bound` in the same unit."""
 
     name: str
     quantity: ComparedQuantity
     bound: float
-    ok: bool
     why: str
     """One sentence, with numbers, whatever the answer."""
+    chance_allowed: float | None = None
+    """Greatest half width of a criterion whose bound has the half width in it."""
+
+    @property
+    def answer(self) -> Answer:
+        """Whether the whole interval of the difference is within the bound, or none of it."""
+        off, chance = abs(self.quantity.difference.mean), half_width(self.quantity.difference)
+        if not math.isfinite(off):
+            return Answer.DIFFERS
+        if self.chance_allowed is not None:
+            if off > self.bound:
+                return Answer.DIFFERS
+            return Answer.AGREES if chance <= self.chance_allowed else Answer.NOT_DECIDED
+        if off + chance <= self.bound:
+            return Answer.AGREES
+        return Answer.DIFFERS if off - chance > self.bound else Answer.NOT_DECIDED
+
+    @property
+    def ok(self) -> bool:
+        """Whether the backends agree."""
+        return self.answer is Answer.AGREES
+
+    @property
+    def needed(self) -> int | None:
+        """Repeats that would decide, if they varied as these do; None if it is decided.
+
+        At most `MOST_NEEDED`, which the difference right at the bound would need.
+        """
+        if self.answer is not Answer.NOT_DECIDED:
+            return None
+        difference = self.quantity.difference
+        margin = self.chance_allowed or abs(self.bound - abs(difference.mean))
+        spread = half_width(difference) / t_quantile(difference.count - 1)
+        deviation = spread * math.sqrt(difference.count)
+        count = difference.count + 1
+        while count < MOST_NEEDED and t_quantile(count - 1) * deviation > margin * math.sqrt(count):
+            count += 1 + count // 50
+        return min(count, MOST_NEEDED)
 
 
 class AgreementOutcome(StrEnum):
@@ -117,6 +170,7 @@ class AgreementOutcome(StrEnum):
 
     AGREE = "agree"
     DISAGREE = "disagree"
+    NOT_DECIDED = "not decided"
     TOO_SLOW = "too slow"
 
 
@@ -143,6 +197,12 @@ class Agreement:
     def criteria(self) -> tuple[Criterion, ...]:
         """All of them, in order."""
         return (self.delivery, self.frames, self.delay)
+
+    @property
+    def needed(self) -> int | None:
+        """Repeats that would decide all criteria; None if they are decided."""
+        wanted = [each.needed for each in self.criteria if each.needed is not None]
+        return max(wanted, default=None)
 
     @property
     def slow(self) -> tuple[Measures, ...]:
@@ -186,14 +246,16 @@ def compare(first: Side, second: Side, matched: Sequence[Matched]) -> Agreement:
     criteria = (
         _delivery(_quantity(a, b, lambda run: run.delivery)),
         _frames(_quantity(a, b, lambda run: run.frames_total)),
-        _delay(delay, explained),
+        _delay(delay, explained, (b if delay.difference.mean >= 0 else a)),
     )
     if not enough:
         outcome = AgreementOutcome.TOO_SLOW
     elif all(criterion.ok for criterion in criteria):
         outcome = AgreementOutcome.AGREE
-    else:
+    elif any(criterion.answer is Answer.DIFFERS for criterion in criteria):
         outcome = AgreementOutcome.DISAGREE
+    else:
+        outcome = AgreementOutcome.NOT_DECIDED
     return Agreement(first, second, counted, outcome, *criteria, kinds, hops, overhead, explained)
 
 
@@ -224,24 +286,25 @@ def _delivery(quantity: ComparedQuantity) -> Criterion:
         f"the ratios differ by {100 * off:.2f} percentage points, "
         f"at most {100 * DELIVERY_BOUND:g} are allowed"
     )
-    return Criterion("delivery", quantity, DELIVERY_BOUND, off <= DELIVERY_BOUND, _known(off, why))
+    return Criterion("delivery", quantity, DELIVERY_BOUND, _known(off, why))
 
 
 def _frames(quantity: ComparedQuantity) -> Criterion:
     off = abs(quantity.relative)
     why = f"the numbers differ by {100 * off:.2f} %, at most {100 * FRAMES_BOUND:g} % are allowed"
     bound = FRAMES_BOUND * quantity.first.mean
-    return Criterion("frames on the air", quantity, bound, off <= FRAMES_BOUND, _known(off, why))
+    return Criterion("frames on the air", quantity, bound, _known(off, why))
 
 
-def _delay(quantity: ComparedQuantity, explained: float) -> Criterion:
+def _delay(quantity: ComparedQuantity, explained: float, quicker: Side) -> Criterion:
     off, chance = abs(quantity.difference.mean), half_width(quantity.difference)
-    bound = explained + chance
+    delays = quicker.values(lambda run: run.delay)
+    allowed = DELAY_CHANCE * statistics.fmean(delays) if delays else 0.0
     why = (
         f"the medians differ by {1e3 * off:.3f} ms, of which overhead explains "
         f"{1e3 * explained:.3f} ms and chance {1e3 * chance:.3f} ms"
     )
-    return Criterion("median delay", quantity, bound, off <= bound, _known(off, why))
+    return Criterion("median delay", quantity, explained + chance, _known(off, why), allowed)
 
 
 def _known(off: float, why: str) -> str:

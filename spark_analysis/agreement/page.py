@@ -148,7 +148,10 @@ def write_result(agreement: Agreement, path: Path) -> None:
     value = {
         "outcome": str(agreement.outcome),
         "backends": [agreement.first.name, agreement.second.name],
-        "criteria": [asdict(criterion) for criterion in agreement.criteria],
+        "criteria": [
+            asdict(each) | {"ok": each.ok, "answer": str(each.answer), "needed": each.needed}
+            for each in agreement.criteria
+        ],
         "kinds": {kind: asdict(quantity) for kind, quantity in agreement.kinds.items()},
         "hops": asdict(agreement.hops),
         "overhead": [asdict(part) for part in agreement.overhead],

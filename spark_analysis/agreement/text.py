@@ -12,6 +12,7 @@ from spark_analysis.agreement.agreement import (
     LEAST_REPEATS,
     Agreement,
     AgreementOutcome,
+    Answer,
     ComparedQuantity,
     Criterion,
     half_width,
@@ -61,7 +62,7 @@ def _row(
     criterion: Criterion, value: _UNITS, off: _UNITS, allowed: str, relative: bool = False
 ) -> tuple[str, ...]:
     cells = _cells(criterion.quantity, value, off, relative)
-    return (criterion.name, *cells, allowed, AGREES if criterion.ok else DIFFERS)
+    return (criterion.name, *cells, allowed, str(criterion.answer))
 
 
 def _cells(
@@ -105,8 +106,16 @@ def verdict(agreement: Agreement) -> FidelityVerdict:
             headline = f"{first} and {second} agree"
             detail = f"Delivery, frames on the air and median delay, over {of}."
             return FidelityVerdict("warning" if agreement.slow else "good", headline, detail)
+        case AgreementOutcome.NOT_DECIDED:
+            open_ = [c.name for c in agreement.criteria if c.answer is Answer.NOT_DECIDED]
+            headline = f"Not decided whether {first} and {second} agree: {' and '.join(open_)}"
+            detail = (
+                f"Over {of} chance is larger than what is allowed. About {agreement.needed} "
+                "repeats would decide: --repeats auto makes as many as it takes."
+            )
+            return FidelityVerdict("warning", headline, detail)
         case AgreementOutcome.DISAGREE:
-            which = " and ".join(c.name for c in agreement.criteria if not c.ok)
+            which = " and ".join(c.name for c in agreement.criteria if c.answer is Answer.DIFFERS)
             headline = f"{first} and {second} differ: {which}"
             return FidelityVerdict("bad", headline, f"Means over {of}.")
         case AgreementOutcome.TOO_SLOW:
@@ -126,10 +135,10 @@ def reasons(agreement: Agreement) -> list[str]:
 
 
 def _unsure(criterion: Criterion) -> str:
-    """Return a remark if chance alone may be more than the bound, which is kept by the mean."""
-    if half_width(criterion.quantity.difference) <= criterion.bound:
+    """Return how many repeats would decide, if these have not."""
+    if criterion.needed is None:
         return ""
-    return "; chance alone may be as much: more repeats would say more"
+    return f"; not decided, as chance may be more: about {criterion.needed} repeats would decide"
 
 
 def _slow(agreement: Agreement, run: Measures) -> str:

@@ -8,17 +8,19 @@ for its link type and its columns, `spark_analysis.schemas.AIR_FRAMES`.  What is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from capture.radiotap import Columns, decode_air
 from capture.scan import AIR
 from emulation.scenario.runfolder import Run
-from spark_analysis.captures.materialise import Decoded, materialise
+from spark_analysis.captures.materialise import Decoded, materialise, read_decoded
 from spark_analysis.captures.source import BATCH, Capture, CaptureSlice, Survey, load_slice
 from spark_analysis.local import local_rows
 from spark_analysis.schemas import AIR_FRAMES
@@ -33,19 +35,25 @@ def air_captures(run: Run) -> list[Capture]:
     return [Capture(path)] if path.exists() else []
 
 
-def read_air(spark: SparkSession, runs: Sequence[Run], surveys: Mapping[str, Survey]) -> DataFrame:
+def read_air(
+    spark: SparkSession,
+    runs: Sequence[Run],
+    surveys: Mapping[str, Survey],
+    problem: Callable[[str, str], None] = lambda run, text: None,
+) -> DataFrame:
     """Return `AIR_FRAMES` of runs, after decoding what is not up to date; `surveys` by run.
 
-    Raises `AnalysisError` if decoded frames cannot be written.
+    Damage is told to `problem` (name of the run, one line).  Raises `AnalysisError` if decoded
+    frames cannot be written.
     """
     folders = []
     for run in runs:
         captures = [found.capture for found in surveys[run.name].captures]
         if captures:
-            folders.append(str(materialise(spark, run, captures, _AIR)))
+            folders.append(materialise(spark, run, captures, _AIR, partial(problem, run.name)))
     if not folders:
         return local_rows(spark, [], AIR_FRAMES)
-    return spark.read.schema(AIR_FRAMES).parquet(*folders)
+    return read_decoded(spark, folders, AIR_FRAMES)
 
 
 def read_air_slice(part: CaptureSlice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -53,20 +61,23 @@ def read_air_slice(part: CaptureSlice, schema: pa.Schema) -> Iterator[pa.RecordB
     loaded = load_slice(part)
     if loaded is None:
         return
-    header, data, offsets = loaded
+    header, data, offsets, numbers = loaded
     for first in range(0, len(offsets), BATCH):
-        decoded = decode_air(data, header, offsets[first : first + BATCH])
-        yield _batch(schema, part.capture.run, part.number + first, decoded)
+        block = slice(first, first + BATCH)
+        decoded = decode_air(data, header, offsets[block])
+        yield _batch(schema, part.capture.run, numbers[block], decoded)
 
 
-def _batch(schema: pa.Schema, run: str, number: int, decoded: Columns) -> pa.RecordBatch:
+def _batch(
+    schema: pa.Schema, run: str, numbers: npt.NDArray[np.int64], decoded: Columns
+) -> pa.RecordBatch:
     kept = np.flatnonzero(decoded["is_frame"])
     arrays = []
     for field in schema:
         if field.name == "run":
             arrays.append(pa.array([run] * len(kept), field.type))
         elif field.name == "number":
-            arrays.append(pa.array(number + kept, field.type))
+            arrays.append(pa.array(numbers[kept], field.type))
         else:
             values = decoded[field.name][kept]
             missing = values == -1 if field.name in _NULLABLE else None

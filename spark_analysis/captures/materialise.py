@@ -3,7 +3,9 @@
 Every table is a query over the same frames, and Parquet answers it several times faster than the
 captures do.  Beside the Parquet files are the name, size and time of change of every capture they
 were made of; while these are unchanged the files are used again.  A folder is complete or
-missing: it is written under another name and renamed.
+missing: it is written under another name and renamed.  What happens to it later shows too: the size
+and the checksum of every file are kept, and the run's name, since a run folder may be renamed or
+copied: rows are then read under the name that it has now.
 
 The tasks are those of the data source, but write their Arrow batches to Parquet themselves: that
 takes a third of the time of a query that hands every packet to Spark as a row.  Small captures are
@@ -16,14 +18,16 @@ import json
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -33,13 +37,14 @@ from spark_analysis.captures.source import Capture, CaptureSlice, plan, read_sli
 from spark_analysis.errors import AnalysisError
 from spark_analysis.schemas import FRAMES
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Version of the frames; one more whenever the same captures would give other rows."""
 FRAMES_FOLDER: Final = "frames.parquet"
 AT_ONCE: Final = 4 << 20
 """Bytes of captures up to which they are decoded here, in less time than tasks take to start."""
 _MADE_OF: Final = "_captures.json"  # Spark passes over names that begin so
-_RECORDED: Final = json.dumps({"format": FORMAT, "recorded": True})
+_BLOCK: Final = 1 << 20
+"""Bytes read at once for a checksum."""
 
 
 def _read_frames(part: CaptureSlice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -63,15 +68,21 @@ def materialise(
     run: Run,
     captures: Sequence[Capture],
     decoded: Decoded = PACKETS,
+    problem: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Return the folder of the run's frames, after decoding `captures` if it is not up to date.
 
-    Raises `AnalysisError` if it cannot be written.
+    Frames that were damaged after they had been written are told to `problem` and decoded again.
+    Raises `AnalysisError` if they cannot be written.
     """
     folder = run.metrics / decoded.folder
-    made_of = _fingerprint(captures)
-    if _read(folder / _MADE_OF) == made_of:
-        return folder
+    files = _files(captures)
+    known = _made_of(folder)
+    if known is not None and known.get("format") == FORMAT and known.get("files") == files:
+        damage = _damage(folder, known)
+        if damage is None:
+            return folder
+        problem(f"metrics/{decoded.folder} was damaged ({damage}): the captures are decoded again")
     scratch = run.metrics / f".{decoded.folder}-{os.getpid()}"
     try:
         run.metrics.mkdir(parents=True, exist_ok=True)
@@ -87,7 +98,7 @@ def materialise(
                 _write(task)
         else:
             context.parallelize(tasks, max(1, len(tasks))).foreach(_write)
-        (scratch / _MADE_OF).write_text(made_of, encoding="utf-8")
+        _mark(scratch, {"run": run.name, "files": files})
         replace_folder(scratch, folder)
     except OSError as error:
         raise AnalysisError(f"cannot write in {run.metrics}: {error.strerror}") from None
@@ -96,22 +107,33 @@ def materialise(
     return folder
 
 
-def mark_recorded(folder: Path) -> None:
+def mark_recorded(folder: Path, run: str) -> None:
     """Mark a folder of frames as written by the run itself, which has no captures."""
-    (folder / _MADE_OF).write_text(_RECORDED, encoding="utf-8")
+    _mark(folder, {"run": run, "recorded": True})
+
+
+def is_recorded(run: Run) -> bool:
+    """Return whether a run wrote its frames itself, and has no captures."""
+    known = _made_of(run.metrics / FRAMES_FOLDER)
+    return known is not None and bool(known.get("recorded"))
 
 
 def recorded(run: Run) -> Path | None:
     """Return the folder of the frames that a run wrote itself; None if it has captures.
 
-    Raises `AnalysisError` if another version of the testbed has written them.
+    Raises `AnalysisError` if another version of the testbed has written them, or they are damaged.
     """
     folder = run.folder.metrics / FRAMES_FOLDER
-    made_of = _read(folder / _MADE_OF)
-    if made_of is None or not json.loads(made_of).get("recorded"):
+    known = _made_of(folder)
+    if known is None or not known.get("recorded"):
         return None
-    if made_of != _RECORDED:
+    if known.get("format") != FORMAT:
         raise AnalysisError(f"{folder} is of another version: run the scenario again")
+    damage = _damage(folder, known)
+    if damage is not None:
+        raise AnalysisError(
+            f"{folder} is damaged ({damage}), and the run has no captures: run the scenario again"
+        )
     return folder
 
 
@@ -132,7 +154,27 @@ def _write(task: tuple[str, Sequence[CaptureSlice], Decoded]) -> None:
 
 def read_frames(spark: SparkSession, folders: Sequence[Path]) -> DataFrame:
     """Return the frames in the folders that `materialise` returned."""
-    return spark.read.schema(FRAMES).parquet(*map(str, folders))
+    return read_decoded(spark, folders, FRAMES)
+
+
+def read_decoded(spark: SparkSession, folders: Sequence[Path], schema: StructType) -> DataFrame:
+    """Return the rows in the folders of some runs, each under the name that its run has now."""
+    kept: list[str] = []
+    parts: list[DataFrame] = []
+    for folder in folders:
+        name = folder.parent.parent.name
+        if (_made_of(folder) or {}).get("run") == name:
+            kept.append(str(folder))
+            continue
+        column = sf.lit(name).alias("run", metadata=schema["run"].metadata)
+        renamed = spark.read.schema(schema).parquet(str(folder))
+        parts.append(renamed.select(column, *(sf.col(n) for n in schema.names if n != "run")))
+    if kept:
+        parts.insert(0, spark.read.schema(schema).parquet(*kept))
+    rows = parts[0]
+    for part in parts[1:]:
+        rows = rows.union(part)
+    return rows
 
 
 def replace_folder(new: Path, folder: Path) -> None:
@@ -144,19 +186,55 @@ def replace_folder(new: Path, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _fingerprint(captures: Sequence[Capture]) -> str:
-    files = {}
-    for capture in captures:
-        found = capture.path.stat()
-        files[capture.path.name] = [found.st_size, found.st_mtime_ns]
-    return json.dumps({"format": FORMAT, "files": files}, sort_keys=True)
+def _files(captures: Sequence[Capture]) -> dict[str, list[int]]:
+    """Return size and time of change of every capture, by name."""
+    found = {capture.path.name: capture.path.stat() for capture in captures}
+    return {name: [status.st_size, status.st_mtime_ns] for name, status in found.items()}
 
 
-def _read(path: Path) -> str | None:
+def _mark(folder: Path, facts: dict[str, Any]) -> None:
+    """Note in a folder of frames what it was made of, and what it holds."""
+    parts = {path.name: _checksum(path) for path in sorted(folder.glob("*.parquet"))}
+    text = json.dumps({"format": FORMAT, **facts, "parts": parts}, sort_keys=True)
+    (folder / _MADE_OF).write_text(text, encoding="utf-8")
+
+
+def _checksum(path: Path) -> list[int]:
+    """Return the size of a file and the CRC-32 of its bytes."""
+    size = checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            size += len(block)
+            checksum = zlib.crc32(block, checksum)
+    return [size, checksum]
+
+
+def _made_of(folder: Path) -> dict[str, Any] | None:
+    """Return what a folder of frames was made of; None if nothing says it."""
     try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
+        known = json.loads((folder / _MADE_OF).read_bytes())
+    except (OSError, ValueError):
         return None
+    return known if isinstance(known, dict) else None
+
+
+def _damage(folder: Path, known: dict[str, Any]) -> str | None:
+    """Return what is wrong with the files of a folder of frames, None if nothing is."""
+    parts = known.get("parts")
+    if not isinstance(parts, dict):
+        return "nothing says which files it should have"
+    there = {path.name for path in folder.glob("*.parquet")}
+    for name in sorted(there | set(parts)):
+        if name not in there:
+            return f"{name} is missing"
+        if name not in parts:
+            return f"{name} does not belong there"
+        try:
+            if _checksum(folder / name) != parts[name]:
+                return f"{name} has other bytes than were written"
+        except OSError as error:
+            return f"{name} cannot be read: {error.strerror}"
+    return None
 
 
 def _sweep(metrics: Path, folder: str) -> None:

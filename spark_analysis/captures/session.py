@@ -29,6 +29,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from spark_analysis import scratch
 from spark_analysis.captures.source import PcapDataSource
 from spark_analysis.errors import AnalysisError, first_line
 
@@ -149,7 +150,7 @@ def spark_session(
         return
     java_version()
     find_master(master)
-    with tempfile.TemporaryDirectory(prefix="testbed-spark-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix=scratch.prefix(), ignore_cleanup_errors=True) as folder:
         spark = _start(master, settings(master, Path(folder)) | dict(extra or {}), Path(folder))
         try:
             spark.dataSource.register(PcapDataSource)

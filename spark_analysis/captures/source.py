@@ -15,7 +15,8 @@ follows its records and decodes them with NumPy (`capture.decode`) into Arrow ba
 own buffers.
 
 A file that is no Ethernet pcap is left out and one that is cut off is read up to its last whole
-record.  `survey` says which, so that the driver can tell the user.
+record.  A file whose times cannot be what its header says is left out, and so are records whose
+time is far from all others of the run.  `survey` says which, so that the driver can tell the user.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +48,7 @@ from capture.scan import (
     PcapHeader,
     read_header,
     record_offsets,
+    record_times,
 )
 from nodeapp.wire import FIRST_CLIENT_KIND
 from spark_analysis.captures.batches import record_batch
@@ -57,6 +61,8 @@ SMALLEST_SLICE: Final = 1 << 20
 """Bytes below which one more task costs more than it saves."""
 BATCH: Final = 32_768
 """Records in an Arrow batch; `capture.decode` works in blocks of as many."""
+FAR: Final = 30 * 86_400
+"""Seconds from the middle of a run beyond which a record's time is damaged: no run is so long."""
 
 
 class SourceError(AnalysisError):
@@ -68,6 +74,8 @@ class Capture:
     """One capture file and its owner, by its path: <run>/captures/<node>-<interface>.pcap."""
 
     path: Path
+    span: tuple[int, int] | None = None
+    """Unix seconds within which records count; all do if there is none."""
 
     @property
     def run(self) -> str:
@@ -140,11 +148,13 @@ def survey(captures: Sequence[Capture]) -> Survey:
     """Follow every capture's records and return what there is and what is wrong with it."""
     readable: list[Surveyed] = []
     problems: dict[str, list[str]] = {}
+    seconds: dict[str, dict[Capture, npt.NDArray[np.int64]]] = {}
     for capture in captures:
         problem: str | None
         try:
             header, data = _map(capture)
             offsets, stop, problem = record_offsets(data, header)
+            times = _times(data, header, offsets)
         except PcapError as error:
             problem = f"{capture.path.name} is left out: it {error}"
         except OSError as error:
@@ -153,9 +163,54 @@ def survey(captures: Sequence[Capture]) -> Survey:
             if problem is not None:
                 problem = f"{capture.path.name} is read up to record {len(offsets)}: {problem}"
             readable.append(Surveyed(capture, len(offsets), stop, problem))
+            if len(times):
+                seconds.setdefault(capture.run, {})[capture] = times
         if problem is not None:
             problems.setdefault(capture.run, []).append(problem)
+    for run, found in seconds.items():
+        span, strange = _strange(found)
+        if strange:
+            problems.setdefault(run, []).extend(strange.values())
+            for index, each in enumerate(readable):
+                if each.capture in strange:
+                    readable[index] = replace(each, capture=replace(each.capture, span=span))
     return Survey(tuple(readable), {run: tuple(lines) for run, lines in problems.items()})
+
+
+def _times(
+    data: npt.NDArray[np.uint8], header: PcapHeader, offsets: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the seconds of records.
+
+    Raises `PcapError` if a time is none in the units of the header: then no time can be trusted.
+    """
+    seconds, fractions = record_times(data, header, offsets)
+    wrong = np.flatnonzero(fractions >= header.ticks)
+    if len(wrong):
+        unit = "nanoseconds" if header.nanoseconds else "microseconds"
+        raise PcapError(
+            f"says that its times are in {unit}, but record {wrong[0] + 1} has "
+            f"{fractions[wrong[0]]:,} of them in a second: the header or the record is damaged"
+        )
+    return seconds
+
+
+def _strange(
+    seconds: Mapping[Capture, npt.NDArray[np.int64]],
+) -> tuple[tuple[int, int], dict[Capture, str]]:
+    """Return the span of time of a run's records, and what to say of captures with others."""
+    middle = int(np.median([np.median(times) for times in seconds.values()]))
+    span = (middle - FAR, middle + FAR)
+    strange = {}
+    for capture, times in seconds.items():
+        outside = np.flatnonzero((times < span[0]) | (times > span[1]))
+        if len(outside):
+            year = datetime.fromtimestamp(int(times[outside[0]]), UTC).year
+            strange[capture] = (
+                f"{capture.path.name}: {len(outside)} of {len(times)} records are left out, whose "
+                f"time is far from the others' (record {outside[0] + 1} is of the year {year})"
+            )
+    return span, strange
 
 
 def _map(capture: Capture) -> tuple[PcapHeader, npt.NDArray[np.uint8]]:
@@ -163,6 +218,8 @@ def _map(capture: Capture) -> tuple[PcapHeader, npt.NDArray[np.uint8]]:
 
     Raises `PcapError` or OSError if there is no readable capture.
     """
+    if not stat.S_ISREG(capture.path.stat().st_mode):  # a pipe would wait for a writer
+        raise PcapError("is not an ordinary file")
     with capture.path.open("rb") as file:
         header = read_header(file.read(FILE_HEADER), capture.linktype)
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -293,22 +350,32 @@ def _paths(options: Mapping[str, str]) -> list[str]:
     return [path] if Path(path).exists() else path.split(",")
 
 
-def load_slice(
-    part: CaptureSlice,
-) -> tuple[PcapHeader, npt.NDArray[np.uint8], npt.NDArray[np.int64]] | None:
-    """Return the file header, a slice's bytes and where its records start in these.
+class LoadedSlice(NamedTuple):
+    """A slice's file header and bytes, and where in these its records start, with their numbers."""
 
-    None if the file is no such capture, or gone.
-    """
+    header: PcapHeader
+    data: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+
+
+def load_slice(part: CaptureSlice) -> LoadedSlice | None:
+    """Return the records of a slice; None if the file is no such capture, or gone."""
     try:
         with part.capture.path.open("rb") as file:
             header = read_header(file.read(FILE_HEADER), part.capture.linktype)
             file.seek(part.start)
             data = np.fromfile(file, np.uint8, part.end - part.start)
+        offsets, _, _ = record_offsets(data, header, 0)
+        seconds = _times(data, header, offsets)
     except (PcapError, OSError):
         return None
-    offsets, _, _ = record_offsets(data, header, 0)
-    return header, data, offsets
+    numbers = np.arange(part.number, part.number + len(offsets), dtype=np.int64)
+    if part.capture.span is not None:
+        first, last = part.capture.span
+        kept = (first <= seconds) & (seconds <= last)
+        offsets, numbers = offsets[kept], numbers[kept]
+    return LoadedSlice(header, data, offsets, numbers)
 
 
 def read_slice(part: CaptureSlice, schema: pa.Schema, bodies_from: int) -> Iterator[pa.RecordBatch]:
@@ -320,10 +387,9 @@ def read_slice(part: CaptureSlice, schema: pa.Schema, bodies_from: int) -> Itera
     loaded = load_slice(part)
     if loaded is None:
         return
-    header, data, offsets = loaded
+    header, data, offsets, numbers = loaded
     labels = {"run": capture.run, "node": capture.node, "interface": capture.interface}
     for first in range(0, len(offsets), BATCH):
-        decoded = decode_records(data, header, offsets[first : first + BATCH])
-        yield record_batch(
-            schema, labels, part.number + first, data, decoded, bodies_from=bodies_from
-        )
+        block = slice(first, first + BATCH)
+        decoded = decode_records(data, header, offsets[block])
+        yield record_batch(schema, labels, numbers[block], data, decoded, bodies_from=bodies_from)

@@ -45,7 +45,7 @@ def run_to_frames(
     try:
         with _FramesFile(scenario, folder.path.name, scratch / "part-00000.parquet") as file:
             simulate(scenario, folder, ColumnRecorder(scenario, file.write), progress, problem)
-        mark_recorded(scratch)
+        mark_recorded(scratch, folder.path.name)
         replace_folder(scratch, metrics / FRAMES_FOLDER)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

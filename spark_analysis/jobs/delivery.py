@@ -2,7 +2,8 @@
 
 An event is due to a client if, at the moment of the PUBLISH, the client has a subscription
 (`jobs.subscriptions`) whose filter matches the event and whose attributes the event's policy
-admits.  This is strict: no time is allowed for a new subscription to spread through the network.
+admits, and if the client's node is not cut off on purpose (`jobs.outages`), unless the event is its
+own.  This is strict: no time is allowed for a new subscription to spread through the network.
 It is received if at least one NOTIFY reaches the client, however late; further ones are
 duplicates, and NOTIFYs to clients it is not due to are unexpected (as of an event that was
 published before the client subscribed).  A publisher's own node can have subscribers too; their
@@ -27,6 +28,7 @@ from nodeapp.events import Event, Subscription
 from nodeapp.wire import Kind
 from spark_analysis.jobs.clients import MESSAGES
 from spark_analysis.jobs.columns import EVENT, PAIR, count_if, seconds
+from spark_analysis.jobs.outages import SILENT, silences
 from spark_analysis.jobs.publications import PUBLICATIONS
 from spark_analysis.jobs.runs import RUNS, bucket_width
 from spark_analysis.jobs.subscriptions import SUBSCRIPTIONS
@@ -45,7 +47,7 @@ from spark_analysis.schemas import (
     STRING,
     column,
 )
-from spark_analysis.table import Table
+from spark_analysis.table import Inputs, Table
 
 DELIVERY: Final = Table(
     name="delivery",
@@ -69,7 +71,7 @@ DELIVERY: Final = Table(
     order=("time", "publisher", "sequence", "receiver", "client", "hops"),
     make=lambda inputs: delivery(
         inputs.of(PUBLICATIONS),
-        due(inputs.of(PUBLICATIONS), inputs.of(SUBSCRIPTIONS)),
+        _within_reach(inputs, due(inputs.of(PUBLICATIONS), inputs.of(SUBSCRIPTIONS))),
         notifications(inputs.of(MESSAGES)),
         inputs.of(RUNS),
     ),
@@ -166,6 +168,25 @@ def _accepted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             interest[body].accepts(events[head]) for head, body in zip(heads, bodies, strict=True)
         ]
         yield batch.filter(pa.array(keep, pa.bool_())).select(_CANDIDATES.fieldNames())
+
+
+def _within_reach(inputs: Inputs, due: DataFrame) -> DataFrame:
+    """Leave out receivers whose radio was down when the event was published."""
+    silent = inputs.once(silences)
+    if not silent:
+        return due
+    times = inputs.of(PUBLICATIONS).select(*EVENT, "time_ns")
+    outages = sf.broadcast(inputs.rows(silent, StructType(SILENT)))
+    cut_off = (
+        due.join(times, EVENT)
+        .join(outages, ["run", "receiver"])
+        .filter(
+            (sf.col("silent_ns") <= sf.col("time_ns"))
+            & (sf.col("time_ns") < sf.col("heard_ns"))
+            & (sf.col("publisher") != sf.col("receiver"))
+        )
+    )
+    return due.join(cut_off.select(*PAIR), PAIR, "left_anti")
 
 
 def notifications(messages: DataFrame) -> DataFrame:

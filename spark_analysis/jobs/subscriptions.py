@@ -1,12 +1,14 @@
 """Who was subscribed to what, from when until when.
 
 A subscription begins with a client's SUBSCRIBE and ends with an UNSUBSCRIBE, with a SUBSCRIBE of
-the same number for something else, or `LEASE` after the last SUBSCRIBE, if that is earlier.
+the same number for something else, or `LEASE` after the last SUBSCRIBE, if that is earlier.  A node
+app that a fault of the scenario kills forgets all of its subscriptions, and takes none until it is
+back (`jobs.outages`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,6 +22,7 @@ from nodeapp.client_port import LEASE
 from nodeapp.events import Filter, Subscription
 from nodeapp.wire import Kind, WireError, decode_body
 from spark_analysis.jobs.clients import REQUESTS
+from spark_analysis.jobs.outages import Outage, crashes
 from spark_analysis.schemas import BINARY, CLIENT, INT, LONG, RUN, STRING, column
 from spark_analysis.table import Table
 
@@ -45,7 +48,7 @@ SUBSCRIPTIONS: Final = Table(
         ]
     ),
     order=("from_ns", "client", "node_id"),
-    make=lambda inputs: subscriptions(inputs.of(REQUESTS)),
+    make=lambda inputs: subscriptions(inputs.of(REQUESTS), inputs.once(crashes)),
     cached=True,
 )
 """One stretch of time in which a client was subscribed without a break."""
@@ -80,11 +83,15 @@ class _Open:
     renewals: int = 0
 
 
-def intervals(requests: Iterable[Request]) -> list[SubscribedInterval]:
+def intervals(
+    requests: Iterable[Request], crashes: Sequence[tuple[int, int]] = ()
+) -> list[SubscribedInterval]:
     """Return the intervals of subscription at one node from its requests, in order of time.
 
-    Malformed requests have no effect, as at the node.
+    Malformed requests have no effect, as at the node.  `crashes` are when its node app was down:
+    from, until, Unix ns.
     """
+    crashed = sorted(crashes)
     found: list[SubscribedInterval] = []
     held: dict[tuple[int, int], _Open] = {}
 
@@ -95,8 +102,18 @@ def intervals(requests: Iterable[Request]) -> list[SubscribedInterval]:
                 SubscribedInterval(*key, old.subscription, old.from_ns, until, old.renewals)
             )
 
+    def crash(until_ns: int) -> None:
+        """Forget all if the node app has crashed by then."""
+        while crashed and crashed[0][0] <= until_ns:
+            for key in list(held):
+                close(key, crashed[0][0])
+            crashed.pop(0)
+
     for request in requests:
         now, key = request.time_ns, (request.client, request.number)
+        crash(now)
+        if any(since <= now < until for since, until in crashes):
+            continue
         try:
             if request.kind == Kind.SUBSCRIBE and request.number:
                 subscription = Subscription.decode(request.body)
@@ -119,29 +136,39 @@ def intervals(requests: Iterable[Request]) -> list[SubscribedInterval]:
                     close(other, now)
         except WireError:
             continue
+    crash(max((old.last_ns for old in held.values()), default=0) + LEASE_NS)
     for key, old in list(held.items()):
         close(key, old.last_ns + LEASE_NS)
     return found
 
 
-def subscriptions(requests: DataFrame) -> DataFrame:
-    """Return `SUBSCRIPTIONS` from the requests of clients (`jobs.clients.requests`)."""
+def subscriptions(requests: DataFrame, crashes: Sequence[Outage] = ()) -> DataFrame:
+    """Return `SUBSCRIPTIONS` from the requests of clients (`jobs.clients.requests`).
+
+    `crashes` are when node apps were down.
+    """
+    by_node: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for run, node_id, from_ns, until_ns in crashes:
+        by_node.setdefault((run, node_id), []).append((from_ns, until_ns))
     wanted = requests.filter(sf.col("kind").isin(int(Kind.SUBSCRIBE), int(Kind.UNSUBSCRIBE)))
     found = (
         wanted.select("run", "node_id", "time_ns", "client", "kind", "sequence", "body")
         .groupBy("run", "node_id")
-        .applyInArrow(_of_node, SUBSCRIPTIONS.schema)
+        .applyInArrow(lambda table: _of_node(table, by_node), SUBSCRIPTIONS.schema)
     )
     return found.to(SUBSCRIPTIONS.schema)
 
 
-def _of_node(table: pa.Table) -> pa.Table:
+def _of_node(
+    table: pa.Table, crashes: Mapping[tuple[str, int], Sequence[tuple[int, int]]]
+) -> pa.Table:
     """Return the subscriptions of one node of one run from its requests."""
     rows = table.sort_by("time_ns").to_pylist()
-    found = intervals(
+    requests = (
         Request(row["time_ns"], row["client"], row["kind"], row["sequence"], row["body"])
         for row in rows
     )
+    found = intervals(requests, crashes.get((rows[0]["run"], rows[0]["node_id"]), ()))
     return pa.Table.from_pylist(
         [
             {

@@ -13,6 +13,7 @@ from typing import Final
 from spark_analysis.metric import MeasuredMetric
 from spark_analysis.metrics.copies import COPIES
 from spark_analysis.metrics.path_stretch import PATH_STRETCH
+from spark_analysis.metrics.recovery import RECOVERY_TIME
 from spark_analysis.metrics.tree_length import TREE_LENGTH
 
 MEASURED: Final = tuple(

@@ -6,6 +6,7 @@ nothing else does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,7 +58,12 @@ class Page:
 
 def comparison_page(runs: Sequence[RunTables], metrics: Iterable[Metric]) -> Page:
     """Return the contents of the comparison of `runs`."""
-    compared = [metric for metric in metrics if metric.heading is not None]
+    compared = [
+        metric
+        for metric in metrics
+        if metric.heading is not None
+        and not (metric.if_known and all(math.isnan(t.value(metric.column)) for t in runs))
+    ]
     parameters = [_flat(tables) for tables in runs]
     names = labels(runs, parameters)
     rows = tuple(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import pandas as pd
+
 from emulation.scenario.records import Check
 from emulation.scenario.runfolder import Run
 from spark_analysis.report.quantities import number
@@ -68,12 +70,13 @@ def verdict(run: Run) -> FidelityVerdict:
     )
 
 
-def check_table(run: Run) -> TextTable:
-    """Return the fidelity checks."""
+def check_table(run: Run, lateness: pd.DataFrame) -> TextTable:
+    """Return the fidelity checks, and beside them the lateness that captures show."""
     checks = run.fidelity.checks if run.fidelity else ()
     return TextTable(
         "Fidelity",
-        "Measured by the processes that make the emulation, not from captures.",
+        "Measured by the processes that make the emulation; the last rows by captures: from radio "
+        "to radio less airtime, waiting for the channel included.",
         ("check", "verdict", "value", "limit"),
         [
             [
@@ -83,6 +86,12 @@ def check_table(run: Run) -> TextTable:
                 measure(check.limit, check.unit) if check.limit is not None else "none",
             ]
             for check in checks
+        ]
+        + [
+            [f"broadcasts beyond their airtime, {name} (captures)", "no limit",
+             measure(1e6 * row[column], "µs"), "none"]
+            for row in lateness.to_dict("records")
+            for name, column in (("median", "p50"), ("p99", "p99"), ("maximum", "max"))
         ],
         words=2,
         empty="There is no readable fidelity.json.",

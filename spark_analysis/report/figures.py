@@ -95,12 +95,14 @@ def delivery_over_time(
     received: Array,
     settled: npt.NDArray[np.bool_],
     marks: Sequence[float] = (),
+    faults: Sequence[tuple[float, float]] = (),
 ) -> Drawing:
     """Draw expected and received deliveries by the time the event was published.
 
     One element a bucket of time: its start and width in seconds into the run, what was expected of
     the events published in it and what was received, and whether all of them are settled.
     `marks` are times, seconds into the run, at which something happened: they get numbers.
+    `faults` are the beginnings and ends of what failed on purpose, seconds.
     """
     title = "Delivery over time"
     caption = (
@@ -152,6 +154,13 @@ def delivery_over_time(
                     str(index), (time, 1), xycoords=("data", "axes fraction"), xytext=(0, 3),
                     textcoords="offset points", ha="center", color=svg.PURPLE, fontsize=10,
                 )  # fmt: skip
+        for number_, (begins, ends) in enumerate(faults):
+            for axes in (top, bottom):
+                axes.axvspan(begins, ends, color=svg.VERMILION, alpha=0.12, linewidth=0)
+            label = "fault" if number_ == 0 else ""
+            top.axvline(begins, color=svg.VERMILION, linewidth=1.2, linestyle=":", label=label)
+        if faults:
+            caption += " Faults of the scenario are shaded, and expected: at receivers that are up."
         bottom.set_xlabel("time of publication in the run, s")
         bottom.set_ylabel(f"deliveries per {number(float(np.median(width)))} s")
         bottom.set_ylim(0, 1.06 * float(expected.max()))

@@ -136,4 +136,5 @@ def command(scenario: Scenario, backend: str | None) -> str:
         parts.append(f"--workload {shlex.quote(scenario.workload_spec.name)}")
         settings = {**scenario.workload_spec.parameters, **settings}
     parts += ["--set " + shlex.quote(f"{key}={value}") for key, value in sorted(settings.items())]
+    parts += ["--fault " + shlex.quote(fault.text) for fault in scenario.faults]
     return " \\\n  ".join(parts)

@@ -29,6 +29,17 @@ TOGETHER: Final = 6
 """Most curves that can be told apart in one panel."""
 QUANTITIES: Final = tuple(Quantity.of(metric) for metric in METRICS if metric.swept)
 """What is drawn and listed of a sweep."""
+_IF_KNOWN: Final = frozenset(metric.column for metric in METRICS if metric.if_known)
+
+
+def quantities(results: pd.DataFrame) -> list[Quantity]:
+    """Return what is drawn and listed of a sweep with these results."""
+    return [
+        quantity
+        for quantity in QUANTITIES
+        if quantity.column not in _IF_KNOWN
+        or (quantity.column in results and results[quantity.column].notna().any())
+    ]
 
 
 def grouped(
@@ -123,7 +134,7 @@ def drawings(outcome: SweepOutcome) -> list[tuple[str, Drawing]]:
                 arranged(outcome.results, quantity.column, parameter, varied[1:]),
             ),
         )
-        for quantity in QUANTITIES
+        for quantity in quantities(outcome.results)
     ]
 
 
@@ -131,14 +142,15 @@ def number_table(outcome: SweepOutcome) -> TextTable:
     """Return all means with their intervals, a row for each point of the figures."""
     varied = list(outcome.spec.vary)
     rows: list[list[str]] = []
+    shown = quantities(outcome.results)
     groups = outcome.results.groupby(["protocol", *varied], sort=False, dropna=False)
     for names, points in groups:
         row = [NOTHING if pd.isna(name) else plain(_plain(name)) for name in names]
-        for quantity in QUANTITIES:
+        for quantity in shown:
             values = [float(value) for value in points[quantity.column].dropna()]
             row.append(_interval(quantity, values))
         rows.append([*row, count(len(points))])
-    head = ["protocol", *varied, *(f"{q.title}, {q.unit}" for q in QUANTITIES), "runs"]
+    head = ["protocol", *varied, *(f"{q.title}, {q.unit}" for q in shown), "runs"]
     note = "Over the seeds, ± half width of the 95\u202f% confidence interval."
     return TextTable("Means", note, head, rows, words=1 + len(varied))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from emulation.backends.base import BackendError, LiveRun, Observer
+from emulation.backends.realtime import estimate
 from emulation.backends.realtime.run import RealTimeRun
 from emulation.network import processes, switches
 from emulation.network.interrupts import Interrupts
@@ -65,6 +66,9 @@ class RealTimeBackend:
             obstacles += self.access_point_obstacles()
         if obstacles:
             raise BackendError(obstacles[0])
+        warning = estimate.check(len(scenario.nodes))
+        if warning is not None:
+            observer.problem(warning)
         processes.sweep()
         self.prepare()
         with Interrupts() as interrupts:
@@ -78,6 +82,9 @@ class RealTimeBackend:
                 run.ended = "completed"
             except KeyboardInterrupt:
                 run.ended = "interrupted"
+                raise
+            except Exception as error:
+                run.problems.append(f"the run failed: {error}")
                 raise
             finally:
                 run.stop()

@@ -31,10 +31,16 @@ class NodeApps(dict[str, Process]):
         self._state = state
         self._warm: Warm | None = None
         self._map = folder.path.resolve() / "map.json"
+        self._key = folder.path.resolve() / "auth.key"
         self._reported: set[str] = set()
+        self._killed: set[str] = set()
+        """Those that faults of the scenario have killed, which is no problem."""
 
     def write_map(self) -> None:
-        """Write the scenario's road map, if it has one, for the node apps to read."""
+        """Write the scenario's road map and key, if it has them, for the node apps to read."""
+        if self._scenario.key is not None:
+            self._key.touch(mode=0o600)
+            self._key.write_bytes(self._scenario.key)
         if self._scenario.road_map:
             waypoints = json.dumps({"waypoints": self._scenario.road_map})
             self._map.write_text(waypoints + "\n", encoding="utf-8")
@@ -50,7 +56,7 @@ class NodeApps(dict[str, Process]):
         Called after `load`.  Raises `BackendError` if no process can be started.
         """
         assert self._warm is not None
-        arguments = node_arguments(self._scenario, spec, self._map)
+        arguments = node_arguments(self._scenario, spec, self._map, self._key)
         with self._folder.log(spec).open("ab") as log:
             try:
                 self[spec.name] = self._warm.start(
@@ -59,6 +65,18 @@ class NodeApps(dict[str, Process]):
             except OSError as error:
                 said = error.strerror or error
                 raise BackendError(f"{spec.name}: the node app did not start: {said}") from None
+
+    def kill(self, name: str) -> None:
+        """Kill a node app, as a fault does."""
+        self._killed.add(name)
+        self[name].kill()
+        self[name].wait()
+
+    def start_again(self, pid: int, spec: NodeSpec) -> None:
+        """Start a node app that a fault has killed, as `start` does."""
+        self._killed.discard(spec.name)
+        self._reported.discard(spec.name)
+        self.start(pid, spec)
 
     def await_answers(
         self, pids: Mapping[str, int], wait: Callable[[Callable[[], bool]], bool]
@@ -99,7 +117,7 @@ class NodeApps(dict[str, Process]):
         """
         for name, process in self.items():
             code = process.poll()
-            if code is not None and name not in self._reported:
+            if code is not None and name not in self._reported | self._killed:
                 self._reported.add(name)
                 log = self._folder.logs / f"{name}.log"
                 error = log.read_text(encoding="utf-8", errors="replace") if code > 0 else None

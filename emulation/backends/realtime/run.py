@@ -44,9 +44,11 @@ from typing import Any, ClassVar, Final
 from emulation.backends.base import Backend, BackendError, LiveRun, Observer
 from emulation.backends.defects import DefectLogs, Defects
 from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbone
+from emulation.backends.realtime.faults import Faults
 from emulation.backends.realtime.helpers import Helpers
 from emulation.backends.realtime.node_apps import NodeApps
 from emulation.backends.realtime.recorder import recorder_config
+from emulation.backends.realtime.watchdog import Heartbeat, Replaced, Watchdog
 from emulation.network.fidelity import CpuSampler, assess, dropped_by_sockets
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import StateFolder, await_condition, read_json
@@ -106,6 +108,20 @@ class RealTimeRun(ABC):
         self._recorder_status = self.state.path / "recorder.json"
         self._driver_status = self.state.path / "driver.json"
         self._driver_start = self.state.path / "driver.start"
+        self._driver_control = self.state.path / "driver.control"
+        self._watchdog = Watchdog(
+            self.helpers,
+            self.nodes,
+            {
+                "medium": Heartbeat(self.medium_control),
+                "gpsd": Heartbeat(self.gpsd_control),
+                "driver": Heartbeat(self._driver_control),
+                "recorder": Replaced(self._recorder_status),
+            },
+            self.now,
+        )
+        self.faults = Faults(scenario, self.medium_control, self.nodes.kill, self._start_again)
+        """Makes the scenario's faults, and others on demand."""
         self._cpu = CpuSampler()
         self._began = time.monotonic()
 
@@ -219,7 +235,14 @@ class RealTimeRun(ABC):
     # -- start ---------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start everything and let the scenario begin.  Raises `BackendError`."""
+        """Start everything and let the scenario begin.  Raises `BackendError`.
+
+        A signal ends it even where it waits for somebody else's code.
+        """
+        with self.interrupts.breaking():
+            self._start()
+
+    def _start(self) -> None:
         specs = self.scenario.nodes
         what = "nodes and access points" if self.scenario.access_points else "stations"
         self.observer.stage(f"starting {len(specs)} {what}")
@@ -279,12 +302,19 @@ class RealTimeRun(ABC):
         self._check()
         self.nodes.check_some_run()
 
+    def _start_again(self, name: str) -> None:
+        """Start the node app of a node that is there already."""
+        for member, spec in zip(self.net.members, self.scenario.nodes, strict=True):
+            if spec.name == name:
+                self.nodes.start_again(member.pid, spec)
+
     def _start_driver(self) -> None:
         config = {
             "scenario": str(self.folder.scenario),
             "pids": self.pids(),
             "start": str(self._driver_start),
             "status": str(self._driver_status),
+            "control": str(self._driver_control),
         }
         self.helpers.start("driver", "emulation.network.driver", config)
 
@@ -304,20 +334,26 @@ class RealTimeRun(ABC):
                 sampled = time.monotonic()
                 self._cpu.sample()
             self._check()
-            time.sleep(min(POLL, max(0.0, self.scenario.duration - now)))
+            time.sleep(max(0.0, min(POLL, min(self.scenario.duration, self.faults.next) - now)))
+        self._watchdog.await_signs()
         self.observer.elapsed(self.scenario.duration)
 
     def interact(self, interact: Callable[[LiveRun], None]) -> None:
-        """Hand the run to `interact` and report deaths meanwhile."""
+        """Hand the run to `interact` and report deaths meanwhile.
+
+        Raises `BackendError`, when the prompt is left, if the emulation itself has failed.
+        """
         finished = threading.Event()
+        failures: list[BackendError] = []
 
         def watch() -> None:
-            while not finished.wait(1.0):
+            while not finished.wait(max(0.0, min(1.0, self.faults.next - self.now()))):
                 self._cpu.sample()
                 try:
                     self._check()
                 except BackendError as error:
-                    self.problem(str(error))
+                    self.observer.problem(str(error))
+                    failures.append(error)
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
@@ -327,14 +363,21 @@ class RealTimeRun(ABC):
         finally:
             finished.set()
             watcher.join()
+        if failures:
+            raise failures[0]
 
     def _check(self) -> None:
+        if self.epoch:
+            self.faults.pass_time(self.now())
         self._defect_logs.look([*self.nodes])
         for name, line, error in self.nodes.deaths():
             self.problem(line)
             if error is not None:
                 self.defects.add(name, error)
+        for line in self._watchdog.stopped_apps():
+            self.problem(line)
         self.helpers.check()
+        self._watchdog.check()
         self.check()
 
     # -- stop ----------------------------------------------------------------------------------
@@ -345,13 +388,14 @@ class RealTimeRun(ABC):
             self.observer.stage("stopping")
             self._stop_processes()
         finally:
+            self._watchdog.close()
             self.state.remove()
             self.stop_nodes()
             self.helpers.close()
 
     def _stop_processes(self) -> None:
         drops = dropped_by_sockets(self.net.members if self.net is not None else ())
-        medium = self.medium_figures()
+        medium = {} if "medium" in self._watchdog.hung else self.medium_figures()
         if "driver" in self.helpers and self.ended == "completed":
             # The driver ends with the scenario, the command line perhaps a little before it.
             await_condition(lambda: self.helpers["driver"].poll() is not None, 2.0)
@@ -365,8 +409,8 @@ class RealTimeRun(ABC):
         self.helpers.end("driver", "recorder", "gpsd", *MeshBackbone.processes, "medium")
         driver = read_json(self._driver_status)
         self.problems += driver.get("problems", [])
+        self._write_record(self.ended)
         if self.epoch:
-            self._write_record(self.ended)
             self._write_fidelity(medium, driver, drops)
         self.helpers.end(*self.helpers)
         self.stop_radios()
@@ -389,7 +433,7 @@ class RealTimeRun(ABC):
     def _write_record(self, ended: Ended) -> None:
         self.folder.write_record(
             backend=self._backend_name,
-            epoch_ns=unix_ns_of(self.epoch),
+            epoch_ns=unix_ns_of(self.epoch or time.monotonic()),
             ended=ended,
             wall_seconds=time.monotonic() - self._began,
             problems=self.problems + self.defects.problems(),

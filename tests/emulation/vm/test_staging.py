@@ -56,6 +56,8 @@ def test_what_a_killed_command_left_is_found_and_a_living_one_left_alone(tmp_pat
             assert path.is_dir()
         finally:
             process.kill()
-    assert recover(tmp_path) == [tmp_path / "run-1"]
+    with staging(tmp_path) as stage:
+        assert stage.recovered == [tmp_path / "run-1"]
+    assert recover(tmp_path) == []
     assert (tmp_path / "run-1" / "run.json").exists()
     assert not path.exists()

@@ -78,3 +78,21 @@ def test_a_malformed_event_is_counted_by_those_who_read_it() -> None:
         reader.hear(frame.encode(), 1)
     assert reader.service.counters["malformed"] == 5
     assert not reader.notified()
+
+
+def test_repeated_broadcasts_arrive_where_one_is_lost() -> None:
+    delivered = []
+    for repeat in (1, 3):
+        network = SimNetwork(loss=0.4, seed=2)
+        for x in range(5):
+            network.add((200.0 * x, 0.0), "flooding", {"repeat": repeat})
+        network.nodes[5].subscribe("traffic")
+        for _ in range(40):
+            network.nodes[1].publish("traffic")
+            network.run(1)
+        assert all(count == 1 for count in network.nodes[5].notified().values())
+        delivered.append(len(network.nodes[5].notified()))
+        sent = [frame for frame in network.frames(Kind.EVENT) if frame.hops == 1]
+        assert len(sent) == 40 * repeat
+    assert delivered[0] < 15
+    assert delivered[1] > 25

@@ -19,6 +19,7 @@ from spark_analysis.agreement.agreement import (
     TIMER,
     Agreement,
     AgreementOutcome,
+    Answer,
     compare,
     half_width,
     times,
@@ -150,6 +151,43 @@ def test_a_delay_that_overhead_explains_agrees_and_one_beyond_does_not() -> None
     found = compared(real(beyond=2e-6), ideal())
     assert found.outcome == AgreementOutcome.DISAGREE
     assert failed(found) == ["median delay"]
+
+
+def spread_frames(side: Side, shares: Sequence[float]) -> Side:
+    """Return a side whose runs sent so many more frames than 1,000, as shares."""
+    frames = [{"EVENT": 1000.0 * (1 + share)} for share in shares]
+    return Side(
+        side.name,
+        tuple(replace(run, frames=each) for run, each in zip(side.runs, frames, strict=True)),
+    )
+
+
+def test_what_chance_may_be_larger_than_is_not_decided_and_says_what_would() -> None:
+    scattered = spread_frames(ideal(4), (0.08, -0.09, 0.05, -0.07))
+    found = compared(spread_frames(ideal(4), (0.0,) * 4), scattered)
+    assert found.outcome == AgreementOutcome.NOT_DECIDED
+    assert found.frames.answer is Answer.NOT_DECIDED
+    assert abs(found.frames.quantity.relative) < FRAMES_BOUND
+    needed = found.needed
+    assert needed is not None
+    assert verdict(found).headline == (
+        "Not decided whether ideal and ideal agree: frames on the air"
+    )
+    assert f"About {needed} repeats would decide" in verdict(found).detail
+    assert any(f"about {needed} repeats would decide" in line for line in reasons(found))
+    more = (0.08, -0.09, 0.05, -0.07) * (1 + needed // 4)
+    decided = compared(
+        spread_frames(ideal(len(more)), (0.0,) * len(more)), spread_frames(ideal(len(more)), more)
+    )
+    assert decided.outcome == AgreementOutcome.AGREE
+    assert decided.needed is None
+
+
+def test_a_difference_that_chance_does_not_explain_is_one() -> None:
+    off = spread_frames(ideal(4), (0.08, 0.09, 0.07, 0.08))
+    found = compared(spread_frames(ideal(4), (0.0,) * 4), off)
+    assert found.outcome == AgreementOutcome.DISAGREE
+    assert failed(found) == ["frames on the air"]
 
 
 def test_the_order_of_the_backends_does_not_matter() -> None:

@@ -47,6 +47,62 @@ def test_captures_are_decoded_once_and_again_when_they_change(
 
 
 @pytest.mark.spark
+def test_rows_have_the_name_that_the_run_has_now(spark: SparkSession, tmp_path: Path) -> None:
+    for name in "xy":
+        builder = RunBuilder(tmp_path / name, nodes=1)
+        builder.subscribe(1, 1.0, [name])
+        run = read_run(builder.write())
+        materialise(spark, run, find_captures([run.captures]))
+    (tmp_path / "x").rename(tmp_path / "z")
+    runs = [read_run(tmp_path / name) for name in "zy"]
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "z/metrics").rglob("*")}
+    folders = [materialise(spark, run, find_captures([run.captures])) for run in runs]
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "z/metrics").rglob("*")} == (
+        written
+    )
+    frames = read_frames(spark, folders)
+    assert frames.schema.names == FRAMES.names
+    assert {row["run"]: row["node"] for row in frames.collect()} == {"z": "sta1", "y": "sta1"}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("recorded", [False, True])
+def test_damaged_frames_are_told_and_never_used(
+    spark: SparkSession, tmp_path: Path, recorded: bool
+) -> None:
+    builder = RunBuilder(tmp_path / "x", nodes=2)
+    builder.subscribe(1, 1.0, ["a"])
+    run = read_run(builder.write())
+    captures = find_captures([run.captures])
+    folder = materialise(spark, run, captures)
+    (part,) = folder.glob("*.parquet")
+    if recorded:
+        module.mark_recorded(folder, "x")
+        part.unlink()
+        with pytest.raises(AnalysisError, match=r"00000.parquet is missing.*run the scenario aga"):
+            module.recorded(run)
+        return
+    for damage, why in (
+        (part.unlink, "part-00000.parquet is missing"),
+        (
+            lambda: part.write_bytes(part.read_bytes()[:-9] + bytes(9)),
+            "part-00000.parquet has other bytes than were written",
+        ),
+        (
+            lambda: part.with_name("part-7.parquet").write_bytes(part.read_bytes()),
+            "part-7.parquet does not belong there",
+        ),
+    ):
+        damage()
+        told: list[str] = []
+        materialise(spark, run, captures, problem=told.append)
+        assert told == [
+            f"metrics/frames.parquet was damaged ({why}): the captures are decoded again"
+        ]
+        assert read_frames(spark, [folder]).count() == 2
+
+
+@pytest.mark.spark
 def test_a_folder_that_cannot_be_written(spark: SparkSession, tmp_path: Path) -> None:
     run = read_run(RunBuilder(tmp_path / "x").write())
     run.metrics.write_text("in the way")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +189,50 @@ def test_damage_is_reported_and_whole_records_are_read(tmp_path: Path) -> None:
         "newer-lo.pcap": 0,
         "text-lo.pcap": 0,
     }
+
+
+def test_times_that_cannot_be_are_told_and_left_out(tmp_path: Path) -> None:
+    packet = ethernet(udp_ipv4(HELLO.encode()))
+    later = [record(packet, START + 1_000_200_000 * number) for number in range(9)]
+    of_2106 = struct.pack("<I", 2**32 - 1) + record(packet)[4:]
+    contents = {
+        "good-lo.pcap": file_header() + b"".join(later),
+        "micro-lo.pcap": file_header(nanoseconds=False) + b"".join(later),
+        "nano-lo.pcap": file_header() + b"".join(later) + struct.pack("<4I", 0, 10**9, 0, 0),
+        "odd-lo.pcap": file_header() + later[0] + of_2106 + b"".join(later[1:]),
+        "only-lo.pcap": file_header() + of_2106,
+    }
+    folder = tmp_path / "r" / "captures"
+    folder.mkdir(parents=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    found = survey(find_captures([folder]))
+    assert found.problems["r"] == (
+        "micro-lo.pcap is left out: it says that its times are in microseconds, but record 6 has "
+        "1,000,000 of them in a second: the header or the record is damaged",
+        "nano-lo.pcap is left out: it says that its times are in nanoseconds, but record 10 has "
+        "1,000,000,000 of them in a second: the header or the record is damaged",
+        "odd-lo.pcap: 1 of 10 records are left out, whose time is far from the others' (record 2 "
+        "is of the year 2106)",
+        "only-lo.pcap: 1 of 1 records are left out, whose time is far from the others' (record 1 "
+        "is of the year 2106)",
+    )
+    schema = to_arrow_schema(FRAMES, timezone="UTC")
+    numbers = {
+        part.capture.node: [
+            row["number"] for batch in read_slice(part, schema, 64) for row in batch.to_pylist()
+        ]
+        for partition in plan([each.capture for each in found.captures], 1)
+        for part in partition.value
+    }
+    assert numbers == {"good": [*range(1, 10)], "odd": [1, *range(3, 11)], "only": []}
+    assert rows(folder / "micro-lo.pcap") == []
+
+
+def test_a_pipe_among_captures_is_left_out(capture: Path) -> None:
+    os.mkfifo(capture.with_name("x-lo.pcap"))
+    found = survey(find_captures([capture.parent]))
+    assert found.problems == {"run1": ("x-lo.pcap is left out: it is not an ordinary file",)}
 
 
 def test_paths_are_runs_folders_files_or_globs(capture: Path, tmp_path: Path) -> None:

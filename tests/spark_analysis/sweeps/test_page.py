@@ -184,7 +184,11 @@ def test_intervals_wider_than_everything_leave_the_means_to_be_seen() -> None:
 def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     wanted = spec(vary={"speed": ("1", "10")}, seeds=3)
     odd = {"flooding seed=8": "<i>odd</i>"}
-    done = SweepOutcome(wanted, tmp_path, synthetic(), {"flooding seed=9": "<b>broke</b>"}, odd)
+    failures = {"flooding seed=9": "<b>broke</b>"}
+    done = SweepOutcome(wanted, tmp_path, synthetic(), failures, odd)
+    assert write_page(done).read_text(encoding="utf-8").count("<svg") == 8  # and recovery times
+    without_faults = synthetic().assign(recovery=float("nan"))
+    done = SweepOutcome(wanted, tmp_path, without_faults, failures, odd)
     page = write_page(done).read_text(encoding="utf-8")
     assert "1 point failed" in page
     assert "&lt;b&gt;broke" in page

@@ -1,0 +1,92 @@
+"""Faults of a run in real time: of node apps by signals, of radios by requests to the medium.
+
+`Faults` makes those of a scenario at their times, and any other when it is asked to, as at a
+prompt.  A node app is killed without warning, and started again as a service manager would.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from emulation.backends.base import BackendError
+from emulation.realtime.control import ControlError, request
+from emulation.scenario.faults import Fault
+from emulation.scenario.scenario import Scenario
+
+
+class Faults:
+    """Makes faults; `kill(name)` and `start(name)` are those of the run's node apps.
+
+    The medium at `medium_control` makes those of radios.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        medium_control: Path,
+        kill: Callable[[str], None],
+        start: Callable[[str], None],
+    ) -> None:
+        self._medium = medium_control
+        self._kill, self._start = kill, start
+        self._down: Counter[str] = Counter()
+        """Names of nodes whose app is down, with the number of faults that want it so."""
+        self._number = itertools.count()
+        self._lock = threading.RLock()  # a prompt makes faults beside the scenario's
+        self._queue: list[tuple[float, int, bool, Fault]] = []
+        for fault in scenario.faults:
+            self._push(fault.start, True, fault)
+
+    def _push(self, time: float, begins: bool, fault: Fault) -> None:
+        heapq.heappush(self._queue, (time, next(self._number), begins, fault))
+
+    @property
+    def next(self) -> float:
+        """When the next fault begins or ends, seconds into the run; infinity if none does."""
+        return self._queue[0][0] if self._queue else float("inf")
+
+    def pass_time(self, now: float) -> None:
+        """Make and end what is due at `now`, seconds into the run.  Raises `BackendError`."""
+        while self.next <= now:
+            with self._lock:
+                _, _, begins, fault = heapq.heappop(self._queue)
+            if begins:
+                self.begin(fault)
+                if fault.end is not None:
+                    self._push(fault.end, False, fault)
+            else:
+                self.end(fault)
+
+    def begin(self, fault: Fault) -> None:
+        """Make a fault now.  Raises `BackendError` if the medium does not."""
+        if fault.is_of_radio:
+            self._tell(fault, begins=True)
+            return
+        with self._lock:
+            for name in fault.nodes:
+                self._down[name] += 1
+                if self._down[name] == 1:
+                    self._kill(name)
+
+    def end(self, fault: Fault) -> None:
+        """End a fault now.  Raises `BackendError` if the medium does not."""
+        if fault.is_of_radio:
+            self._tell(fault, begins=False)
+            return
+        with self._lock:
+            for name in fault.nodes:
+                self._down[name] -= 1
+                if not self._down[name]:
+                    self._start(name)
+
+    def _tell(self, fault: Fault, *, begins: bool) -> None:
+        op = "fault" if begins else "end fault"
+        try:
+            request(self._medium, {"op": op, "fault": fault.model_dump(mode="json")})
+        except ControlError as error:
+            raise BackendError(f"fault {fault.text!r}: the medium refused it: {error}") from None

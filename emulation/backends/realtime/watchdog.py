@@ -1,0 +1,188 @@
+"""Whether the processes of a run are alive: they may hang, or be stopped, without ending.
+
+A process that hangs ends nothing: a medium that stands still carries no frame, and a run of it
+looks like one in which nothing was delivered.  So each helper gives a sign of life about once a
+second: those with a control socket answer a request (`emulation.realtime.control`), the recorder
+replaces its status file; of all others it is known whether they are stopped (proc(5), state T).  A
+helper that has given none for `LIMIT` seconds fails the run.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from emulation.backends.base import BackendError
+from emulation.backends.realtime.helpers import Helpers
+from emulation.network.processes import Process, await_condition, doing
+from emulation.realtime.control import FRAGMENT
+
+LIMIT: Final = 10.0
+"""Seconds without a sign of life after which a helper hangs; a list of all links of thousands of
+radios stalls a medium for some of them."""
+BETWEEN: Final = 1.0
+"""Seconds between looks at processes."""
+FRESH: Final = 3.0
+"""Seconds for which a sign of life that is not asked for holds at the end of a run."""
+
+Sign = Callable[[], bool]
+"""Returns whether a process has given a sign of life since the last call; never blocks."""
+
+
+class Heartbeat:
+    """Asks a control socket again as soon as it has answered; a `Sign`."""
+
+    def __init__(self, control: Path) -> None:
+        self._control = control
+        self._peer: socket.socket | None = None
+
+    def __call__(self) -> bool:
+        """Return whether there is an answer; ask again if so, or if nothing was asked yet."""
+        try:
+            if self._peer is None:
+                self._peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                self._peer.setblocking(False)
+                self._peer.connect(str(self._control))
+                self._peer.send(_PING)
+                return False
+            answer = self._peer.recv(FRAGMENT + 1)
+            if not answer:
+                raise ConnectionResetError
+            self._peer.send(_PING)
+        except BlockingIOError:
+            return False
+        except OSError:  # it ends, or has ended, which others tell
+            self.close()
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+
+
+_PING: Final = json.dumps({"op": "ping"}).encode()
+
+
+class Replaced:
+    """Whether a file has been written again; a `Sign`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = 0
+
+    def __call__(self) -> bool:
+        """Return whether it has been written since the last call."""
+        with suppress(OSError):
+            seen, self._seen = self._seen, self._path.stat().st_mtime_ns
+            return seen != self._seen
+        return False
+
+
+class Watchdog:
+    """Watches the helpers of a run, and its node apps; `signs` are those of helpers, by name.
+
+    `now` tells the time of the scenario, seconds.
+    """
+
+    def __init__(
+        self,
+        helpers: Helpers,
+        apps: Mapping[str, Process],
+        signs: Mapping[str, Sign],
+        now: Callable[[], float],
+    ) -> None:
+        self._helpers = helpers
+        self._apps = apps
+        self._signs = signs
+        self._now = now
+        self._looked = 0.0
+        self._alive: dict[str, float] = {}
+        """By helper: when it gave the last sign of life, on the monotonic clock."""
+        self._stopped: set[str] = set()
+        self.hung: set[str] = set()
+        """Helpers that do not answer any more."""
+
+    def check(self) -> None:
+        """Look at all helpers, at most once in `BETWEEN`.  Raises `BackendError` if one hangs."""
+        now = time.monotonic()
+        if now < self._looked + BETWEEN:
+            return
+        # A pause of this process, as of a suspended machine, is none of theirs.
+        paused = now - self._looked if self._looked else 0.0
+        self._looked = now
+        for name, process in self._helpers.items():
+            if paused > LIMIT / 2 or self._sign(name, process) or name not in self._alive:
+                self._alive[name] = now
+            elif now > self._alive[name] + LIMIT and name not in self.hung:
+                self._fail(name, process)
+
+    def await_signs(self) -> None:
+        """Wait until every helper that can be asked has answered: the end of a run is due.
+
+        Raises `BackendError` if one does not within `LIMIT`, or another is stopped or hangs.
+        """
+        began = time.monotonic()
+        waiting = {
+            name
+            for name, process in self._helpers.items()
+            if isinstance(self._signs.get(name), Heartbeat)
+            or _is_stopped(process)
+            or began > self._alive.setdefault(name, began) + FRESH
+        }
+        for name in waiting & set(self._signs):
+            self._signs[name]()  # an answer to what was asked before does not count
+
+        def all_gave() -> bool:
+            alive = {name for name in waiting if self._sign(name, self._helpers[name])}
+            waiting.difference_update(alive)
+            return not waiting
+
+        if not await_condition(all_gave, LIMIT):
+            name = min(waiting, key=lambda name: self._alive[name])
+            self._fail(name, self._helpers[name])
+
+    def stopped_apps(self) -> Iterator[str]:
+        """Yield a line for each node app that has been stopped since the last call."""
+        for name, process in self._apps.items():
+            if not _is_stopped(process):
+                self._stopped.discard(name)
+            elif name not in self._stopped:
+                self._stopped.add(name)
+                yield f"{name}: the node app was stopped by a signal at {self._now():.1f} s"
+
+    def close(self) -> None:
+        """Close the connections."""
+        for sign in self._signs.values():
+            if isinstance(sign, Heartbeat):
+                sign.close()
+
+    def _sign(self, name: str, process: Process) -> bool:
+        if process.poll() is not None:
+            return True  # not hung: how it ended is told by others
+        sign = self._signs.get(name)
+        return sign() if sign is not None else not _is_stopped(process)
+
+    def _fail(self, name: str, process: Process) -> None:
+        self.hung.add(name)
+        since = self._now() - (time.monotonic() - self._alive[name])
+        raise BackendError(
+            f"the {name} hangs since {max(0.0, since):.1f} s of the scenario: no sign of life for "
+            f"{LIMIT:g} s ({doing(process)}); what was captured after that is not to be trusted"
+        )
+
+
+def _is_stopped(process: Process) -> bool:
+    """Return whether a signal has stopped a process."""
+    try:
+        stat = Path(f"/proc/{process.pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2][1:2] in (b"T", b"t")

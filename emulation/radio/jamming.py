@@ -1,0 +1,71 @@
+"""Jammers: sources of noise that come and go in bursts, on the air beside the stations' frames.
+
+A burst is a `Transmission` that nobody decodes: interference to receivers that hear it, and busy
+air to stations that sense it.  On a unit disk without collisions frames do not meet, and jammers do
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from emulation.radio.air import Air, Coding, FrameJob, Transmission
+from emulation.radio.jammer import Jammer
+from emulation.radio.links import Links
+from emulation.radio.sensing import CarrierSense
+
+_BEGINS, _ENDS = -1, -2
+NOBODY: Final = -2
+
+
+class Jamming:
+    """The jammers of a medium.
+
+    `push(time, kind, what)` has `step` called at a time, with a negative kind; `silence(frame)`
+    freezes the contenders that sense a burst.
+    """
+
+    def __init__(
+        self,
+        table: Links,
+        air: Air,
+        sensing: CarrierSense,
+        push: Callable[[float, int, Any], None],
+        silence: Callable[[Transmission], None],
+    ) -> None:
+        self._table, self._air, self._sensing = table, air, sensing
+        self._push, self._silence = push, silence
+        self._coding = Coding(table.basic, 1)
+
+    def begin(self, now: float, jammer: Jammer) -> int:
+        """Let a jammer begin; return its number."""
+        number = self._table.add_jammer(jammer)
+        self._push(now, _BEGINS, number)
+        return number
+
+    def end(self, number: int) -> None:
+        """End a jammer, after the burst that is on the air."""
+        self._table.remove_jammer(number)
+
+    def step(self, kind: int, what: Any, now: float) -> None:
+        """Begin or end a burst."""
+        if kind == _BEGINS:
+            self._burst(what, now)
+            return
+        self._air.remove(what)
+        self._sensing.end(what, now)
+        self._air.forget(what)
+
+    def _burst(self, number: int, now: float) -> None:
+        jammer = self._table.jammer(number)
+        if jammer is None:
+            return
+        row, end = self._table.jam_row(number), now + jammer.duty * jammer.period
+        noise = FrameJob(NOBODY, 0, None)
+        frame = Transmission(row, NOBODY, now, now, end, end, self._coding, noise)
+        self._sensing.add(frame)
+        self._air.add(frame)
+        self._silence(frame)
+        self._push(end, _ENDS, frame)
+        self._push(now + jammer.period, _BEGINS, number)

@@ -1,0 +1,265 @@
+"""Faults as part of a scenario: what fails, when, and for how long.
+
+    crash WHO at T for D             the node app is killed, and started again after D seconds
+    radio WHO at T for D             a station's radio is silent
+    access-point WHO at T for D      all radios of an access point are silent
+    link ONE OTHER at T for D        the link between two stations
+    partition X,Y X,Y at T for D     all links across the line through two points, metres
+    partition x=X at T for D         (or y=Y) the same, of a line across the field
+    jam X,Y power P duty S at T for D   a jammer at a point: P dBm, on for a share S of the time
+
+T and D are seconds; without "for D" a fault lasts to the end.  WHO is a share of the stations
+("30%"), a number of them ("3 of them") drawn from the seed, or names with commas between.  Several
+faults may overlap: what two of them take down is up again after both.  A jammer is on for `duty`
+of each `period` seconds (10 ms unless "period S" follows); it disturbs the stations' channel.
+
+Faults are drawn when the scenario is made, so that they are the same on every backend.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from emulation.errors import ScenarioError
+
+Kind = Literal["crash", "radio", "access-point", "link", "partition", "jam"]
+FAULTS: Final = "faults"
+"""The setting that has them, with semicolons between."""
+FILE: Final = "file:"
+"""`file:PATH` as a fault: those in a file, one a line; lines that begin with # are comments."""
+EXAMPLE: Final = "crash 30% at 20 for 10"
+PERIOD: Final = 0.01
+"""Seconds of a jammer's cycle."""
+
+_WHEN: Final = re.compile(r"(?P<what>.+?)\s+at\s+(?P<start>\S+)(?:\s+for\s+(?P<length>\S+))?")
+
+
+class Fault(BaseModel):
+    """One fault, from `start` to `end` (seconds into the run; no end: to that of the run).
+
+    `nodes` are names of nodes or access points; two of a link.  `line` is x0, y0, x1, y1 of two
+    points of a partition's line and `position` a jammer's, metres.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    kind: Kind
+    start: float = Field(ge=0, description="seconds")
+    end: float | None = Field(None, description="seconds")
+    nodes: tuple[str, ...] = ()
+    line: tuple[float, float, float, float] | None = None
+    position: tuple[float, float] | None = None
+    power_dbm: float = Field(20.0, ge=-100, le=100, description="radiated, isotropic")
+    duty: float = Field(1.0, gt=0, le=1)
+    period: float = Field(PERIOD, ge=0.001, le=10, description="seconds")
+    text: str = Field("", description="as it was written")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.end is not None and self.end <= self.start:
+            raise ValueError("a fault ends after it begins")
+        if self.kind == "partition" and (self.line is None or self.line[:2] == self.line[2:]):
+            raise ValueError("a partition needs a line through two points")
+        if self.kind == "jam" and self.position is None:
+            raise ValueError("a jammer needs a position")
+        if self.kind == "link" and len(set(self.nodes)) != 2:
+            raise ValueError("a link has two different stations")
+        if self.kind in ("crash", "radio", "access-point") and not self.nodes:
+            raise ValueError(f"a fault of kind {self.kind} needs names")
+        return self
+
+    def until(self, duration: float) -> float:
+        """Return when it ends in a run of `duration` seconds."""
+        return duration if self.end is None else min(self.end, duration)
+
+    @property
+    def is_of_radio(self) -> bool:
+        """Whether the medium makes it, and not whoever runs the node apps."""
+        return self.kind != "crash"
+
+
+def down(faults: Iterable[Fault], node: str, kind: Kind) -> Iterator[tuple[float, float | None]]:
+    """Yield when a node is down by faults of a kind: from, until; one for each fault."""
+    for fault in faults:
+        if fault.kind == kind and node in fault.nodes:
+            yield fault.start, fault.end
+
+
+def texts_of(setting: str) -> list[str]:
+    """Return the faults that a setting or option names, each as a text; files are read.
+
+    Raises `ScenarioError` if a file cannot be read.
+    """
+    texts = []
+    for part in setting.split(";"):
+        text = part.strip()
+        if not text.startswith(FILE):
+            texts += [text] if text else []
+            continue
+        path = Path(text.removeprefix(FILE))
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise ScenarioError(f"cannot read the faults in {path}: {reason}") from None
+        texts += [line.strip() for line in lines if line.strip() and line.strip()[0] != "#"]
+    return texts
+
+
+def make_faults(
+    texts: Sequence[str],
+    *,
+    stations: Sequence[str],
+    hosts: Sequence[str] = (),
+    access_points: Sequence[str] = (),
+    area: tuple[float, float, float, float],
+    duration: float,
+    rng: random.Random,
+) -> tuple[Fault, ...]:
+    """Return the faults that texts describe, in order of time.
+
+    `hosts` run node apps but have no radio; `area` is x0, y0, x1, y1, metres.  Raises
+    `ScenarioError` that says which text is wrong, and how to write it.
+    """
+    made = []
+    for text in texts:
+        try:
+            fault = _parse(text, stations, hosts, access_points, area, duration, rng)
+        except ValueError as error:
+            reason = str(error)
+            if isinstance(error, ValueError) and hasattr(error, "errors"):
+                reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+            raise ScenarioError(f"fault {text!r}: {reason}") from None
+        if fault is not None:
+            made.append(fault)
+    return tuple(sorted(made, key=lambda fault: fault.start))
+
+
+def _parse(
+    text: str,
+    stations: Sequence[str],
+    hosts: Sequence[str],
+    access_points: Sequence[str],
+    area: tuple[float, float, float, float],
+    duration: float,
+    rng: random.Random,
+) -> Fault | None:
+    """Return a fault; None if it is none of nobody.  Raises ValueError."""
+    found = _WHEN.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"write it as `{EXAMPLE}`: what, `at` seconds, `for` seconds")
+    kind, *words = found["what"].split()
+    start = _number(found["start"], "the time after `at`")
+    end = None
+    if found["length"] is not None:
+        end = start + _number(found["length"], "the time after `for`")
+    if start >= duration:
+        raise ValueError(f"it would begin at {start:g} s, but the run ends at {duration:g} s")
+    common = {"start": start, "end": end, "text": text.strip()}
+    if kind in ("crash", "radio", "access-point"):
+        among = access_points if kind == "access-point" else stations
+        named = [*stations, *hosts] if kind == "crash" else among
+        nodes = _who(words, among, named, rng, kind)
+        return Fault(kind=kind, nodes=nodes, **common) if nodes else None
+    if kind == "link":
+        if len(words) != 2:
+            raise ValueError("a link is `link ONE OTHER at T for D`")
+        for word in words:
+            _known(word, [*stations, *access_points])
+        return Fault(kind="link", nodes=(words[0], words[1]), **common)
+    if kind == "partition":
+        return Fault(kind="partition", line=_line(words, area), **common)
+    if kind == "jam":
+        return Fault(kind="jam", **_jammer(words), **common)
+    raise ValueError(
+        f"{kind} is none of crash, radio, access-point, link, partition, jam: write it as "
+        f"`{EXAMPLE}`"
+    )
+
+
+def _who(
+    words: Sequence[str],
+    among: Sequence[str],
+    named: Collection[str],
+    rng: random.Random,
+    kind: str,
+) -> tuple[str, ...]:
+    if not among:
+        raise ValueError("there are no access points in this topology")
+    if len(words) == 3 and words[1:] == ["of", "them"] and words[0].isdecimal():
+        count = int(words[0])
+        if count > len(among):
+            raise ValueError(f"there are {len(among)} of them")
+        return _drawn(among, count, rng)
+    if len(words) == 1 and words[0].endswith("%"):
+        share = _number(words[0][:-1], "the share")
+        if not 0 <= share <= 100:
+            raise ValueError("the share is 0% to 100%")
+        count = max(1, round(share / 100 * len(among))) if share else 0
+        return _drawn(among, count, rng)
+    names = [name for name in ",".join(words).split(",") if name]
+    if not names:
+        raise ValueError(f"say who: `{kind} 30%`, `{kind} 3 of them` or names")
+    for name in names:
+        _known(name, named)
+    return tuple(dict.fromkeys(names))
+
+
+def _drawn(among: Sequence[str], count: int, rng: random.Random) -> tuple[str, ...]:
+    chosen = set(rng.sample(range(len(among)), count))
+    return tuple(name for index, name in enumerate(among) if index in chosen)
+
+
+def _known(name: str, names: Collection[str]) -> None:
+    if name not in names:
+        shown = list(names)
+        there = ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")
+        raise ValueError(f"there is no {name} that this can happen to; there are {there}")
+
+
+def _line(
+    words: Sequence[str], area: tuple[float, float, float, float]
+) -> tuple[float, float, float, float]:
+    x0, y0, x1, y1 = area
+    if len(words) == 1 and words[0].startswith("x="):
+        x = _number(words[0][2:], "x")
+        return x, y0, x, y1
+    if len(words) == 1 and words[0].startswith("y="):
+        y = _number(words[0][2:], "y")
+        return x0, y, x1, y
+    if len(words) != 2:
+        raise ValueError("a partition is `partition x=500 at T for D`, or `partition X,Y X,Y ...`")
+    return (*_point(words[0]), *_point(words[1]))
+
+
+def _jammer(words: Sequence[str]) -> dict[str, float | tuple[float, float]]:
+    fields = {"power": "power_dbm", "duty": "duty", "period": "period"}
+    if not words or len(words) % 2 == 0 or any(word not in fields for word in words[1::2]):
+        raise ValueError("a jammer is `jam X,Y power DBM duty SHARE at T for D`")
+    values: dict[str, float | tuple[float, float]] = {"position": _point(words[0])}
+    for key, value in zip(words[1::2], words[2::2], strict=True):
+        values[fields[key]] = _number(value, key)
+    return values
+
+
+def _point(text: str) -> tuple[float, float]:
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise ValueError(f"{text!r} is no point X,Y in metres")
+    return _number(parts[0], "x"), _number(parts[1], "y")
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{what} is a number, not {text!r}") from None
+    if not -1e9 < value < 1e9:  # false for NaN too
+        raise ValueError(f"{what} is a finite number, not {text!r}")
+    return value

@@ -1,0 +1,65 @@
+"""Recovery: how long delivery takes to be as before, after each fault of a scenario.
+
+Delivery before a fault is that of the events published in the `BEFORE` seconds until it begins.
+Delivery at a moment is that of the events published in the `WINDOW` seconds from it on.  Delivery
+has recovered at the first moment, after it was lower, from which it is `RECOVERED` of what it was
+before; the time until then counts from the beginning of the fault.  It is 0 if delivery was never
+lower, and null if it does not recover by the end of the settled events or if nothing was expected
+before.  Deliveries are expected at receivers that are up (`spark_analysis.jobs.outages`), so what
+is measured is what a fault costs the others, and those who have come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+BEFORE: Final = 30.0
+"""Seconds."""
+WINDOW: Final = 5.0
+"""Seconds."""
+RECOVERED: Final = 0.95
+
+
+class Published(NamedTuple):
+    """An event: when it was published, s, to how many it was due, and how many got it."""
+
+    time: float
+    expected: int
+    received: int
+
+
+class Recovery(NamedTuple):
+    """Delivery before a fault, the lowest after it began, and when it was as before."""
+
+    before: float | None
+    lowest: float | None
+    recovery: float | None
+
+
+def recovery(events: Sequence[Published], start: float, until: float) -> Recovery:
+    """Return how delivery recovered from a fault at `start`, seconds; events in order of time.
+
+    What is published from `until` on (the next fault, or the end) does not count.
+    """
+    before = _ratio([each for each in events if start - BEFORE <= each.time < start])
+    after = [each for each in events if start <= each.time < until and each.expected]
+    if before is None or not after:
+        return Recovery(before, None, None)
+    lowest, found, dipped = 1.0, None, False
+    for first, event in enumerate(after):
+        if first and event.time + WINDOW > max(until, after[-1].time) and dipped:
+            break  # too little is left to tell
+        ratio = _ratio([each for each in after[first:] if each.time < event.time + WINDOW])
+        assert ratio is not None
+        lowest = min(lowest, ratio)
+        if ratio < RECOVERED * before:
+            dipped, found = True, None if not dipped else found
+        elif dipped and found is None:
+            found = event.time - start
+    return Recovery(before, lowest, found if dipped else 0.0)
+
+
+def _ratio(events: Sequence[Published]) -> float | None:
+    expected = sum(each.expected for each in events)
+    return sum(each.received for each in events) / expected if expected else None

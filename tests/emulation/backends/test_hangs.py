@@ -1,0 +1,108 @@
+"""Processes of a run that hang: told, with the culprit and since when."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from emulation.backends.base import BackendError
+from emulation.backends.realtime import watchdog
+from emulation.backends.tap import TapBackend
+from emulation.network.processes import PROJECT
+from emulation.scenario.runfolder import RunFolder
+from tests.emulation.backends.test_tap import (
+    QUIET,
+    Recorded,
+    _nothing_left,  # noqa: F401  # a fixture
+    command,
+    facts,
+    quiet,
+)
+
+pytestmark = pytest.mark.root
+
+
+def helper(name: str) -> psutil.Process:
+    """Return the helper of this run that is called so, after its configuration."""
+    found = [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if any(word.strip().endswith(f"/{name}.config.json") for word in child.cmdline())
+    ]
+    return min(found, key=psutil.Process.create_time)  # the recorder has a guard beside it
+
+
+@pytest.mark.parametrize(("name", "moment"), [("medium", 0.5), ("recorder", 0.5), ("driver", 2.5)])
+def test_a_helper_that_hangs_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, moment: float
+) -> None:
+    monkeypatch.setattr(watchdog, "LIMIT", 3.0)
+    duration = 20.0 if moment < 2 else 3.0  # or only at the end
+    scenario = quiet(duration=duration)
+    folder = RunFolder.create(tmp_path, scenario)
+    stopped: list[psutil.Process] = []
+
+    def stop(seconds: float) -> None:
+        if seconds > moment and not stopped:
+            stopped.append(helper(name))
+            stopped[0].suspend()
+
+    with pytest.raises(
+        BackendError, match=f"the {name} hangs since .* s of the scenario"
+    ) as caught:
+        TapBackend().execute(scenario, folder, Recorded(stop))
+    assert f"the run failed: {caught.value}" in facts(folder.path)["problems"]
+    assert facts(folder.path)["ended"] == "failed"
+
+
+def test_a_node_app_that_is_stopped_is_told(tmp_path: Path) -> None:
+    scenario = quiet(duration=2.5)
+    folder = RunFolder.create(tmp_path, scenario)
+    stopped: list[psutil.Process] = []
+
+    def stop(seconds: float) -> None:
+        if seconds > 1.0 and not stopped:
+            family = psutil.Process().children(recursive=True)
+            stopped.extend(child for child in family if "nodeapp" in child.cmdline())
+            stopped[0].suspend()
+
+    observer = Recorded(stop)
+    TapBackend().execute(scenario, folder, observer)
+    assert len(observer.problems) == 1
+    assert "the node app was stopped by a signal at " in observer.problems[0]
+    assert json.loads((folder.path / "run.json").read_text())["problems"] == observer.problems
+
+
+def test_a_start_that_hangs_in_other_code_ends_with_a_signal(tmp_path: Path) -> None:
+    mnexec = tmp_path / "bin" / "mnexec"
+    mnexec.parent.mkdir()
+    mnexec.write_text("#!/bin/sh\nexec sleep 1000\n")
+    mnexec.chmod(0o755)
+    process = subprocess.Popen(
+        command("--duration", "60", *QUIET, runs=tmp_path / "runs"),
+        env=os.environ | {"PATH": f"{mnexec.parent}:{os.environ['PATH']}"},
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=PROJECT,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "starting 4 stations" in line:
+            break
+    time.sleep(0.5)
+    asked = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    output = process.stderr.read()
+    assert process.wait(30) == 130, output
+    assert "Traceback" not in output
+    assert time.monotonic() - asked < 4.0  # 1.5 s on an idle machine
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert facts(folder)["ended"] == "interrupted"

@@ -1,0 +1,98 @@
+"""Radios that fail: partitions, jammers, and faults that overlap."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulation.radio.faults import RadioFaults
+from emulation.radio.jammer import Jammer
+from emulation.radio.medium import BROADCAST, Medium
+from emulation.radio.spec import RadioSpec, UnitDisk
+from emulation.scenario.faults import Fault
+from tests.emulation.radio.channels import SIZE, channel
+
+JAM = Fault(kind="jam", start=0, position=(320.0, 0.0), power_dbm=12.0)
+SPECS = {
+    "sinr": RadioSpec(range=250),
+    "threshold": RadioSpec(range=250, reception="threshold"),
+    "disk": RadioSpec(range=250, propagation=UnitDisk(collisions=True)),
+}
+
+
+def delivered(medium: Medium, start: float, count: int = 40, source: int = 0) -> int:
+    """Send broadcasts 5 ms apart; return how many arrive anywhere within the time."""
+    heard = 0
+    for number in range(count):
+        medium.transmit(start + 0.005 * number, source, BROADCAST, SIZE, number)
+        heard += len(medium.advance(start + 0.005 * (number + 1)))
+    return heard
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_jammer_near_the_receiver_drowns_frames_for_as_long_as_it_is_there(name: str) -> None:
+    medium = channel([(0.0, 0.0), (200.0, 0.0)], SPECS[name])
+    assert delivered(medium, 0.0) == 40
+    position = (300.0, 0.0) if name != "disk" else (400.0, 0.0)
+    number = medium.jamming.begin(1.0, Jammer(*position, 12.0, 1.0, 0.01))
+    assert medium.table.jam_row(number).sense == {1}  # the sender does not notice
+    assert delivered(medium, 1.0) == 0
+    medium.jamming.end(number)
+    assert delivered(medium, 2.1) == 40
+
+
+def test_a_jammer_that_a_sender_senses_silences_it() -> None:
+    medium = channel([(0.0, 0.0), (100.0, 0.0)])
+    number = medium.jamming.begin(0.0, Jammer(0.0, 50.0, 20.0, 1.0, 0.01))
+    medium.advance(0.001)
+    assert delivered(medium, 0.001, 10) == 0
+    assert medium.backlog(0) == 10
+    assert medium.counters.sent[0] == 0
+    medium.jamming.end(number)
+    assert len(medium.advance(1.0)) == 10
+
+
+def test_a_jammer_is_on_for_its_share_of_the_time() -> None:
+    medium = channel([(0.0, 0.0), (240.0, 0.0)])
+    medium.jamming.begin(0.0, Jammer(320.0, 0.0, 12.0, 0.3, 0.1))
+    assert 100 <= delivered(medium, 0.0, 200) <= 160
+    assert medium.links(0)[0].neighbour == 1  # a jammer is no neighbour
+
+
+def test_a_partition_cuts_what_crosses_it_wherever_stations_go() -> None:
+    medium = channel([(0.0, 0.0), (100.0, 0.0), (200.0, 0.0)])
+    faults = RadioFaults([(medium, {"a": 0, "b": 1, "c": 2})])
+    line = Fault(kind="partition", start=0, line=(150.0, 0.0, 150.0, 1.0))
+    faults.begin(line, 0.0)
+    assert [link.neighbour for link in medium.links(0)] == [1]
+    assert [link.neighbour for link in medium.links(2)] == []
+    medium.set_positions([(0.0, 0.0), (160.0, 0.0), (200.0, 0.0)])
+    assert [link.neighbour for link in medium.links(1)] == [2]
+    assert delivered(medium, 0.0, 1) == 0
+    faults.end(line)
+    assert [link.neighbour for link in medium.links(0)] == [1, 2]
+    assert not medium.table.failed
+
+
+def test_what_two_faults_take_down_is_up_after_both() -> None:
+    medium = channel([(0.0, 0.0), (100.0, 0.0)])
+    faults = RadioFaults([(medium, {"a": 0, "b": 1})])
+    one, other = (Fault(kind="radio", start=start, nodes=("a",)) for start in (0, 1))
+    link = Fault(kind="link", start=0, nodes=("b", "a"))
+    for fault in (one, other, link):
+        faults.begin(fault, 0.0)
+    faults.end(one)
+    faults.end(link)
+    assert medium.links(1) == []
+    faults.end(other)
+    assert len(medium.links(1)) == 1
+
+
+def test_jammers_that_are_alike_end_one_by_one() -> None:
+    medium = channel([(0.0, 0.0), (240.0, 0.0)])
+    faults = RadioFaults([(medium, {"a": 0, "b": 1})])
+    for _ in range(2):
+        faults.begin(JAM, 0.0)
+    faults.end(JAM)
+    assert delivered(medium, 0.1) == 0
+    faults.end(JAM)
+    assert delivered(medium, 1.0) == 40

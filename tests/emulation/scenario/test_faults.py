@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from emulation.errors import ScenarioError
+from emulation.scenario.faults import Fault, make_faults, texts_of
+from emulation.scenario.scenario import Scenario
+from topologies.catalog import make_scenario
+
+STATIONS = [f"sta{number}" for number in range(1, 11)]
+
+
+def faults(*texts: str, seed: int = 1) -> tuple[Fault, ...]:
+    return make_faults(
+        texts,
+        stations=STATIONS,
+        hosts=["br1"],
+        access_points=["ap1", "ap2"],
+        area=(0.0, 0.0, 400.0, 300.0),
+        duration=60.0,
+        rng=random.Random(seed),
+    )
+
+
+def test_every_kind_of_fault() -> None:
+    crash, radio, point, link, partition, line, jam = faults(
+        "crash sta3,br1 at 1 for 2",
+        "radio 3 of them at 2.5",
+        "access-point ap2 at 3 for 4",
+        "link sta1 sta2 at 4 for 1",
+        "partition x=200 at 5 for 10",
+        "partition 0,0 400,300 at 6",
+        "jam 100,50 power 30 duty 0.5 period 0.1 at 7 for 8",
+    )
+    assert (crash.nodes, crash.start, crash.end) == (("sta3", "br1"), 1.0, 3.0)
+    assert (len(radio.nodes), radio.end, radio.until(60.0)) == (3, None, 60.0)
+    assert (point.kind, point.nodes) == ("access-point", ("ap2",))
+    assert link.nodes == ("sta1", "sta2")
+    assert partition.line == (200.0, 0.0, 200.0, 300.0)
+    assert line.line == (0.0, 0.0, 400.0, 300.0)
+    assert (jam.position, jam.power_dbm, jam.duty, jam.period) == ((100.0, 50.0), 30.0, 0.5, 0.1)
+
+
+def test_who_fails_is_drawn_from_the_seed() -> None:
+    drawn = [faults("crash 30% at 20 for 10", seed=seed)[0].nodes for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert all(len(nodes) == 3 for nodes in drawn)
+    assert faults("crash 0% at 20") == ()
+    assert [fault.start for fault in faults("radio sta1 at 9", "radio sta1 at 3")] == [3.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("crash 30%", r"fault 'crash 30%': write it as `crash 30% at 20 for 10`"),
+        ("crash 30% at noon", "the time after `at` is a number, not 'noon'"),
+        ("crash 300% at 1", "the share is 0% to 100%"),
+        ("crash 30% at 60", "it would begin at 60 s, but the run ends at 60 s"),
+        ("crash 30% at 5 for -1", "a fault ends after it begins"),
+        ("crash at 5", "say who"),
+        ("crash 11 of them at 5", "there are 10 of them"),
+        ("crash sta99 at 5", "there is no sta99 .* there are sta1, sta2, sta3, sta4, sta5, ..."),
+        ("radio br1 at 5", "there is no br1"),
+        ("link sta1 at 5", "a link is `link ONE OTHER"),
+        ("link sta1 sta1 at 5", "a link has two different stations"),
+        ("partition here at 5", "a partition is"),
+        ("partition 1,1 1,1 at 5", "a partition needs a line through two points"),
+        ("jam 1,2,3 at 5", "is no point X,Y"),
+        ("jam 1,2 duty at 5", "a jammer is `jam X,Y power DBM duty SHARE"),
+        ("jam 1,2 duty 2 at 5", "less than or equal to 1"),
+        ("jam 1,nan at 5", "y is a finite number"),
+        ("melt 30% at 5", "melt is none of crash, radio"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        faults(text)
+
+
+def test_faults_come_from_options_and_files_and_topologies(tmp_path: Path) -> None:
+    listed = tmp_path / "faults"
+    listed.write_text("# the middle\ncrash sta1 at 5 for 5\n\nradio sta2 at 6\n")
+    assert texts_of(f"link sta1 sta2 at 1; file:{listed};") == [
+        "link sta1 sta2 at 1",
+        "crash sta1 at 5 for 5",
+        "radio sta2 at 6",
+    ]
+    with pytest.raises(ScenarioError, match=r"cannot read the faults in .*nowhere: No such file"):
+        texts_of("file:nowhere")
+    settings = {"nodes": 6, "faults": f"file:{listed}"}
+    scenario = make_scenario("roaming_field", "flooding", seed=1, duration=30.0, settings=settings)
+    assert [fault.kind for fault in scenario.faults] == ["crash", "radio"]
+    scenario.save(tmp_path / "scenario.json")
+    assert Scenario.load(tmp_path / "scenario.json") == scenario
+    with pytest.raises(ScenarioError, match="there are no access points in this topology"):
+        make_scenario(
+            "roaming_field",
+            "flooding",
+            seed=1,
+            duration=30.0,
+            settings={"faults": "access-point 50% at 5"},
+        )
+    with pytest.raises(ValueError, match="names ap9"):
+        Scenario.model_validate(
+            scenario.model_dump()
+            | {"faults": [{"kind": "access-point", "start": 1, "nodes": ["ap9"]}]}
+        )

@@ -1,0 +1,142 @@
+"""Faults under the virtual clock: node apps that go and come back, and radios that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emulation.scenario.scenario import Scenario
+from emulation.virtual.recording import NullRecorder
+from emulation.virtual.simulation import Simulation
+from emulation.workloads.base import Operation
+from nodeapp.pubsub.topic_hash import NodeHash
+from nodeapp.wire import Kind, decode
+from tests.emulation.virtual.test_simulation import digest
+from topologies.catalog import make_scenario
+
+TOPIC = (("topic", "=", "a"),)
+
+
+class Notified(NullRecorder):
+    """Remembers when which event was handed to a client of which node."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, int, float]] = []
+
+    def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
+        frame = decode(datagram)
+        if frame.kind == Kind.NOTIFY:
+            self.told.append((station, frame.sequence, time))
+
+
+def scenario(*faults: str, protocol: str = "flooding", nodes: int = 6) -> Scenario:
+    """sta1 publishes every second, sta2 subscribes; all hear each other."""
+    made = make_scenario(
+        "roaming_field",
+        protocol,
+        seed=1,
+        duration=30.0,
+        settings={
+            "nodes": nodes, "topics": 0, "speed": 0, "side": 100, "faults": "; ".join(faults)
+        },
+    )  # fmt: skip
+    workload = [Operation(time=1.0, node=2, action="subscribe", subscription=1, filter=TOPIC)]
+    workload += [
+        Operation(time=2.05 + n, node=1, action="publish", sequence=n + 1, event={"topic": "a"})
+        for n in range(25)
+    ]
+    return made.model_copy(update={"workload": tuple(workload)})
+
+
+def told(*faults: str, protocol: str = "flooding") -> list[int]:
+    """Return the numbers of the events that sta2's client was told."""
+    recorder = Notified()
+    simulation = Simulation(scenario(*faults, protocol=protocol), recorder)
+    simulation.run()
+    assert simulation.problems == []
+    return [sequence for station, sequence, _ in recorder.told if station == 1]
+
+
+ALL = list(range(1, 26))
+
+
+@pytest.mark.parametrize("protocol", ["flooding", "broker-gpsr", "subscription-forwarding"])
+def test_a_subscriber_that_crashes_gets_events_again_when_it_is_back(protocol: str) -> None:
+    heard = told("crash sta2 at 10 for 5", protocol=protocol)
+    assert not set(heard) & {9, 10, 11, 12, 13}  # published at 10.05 to 14.05 s
+    assert set(heard) >= set(range(2, 9)) | set(range(17, 26))
+    assert len(heard) == len(set(heard))
+
+
+def test_a_publisher_that_crashes_publishes_nothing_and_what_it_repeats_is_taken() -> None:
+    heard = told("crash sta1 at 10 for 5")
+    # The event of 14.05 s is offered again each half second: the app is back at 15 s.
+    assert sorted(set(ALL) - set(heard)) == [9, 10, 11, 12]
+
+
+def test_radios_links_and_partitions_fail_and_heal() -> None:
+    lost = sorted(set(ALL) - set(told("radio sta2 at 10 for 5")))
+    assert lost == [9, 10, 11, 12, 13]
+    everybody = "radio sta3,sta4,sta5,sta6 at 0"
+    assert sorted(set(ALL) - set(told(everybody, "link sta1 sta2 at 10 for 5"))) == lost
+    assert sorted(set(ALL) - set(told("jam 50,50 power 40 at 10 for 5"))) in (lost, lost[:-1])
+    assert told("radio sta1 at 0")[:1] == []
+
+
+@pytest.mark.parametrize("protocol", ["broker-aodv", "rendezvous-aodv"])
+def test_the_next_id_takes_over_from_a_fixed_broker_if_asked_to(protocol: str) -> None:
+    hashing = NodeHash(scenario().environment())
+    topic = next(text for text in map(str, range(99)) if hashing(text).node == 4)
+    heard = []
+    for takeover in (False, True):
+        made = scenario("crash sta4 at 5", protocol=protocol)
+        parameters = made.protocol.parameters | {"takeover": takeover, "rreq_retries": 0}
+        workload = tuple(
+            each.model_copy(
+                update={"filter": (("topic", "=", topic),)}
+                if each.action == "subscribe"
+                else {"event": {"topic": topic}}
+            )
+            for each in made.workload
+        )
+        update = {
+            "protocol": made.protocol.model_copy(update={"parameters": parameters}),
+            "workload": workload,
+        }
+        recorder = Notified()
+        Simulation(made.model_copy(update=update), recorder).run()
+        heard.append({sequence for station, sequence, _ in recorder.told if station == 1})
+    without, taken_over = heard
+    assert 2 in without & taken_over
+    if protocol == "broker-aodv":  # a rendezvous publisher goes on with the list that it has
+        assert not without & set(range(15, 26))
+    assert taken_over >= set(range(20, 26))
+
+
+def test_the_same_faults_give_the_same_captures(tmp_path: Path) -> None:
+    faults = ("crash 30% at 5 for 5", "jam 50,50 power 10 duty 0.5 at 12 for 3")
+    digests = {
+        digest(scenario(*each, protocol="broker-gpsr"), tmp_path) for each in (faults, faults, ())
+    }
+    assert len(digests) == 2
+
+
+def test_an_access_point_that_fails_is_left_by_its_stations() -> None:
+    settings = {"side": 2, "nodes": 6, "speed": 0, "topics": 0}
+    made = make_scenario(
+        "mesh_grid",
+        "flooding",
+        seed=1,
+        duration=20.0,
+        settings=settings | {"faults": "access-point ap1 at 5 for 10"},
+    )
+    simulation = Simulation(made, NullRecorder())
+    first = {}
+    for until in (4.9, 14.9, 20.0):
+        simulation.run(until)
+        associations = simulation.channel._associations  # type: ignore[attr-defined]
+        first[until] = [associations.of(station) for station in range(6)].count(0)
+    assert first[4.9] > 0
+    assert first[14.9] == 0
+    assert first[20.0] > 0

@@ -1,0 +1,96 @@
+"""Sealed frames: what is forged, changed or replayed is refused; what is not, arrives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodeapp.auth import LATE, TRAILER, WINDOW, Seal, read_key
+from nodeapp.pubsub.base import HELD_EVENTS, MOST_AHEAD, WINDOW_TIME, EventIds
+from nodeapp.wire import BY_HAND, FLAG_SEALED, MAX_BODY, Frame, Kind, WireError, decode
+
+KEY = b"0123456789abcdef"
+FRAME = Frame(Kind.EVENT, 3, publisher=5, sequence=7, ttl=9, flags=1, route=b"abc", body=b"body")
+
+
+def opens(seal: Seal, datagram: bytes, sender: int = 3) -> bool:
+    try:
+        seal.open(datagram, sender)
+    except WireError:
+        return False
+    return True
+
+
+def test_a_sealed_frame_is_a_frame_and_comes_out_as_it_was() -> None:
+    sealed = Seal(KEY, 3).seal(FRAME.encode(), 1.0)
+    seen = decode(sealed)
+    assert seen.flags == FRAME.flags | FLAG_SEALED
+    assert (seen.route, seen.body[:-TRAILER]) == (FRAME.route, FRAME.body)
+    assert Seal.strip(sealed) == FRAME.encode()
+    assert Seal(KEY, 4).open(sealed, 3) == FRAME.encode()
+    with pytest.raises(WireError, match="no room for a seal"):
+        Seal(KEY, 3).seal(FRAME._replace(body=bytes(MAX_BODY)).encode(), 1.0)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_nothing_forged_is_accepted(data: st.DataObject) -> None:
+    sealed = bytearray(Seal(KEY, 3).seal(FRAME.encode(), 1.0))
+    place = data.draw(st.integers(0, len(sealed) - 1))
+    sealed[place] ^= data.draw(st.integers(1, 255))
+    assert not opens(Seal(KEY, 4), bytes(sealed))
+    assert not opens(Seal(KEY, 4), data.draw(st.binary(max_size=120)))
+    made_up = FRAME._replace(flags=FLAG_SEALED, body=data.draw(st.binary(max_size=60)))
+    assert not opens(Seal(KEY, 4), made_up.encode())
+
+
+def test_other_keys_other_nodes_and_replays_are_refused() -> None:
+    sender, receiver = Seal(KEY, 3), Seal(KEY, 4)
+    frames = [sender.seal(FRAME.encode(), 0.001 * number) for number in range(WINDOW + 3)]
+    assert not opens(Seal(b"another key, also long", 4), frames[0])
+    assert not opens(Seal(KEY, 4), frames[0], sender=5)
+    assert not opens(Seal(KEY, 4), FRAME.encode())
+    for one, other in zip(frames[1::2], frames[::2], strict=False):  # overtaking
+        assert opens(receiver, one)
+        assert opens(receiver, other)
+        assert not opens(receiver, one)
+    assert not any(opens(receiver, each) for each in frames[: WINDOW + 2])
+    again = Seal(KEY, 3)  # the sender has started again: its clock goes on
+    assert opens(receiver, again.seal(FRAME.encode(), 100.0))
+    late = Seal(KEY, 3).seal(FRAME.encode(), 99.9 - LATE / 1e6)
+    assert not opens(receiver, late)
+
+
+def test_a_key_is_read_from_a_file_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    with pytest.raises(ValueError, match="cannot read the key"):
+        read_key(path)
+    path.write_bytes(b"short\n")
+    with pytest.raises(ValueError, match="5 bytes, at least 16 are needed"):
+        read_key(path)
+    path.write_bytes(KEY + b"\n")
+    assert read_key(path) == KEY
+
+
+def test_a_replay_after_the_hold_time_is_known() -> None:
+    ids = EventIds()
+    assert all(ids.add(5, sequence, 0.1 * sequence) for sequence in range(1, 200))
+    assert not any(ids.add(5, sequence, 100.0) for sequence in range(1, 200))
+    assert ids.add(5, 200, 100.0)
+    assert ids.add(5, BY_HAND | 77, 100.0)
+    assert ids.add(5, 200 + 2 * MOST_AHEAD, 101.0)  # forged: it ends nothing
+    assert ids.add(5, 202, 102.0)
+    assert ids.add(5, 201, 102.0)  # overtaken
+    assert not ids.add(5, 201, 500.0)
+    assert ids.add(5, 1, 102.0 + 2 * WINDOW_TIME)  # the publisher counts from 1 again
+
+
+def test_publishers_that_nobody_has_fill_no_memory() -> None:
+    ids = EventIds()
+    for publisher in range(3 * HELD_EVENTS):
+        assert ids.add(publisher, 1, 1.0)
+    assert len(ids) <= HELD_EVENTS
+    assert len(ids._windows) <= HELD_EVENTS

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from emulation.scenario.runfolder import read_run
+from nodeapp.wire import Frame, Kind
+from spark_analysis.analysis import analyse
+from spark_analysis.jobs.lateness import airtimes
+from spark_analysis.reports import write_report
+from tests.spark_analysis.runs import RunBuilder
+
+
+@pytest.mark.spark
+def test_lateness_is_from_radio_to_radio_less_airtime(spark: SparkSession, tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "x", nodes=3)
+    for second in range(10):  # received a millisecond later, whatever the length
+        length = run.radio(1, 1.0 + second, Frame(Kind.HELLO, 1), heard_by=[2, 3])
+        run.radio(2, 1.5 + second, Frame(Kind.EVENT, 2, publisher=2, sequence=1), heard_by=[1])
+    run.radio(3, 30.0, Frame(Kind.HELLO, 3), heard_by=[1], to=1)  # a unicast does not count
+    folder = run.write()
+    analysis = analyse(spark, [folder])
+    (found,) = analysis.table("lateness").to_dict("records")
+    airtime = airtimes(read_run(folder).scenario)[length]
+    assert found["receptions"] == 30
+    assert found["p50"] == found["max"] == pytest.approx(0.001 - airtime, abs=1e-9)
+    assert (
+        "broadcasts beyond their airtime, p99 (captures)"
+        in write_report(analysis, analysis.runs[0]).read_text()
+    )
