@@ -13,7 +13,7 @@ from typing import Final
 
 from nodeapp import addressing, gps
 from nodeapp.auth import read_key
-from nodeapp.node import NodeError, NodeOptions, read_map, run
+from nodeapp.node import NodeError, NodeOptions, read_brokers, read_map, run
 from nodeapp.parameters import ParameterError
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.registry import PROTOCOLS
@@ -114,6 +114,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="a key that all nodes share: frames are sealed with it, and others refused",
     )
+    add(
+        "--brokers",
+        type=Path,
+        metavar="FILE",
+        help='brokers of a mesh, the same at every node: {"range": metres of the mesh radios, '
+        '"brokers": [[id, x, y], ...]}, JSON; a node that is none of them is a client',
+    )
     add("--seed", type=int, default=0, help="of the node's random numbers (default 0)")
     position = parser.add_mutually_exclusive_group()
     position.add_argument(
@@ -159,6 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         parser.error(f"--key-file: {error}")
     try:
+        mesh_range, brokers = read_brokers(asked.brokers) if asked.brokers else (0.0, ())
         options = NodeOptions(
             node_id=asked.id,
             interface=asked.interface,
@@ -168,6 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 asked.range,
                 waypoints=read_map(asked.map) if asked.map else (),
                 nodes=asked.nodes,
+                brokers=brokers,
+                mesh_range=mesh_range,
             ),
             parameters=dict(asked.set),
             position=asked.position,

@@ -22,7 +22,7 @@ from typing import Any, Final
 from nodeapp import wire
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.host import Host
-from nodeapp.pubsub.base import RefusedError, Service
+from nodeapp.pubsub.base import RefusedError, Route, Service
 from nodeapp.wire import Frame, Kind, WireError
 
 LEASE: Final = 60.0
@@ -77,6 +77,7 @@ class ClientTable:
             Kind.UNSUBSCRIBE: self._unsubscribe,
             Kind.PUBLISH: self._publish,
             Kind.ADVERTISE: self._advertise,
+            Kind.NAVIGATE: self._navigate,
         }
 
     def start(self) -> None:
@@ -218,6 +219,18 @@ class ClientTable:
         if not isinstance(topic, str):
             raise WireError("an advertisement must be a topic")
         self._service.advertise(topic)
+
+    def _navigate(self, frame: Frame, client: Address) -> None:
+        if frame.publisher:
+            self._check_addressee(frame.publisher)
+        values = wire.decode_body(frame.body)
+        if (
+            not isinstance(values, list)
+            or len(values) != len(Route._fields)
+            or not all(type(each) in (int, float) and abs(each) < 1e9 for each in values)
+        ):
+            raise WireError("a route must be [x, y, speed, pause, remaining pause], numbers")
+        self._service.navigate(Route(*map(float, values)))
 
     def _status(self, frame: Frame, client: Address) -> None:
         subscriptions = sorted(

@@ -131,6 +131,34 @@ def read_map(path: Path) -> tuple[Point, ...]:
     return waypoints
 
 
+def read_brokers(path: Path) -> tuple[float, tuple[tuple[int, float, float], ...]]:
+    """Return the range of the mesh radios, metres, and the brokers (id, x, y) of a mesh.
+
+    The file is JSON: {"range": metres, "brokers": [[id, x, y], ...]}.  Raises `NodeError`.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        brokers = tuple((int(node), float(x), float(y)) for node, x, y in content["brokers"])
+        reach = float(content["range"])
+    except OSError as error:
+        raise NodeError(f"cannot read the brokers {path}: {error.strerror}") from None
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+        brokers, reach = (), 0.0
+    numbers = (reach, *(value for broker in brokers for value in broker))
+    if (
+        not brokers
+        or not all(math.isfinite(value) for value in numbers)
+        or reach <= 0
+        or len({node for node, _, _ in brokers}) != len(brokers)
+        or not all(0 < node < BROADCAST for node, _, _ in brokers)
+    ):
+        raise NodeError(
+            f"{path} does not list brokers: it must say "
+            '{"range": metres, "brokers": [[id, x, y], ...]}, each id once'
+        )
+    return reach, brokers
+
+
 def open_radio(interface: str, port: int = NODE_PORT) -> socket.socket:
     """Return a UDP socket that sends and receives on one interface.  Raises `NodeError`."""
     radio = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -77,6 +77,14 @@ class Kind(IntEnum):
     PRUNE = 51
     CELL_STATE_REQUEST = 52
     CELL_STATE = 53
+    DELIVERY = 54
+    RECEIVED = 55
+    REPORT = 56
+    REPORT_ACK = 57
+    PROBE = 58
+    HANDOVER = 59
+    PROPAGATED = 60
+    HANDED_OVER = 61
     SUBSCRIBE = 65
     UNSUBSCRIBE = 66
     PUBLISH = 67
@@ -84,6 +92,7 @@ class Kind(IntEnum):
     STATUS = 69
     ACK = 70
     ADVERTISE = 71
+    NAVIGATE = 72
 
 
 FIRST_CLIENT_KIND: Final = 64
@@ -105,6 +114,7 @@ class TrafficClass(IntEnum):
 
 _CLASSES: Final = dict.fromkeys(KINDS, TrafficClass.PUBSUB_CONTROL) | {
     int(Kind.EVENT): TrafficClass.EVENTS,
+    int(Kind.DELIVERY): TrafficClass.EVENTS,
     int(Kind.HELLO): TrafficClass.ROUTING_CONTROL,
     int(Kind.ROUTE_REQUEST): TrafficClass.ROUTING_CONTROL,
     int(Kind.ROUTE_REPLY): TrafficClass.ROUTING_CONTROL,

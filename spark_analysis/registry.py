@@ -16,9 +16,15 @@ from typing import Final
 
 from spark_analysis import jobs
 from spark_analysis.job import Job
-from spark_analysis.jobs import delay, delivery, nodes, overhead, recovery, subscriptions
+from spark_analysis.jobs import delay, delivery, legs, nodes, overhead, recovery, subscriptions
 from spark_analysis.metrics import summary
-from spark_analysis.report import delay_text, delivery_text, recovery_text, traffic_text
+from spark_analysis.report import (
+    delay_text,
+    delivery_text,
+    legs_text,
+    recovery_text,
+    traffic_text,
+)
 
 
 def found() -> tuple[Job, ...]:
@@ -40,5 +46,6 @@ JOBS: Final[tuple[Job, ...]] = (
     Job(delay.DELAY_BY_HOPS, delay_text.BY_HOPS),
     Job(overhead.OVERHEAD, traffic_text.KINDS),
     Job(overhead.LOAD, traffic_text.LOADS),
+    Job(legs.LEGS, legs_text.CLIENTS),
     *found(),
 )

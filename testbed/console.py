@@ -6,6 +6,7 @@ run's folder (`emulation.scenario.prompt`): every command with its time, and wha
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import time
@@ -44,7 +45,8 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         "  sub sta2 traffic 'speed>5'     subscribe at sta2 and print what arrives (Ctrl-C ends)\n"
         "  where, links, neighbours sta1, distance sta1 sta2, pingall, iperf sta1 sta2,\n"
         "  move sta1 100 50, fail sta1 [sta2], heal, stats, help\n"
-        "Access points are Mininet nodes too: aps; ap1 ovs-ofctl -O OpenFlow13 dump-flows ap1"
+        "  aps, served: stations by access point; clients of a mesh by broker, with their paths\n"
+        "Access points are Mininet nodes too: ap1 ovs-ofctl -O OpenFlow13 dump-flows ap1"
     )
 
     def __init__(self, run: LiveRun, **options: Any) -> None:
@@ -217,6 +219,24 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
                 or "no station here has an access point"
             ),
         )
+
+    def do_served(self, line: str) -> None:
+        """served [BROKER]: clients of a mesh by broker, and the path that is predicted for each."""
+        brokers = list(self._brokers().values())
+        wanted = [line.strip()] if line.strip() else brokers
+        if not set(wanted) <= set(brokers):
+            self._say(f"usage: served [BROKER]; brokers: {', '.join(brokers) or 'none here'}")
+            return
+        names = {node.id: node.name for node in self.testbed.scenario.nodes}
+        self._say(prompt_text.served({name: self._status(name) for name in wanted}, names))
+
+    def _status(self, node: str) -> dict[str, Any]:
+        """Return what a node app says of itself; empty if it does not answer."""
+        try:
+            status = json.loads(self.mn.get(node).cmd("pubsub status --json"))
+        except ValueError:
+            return {}
+        return status if isinstance(status, dict) else {}
 
     def do_links(self, line: str) -> None:
         """links [STATION]: radio links with signal to noise ratio, rate and loss."""

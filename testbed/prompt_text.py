@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 NEGLIGIBLE: Final = 1e-4
@@ -101,3 +101,29 @@ def reach(answered: Mapping[str, set[str]]) -> str:
     share = 100 * lost / total if total else 0.0
     lines.append(f"*** Results: {share:.0f}% dropped ({total - lost}/{total} received)")
     return "\n".join(lines)
+
+
+def _sessions(
+    broker: str, status: Mapping[str, Any], names: Mapping[int, str]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each session that a broker's status lists."""
+    for key, session in status.get("served", {}).items():
+        client = int(key.partition("/")[0])
+        new = session["new broker"]
+        state = session["state"] + (f" to {names.get(new, new)}" if new else "")
+        yield {
+            "broker": broker,
+            "client": names.get(client, client),
+            "state": state,
+            "at": "{:g},{:g}".format(*session["at"]),
+            "bound for": "{:g},{:g}".format(*session["bound for"]),
+            "m/s": session["speed"],
+            "kept": session["kept events"],
+            "predicted path": " ".join(names.get(node, str(node)) for node in session["path"]),
+        }
+
+
+def served(statuses: Mapping[str, Mapping[str, Any]], names: Mapping[int, str]) -> str:
+    """Show the clients that brokers of a mesh serve; `statuses` are the brokers', by name."""
+    rows = [row for name, status in statuses.items() for row in _sessions(name, status, names)]
+    return table(rows) if rows else "no broker here serves a client"

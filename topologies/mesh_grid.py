@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
+from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Position2D
 from emulation.scenario.access_point import AssociationSpec
 from emulation.scenario.topo import Topo
@@ -47,13 +48,32 @@ class MeshGrid(Topo):
             float, Param("dB by which another access point must be stronger", low=0, high=60)
         ] = 5.0,
         scan: Annotated[float, Param("s between a station's scans", low=0.05, high=60)] = 1.0,
+        turn: Annotated[
+            float, Param("that a station leaves a leg early, unannounced", low=0, high=1)
+        ] = 0.0,
+        speed_error: Annotated[
+            float, Param("share by which speeds differ from what was announced", low=0, high=0.9)
+        ] = 0.0,
+        failed: Annotated[
+            int, Param("brokers that all know of and that are not there", low=0, high=1000)
+        ] = 0,
     ) -> None:
         self.setRadio(range, propagation, standard)
         self.mesh_radio = self.radio.model_copy(update={"range": mesh_range})
         self.association = AssociationSpec(hysteresis_db=hysteresis, scan_interval=scan)
         width = side * cell
         self.setMobilityModel(max_x=width, max_y=width, min_v=speed, max_v=speed, pause=pause)
-        for number, position in enumerate(_middles(side, cell), start=1):
+        self.turn, self.speed_error = turn, speed_error
+        if failed >= side * side:
+            raise ScenarioError(
+                f"{failed} of {side * side} brokers cannot have failed: lower failed"
+            )
+        middles = list(_middles(side, cell))
+        dead = set(self.rng("failed brokers").sample(middles, failed))
+        for number, position in enumerate(middles, start=1):
+            if position in dead:
+                self.failed_brokers.append(position)
+                continue
             self.addAccessPoint(f"ap{number}", ssid="mesh", position=position)
             self.addHost(f"br{number}")
             self.addLink(f"br{number}", f"ap{number}")

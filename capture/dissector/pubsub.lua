@@ -27,9 +27,12 @@ local KINDS = {
   [40] = "SUBSCRIPTION_UPDATE", [41] = "SUBSCRIPTION_ACK",
   [45] = "INTERESTS",
   [50] = "DEMAND", [51] = "PRUNE", [52] = "CELL_STATE_REQUEST", [53] = "CELL_STATE",
+  [54] = "DELIVERY", [55] = "RECEIVED", [56] = "REPORT",
+  [57] = "REPORT_ACK", [58] = "PROBE", [59] = "HANDOVER",
+  [60] = "PROPAGATED", [61] = "HANDED_OVER",
   [65] = "SUBSCRIBE", [66] = "UNSUBSCRIBE", [67] = "PUBLISH",
   [68] = "NOTIFY", [69] = "STATUS", [70] = "ACK",
-  [71] = "ADVERTISE",
+  [71] = "ADVERTISE", [72] = "NAVIGATE",
 }
 local KIND = {}  -- the other way round
 for kind, name in pairs(KINDS) do

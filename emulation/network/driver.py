@@ -35,6 +35,7 @@ from emulation.scenario.faults import down
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import TOPIC, Event, Filter
+from nodeapp.pubsub.base import Route
 from nodeapp.wire import CLIENT_PORT, Frame, Kind, WireError, decode, decode_body, encode_body
 
 RETRY: Final = 0.5
@@ -92,6 +93,9 @@ def request(operation: Operation, token: int) -> Frame:
     if operation.action == "advertise":
         body = encode_body(operation.event[TOPIC])
         return Frame(Kind.ADVERTISE, token, 0, operation.node, hops=0, body=body)
+    if operation.action == "navigate":
+        body = encode_body([operation.event[name] for name in Route._fields])
+        return Frame(Kind.NAVIGATE, token, 0, operation.node, hops=0, body=body)
     return Frame(Kind.UNSUBSCRIBE, token, 0, operation.node, operation.subscription, hops=0)
 
 
@@ -127,7 +131,7 @@ class Driver:
         names = {node.id: node.name for node in scenario.nodes}
         self._sockets = {
             node: client_socket(pids[names[node]])
-            for node in sorted({operation.node for operation in scenario.workload})
+            for node in sorted({operation.node for operation in scenario.operations})
             if names[node] in pids
         }
         self._names = names
@@ -137,7 +141,7 @@ class Driver:
         self._control = control
         self._selector.register(control, selectors.EVENT_READ)
         self._queue: list[_Pending] = []
-        self._tokens = len(scenario.workload)
+        self._tokens = len(scenario.operations)
         self._waiting: dict[int, _Pending] = {}
         self._ended: set[tuple[int, int]] = set()
 
@@ -146,7 +150,7 @@ class Driver:
         end = epoch + self.scenario.duration
         self._queue = [
             _Pending(epoch + operation.time, number, operation)
-            for number, operation in enumerate(self.scenario.workload, start=1)
+            for number, operation in enumerate(self.scenario.operations, start=1)
         ]
         for number, (time_, operation) in enumerate(self._returns(), start=1):
             self._queue.append(

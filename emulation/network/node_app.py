@@ -12,11 +12,12 @@ GPSD: Final = f"127.0.0.1:{GPSD_PORT}"
 
 
 def node_arguments(
-    scenario: Scenario, spec: NodeSpec, road_map: Path, key: Path | None = None
+    scenario: Scenario, spec: NodeSpec, road_map: Path, brokers: Path, key: Path | None = None
 ) -> list[str]:
     """Return the command line of a node app, after `python -m nodeapp`.
 
-    `road_map` is the file that has the scenario's map, if it has one, and `key` that with the key.
+    `road_map` is the file that has the scenario's map, if it has one, `brokers` that with the
+    brokers of its mesh, and `key` that with the key.
     """
     arguments = ["--id", str(spec.id), "--interface", spec.interface, "--gpsd", GPSD]
     arguments += ["--protocol", scenario.protocol.name, "--seed", str(scenario.seed)]
@@ -27,6 +28,8 @@ def node_arguments(
     environment = scenario.environment()
     if environment.waypoints:
         arguments += ["--map", str(road_map)]
+    if environment.brokers:
+        arguments += ["--brokers", str(brokers)]
     if environment.nodes:
         arguments += ["--nodes", str(environment.nodes)]
     for name, value in scenario.protocol.parameters.items():

@@ -22,12 +22,18 @@ mesh header and the additional addresses.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from emulation.radio.association import Associations
 from emulation.radio.medium import BROADCAST, NOBODY, Medium
+from emulation.radio.spec import UnitDisk
+
+FARTHER_DB: Final = 1e-3
+"""Decibels a metre by which access points in a unit disk differ: too little to change what
+arrives."""
 
 
 class Addressing(Protocol):
@@ -126,9 +132,13 @@ def _numbered(addresses: Sequence[bytes]) -> Mapping[bytes, int]:
 def access_levels(medium: Medium, stations: int) -> list[dict[int, float]]:
     """Return by station the SNR, decibels, of each access point that it can decode.
 
-    The first `stations` radios of the medium are stations, the others access points.
+    The first `stations` radios of the medium are stations, the others access points.  In a unit
+    disk all SNRs are the same; there they are a little less the farther an access point is, so that
+    the nearest one is the best.
     """
     table = medium.table
+    if isinstance(medium.radio.propagation, UnitDisk):
+        return [_tilted(medium, station, stations) for station in range(stations)]
     return [
         {}
         if station in table.down
@@ -139,6 +149,18 @@ def access_levels(medium: Medium, stations: int) -> list[dict[int, float]]:
         }
         for station in range(stations)
     ]
+
+
+def _tilted(medium: Medium, station: int, stations: int) -> dict[int, float]:
+    table = medium.table
+    if station in table.down:
+        return {}
+    here = table.position(station)
+    return {
+        radio - stations: snr - FARTHER_DB * math.dist(here, table.position(radio))
+        for radio, snr in table.row(station).snr_db.items()
+        if radio >= stations
+    }
 
 
 def octets(mac: str) -> bytes:

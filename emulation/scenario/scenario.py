@@ -110,6 +110,9 @@ class Scenario(BaseModel):
     radio: RadioSpec
     nodes: tuple[NodeSpec, ...] = Field(min_length=1)
     workload: tuple[Operation, ...] = ()
+    navigation: tuple[Operation, ...] = Field(
+        (), description="what navigators tell the clients of their routes, if the protocol asks"
+    )
     workload_spec: WorkloadSpec | None = Field(
         None,
         description="what made the workload; the parameters of a topology's own are among "
@@ -120,6 +123,9 @@ class Scenario(BaseModel):
     )
     access_points: tuple[AccessPointSpec, ...] = ()
     mesh_radio: RadioSpec | None = None
+    failed_brokers: tuple[tuple[int, float, float], ...] = Field(
+        (), description="id, x, y of brokers that all nodes know of and that are not there"
+    )
     association: AssociationSpec = AssociationSpec()
     auth: Literal["none", "psk"] = Field(
         "none", description="psk: node apps share a key and seal their frames (nodeapp.auth)"
@@ -133,7 +139,7 @@ class Scenario(BaseModel):
         if len(ids) != len(self.nodes) or len(names) != len(self.nodes):
             raise ValueError("two nodes share an id or a name")
         events: set[tuple[int, int]] = set()
-        for operation in self.workload:
+        for operation in self.operations:
             if operation.node not in ids:
                 raise ValueError(f"the workload names node {operation.node}, which does not exist")
             if operation.action == "publish":
@@ -181,6 +187,14 @@ class Scenario(BaseModel):
                 raise ValueError(f"{node.name} is wired to an access point and cannot move")
 
     @property
+    def operations(self) -> tuple[Operation, ...]:
+        """Workload and navigation together, in order of time."""
+        if not self.navigation:
+            return self.workload
+        both = (*self.workload, *self.navigation)
+        return tuple(sorted(both, key=lambda operation: operation.time))
+
+    @property
     def stations(self) -> tuple[NodeSpec, ...]:
         """The nodes with a radio, in the order of `nodes`."""
         return tuple(node for node in self.nodes if not node.wired)
@@ -220,6 +234,9 @@ class Scenario(BaseModel):
             self.radio.range or NOMINAL_RANGE,
             waypoints=self.road_map,
             nodes=len(self.nodes) if numbered else 0,
+            brokers=tuple((point.broker, *point.position) for point in self.access_points)
+            + self.failed_brokers,
+            mesh_range=0.0 if self.mesh_radio is None else self.mesh_radio.range or NOMINAL_RANGE,
         )
 
     def trace(self) -> Trace:

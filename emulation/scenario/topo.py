@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from emulation.errors import ScenarioError
 from emulation.mobility.base import Mobility
 from emulation.mobility.registry import mobility
+from emulation.mobility.routes import Leg, deviating, legs
 from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.radio.spec import PROPAGATION_MODELS, RadioSpec, UnitDisk
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
@@ -26,8 +27,9 @@ from emulation.scenario.connectivity import connected
 from emulation.scenario.faults import make_faults
 from emulation.scenario.radio_settings import RadioSettings
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario, WorkloadSpec
-from emulation.workloads.base import Workload
+from emulation.workloads.base import Operation, Workload
 from nodeapp.parameters import Parameter, parameters_of
+from nodeapp.pubsub.registry import PROTOCOLS
 
 PLACEMENTS = 200
 """How often a random topology is drawn again before it counts as never connected."""
@@ -56,6 +58,14 @@ class Topo:
         self.waypoint_spacing = WAYPOINT_SPACING
         self.mesh_radio = RadioSpec()
         self.association = AssociationSpec()
+        self.wired_clients: list[str] = []
+        """Hosts of brokers that have clients too."""
+        self.turn = 0.0
+        """Probability that a station leaves a leg early, for where its navigator does not know."""
+        self.speed_error = 0.0
+        """Share by which speeds are off, at most."""
+        self.failed_brokers: list[Position2D] = []
+        """Where brokers are that all nodes know of and that are not there."""
         self._nodes: list[str] = []
         """Stations and hosts in the order in which they were added: that of their ids."""
         self._stations: dict[str, Position2D] = {}
@@ -271,6 +281,9 @@ class Topo:
         if not self._stations:
             raise ScenarioError("the topology has no stations")
         tracks = dict(zip(self._stations, self._trajectories(), strict=True))
+        said = {name: legs(track) for name, track in tracks.items()}
+        if self.turn or self.speed_error:
+            tracks, said = self._deviating(tracks)
         points = {host: point for point, host in self._brokers.items()}
         nodes = []
         for number, name in enumerate(self._nodes, start=1):
@@ -282,7 +295,11 @@ class Topo:
             else:
                 raise ScenarioError(f"{name} has no link to an access point: addLink")
         # Clients are users' devices if there is infrastructure, and everywhere if not.
-        clients = {node.id: node.name for node in nodes if not node.wired}
+        clients = {
+            node.id: node.name
+            for node in nodes
+            if not node.wired or node.name in self.wired_clients
+        }
         workload = workload or self.workload
         radio = self.radio_settings.applied(self.radio)
         mesh_radio = None
@@ -308,6 +325,11 @@ class Topo:
             workload=workload.operations(clients, self.duration, self.rng("workload"))
             if workload
             else (),
+            navigation=self._navigation(protocol.name, nodes, said),
+            failed_brokers=tuple(
+                (number, *position)
+                for number, position in enumerate(self.failed_brokers, start=len(nodes) + 1)
+            ),
             workload_spec=WorkloadSpec(name=workload.name, parameters=workload.values())
             if workload
             else None,
@@ -325,6 +347,36 @@ class Topo:
                 rng=self.rng("faults"),
             ),
         )
+
+    def _deviating(
+        self, plans: dict[str, tuple[Waypoint, ...]]
+    ) -> tuple[dict[str, tuple[Waypoint, ...]], dict[str, list[Leg]]]:
+        """Return ways that do not keep to what navigators say, and what they say."""
+        rng = self.rng("deviations")
+        area = self.area or _bounds([*self._stations.values(), *self._positions_of_points()])
+        tracks, said = {}, {}
+        for name, plan in plans.items():
+            tracks[name], said[name] = deviating(plan, area, self.turn, self.speed_error, rng)
+        return tracks, said
+
+    def _navigation(
+        self, protocol: str, nodes: Sequence[NodeSpec], said: Mapping[str, Sequence[Leg]]
+    ) -> tuple[Operation, ...]:
+        """Return what navigators tell the clients, if the protocol asks for it."""
+        if protocol not in PROTOCOLS or not PROTOCOLS[protocol].service.needs_routes:
+            return ()
+        operations = [
+            Operation(
+                time=max(leg.time, 0.0),
+                node=node.id,
+                action="navigate",
+                event=dict(zip(Leg._fields[1:], leg[1:], strict=True)),
+            )
+            for node in nodes
+            for leg in said.get(node.name, ())
+            if leg.time < self.duration
+        ]
+        return tuple(sorted(operations, key=lambda operation: operation.time))
 
     def _positions_of_points(self) -> list[Position2D]:
         return [position for position, _ in self._access_points.values()]

@@ -27,7 +27,7 @@ class WorkloadClient:
 
     def __init__(self, scenario: Scenario, clock: Clock, recorder: VirtualRecorder) -> None:
         self.problems: list[str] = []
-        self._workload = scenario.workload
+        self._workload = scenario.operations
         self._clock = clock
         self._recorder = recorder
         self._token = 0

@@ -24,13 +24,14 @@ class Operation(BaseModel):
     `filter` and `policy` hold predicates as (attribute, operator, value); `subscription` numbers a
     client's subscriptions at one node; `sequence` numbers a node's publications, from 1.  A client
     that advertises says on which topic it is going to publish: `event` has that attribute alone.
+    A navigator tells the route (`nodeapp.pubsub.base.Route`): `event` has its fields.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     time: float = Field(ge=0)
     node: int
-    action: Literal["subscribe", "unsubscribe", "publish", "advertise"]
+    action: Literal["subscribe", "unsubscribe", "publish", "advertise", "navigate"]
     subscription: int = 0
     filter: tuple[tuple[str, str, Any], ...] = ()
     client_attributes: dict[str, Any] = {}

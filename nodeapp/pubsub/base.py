@@ -13,7 +13,7 @@ import abc
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from nodeapp import wire
 from nodeapp.events import Event, Subscription
@@ -42,13 +42,31 @@ class Environment:
     """What all nodes know of the network: area (x0, y0, x1, y1) and radio range, metres.
 
     `waypoints` are the points of the road map, metres; empty if there is no map.  `nodes` is how
-    many nodes there are, with the ids 1 to `nodes`; 0 if that is not known.
+    many nodes there are, with the ids 1 to `nodes`; 0 if that is not known.  `brokers` are the
+    brokers of a mesh, (node id, x, y), whose radios reach `mesh_range` metres; the other nodes are
+    clients then.
     """
 
     area: tuple[float, float, float, float]
     radio_range: float
     waypoints: tuple[Point, ...] = ()
     nodes: int = 0
+    brokers: tuple[tuple[int, float, float], ...] = ()
+    mesh_range: float = 0.0
+
+
+class Route(NamedTuple):
+    """What a navigator knows of a client's way: the next destination, metres, and the speed, m/s.
+
+    `pause` is how long it is going to stay there, `remaining` for how long it still stays where it
+    is, seconds.
+    """
+
+    x: float
+    y: float
+    speed: float
+    pause: float
+    remaining: float
 
 
 class RefusedError(ValueError):
@@ -131,6 +149,10 @@ class Service(abc.ABC):
     """Whether the protocol cannot work without a road map (`Environment.waypoints`)."""
     needs_nodes: ClassVar[bool] = False
     """Whether the protocol cannot work without the ids of all nodes (`Environment.nodes`)."""
+    needs_brokers: ClassVar[bool] = False
+    """Whether the protocol runs on brokers and their clients (`Environment.brokers`)."""
+    needs_routes: ClassVar[bool] = False
+    """Whether clients' navigators should tell it where they are going (`Service.navigate`)."""
     needs_topic: ClassVar[bool] = False
     """Whether every event has to have a topic, and every filter a predicate `topic = ...`."""
 
@@ -197,6 +219,13 @@ class Service(abc.ABC):
         May be repeated.  Raises `RefusedError` if the protocol cannot carry such events.
         """
         self._check_topic(topic, "what is advertised")
+
+    def navigate(self, route: Route) -> None:
+        """Take where a local client is going; few protocols need to know.
+
+        Raises `RefusedError`.
+        """
+        raise RefusedError("this protocol has no use for a client's route")
 
     def publish(self, event: Event) -> None:
         """Publish an event of a local client; a repeated event id does nothing.

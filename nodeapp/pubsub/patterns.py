@@ -84,6 +84,13 @@ def _covers(pattern: bytes, other: bytes) -> bool:
     return decode_pattern(pattern).covers(decode_pattern(other))
 
 
+def covers(pattern: bytes, other: bytes) -> bool:
+    """Return whether every event of `other` is one of `pattern`."""
+    return pattern == other or (
+        _outline(pattern).may_cover(_outline(other)) and _covers(pattern, other)
+    )
+
+
 def is_above(pattern: bytes, other: bytes) -> bool:
     """Return whether `other` need not be known to who knows `pattern`; a strict order."""
     if not _outline(pattern).may_cover(_outline(other)) or pattern == other:
@@ -159,6 +166,14 @@ class PatternTable:
     def held_by(self, holder: int) -> set[bytes]:
         """Return the patterns of a holder."""
         return {each for each, entry in self._entries.items() if holder in entry.holders}
+
+    def covering(self, pattern: bytes) -> set[int]:
+        """Return the holders of patterns that cover this one."""
+        found: set[int] = set()
+        for other, entry in self._entries.items():
+            if not entry.holders <= found and covers(other, pattern):
+                found |= entry.holders
+        return found
 
     def wanted_by(
         self, neighbour: int, broken: Set[int] = frozenset(), known: Set[bytes] = frozenset()

@@ -85,6 +85,18 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
             "subscription_forwarding:SubscriptionForwarding",
             "events follow subscriptions back over a spanning tree of all nodes",
         ),
+        "mobility-prediction": Protocol(
+            "mesh.services:MobilityPrediction",
+            "brokers of a mesh send events to where a client's route leads",
+        ),
+        "periodic-probing": Protocol(
+            "mesh.services:PeriodicProbing",
+            "clients of a mesh fetch events from their serving broker at intervals",
+        ),
+        "batch-forwarding": Protocol(
+            "mesh.services:BatchForwarding",
+            "brokers of a mesh keep events until a client has arrived",
+        ),
     }
 )
 
@@ -96,6 +108,11 @@ def obstacle(name: str, environment: Environment) -> str | None:
         return (
             f"{name} needs a road map: the topologies freeway and manhattan have one "
             "(python -m nodeapp: give --map)"
+        )
+    if service.needs_brokers and not environment.brokers:
+        return (
+            f"{name} runs on the brokers of a mesh: the topologies mesh_grid and mesh_legs have "
+            "them (python -m nodeapp: give --brokers)"
         )
     if service.needs_nodes and not environment.nodes:
         return (

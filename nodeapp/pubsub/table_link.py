@@ -20,7 +20,7 @@ from collections.abc import Callable, Set
 from typing import Final, NamedTuple
 
 from nodeapp.host import Host, Timer
-from nodeapp.pubsub.patterns import PatternTable, TableFullError, decode_pattern
+from nodeapp.pubsub.patterns import PatternTable, TableFullError, covers, decode_pattern
 from nodeapp.pubsub.table_messages import UPDATE_BYTES, Acknowledgement, Update, chunk
 from nodeapp.wire import Frame, Kind
 
@@ -84,6 +84,10 @@ class TableLink:
     def heard_all(self) -> bool:
         """Whether the neighbour has told everything since the link came up."""
         return self._their_session >= 0 and self._stale is None
+
+    def knows(self, pattern: bytes) -> bool:
+        """Return whether the neighbour has acknowledged a pattern that covers this one."""
+        return pattern in self._known or any(covers(each, pattern) for each in self._known)
 
     def close(self) -> None:
         """End: the link is down."""

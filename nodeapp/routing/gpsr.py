@@ -81,6 +81,7 @@ class Gpsr:
     `deliver(frame, location)` is called when a frame has arrived: at the node it is for, or for
     ANY_NODE at the nearest one.  `capture(frame, location)` is called before that at every node a
     frame passes, the first one included; if it returns True the frame goes no further.
+    `neighbours` is the node's table of neighbours if another part of it keeps one.
 
     Raises `ParameterError` if the host's radio cannot do what a parameter asks for.
     """
@@ -93,8 +94,9 @@ class Gpsr:
         counters: Counter[str],
         deliver: Callable[[Frame, Point], None],
         capture: Callable[[Frame, Point], bool],
+        neighbours: Neighbours | None = None,
     ) -> None:
-        self.neighbours = Neighbours(host, parameters, radio_range)
+        self.neighbours = neighbours or Neighbours(host, parameters, radio_range)
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
             Kind.HELLO: self.neighbours.hello_received
         }

@@ -12,6 +12,17 @@ from typing import Final
 
 from spark_analysis.metric import MeasuredMetric
 from spark_analysis.metrics.copies import COPIES
+from spark_analysis.metrics.legs import (  # each is one
+    EVENT_DELAY,
+    EVENT_FRAMES_IN_ALL,
+    EVENT_MESH_PACKETS,
+    EVENT_PACKETS,
+    LEG_DELAY,
+    LEG_MESH_PACKETS,
+    LEG_PACKETS,
+    LEG_PROBES,
+    LEG_WAITING,
+)
 from spark_analysis.metrics.path_stretch import PATH_STRETCH
 from spark_analysis.metrics.recovery import RECOVERY_TIME
 from spark_analysis.metrics.tree_length import TREE_LENGTH

@@ -24,6 +24,7 @@ PAPERS: Final[Mapping[str, str]] = MappingProxyType(
         "six-schemes": "spark_analysis.papers.six_schemes",
         "subscription-forwarding": "spark_analysis.papers.subscription_forwarding",
         "georendezvous": "spark_analysis.papers.georendezvous.paper",
+        "mesh-prediction": "spark_analysis.papers.mesh_prediction",
     }
 )
 """Modules that have a `PAPER`, by its key."""

@@ -46,7 +46,7 @@ class SimNetwork:
         """(time, sender, receiver, datagram) of every transmission."""
         self._loss = loss
         self._rng = random.Random(seed)
-        self._queue: list[tuple[float, int, SimTimer, Callable[..., None], tuple[Any, ...]]] = []
+        self._queue: list[tuple[float, int, SimTimer, Callable[..., object], tuple[Any, ...]]] = []
         self._number = itertools.count()
         self._static: dict[tuple[int, int], bool] = {}
         """Whether two nodes that do not move hear each other."""
@@ -66,7 +66,7 @@ class SimNetwork:
         host.service.start()
         return host
 
-    def schedule(self, delay: float, callback: Callable[..., None], *args: Any) -> SimTimer:
+    def schedule(self, delay: float, callback: Callable[..., object], *args: Any) -> SimTimer:
         timer = SimTimer()
         entry = (self.time + delay, next(self._number), timer, callback, args)
         heapq.heappush(self._queue, entry)

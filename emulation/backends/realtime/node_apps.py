@@ -32,18 +32,23 @@ class NodeApps(dict[str, Process]):
         self._warm: Warm | None = None
         self._map = folder.path.resolve() / "map.json"
         self._key = folder.path.resolve() / "auth.key"
+        self._brokers = folder.path.resolve() / "brokers.json"
         self._reported: set[str] = set()
         self._killed: set[str] = set()
         """Those that faults of the scenario have killed, which is no problem."""
 
     def write_map(self) -> None:
-        """Write the scenario's road map and key, if it has them, for the node apps to read."""
+        """Write the scenario's road map, brokers and key, if it has them, for the node apps."""
         if self._scenario.key is not None:
             self._key.touch(mode=0o600)
             self._key.write_bytes(self._scenario.key)
         if self._scenario.road_map:
             waypoints = json.dumps({"waypoints": self._scenario.road_map})
             self._map.write_text(waypoints + "\n", encoding="utf-8")
+        environment = self._scenario.environment()
+        if environment.brokers:
+            listed = {"range": environment.mesh_range, "brokers": environment.brokers}
+            self._brokers.write_text(json.dumps(listed) + "\n", encoding="utf-8")
 
     def load(self) -> None:
         """Begin to load what a node app consists of."""
@@ -56,7 +61,7 @@ class NodeApps(dict[str, Process]):
         Called after `load`.  Raises `BackendError` if no process can be started.
         """
         assert self._warm is not None
-        arguments = node_arguments(self._scenario, spec, self._map, self._key)
+        arguments = node_arguments(self._scenario, spec, self._map, self._brokers, self._key)
         with self._folder.log(spec).open("ab") as log:
             try:
                 self[spec.name] = self._warm.start(

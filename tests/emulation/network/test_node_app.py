@@ -20,7 +20,7 @@ def test_node_apps_learn_what_all_nodes_know(topology: str, protocol: str, mappe
         topology, protocol, seed=4, duration=30.0, settings={"nodes": 20, "range": "180"}
     )
     road_map = Path("/runs/this one/map.json")
-    arguments = node_arguments(scenario, scenario.nodes[2], road_map)
+    arguments = node_arguments(scenario, scenario.nodes[2], road_map, Path("/none"))
     parsed = _parser().parse_args(arguments)
     environment = scenario.environment()
     assert (parsed.id, parsed.interface, parsed.seed) == (3, "sta3-wlan0", 4)

@@ -25,6 +25,7 @@ from tests.pages import example
 from topologies.catalog import all_parameters, make_scenario, topology_names, topology_parameters
 
 OF_TOPIC = ["topics", "publishers", "subscribers", "interval", "size"]
+OF_FEEDS = ["interval", "size", "tail", "arrivals"]
 OF_TOPIC += ["selectivity", "admitted", "advertise", "tail", "arrivals"]
 
 
@@ -81,12 +82,12 @@ def test_a_new_workload_is_one_file(
 
 
 def test_the_workloads_that_there_are() -> None:
-    assert workload_names() == ["churn", "content", "recorded", "topic"]
+    assert workload_names() == ["churn", "content", "feeds", "recorded", "topic"]
     for name in workload_names():
         assert workload_summary(name).endswith(".")
         assert all(parameter.help for parameter in workload_parameters(name))
     assert [parameter.name for parameter in workload_parameters("topic")] == OF_TOPIC
-    with pytest.raises(ScenarioError, match="no workload 'poissson'; there are: churn, content, r"):
+    with pytest.raises(ScenarioError, match="no workload 'poissson'; there are: churn, content, f"):
         make_workload("poissson", {})
     with pytest.raises(ScenarioError, match="topic: size: 9999 is above 1400"):
         make_workload("topic", {"size": 9999})
@@ -95,7 +96,8 @@ def test_the_workloads_that_there_are() -> None:
 @pytest.mark.parametrize("name", topology_names())
 def test_topologies_have_the_parameters_of_their_workload(name: str) -> None:
     names = [parameter.name for parameter in topology_parameters(name)]
-    assert names[-len(OF_TOPIC) :] == OF_TOPIC
+    own = OF_FEEDS if name == "mesh_legs" else OF_TOPIC
+    assert names[-len(own) :] == own
 
 
 @pytest.mark.parametrize("topology", ["roaming_field", "freeway"])
@@ -172,7 +174,7 @@ def test_what_may_be_set_depends_on_the_workload() -> None:
     assert set(own) - set(other) == set(OF_TOPIC)
     assert set(other) - set(own) == {"recording"}
     assert own["workload"].default == "topic"
-    assert own["workload"].choices == ("churn", "content", "recorded", "topic")
+    assert own["workload"].choices == ("churn", "content", "feeds", "recorded", "topic")
 
 
 def test_clients_are_the_stations_of_a_mesh(tmp_path: Path) -> None:

@@ -1,0 +1,408 @@
+"""A broker of a mesh: its clients, the acyclic graph, and what goes between brokers.
+
+A client belongs to the broker that heard its last report, the serving broker (the paper, section
+IV.A).  Events that come along the graph and match the subscriptions of a client that is served here
+are numbered, kept until it has them, and sent as the strategy says.
+
+Reports are refused if their destination is outside the area, or if the table is full.  One that is
+older than what is known of the client counts for nothing: if two brokers think that they serve a
+client, that with its later report does.
+
+Source: docs/papers.md#mesh-prediction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from nodeapp.events import Event, Subscription
+from nodeapp.host import Host
+from nodeapp.pubsub.base import Environment, EventIds
+from nodeapp.pubsub.mesh.graph import Graph
+from nodeapp.pubsub.mesh.handover import CONFIRM, CONFIRM_TRIES, Handovers, Sessions
+from nodeapp.pubsub.mesh.last_hop import LastHop
+from nodeapp.pubsub.mesh.messages import (
+    Delivery,
+    Report,
+    Session,
+    decode_delivery,
+    decode_probe,
+    decode_received,
+    decode_report,
+    encode_probe,
+    encode_report_ack,
+)
+from nodeapp.pubsub.mesh.parameters import FIXED, MeshParameters
+from nodeapp.pubsub.mesh.places import places_of
+from nodeapp.pubsub.mesh.prediction import Path
+from nodeapp.pubsub.mesh.relay import KnownNeighbours, Relay
+from nodeapp.pubsub.mesh.session import Held, Served
+from nodeapp.pubsub.mesh.strategies import Send, Strategy
+from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, TableFullError
+from nodeapp.routing.neighbours import Neighbours
+from nodeapp.routing.spanning_tree import SpanningTree
+from nodeapp.wire import Frame, Kind, WireError
+
+MARGIN: Final = 1.0
+"""Metres by which a destination may be outside the area: GPS and rounding."""
+
+MakeStrategy = Callable[[Callable[[], float], int, Callable[[], float], Send], Strategy]
+"""Makes a strategy from the clock, this node, the delay of a hop, and what sends."""
+
+
+class Broker:
+    """One broker; `deliver(event, hops)` hands an event to clients on the broker's own host."""
+
+    def __init__(
+        self,
+        host: Host,
+        environment: Environment,
+        parameters: MeshParameters,
+        counters: Counter[str],
+        make_strategy: MakeStrategy,
+        deliver: Callable[[Event, int], None],
+    ) -> None:
+        self._host = host
+        self._area = environment.area
+        self._places = places_of(environment)
+        self._parameters = parameters
+        self._counters = counters
+        self._deliver = deliver
+        self._seen = EventIds()
+        self.sessions: Sessions = {}
+        self._by_topic: dict[str | None, dict[tuple[int, int], Served]] = {}
+        self._latest: dict[int, int] = {}
+        self.graph = Graph(
+            host, parameters.table_limit, parameters.retry, parameters.break_delay, counters
+        )
+        reach = environment.mesh_range
+        self._tree: SpanningTree | None = None
+        neighbours: Neighbours
+        if parameters.graph == FIXED:
+            neighbours = KnownNeighbours(host, parameters, self._places, reach)
+        else:
+            self._tree = SpanningTree(
+                host, parameters, reach, counters, self.graph.link_up, self.graph.link_down
+            )
+            neighbours = self._tree.neighbours
+        self.relay = Relay(
+            host, parameters, self._places, reach, counters, self._arrived, neighbours
+        )
+        self._last_hop = LastHop(
+            host,
+            self._places,
+            self.relay,
+            parameters.last_hop_retry,
+            parameters.last_hop_tries,
+            counters,
+        )
+        self._handovers = Handovers(
+            host,
+            parameters,
+            counters,
+            self.relay,
+            self.graph,
+            self.sessions,
+            self._latest,
+            lambda served, held: self._take(served, held, handed=True),
+            self._end,
+            self._drop,
+        )
+        self._strategy = make_strategy(host.now, host.node_id, lambda: self.delay, self._send)
+        self.handlers: dict[int, Callable[[Frame, int], None]] = {
+            **self.graph.handlers,
+            Kind.EVENT: self._event_received,
+            Kind.REPORT: self._report_received,
+            Kind.RECEIVED: self._received,
+            Kind.PROBE: self._probe_received,
+            Kind.DELIVERY: self.relay.receive,
+            Kind.HANDOVER: self.relay.receive,
+            Kind.HANDED_OVER: self.relay.receive,
+            Kind.PROPAGATED: self._handovers.propagated,
+            Kind.HELLO: self._hello_received,
+        }
+        self._receivers: dict[int, Callable[[Frame], None]] = {
+            Kind.DELIVERY: self._delivery_arrived,
+            Kind.HANDOVER: self._handovers.asked,
+            Kind.HANDED_OVER: self._handovers.handed_over,
+            Kind.PROBE: self._probe_arrived,
+        }
+
+    @property
+    def delay(self) -> float:
+        """Seconds from one broker to the next, as Algorithm 1 takes them."""
+        return self._parameters.delay or self._handovers.measured
+
+    def start(self) -> None:
+        """Build the graph."""
+        if self._tree is not None:
+            self._tree.start()
+        else:
+            for neighbour in self._places.graph[self._host.node_id]:
+                self.graph.link_up(neighbour)
+        self._host.call_later(self._parameters.lease / 4, self._sweep)
+
+    def status(self) -> dict[str, Any]:
+        """Return what STATUS reports: the graph, and each session with the predicted path."""
+        shown = {}
+        for (client, number), served in sorted(self.sessions.items())[:100]:
+            status = served.path.status
+            elapsed = self._host.now() - served.reported
+            shown[f"{client}/{number}"] = {
+                "state": "ended" if served.ended else "handing over" if served.new else "serving",
+                "new broker": served.new.broker if served.new else 0,
+                "at": [round(value, 1) for value in status.position(elapsed)],
+                "bound for": [round(value, 1) for value in status.destination],
+                "speed": round(status.velocity, 2),
+                "path": [passage.broker for passage in served.path.passages[:100]],
+                "kept events": len(served.events),
+            }
+        tree = {} if self._tree is None else {"tree": self._tree.status()}
+        return {**self.graph.status(), **tree, "delay": round(self.delay, 6), "served": shown}
+
+    # Patterns of clients on the broker's own host.
+
+    def hold(self, pattern: bytes) -> None:
+        """Add one.  Raises `TableFullError`."""
+        self.graph.hold(pattern)
+
+    def release(self, pattern: bytes) -> None:
+        """Remove one."""
+        self.graph.release(pattern)
+
+    # Events.
+
+    def _hello_received(self, frame: Frame, sender: int) -> None:
+        if self._tree is not None:
+            self._tree.handlers[Kind.HELLO](frame, sender)
+
+    def _event_received(self, frame: Frame, sender: int) -> None:
+        event = Event.decode(frame.publisher, frame.sequence, frame.body)
+        if sender not in self._places.positions:
+            # A client has published it, and sends it again until it hears this.
+            me = self._host.node_id
+            heard = Frame(Kind.RECEIVED, me, sender, frame.publisher, frame.sequence)
+            self._host.send(sender, heard.encode())
+            frame = frame._replace(ttl=self._parameters.ttl)
+        self.event(frame, event, sender)
+
+    def event(self, frame: Frame, event: Event, sender: int) -> None:
+        """Take an event that came from `sender`, or `LOCAL`: for clients here and elsewhere."""
+        if not self._seen.add(frame.publisher, frame.sequence, self._host.now()):
+            self._counters["duplicates"] += 1
+            return
+        if sender != LOCAL:
+            self._deliver(event, frame.hops)
+        self.graph.forward_event(frame, event, sender)
+        held = Held(frame.publisher, frame.sequence, frame.body, frame.hops)
+        for topic in {event.topic, None}:
+            for served in list(self._by_topic.get(topic, {}).values()):
+                if any(each.accepts(event) for each in served.subscriptions):
+                    self._take(served, held, handed=False)
+
+    def _take(self, served: Served, held: Held, *, handed: bool) -> None:
+        index = served.take(held)
+        if index is None:
+            return
+        if len(served.events) > self._parameters.buffer:
+            self._counters["events dropped: buffer full"] += 1
+            served.note_received(next(iter(served.events)))
+        if index not in served.events:
+            return
+        if served.new is not None:
+            self._handovers.hand(served, index)
+        else:
+            self._strategy.took(served, index, handed=handed)
+
+    def _send(self, served: Served, index: int, broker: int, predicted: bool) -> None:
+        held = served.events[index]
+        age = max(self._host.now() - served.reported, 0.0)
+        status = served.path.status if predicted else None
+        delivery = Delivery(served.session, index, 0, status, age, held.body)
+        frame = Frame(
+            Kind.DELIVERY,
+            self._host.node_id,
+            served.client,
+            held.publisher,
+            held.sequence,
+            hops=held.hops,
+            body=delivery.encode(),
+        )
+        if broker == self._host.node_id:
+            self._last_hop.deliver(frame, delivery)
+        else:
+            self.relay.to_broker(frame, broker)
+
+    # What geographic forwarding brings.
+
+    def _arrived(self, frame: Frame) -> None:
+        receiver = self._receivers.get(frame.kind)
+        if receiver is None:
+            self._counters["unexpected kind"] += 1
+            return
+        receiver(frame)
+
+    def _delivery_arrived(self, frame: Frame) -> None:
+        delivery = decode_delivery(frame.body)
+        held = Held(frame.publisher, frame.sequence, delivery.event, frame.hops)
+        if not self._handovers.fetched(frame.destination, delivery, held):
+            self._last_hop.deliver(frame, delivery)
+
+    def _probe_received(self, frame: Frame, sender: int) -> None:
+        if sender in self._places.positions:
+            self.relay.receive(frame, sender)
+            return
+        _, number, received = decode_probe(frame.body)
+        me = self._host.node_id
+        body = encode_probe(me, number, received)
+        self.relay.to_broker(frame._replace(originator=sender, body=body), frame.destination)
+
+    def _probe_arrived(self, frame: Frame) -> None:
+        access, number, received = decode_probe(frame.body)
+        served = self.sessions.get((frame.originator, number))
+        if served is None or access not in self._places.positions:
+            self._counters["probes of nobody served here"] += 1
+            return
+        served.heard = self._host.now()
+        served.merge_received(received)
+        if served.new is None:
+            self._strategy.probed(served, access)
+
+    # Clients.
+
+    def _refusal(self, report: Report) -> str | None:
+        x0, y0, x1, y1 = self._area
+        for x, y in (report.status.current, report.status.destination):
+            if not (x0 - MARGIN <= x <= x1 + MARGIN and y0 - MARGIN <= y <= y1 + MARGIN):
+                return f"{x:.1f},{y:.1f} is outside the area {x0:g},{y0:g},{x1:g},{y1:g}"
+        return None
+
+    def _report_received(self, frame: Frame, sender: int) -> None:
+        report = decode_report(frame.body)
+        subscriptions = [Subscription.decode(each) for each in report.subscriptions]
+        if any(len(each) > MAX_PATTERN for each in report.subscriptions):
+            raise WireError("too long a filter")
+        if report.number < self._latest.get(sender, 0):
+            self._counters["older reports"] += 1
+            return
+        refusal = self._refusal(report)
+        if refusal is None:
+            served = self._serving(sender, report)
+            if not self._subscribe(served, subscriptions):
+                refusal = f"the table of broker {self._host.node_id} is full: raise table_limit"
+        if refusal is not None:
+            self._counters["reports refused"] += 1
+            self._acknowledge(sender, report.number, 0, refusal)
+            return
+        self._latest[sender] = report.number
+        served.path = Path(self._places, report.status)
+        served.reported = served.heard = self._host.now()
+        self._acknowledge(sender, report.number, served.session.number, None)
+        self._host.call_later(CONFIRM, self._remind, served, report.number, 1)
+        for session, received in report.sessions:
+            if session == served.session:
+                served.merge_received(received)
+                self._handovers.confirmed(served)
+            else:
+                self._handovers.fetch(served, session, received)
+        self._strategy.reported(served)
+
+    def _serving(self, client: int, report: Report) -> Served:
+        """Return the session in which a client is served here; a new one if there is none."""
+        for served in self.sessions.values():
+            if served.client == client and served.new is None and not served.ended:
+                return served
+        session = Session(self._host.node_id, report.number)
+        now = self._host.now()
+        served = Served(client, session, Path(self._places, report.status), now, now)
+        self.sessions[client, report.number] = served
+        return served
+
+    def _subscribe(self, served: Served, subscriptions: list[Subscription]) -> bool:
+        if served.subscriptions == tuple(subscriptions):
+            return True
+        before = served.patterns
+        self._forget_topics(served)
+        served.subscribe(subscriptions)
+        held = []
+        try:
+            for pattern in served.patterns:
+                self.graph.hold(pattern)
+                held.append(pattern)
+        except TableFullError:
+            for pattern in (*held, *before):
+                self.graph.release(pattern)
+            served.subscribe(())
+            self._counters["table full"] += 1
+            return False
+        for pattern in before:
+            self.graph.release(pattern)
+        key = served.client, served.session.number
+        for each in subscriptions:
+            self._by_topic.setdefault(each.filter.topic, {})[key] = served
+        return True
+
+    def _forget_topics(self, served: Served) -> None:
+        key = served.client, served.session.number
+        for each in served.subscriptions:
+            of_topic = self._by_topic.get(each.filter.topic, {})
+            of_topic.pop(key, None)
+            if not of_topic:
+                self._by_topic.pop(each.filter.topic, None)
+
+    def _acknowledge(self, client: int, number: int, session: int, refusal: str | None) -> None:
+        body = encode_report_ack(number, session, refusal)
+        frame = Frame(Kind.REPORT_ACK, self._host.node_id, client, body=body)
+        self._host.send(client, frame.encode())
+
+    def _received(self, frame: Frame, sender: int) -> None:
+        session, index = decode_received(frame.body)
+        self._last_hop.received(sender, session, index)
+        if session.broker != self._host.node_id:
+            return
+        served = self.sessions.get((sender, session.number))
+        if served is not None:
+            served.heard = self._host.now()
+            if index:
+                served.note_received(index)
+            else:
+                self._handovers.confirmed(served)
+
+    def _remind(self, served: Served, number: int, tries: int) -> None:
+        """Tell a client again that it is served here, until it says that it knows."""
+        key = served.client, served.session.number
+        if served.confirmed or self.sessions.get(key) is not served:
+            return
+        if tries < CONFIRM_TRIES and self._latest.get(served.client) == number:
+            self._acknowledge(served.client, number, served.session.number, None)
+            self._host.call_later(CONFIRM, self._remind, served, number, tries + 1)
+
+    def _end(self, served: Served) -> None:
+        """Take no more events for a session."""
+        served.ended = True
+        self._forget_topics(served)
+        for pattern in served.patterns:
+            self.graph.release(pattern)
+        served.subscriptions, served.patterns = (), ()
+
+    def _drop(self, served: Served) -> None:
+        """Forget a session."""
+        if not served.ended:
+            self._end(served)
+        for source in served.sources.values():
+            if source.timer is not None:
+                source.timer.cancel()
+        served.sources.clear()
+        self.sessions.pop((served.client, served.session.number), None)
+
+    def _sweep(self) -> None:
+        oldest = self._host.now() - self._parameters.lease
+        for served in [each for each in self.sessions.values() if each.heard < oldest]:
+            self._counters["clients forgotten"] += 1
+            self._drop(served)
+        known = {served.client for served in self.sessions.values()}
+        for client in [each for each in self._latest if each not in known][:-65_536]:
+            del self._latest[client]
+        self._host.call_later(self._parameters.lease / 4, self._sweep)

@@ -1,0 +1,168 @@
+"""The brokers' acyclic graph: subscriptions go along it to all brokers, events come back.
+
+Reverse path forwarding with covering (docs/papers.md#subscription-forwarding): tables are kept the
+same at both ends of each link by `nodeapp.pubsub.table_link`.  The graph is the self-maintaining
+spanning tree of the brokers, or a fixed one that follows from the map
+(`nodeapp.pubsub.mesh.places`), which needs no beacons and does not survive a broker.
+
+When is a subscription propagated?  When a client has got a new serving broker, the old one holds
+its patterns still, so every broker has entries towards the old one, and events come to some broker
+on the way between the two in any case.  What is missing are the entries on that way towards the new
+one.  The new broker therefore sends PROPAGATED along the graph to the old one, as an event would go
+that matches the pattern; each broker on the way hands it to the next only after that has
+acknowledged a pattern towards the new broker that covers it.  Links keep the order of frames.  So
+when PROPAGATED is at the old broker, all that came to it alone has come before, and whatever comes
+later passes the new broker as well: propagation has ended, and the old broker may stop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from nodeapp.events import Event
+from nodeapp.host import Host, Timer
+from nodeapp.pubsub.messages import Stamps
+from nodeapp.pubsub.patterns import LOCAL, PatternTable
+from nodeapp.pubsub.table_link import TableLink
+from nodeapp.pubsub.table_messages import decode_acknowledgement, decode_update
+from nodeapp.wire import Frame, Kind
+
+
+class Graph:
+    """This broker's part in the graph."""
+
+    def __init__(
+        self,
+        host: Host,
+        table_limit: int,
+        retry: float,
+        break_delay: float,
+        counters: Counter[str],
+    ) -> None:
+        self.table = PatternTable(table_limit)
+        self.links: dict[int, TableLink] = {}
+        self.handlers: dict[int, Callable[[Frame, int], None]] = {
+            Kind.SUBSCRIPTION_UPDATE: self._update_received,
+            Kind.SUBSCRIPTION_ACK: self._ack_received,
+        }
+        self._host = host
+        self._retry = retry
+        self._break_delay = break_delay
+        self._counters = counters
+        self._stamps = Stamps()
+        self._broken: dict[int, Timer] = {}
+        self._users: Counter[bytes] = Counter()
+        self._waiting: list[tuple[Frame, bytes, int]] = []
+        """Frames that wait for a link to know a pattern: frame, pattern, link."""
+
+    def status(self) -> dict[str, Any]:
+        """Return what STATUS reports of the graph."""
+        return {"graph": sorted(self.links), "table entries": len(self.table)}
+
+    # Patterns of this broker's clients.
+
+    def hold(self, pattern: bytes) -> None:
+        """Add a client's pattern.  Raises `TableFullError`, and `WireError` if it is none."""
+        self.table.hold(pattern, LOCAL)
+        self._users[pattern] += 1
+        if self._users[pattern] == 1:
+            self._changed()
+
+    def release(self, pattern: bytes) -> None:
+        """Remove a client's pattern; it is unsubscribed if no other client here has it."""
+        self._users[pattern] -= 1
+        if self._users[pattern] <= 0:
+            del self._users[pattern]
+            self.table.release(pattern, LOCAL)
+            self._changed()
+
+    # Links.
+
+    def link_up(self, neighbour: int) -> None:
+        """Begin a link."""
+        if neighbour in self._broken:
+            self._broken[neighbour].cancel()  # the new session says which entries stay
+        link = self.links[neighbour] = TableLink(
+            self._host,
+            neighbour,
+            self.table,
+            self._broken.keys(),
+            lambda: self._stamps.next(self._host.now()),
+            self._retry,
+            self._counters,
+            self._changed,
+        )
+        link.tell()
+
+    def link_down(self, neighbour: int) -> None:
+        """End a link; its entries stay for a while, until the graph is mended."""
+        self.links.pop(neighbour).close()
+        self._waiting = [each for each in self._waiting if each[2] != neighbour]
+        later = self._host.call_later(self._break_delay, self._withdraw, neighbour)
+        self._broken[neighbour] = later
+
+    def _withdraw(self, neighbour: int) -> None:
+        self._broken.pop(neighbour, None)
+        for pattern in self.table.held_by(neighbour):
+            self.table.release(pattern, neighbour)
+        self._changed()
+
+    def _changed(self) -> None:
+        for link in self.links.values():
+            link.tell()
+            if link.refused and not self.table.full:
+                link.ask_again()
+
+    def _update_received(self, frame: Frame, sender: int) -> None:
+        update = decode_update(frame.body)
+        link = self.links.get(sender)
+        if link is None:
+            self._counters["not a link"] += 1  # yet: it is sent again
+            return
+        link.updated(update)
+        if sender in self._broken and link.heard_all:
+            del self._broken[sender]
+            self.table.changes += 1  # what it holds is for all again
+            self._changed()
+
+    def _ack_received(self, frame: Frame, sender: int) -> None:
+        ack = decode_acknowledgement(frame.body)
+        link = self.links.get(sender)
+        if link is None:
+            self._counters["not a link"] += 1
+            return
+        link.acknowledged(ack)
+        if self._waiting:
+            ready = [each for each in self._waiting if each[2] == sender and link.knows(each[1])]
+            self._waiting = [each for each in self._waiting if each not in ready]
+            for waiting, _, _ in ready:
+                self._send(waiting, sender)
+
+    # Frames along the graph.
+
+    def forward_event(self, frame: Frame, event: Event, sender: int) -> None:
+        """Send an event along the links that want it, except the one it came by."""
+        matching = self.table.matching(event.attributes)
+        matching.discard(sender)
+        for neighbour in sorted(matching & self.links.keys()):
+            self._counters["events forwarded"] += 1
+            self._send(frame, neighbour)
+
+    def forward_propagated(self, frame: Frame, pattern: bytes, sender: int) -> None:
+        """Send PROPAGATED towards the holders of a pattern, once they know this way."""
+        for neighbour in sorted(self.table.covering(pattern) & self.links.keys() - {sender}):
+            if self.links[neighbour].knows(pattern):
+                self._send(frame, neighbour)
+            else:
+                waiting = (frame, pattern, neighbour)
+                if waiting not in self._waiting:
+                    self._waiting.append(waiting)
+
+    def _send(self, frame: Frame, neighbour: int) -> None:
+        if frame.ttl == 0 or frame.hops == 255:
+            self._counters["time to live used up"] += 1
+            return
+        copy = frame.forwarded()._replace(destination=neighbour)
+        self._host.send(neighbour, copy.encode())

@@ -1,0 +1,93 @@
+"""Geographic forwarding between the brokers of a mesh: GPSR over mesh neighbours.
+
+A frame for a broker is bound for where that broker stands.  On a full grid greedy forwarding finds
+it; where brokers are missing, perimeter mode goes around.  A frame for a client is taken by the
+broker at the place that it is bound for, or, if that one is missing, by the broker nearest to
+there, which is where perimeter mode ends (GHT, section 4.1).
+
+Neighbours are those of the spanning tree's beacons, or, in the fixed graph, those of the map.
+
+Sources: docs/papers.md#mesh-prediction, docs/papers.md#gpsr, docs/papers.md#ght.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+
+from nodeapp.geometry import Point, nudge
+from nodeapp.host import Host
+from nodeapp.pubsub.mesh.places import Places
+from nodeapp.routing.gpsr import Gpsr
+from nodeapp.routing.gpsr_parameters import BeaconParameters, GpsrParameters
+from nodeapp.routing.neighbours import Neighbour, Neighbours
+from nodeapp.wire import Frame, Kind
+
+
+class KnownNeighbours(Neighbours):
+    """The neighbours that the map of brokers says, without beacons."""
+
+    def __init__(self, host: Host, parameters: BeaconParameters, places: Places, reach: float):
+        super().__init__(host, parameters, reach)
+        for node in places.neighbours[host.node_id]:
+            (x, y), (dx, dy) = places.positions[node], nudge(node)
+            self._table[node] = Neighbour(x + dx, y + dy, 0.0, 0.0, math.inf, reach * reach)
+
+    def start(self) -> None:
+        """Do nothing: they are known."""
+
+
+class Relay(Gpsr):
+    """Carries frames to brokers; `arrived(frame)` is called when one is there.
+
+    Frames for clients are of kind DELIVERY; all others are for the broker that they name.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        parameters: GpsrParameters,
+        places: Places,
+        reach: float,
+        counters: Counter[str],
+        arrived: Callable[[Frame], None],
+        neighbours: Neighbours,
+    ) -> None:
+        super().__init__(
+            host,
+            parameters,
+            reach,
+            counters,
+            lambda frame, location: arrived(frame),
+            self._is_here,
+            neighbours,
+        )
+        self._places = places
+        self._here = places.positions[host.node_id]
+        self._arrived = arrived
+
+    def to_broker(self, frame: Frame, broker: int) -> None:
+        """Send a frame to a broker; to this one too, at once but not from within the call.
+
+        One that is for nobody known is counted.
+        """
+        if broker == self._host.node_id:
+            self._host.call_later(0.0, self._arrived, frame)
+        elif broker in self._places.positions:
+            self.send(frame, self._places.positions[broker])
+        else:
+            self._counters["to no broker of the mesh"] += 1
+
+    def _is_here(self, frame: Frame, location: Point) -> bool:
+        if frame.kind != Kind.DELIVERY or location != self._here:
+            return False
+        self._arrived(frame)
+        return True
+
+    def _toured(self, frame: Frame, location: Point) -> None:
+        if frame.kind == Kind.DELIVERY:
+            self._counters["served as the nearest broker"] += 1
+            self._arrived(frame)
+        else:
+            super()._toured(frame, location)

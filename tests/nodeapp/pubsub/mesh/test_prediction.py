@@ -1,0 +1,105 @@
+"""Cells on a way, Algorithm 1, and the graph of the map, by what the paper says of them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeapp.pubsub.mesh.places import Places
+from nodeapp.pubsub.mesh.prediction import Path, Status
+
+SIDE, CELL = 7, 250.0
+BROKERS = tuple(
+    (row * SIDE + column + 1, (column + 0.5) * CELL, (row + 0.5) * CELL)
+    for row in range(SIDE)
+    for column in range(SIDE)
+)
+PLACES = Places(BROKERS, 1.6 * CELL)
+POINT = st.tuples(st.floats(1, SIDE * CELL - 1), st.floats(1, SIDE * CELL - 1))
+
+
+def cell(x: float, y: float) -> int:
+    return int(y // CELL) * SIDE + int(x // CELL) + 1
+
+
+def test_neighbours_are_the_eight_around() -> None:
+    assert PLACES.neighbours[9] == (1, 2, 3, 8, 10, 15, 16, 17)
+    assert PLACES.neighbours[1] == (2, 8, 9)
+
+
+@given(POINT, POINT)
+def test_a_way_passes_the_cells_in_order(
+    start: tuple[float, float], end: tuple[float, float]
+) -> None:
+    passages = PLACES.way(start, end)
+    shares = [passage.enters for passage in passages]
+    assert shares == sorted(shares)
+    assert passages[0].broker == cell(*start)
+    ends = [*shares[1:], 1.0]
+    for passage, leaves in zip(passages, ends, strict=True):
+        if leaves - passage.enters > 1e-6:
+            middle = (passage.enters + leaves) / 2
+            x, y = (a + middle * (b - a) for a, b in zip(start, end, strict=True))
+            assert passage.broker == cell(x, y)
+
+
+def test_the_graph_of_the_map_joins_all_brokers_without_a_circle() -> None:
+    graph = PLACES.graph
+    links = {frozenset((one, other)) for one, found in graph.items() for other in found}
+    assert len(links) == len(BROKERS) - 1
+    reached, waiting = {1}, [1]
+    while waiting:
+        for other in graph[waiting.pop()]:
+            if other not in reached:
+                reached.add(other)
+                waiting.append(other)
+    assert len(reached) == len(BROKERS)
+
+
+EAST = Status((125.0, 125.0), (1625.0, 125.0), 10.0, 30.0, 20.0)
+"""It stays for 20 s, goes for 150 s, and stays for 30 s."""
+
+
+@pytest.mark.parametrize(
+    ("time", "delay", "broker"),
+    [
+        (0.0, 0.0, 1),  # in the serving broker's own cell: line 6.2 with i = Cur_GIND
+        (19.0, 0.0, 1),
+        (33.0, 0.0, 2),
+        (60.0, 0.0, 3),
+        (169.0, 0.0, 7),
+        (180.0, 0.0, 7),  # it pauses at D
+        (201.0, 0.0, 7),  # line 6.1: the pause is over
+        (1e6, 0.0, 7),
+        (33.0, 1.0, 2),  # T' = 1 s later it is in the second cell still
+        (31.0, 1.0, 1),  # T' is 0 for the first one, and it is there still
+        (55.0, 4.0, 3),  # the second cell is left by the time that an event is there
+        (33.0, 100.0, 7),  # hops slower than the client: nobody fits before D
+    ],
+)
+def test_algorithm_1(time: float, delay: float, broker: int) -> None:
+    assert Path(PLACES, EAST).forwarding_broker(time, delay) == broker
+
+
+def test_a_client_that_stays_is_where_it_is() -> None:
+    still = Status((300.0, 300.0), (300.0, 300.0), 0.0, 0.0, 0.0)
+    assert Path(PLACES, still).forwarding_broker(100.0, 0.01) == cell(300.0, 300.0)
+
+
+@given(POINT, POINT, st.floats(1, 50), st.floats(0, 30), st.floats(0, 400))
+def test_without_delay_the_broker_is_that_of_the_predicted_position(
+    start: tuple[float, float],
+    end: tuple[float, float],
+    speed: float,
+    remaining: float,
+    time: float,
+) -> None:
+    status = Status(start, end, speed, 10.0, remaining)
+    x, y = status.position(time)
+    found = Path(PLACES, status).forwarding_broker(time, 0.0)
+    border = min(abs(x / CELL - round(x / CELL)), abs(y / CELL - round(y / CELL)))
+    assert found == cell(x, y) or border < 1e-6
+    assert math.dist(PLACES.positions[found], (x, y)) <= CELL
