@@ -137,8 +137,6 @@ FLAG_ONE_WAY: Final = 0x02
 """A frame that came another way than its forwarders' routes to its originator lead (AODV)."""
 FLAG_EXPLORE: Final = 0x04
 """A subscription whose issuer takes events from here again, whatever it has pruned before."""
-
-
 FLAG_SEALED: Final = 0x08
 """A frame that ends with the seal of who transmitted it (`nodeapp.auth`)."""
 

@@ -105,7 +105,7 @@ class DefectLogs:
                 self._count(node, text, starts)
 
     def _count(self, node: str, text: bytes, starts: list[int]) -> None:
-        entries = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+        entries = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=False)]
         found = [entry for entry in entries if _DEFECT.match(entry)]
         if found:
             _, _, traceback = found[0].decode("utf-8", "replace").partition("\n")

@@ -56,7 +56,7 @@ def test_metrics_are_those_of_captures(
                 part.table(name).drop(columns="run").reset_index(drop=True) for part in (one, other)
             )
             meshed = bool(simulated.access_points)
-            there = {"counters": meshed, "airtime": False, "recovery": False}
+            there = {"counters": meshed, "airtime": False, "recovery": False, "legs": False}
             there["lateness"] = not meshed
             assert (len(left) > 0) == there.get(name, True)
             pd.testing.assert_frame_equal(left, right, obj=name)

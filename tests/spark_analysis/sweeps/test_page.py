@@ -18,7 +18,14 @@ from spark_analysis.confidence import mean_interval
 from spark_analysis.report import svg
 from spark_analysis.report.curves import Curve, Quantity, multiples
 from spark_analysis.report.figures import Drawing
-from spark_analysis.sweeps.page import arranged, grouped, number_table, write_page, write_pictures
+from spark_analysis.sweeps.page import (
+    QUANTITIES,
+    arranged,
+    grouped,
+    number_table,
+    write_page,
+    write_pictures,
+)
 from spark_analysis.sweeps.sweep import SweepOutcome
 from tests.spark_analysis.sweeps.helpers import spec, synthetic
 
@@ -186,7 +193,7 @@ def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     odd = {"flooding seed=8": "<i>odd</i>"}
     failures = {"flooding seed=9": "<b>broke</b>"}
     done = SweepOutcome(wanted, tmp_path, synthetic(), failures, odd)
-    assert write_page(done).read_text(encoding="utf-8").count("<svg") == 8  # and recovery times
+    assert write_page(done).read_text(encoding="utf-8").count("<svg") == len(QUANTITIES)
     without_faults = synthetic().assign(recovery=float("nan"))
     done = SweepOutcome(wanted, tmp_path, without_faults, failures, odd)
     page = write_page(done).read_text(encoding="utf-8")
@@ -194,7 +201,7 @@ def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     assert "&lt;b&gt;broke" in page
     assert "1 run with problems" in page
     assert "&lt;i&gt;odd" in page
-    assert page.count("<svg") == 7
+    assert page.count("<svg") == len(QUANTITIES) - 1
     assert not re.search(r"(src|href)=\"https?:", page)
     assert "--vary speed=1,10 --seeds 3" in page
     table = number_table(done)
