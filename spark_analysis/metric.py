@@ -16,6 +16,11 @@ if TYPE_CHECKING:  # a page needs no Spark, and a row nothing of how it is shown
     from spark_analysis.table import Measure
 
 
+def significant(value: float) -> str:
+    """Return a number as comparisons write it; how pages do is no part of what makes a row."""
+    return "–" if math.isnan(value) else f"{value:.3g}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """A column of the summary.  What is None is not shown there.

@@ -146,7 +146,7 @@ class Warm:
             answer, self._started = self._started, None
             if "error" in answer:
                 raise OSError(answer["errno"], answer["error"])
-            process = self._running[answer["pid"]] = Forked(self, answer["pid"])
+            process: Forked = answer["process"]
             return process
 
     def send_signal(self, pid: int, number: int) -> None:
@@ -174,6 +174,9 @@ class Warm:
         if "ended" in told:
             self._running.pop(told["ended"]).returncode = told["code"]
         else:
+            if "pid" in told:  # known at once: it may have ended, which is told next
+                self._running[told["pid"]] = Forked(self, told["pid"])
+                told["process"] = self._running[told["pid"]]
             self._started = told
 
     def close(self) -> None:

@@ -95,11 +95,13 @@ class Gpsr:
         deliver: Callable[[Frame, Point], None],
         capture: Callable[[Frame, Point], bool],
         neighbours: Neighbours | None = None,
+        toured: Callable[[Frame, Point], bool] | None = None,
     ) -> None:
         self.neighbours = neighbours or Neighbours(host, parameters, radio_range)
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
             Kind.HELLO: self.neighbours.hello_received
         }
+        self._take_toured = toured
         self._host = host
         self._ttl = parameters.ttl
         self._counters = counters
@@ -262,6 +264,8 @@ class Gpsr:
         self._transmit(frame, following, geo, (came, sender))
 
     def _toured(self, frame: Frame, location: Point) -> None:
+        if self._take_toured is not None and self._take_toured(frame, location):
+            return
         if frame.destination == ANY_NODE:
             self._counters["served as the nearest node"] += 1
             self._deliver(frame, location)

@@ -29,6 +29,7 @@ Sources: docs/papers.md#gpsr, docs/papers.md#location-errors, docs/papers.md#gre
 from __future__ import annotations
 
 import functools
+import math
 import struct
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -212,6 +213,10 @@ class Neighbours:
             return False
         self.lost(node)
         return True
+
+    def know(self, node: int, x: float, y: float) -> None:
+        """Take a node that stands still for a neighbour for ever, without beacons."""
+        self._table[node] = Neighbour(x, y, 0.0, 0.0, math.inf, self._squared_range)
 
     def lost(self, node: int) -> None:
         """Forget a neighbour, if it is one, until it is heard again."""

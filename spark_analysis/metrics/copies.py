@@ -14,8 +14,7 @@ from pyspark.sql import functions as sf
 from nodeapp.wire import Kind
 from spark_analysis.jobs.columns import EVENT
 from spark_analysis.jobs.overhead import PACKETS
-from spark_analysis.metric import MeasuredMetric
-from spark_analysis.report.quantities import number
+from spark_analysis.metric import MeasuredMetric, significant
 from spark_analysis.schemas import DOUBLE, column
 from spark_analysis.table import Inputs, Measure
 
@@ -42,7 +41,7 @@ COPIES: Final = MeasuredMetric(
     caption="Copies of an event that reach a node which it is addressed to, beyond the first; none "
     "of them reaches a client.",
     unit="copies",
-    text=number,
+    text=significant,
     swept=True,
     heading="copies",
 )

@@ -12,13 +12,9 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from spark_analysis.jobs.legs import OF_LEGS
-from spark_analysis.metric import MeasuredMetric
+from spark_analysis.metric import MeasuredMetric, significant
 from spark_analysis.schemas import DOUBLE, column
 from spark_analysis.table import Inputs, Measure
-
-
-def _text(value: float) -> str:
-    return f"{value:.3g}"  # how pages write numbers is no part of what makes a row
 
 
 def _metric(name: str, title: str, caption: str, unit: str) -> MeasuredMetric:
@@ -32,7 +28,7 @@ def _metric(name: str, title: str, caption: str, unit: str) -> MeasuredMetric:
         title=title,
         caption=caption,
         unit=unit,
-        text=_text,
+        text=significant,
     )
 
 

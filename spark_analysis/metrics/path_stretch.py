@@ -16,8 +16,7 @@ from pyspark.sql import functions as sf
 
 from emulation.scenario.runfolder import Run
 from spark_analysis.jobs.delay import DELAY
-from spark_analysis.metric import MeasuredMetric
-from spark_analysis.report.quantities import number
+from spark_analysis.metric import MeasuredMetric, significant
 from spark_analysis.schemas import DOUBLE, column
 from spark_analysis.table import Inputs, Measure
 
@@ -84,7 +83,7 @@ PATH_STRETCH: Final = MeasuredMetric(
     caption="Hops of deliveries to other nodes over those of the shortest ways in the radio's "
     "graph; of nodes that stand still.",
     unit="times",
-    text=number,
+    text=significant,
     swept=True,
     heading="path stretch",
 )

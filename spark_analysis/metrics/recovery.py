@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from spark_analysis.jobs.recovery import rows
-from spark_analysis.metric import MeasuredMetric
+from spark_analysis.metric import MeasuredMetric, significant
 from spark_analysis.recovering import RECOVERED
 from spark_analysis.schemas import DOUBLE, column
 from spark_analysis.table import Inputs, Measure
@@ -25,8 +25,7 @@ def _means(inputs: Inputs) -> list[tuple[str, float]]:
 
 
 def _text(value: float) -> str:
-    """Return a time as comparisons write it; what shows rows is no part of what makes them."""
-    return "–" if math.isnan(value) else f"{value:.3g} s"
+    return significant(value) if math.isnan(value) else f"{significant(value)} s"
 
 
 RECOVERY_TIME: Final = MeasuredMetric(

@@ -14,8 +14,7 @@ from pyspark.sql import functions as sf
 from nodeapp.wire import Kind
 from spark_analysis.jobs.columns import EVENT
 from spark_analysis.jobs.overhead import PACKETS
-from spark_analysis.metric import MeasuredMetric
-from spark_analysis.report.quantities import number
+from spark_analysis.metric import MeasuredMetric, significant
 from spark_analysis.schemas import DOUBLE, column
 from spark_analysis.table import Inputs, Measure
 
@@ -37,7 +36,7 @@ TREE_LENGTH: Final = MeasuredMetric(
     caption="Links that an event is sent over, each counted once; mean of the events that were "
     "sent by radio.",
     unit="links",
-    text=number,
+    text=significant,
     swept=True,
     heading="tree",
 )

@@ -37,7 +37,7 @@ from nodeapp.pubsub.mesh.messages import (
 from nodeapp.pubsub.mesh.parameters import FIXED, MeshParameters
 from nodeapp.pubsub.mesh.places import places_of
 from nodeapp.pubsub.mesh.prediction import Path
-from nodeapp.pubsub.mesh.relay import KnownNeighbours, Relay
+from nodeapp.pubsub.mesh.relay import Relay, known_neighbours
 from nodeapp.pubsub.mesh.session import Held, Served
 from nodeapp.pubsub.mesh.strategies import Send, Strategy
 from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, TableFullError
@@ -81,7 +81,7 @@ class Broker:
         self._tree: SpanningTree | None = None
         neighbours: Neighbours
         if parameters.graph == FIXED:
-            neighbours = KnownNeighbours(host, parameters, self._places, reach)
+            neighbours = known_neighbours(host, parameters, self._places, reach)
         else:
             self._tree = SpanningTree(
                 host, parameters, reach, counters, self.graph.link_up, self.graph.link_down

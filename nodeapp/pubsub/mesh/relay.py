@@ -12,7 +12,6 @@ Sources: docs/papers.md#mesh-prediction, docs/papers.md#gpsr, docs/papers.md#ght
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -21,24 +20,22 @@ from nodeapp.host import Host
 from nodeapp.pubsub.mesh.places import Places
 from nodeapp.routing.gpsr import Gpsr
 from nodeapp.routing.gpsr_parameters import BeaconParameters, GpsrParameters
-from nodeapp.routing.neighbours import Neighbour, Neighbours
+from nodeapp.routing.neighbours import Neighbours
 from nodeapp.wire import Frame, Kind
 
 
-class KnownNeighbours(Neighbours):
-    """The neighbours that the map of brokers says, without beacons."""
-
-    def __init__(self, host: Host, parameters: BeaconParameters, places: Places, reach: float):
-        super().__init__(host, parameters, reach)
-        for node in places.neighbours[host.node_id]:
-            (x, y), (dx, dy) = places.positions[node], nudge(node)
-            self._table[node] = Neighbour(x + dx, y + dy, 0.0, 0.0, math.inf, reach * reach)
-
-    def start(self) -> None:
-        """Do nothing: they are known."""
+def known_neighbours(
+    host: Host, parameters: BeaconParameters, places: Places, reach: float
+) -> Neighbours:
+    """Return the neighbours that the map of brokers says; they need no beacons, so no start."""
+    neighbours = Neighbours(host, parameters, reach)
+    for node in places.neighbours[host.node_id]:
+        (x, y), (dx, dy) = places.positions[node], nudge(node)
+        neighbours.know(node, x + dx, y + dy)
+    return neighbours
 
 
-class Relay(Gpsr):
+class Relay:
     """Carries frames to brokers; `arrived(frame)` is called when one is there.
 
     Frames for clients are of kind DELIVERY; all others are for the broker that they name.
@@ -54,7 +51,7 @@ class Relay(Gpsr):
         arrived: Callable[[Frame], None],
         neighbours: Neighbours,
     ) -> None:
-        super().__init__(
+        self._gpsr = Gpsr(
             host,
             parameters,
             reach,
@@ -62,7 +59,12 @@ class Relay(Gpsr):
             lambda frame, location: arrived(frame),
             self._is_here,
             neighbours,
+            self._toured,
         )
+        self.receive = self._gpsr.receive
+        self.neighbours = neighbours
+        self._host = host
+        self._counters = counters
         self._places = places
         self._here = places.positions[host.node_id]
         self._arrived = arrived
@@ -75,7 +77,7 @@ class Relay(Gpsr):
         if broker == self._host.node_id:
             self._host.call_later(0.0, self._arrived, frame)
         elif broker in self._places.positions:
-            self.send(frame, self._places.positions[broker])
+            self._gpsr.send(frame, self._places.positions[broker])
         else:
             self._counters["to no broker of the mesh"] += 1
 
@@ -85,9 +87,9 @@ class Relay(Gpsr):
         self._arrived(frame)
         return True
 
-    def _toured(self, frame: Frame, location: Point) -> None:
-        if frame.kind == Kind.DELIVERY:
-            self._counters["served as the nearest broker"] += 1
-            self._arrived(frame)
-        else:
-            super()._toured(frame, location)
+    def _toured(self, frame: Frame, location: Point) -> bool:
+        if frame.kind != Kind.DELIVERY:
+            return False
+        self._counters["served as the nearest broker"] += 1
+        self._arrived(frame)
+        return True

@@ -126,10 +126,11 @@ def test_subscriptions_outlive_the_events_for_them(linger: float) -> None:
 
 @pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
 def test_nodes_of_every_protocol_do_what_is_asked(protocol: str, tmp_path: Path) -> None:
+    meshed = protocol in ("mobility-prediction", "periodic-probing", "batch-forwarding")
+    topology = "mesh_grid" if meshed else "manhattan"
     settings = {"nodes": 6, "topics": 2, "lifetime": 2, "publishers": 2, "subscribers": 4}
-    scenario = make_scenario(
-        "manhattan", protocol, seed=1, duration=15.0, settings={**settings, "workload": "churn"}
-    )
+    wanted = {**settings, "workload": "churn"}
+    scenario = make_scenario(topology, protocol, seed=1, duration=15.0, settings=wanted)
     assert len(of(scenario.workload, "unsubscribe")) > 10
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()

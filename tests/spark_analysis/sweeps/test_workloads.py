@@ -84,7 +84,7 @@ def test_what_a_workload_does_not_have_is_refused(tmp_path: Path) -> None:
     file.write_text(LINE)
     with pytest.raises(SpecError, match="no parameter 'topics' of roaming_field or flooding, brok"):
         points(spec(settings=of_file(file, "topics=2")))
-    with pytest.raises(SpecError, match="no workload 'poissson'; there are: churn, content, r"):
+    with pytest.raises(SpecError, match="no workload 'poissson'; there are: churn, content, feeds"):
         points(spec(settings={"workload": "poissson"}))
 
 
