@@ -18,7 +18,8 @@ BROKERS = tuple(
     for column in range(SIDE)
 )
 PLACES = Places(BROKERS, 1.6 * CELL)
-POINT = st.tuples(st.floats(1, SIDE * CELL - 1), st.floats(1, SIDE * CELL - 1))
+COORDINATE = st.floats(1, SIDE * CELL - 1).filter(lambda metres: metres % CELL != 0)  # no edge
+POINT = st.tuples(COORDINATE, COORDINATE)
 
 
 def cell(x: float, y: float) -> int:
