@@ -253,7 +253,7 @@ class CellHashRouting:
         following = step(own, [cell for cell in around if cell != own], route.target, route.walk)
         is_home = following.cell is None
         if not to_node and following.walk is not None and following.walk.entry == own:
-            # A local minimum; where there is a nearer cell the memory does not count.
+            # A local minimum; if there is a nearer cell the memory does not count.
             is_home = self._homes.get(route.target, -1.0) > self._host.now()
         if is_home:
             self._at_home(frame, route, own)

@@ -1,7 +1,7 @@
 """Geographic forwarding between the brokers of a mesh: GPSR over mesh neighbours.
 
 A frame for a broker is bound for where that broker stands.  On a full grid greedy forwarding finds
-it; where brokers are missing, perimeter mode goes around.  A frame for a client is taken by the
+it; if brokers are missing, perimeter mode goes around.  A frame for a client is taken by the
 broker at the place that it is bound for, or, if that one is missing, by the broker nearest to
 there, which is where perimeter mode ends (GHT, section 4.1).
 
