@@ -97,7 +97,17 @@ def run(
     quiet(be_quiet)
     end = _End(strict, as_json)
     if again is not None:
-        for name in ("topology", "protocol", "nodes", "duration", "seed", "workload", "settings"):
+        fixed = (
+            "topology",
+            "protocol",
+            "nodes",
+            "duration",
+            "seed",
+            "workload",
+            "settings",
+            "fault",
+        )
+        for name in fixed:
             source = context.get_parameter_source(name)
             if source is not None and source.name != "DEFAULT":
                 fail(f"--scenario has everything fixed: leave {name} out", USAGE)

@@ -250,6 +250,8 @@ def _check_scenario(words: Sequence[str]) -> None:
     except TyperException as error:
         says = getattr(error, "format_message", None)
         fail(says() if says is not None else str(error), USAGE)
+    if asked.get("again") is not None:
+        return  # what its file says is looked at there
     keys = ("topology", "protocol", "nodes", "duration", "seed", "settings", "workload", "fault")
     scenario_of(*(asked[key] for key in keys))
 

@@ -100,15 +100,25 @@ def request(operation: Operation, token: int) -> Frame:
 
 
 def held(workload: Iterable[Operation], node: int, now: float) -> list[Operation]:
-    """Return the subscriptions that a node's clients have at `now`, seconds into the run."""
+    """Return what a node app that starts at `now`, seconds into the run, is to be told again.
+
+    These are the advertisements and subscriptions of its clients, and the rest of its route.
+    """
     found: dict[int, Operation] = {}
+    said: dict[tuple[str, ...], Operation] = {}
     for operation in workload:
         if operation.node == node and operation.time <= now:
             if operation.action == "subscribe":
                 found[operation.subscription] = operation
             elif operation.action == "unsubscribe":
                 found.pop(operation.subscription, None)
-    return list(found.values())
+            elif operation.action == "advertise":
+                said["advertise", str(operation.event[TOPIC])] = operation
+            elif operation.action == "navigate":
+                stays = max(0.0, operation.event["remaining"] - (now - operation.time))
+                event = {**operation.event, "remaining": stays}
+                said["navigate",] = operation.model_copy(update={"event": event})
+    return [*said.values(), *found.values()]
 
 
 @dataclass(order=True)
@@ -178,7 +188,7 @@ class Driver:
             if fault.kind == "crash" and fault.end is not None:
                 for node in self.scenario.nodes:
                     if node.name in fault.nodes:
-                        for operation in held(self.scenario.workload, node.id, fault.end):
+                        for operation in held(self.scenario.operations, node.id, fault.end):
                             yield fault.end, operation
 
     def _was_down(self, operation: Operation, time_: float) -> bool:

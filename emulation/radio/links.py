@@ -234,6 +234,8 @@ class Links:
         self._jammers: dict[int, Jammer] = {}
         """By the number that they have as a source: from `count` on."""
         self._jam_rows: dict[int, JamRow] = {}
+        self._next_jammer = count
+        """Never used again: a burst may outlast its jammer."""
         self._seed = seed
         self._xy = np.zeros((count, 2))
         self._rows: list[LinkRow | None] = [None] * count
@@ -296,7 +298,8 @@ class Links:
 
     def add_jammer(self, jammer: Jammer) -> int:
         """Add a jammer; return the number that it has as a source of transmissions."""
-        number = max(self._jammers, default=self.count - 1) + 1
+        number = self._next_jammer
+        self._next_jammer += 1
         self._jammers[number] = jammer
         self._forget()
         return number

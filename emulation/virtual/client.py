@@ -47,7 +47,7 @@ class WorkloadClient:
             self._clock.call_at(operation.time, self._perform, operation)
 
     def returned(self, host: VirtualHost) -> None:
-        """Subscribe again at a host whose node app was not running."""
+        """Tell a host whose node app was not running what its clients had told it before."""
         for operation in held(self._workload, host.node_id, self._clock.now):
             self._clock.call_later(0.0, self._perform, operation)
 

@@ -99,7 +99,7 @@ class Simulation:
         send = self._client.receiver(host)
         host.clients = ClientTable(host, host.service, send, host.about)
         for start in (host.clients.start, host.service.start):
-            self.clock.call_at(self.clock.now, start)
+            self.clock.call_at(self.clock.now, start).owner = host  # a crash cancels it
 
     def _boot_again(self, host: VirtualHost) -> None:
         host.service = self._service(host)

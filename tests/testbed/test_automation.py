@@ -91,6 +91,7 @@ def test_a_run_folder_runs_again_with_the_motion_of_its_prompt(
     [
         ("run a b --scenario /nowhere.json", "--scenario has everything fixed: leave topology out"),
         ("run --scenario /nowhere.json --seed 2", "leave seed out"),
+        ("run --scenario /nowhere.json --fault radio", "leave fault out"),
         ("run --scenario /nowhere.json", "nowhere.json"),
         ("run roaming_field flooding --set speed=1 --set speed=2", "--set speed is given twice"),
         ("run roaming_field flooding --nodes 9 --set nodes=8", "give one of them"),

@@ -21,6 +21,9 @@ LOG: Final = "emulation.log"
 """Log of what happens before a node app has its own."""
 
 
+TRACEBACK: Final = "Traceback (most recent call last)"
+
+
 class NodeApps(dict[str, Process]):
     """The node apps by the name of their node, forked from a warm process that has loaded them."""
 
@@ -118,14 +121,16 @@ class NodeApps(dict[str, Process]):
     def deaths(self) -> Iterator[tuple[str, str, str | None]]:
         """Yield each node app that has ended since the last call: name, and a line about it.
 
-        Last, the end of its log if it ended by itself with an error, else None.
+        Last, its log if it ended by itself with an error that is in it, else None: a node app that
+        refuses its options ends without one.
         """
         for name, process in self.items():
             code = process.poll()
             if code is not None and name not in self._reported | self._killed:
                 self._reported.add(name)
                 log = self._folder.logs / f"{name}.log"
-                error = log.read_text(encoding="utf-8", errors="replace") if code > 0 else None
+                said = log.read_text(encoding="utf-8", errors="replace") if code > 0 else ""
+                error = said if TRACEBACK in said else None
                 yield name, f"{name}: the node app {ended(code)}; see {log}", error
 
     def end(self) -> None:

@@ -95,6 +95,7 @@ class RealTimeRun(ABC):
         self.ended: Ended = "failed"
         self.epoch = 0.0
         """Time 0 of the scenario on the monotonic clock; 0 until it is known."""
+        self._lasted = 0.0
         self.net: Any = None
         self.state = StateFolder()
         self.medium_control = self.state.path / "medium"
@@ -385,6 +386,8 @@ class RealTimeRun(ABC):
     def stop(self) -> None:
         """Stop everything, collect the fidelity figures, write them; safe at any stage."""
         try:
+            if self.epoch:
+                self._lasted = min(max(0.0, self.now()), self.scenario.duration)
             self.observer.stage("stopping")
             self._stop_processes()
         finally:
@@ -438,7 +441,7 @@ class RealTimeRun(ABC):
             wall_seconds=time.monotonic() - self._began,
             problems=self.problems + self.defects.problems(),
             defects=self.defects.record(),
-            lasted=min(max(0.0, self.now()), self.scenario.duration),
+            lasted=self._lasted,
         )
 
 

@@ -96,3 +96,16 @@ def test_jammers_that_are_alike_end_one_by_one() -> None:
     assert delivered(medium, 0.1) == 0
     faults.end(JAM)
     assert delivered(medium, 1.0) == 40
+
+
+def test_a_jammer_that_begins_while_the_last_burst_of_another_is_on_the_air() -> None:
+    medium = channel([(0.0, 0.0), (200.0, 0.0)])
+    first = medium.jamming.begin(0.0, Jammer(300.0, 0.0, 12.0, 0.5, 1.0))
+    medium.advance(0.1)
+    medium.jamming.end(first)
+    second = medium.jamming.begin(0.2, Jammer(300.0, 0.0, 12.0, 0.5, 1.0))
+    assert second != first
+    assert delivered(medium, 0.2, 10) == 0
+    medium.jamming.end(second)
+    medium.advance(2.0)
+    assert delivered(medium, 2.0) == 40

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from emulation.scenario.scenario import Scenario
-from emulation.virtual.recording import NullRecorder
+from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
 from emulation.workloads.base import Operation
 from nodeapp.pubsub.topic_hash import NodeHash
@@ -59,6 +60,29 @@ def told(*faults: str, protocol: str = "flooding") -> list[int]:
 
 
 ALL = list(range(1, 26))
+
+
+class Sent(NullRecorder):
+    """Remembers when each node sent a beacon."""
+
+    def __init__(self) -> None:
+        self.times: dict[int, list[float]] = {}
+
+    def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
+        if decode(datagram).kind == Kind.HELLO:
+            self.times.setdefault(station, []).append(time)
+        return super().sent(time, station, to, datagram)
+
+
+def test_a_node_that_crashes_in_the_instant_of_its_return_stays_down_and_comes_back_once() -> None:
+    recorder = Sent()
+    faults = ("crash sta1 at 3 for 3", "crash sta1 at 6 for 4")
+    Simulation(scenario(*faults, protocol="broker-gpsr"), recorder).run()
+    times = recorder.times[0]
+    assert not [time for time in times if 3.0 < time < 10.0]
+    after = [time for time in times if time > 10.0]
+    # Beacons are half a second to one and a half apart: one node app sends them, not two.
+    assert 20 / 1.5 - 1 <= len(after) <= 20 / 0.5 * 0.6
 
 
 @pytest.mark.parametrize("protocol", ["flooding", "broker-gpsr", "subscription-forwarding"])

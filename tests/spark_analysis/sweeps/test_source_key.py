@@ -192,7 +192,12 @@ def executed(folder: Path, points: Mapping[str, Sequence[object]]) -> dict[str, 
         (folder / name).mkdir()
     done = subprocess.run(
         [sys.executable, "-c", POINTS, json.dumps(words)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_PYTHON": sys.executable,
+            "TESTBED_COMPILED": "0",  # the files of sources are looked for
+        },
         cwd=folder,
         capture_output=True,
         text=True,
