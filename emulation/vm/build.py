@@ -309,7 +309,7 @@ def _remember(inputs: ImageInputs, cache: Path) -> None:
     """Make these inputs the ones that later commands use.  Raises OSError."""
     extra, provision = inputs.extra, inputs.provision
     chosen = json.dumps({"extra": str(extra or ""), "provision": str(provision or "")}) + "\n"
-    kept, unfinished = cache / "chosen.json", cache / "chosen.tmp"
+    kept, unfinished = cache / "chosen.json", cache / f"chosen.{os.getpid()}.tmp"
     if kept.is_file() and kept.read_text(encoding="utf-8") == chosen:
         return
     unfinished.write_text(chosen, encoding="utf-8")
