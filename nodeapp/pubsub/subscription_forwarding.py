@@ -32,25 +32,16 @@ Source: docs/papers.md#subscription-forwarding, docs/papers.md#reconfiguration.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from nodeapp.events import Event, Subscription
-from nodeapp.host import Host, Timer
+from nodeapp.host import Host
 from nodeapp.parameters import Param
 from nodeapp.pubsub.addressees import UNICAST, Addressing, broadcast_to, is_for
 from nodeapp.pubsub.base import Environment, EventIds, RefusedError, Service
-from nodeapp.pubsub.messages import Stamps
-from nodeapp.pubsub.patterns import (
-    LOCAL,
-    MAX_PATTERN,
-    PatternTable,
-    TableFullError,
-    encode_pattern,
-)
-from nodeapp.pubsub.table_link import TableLink
-from nodeapp.pubsub.table_messages import decode_acknowledgement, decode_update
+from nodeapp.pubsub.patterns import LOCAL, MAX_PATTERN, TableFullError, encode_pattern
+from nodeapp.pubsub.table_links import TableLinks
 from nodeapp.routing.spanning_tree import SpanningTree, TreeParameters
 from nodeapp.wire import Frame, Kind
 
@@ -100,25 +91,28 @@ class SubscriptionForwarding(Service):
     ) -> None:
         super().__init__(host, environment, parameters)
         self._parameters = parameters
-        self.table = PatternTable(parameters.table_limit)
+        keeps = parameters.reconfiguration == MAKE_BEFORE_BREAK
+        self.entries = TableLinks(
+            host,
+            parameters.table_limit,
+            parameters.retry,
+            parameters.break_delay if keeps else None,
+            self.counters,
+        )
+        self.table = self.entries.table
         self.tree = SpanningTree(
             host,
             parameters,
             environment.radio_range,
             self.counters,
-            self._link_up,
-            self._link_down,
+            self.entries.link_up,
+            self.entries.link_down,
             self._failed,
         )
-        self.links: dict[int, TableLink] = {}
-        self._broken: dict[int, Timer] = {}
-        self._users: Counter[bytes] = Counter()
-        self._stamps = Stamps()
         self._seen = EventIds()
         self.handlers.update(self.tree.handlers)
+        self.handlers.update(self.entries.handlers)
         self.handlers[Kind.EVENT] = self._event_received
-        self.handlers[Kind.SUBSCRIPTION_UPDATE] = self._update_received
-        self.handlers[Kind.SUBSCRIPTION_ACK] = self._ack_received
 
     def start(self) -> None:
         """Begin to send beacons."""
@@ -139,82 +133,18 @@ class SubscriptionForwarding(Service):
                 "shorter conditions"
             )
         try:
-            self.table.hold(pattern, LOCAL)
+            self.entries.hold(pattern)
         except TableFullError:
             self.counters["table full"] += 1
             raise RefusedError(
                 f"the table of this node has {len(self.table)} entries already: raise table_limit"
             ) from None
         super().subscribe(subscription)
-        self._users[pattern] += 1
-        self._table_changed()
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Remove a local subscription."""
         super().unsubscribe(subscription)
-        pattern = encode_pattern(subscription.filter)
-        self._users[pattern] -= 1
-        if not self._users[pattern]:
-            del self._users[pattern]
-            self.table.release(pattern, LOCAL)
-            self._table_changed()
-
-    # Tables.
-
-    def _table_changed(self) -> None:
-        for link in self.links.values():
-            link.tell()
-            if link.refused and not self.table.full:
-                link.ask_again()
-
-    def _update_received(self, frame: Frame, sender: int) -> None:
-        update = decode_update(frame.body)
-        link = self.links.get(sender)
-        if link is None:
-            self.counters["not a link"] += 1  # yet: it is sent again
-        else:
-            link.updated(update)
-            if sender in self._broken and link.heard_all:
-                del self._broken[sender]
-                self.table.changes += 1  # what it holds is for all again
-                self._table_changed()
-
-    def _ack_received(self, frame: Frame, sender: int) -> None:
-        ack = decode_acknowledgement(frame.body)
-        link = self.links.get(sender)
-        if link is None:
-            self.counters["not a link"] += 1
-        else:
-            link.acknowledged(ack)
-
-    def _link_up(self, neighbour: int) -> None:
-        if neighbour in self._broken:
-            self._broken[neighbour].cancel()  # the new session says which entries stay
-        link = self.links[neighbour] = TableLink(
-            self.host,
-            neighbour,
-            self.table,
-            self._broken.keys(),
-            lambda: self._stamps.next(self.host.now()),
-            self._parameters.retry,
-            self.counters,
-            self._table_changed,
-        )
-        link.tell()
-
-    def _link_down(self, neighbour: int) -> None:
-        self.links.pop(neighbour).close()
-        if self._parameters.reconfiguration == MAKE_BEFORE_BREAK:
-            delay = self._parameters.break_delay
-            self._broken[neighbour] = self.host.call_later(delay, self._withdraw, neighbour)
-        else:
-            self._withdraw(neighbour)
-
-    def _withdraw(self, neighbour: int) -> None:
-        self._broken.pop(neighbour, None)
-        for pattern in self.table.held_by(neighbour):
-            self.table.release(pattern, neighbour)
-        self._table_changed()
+        self.entries.release(encode_pattern(subscription.filter))
 
     # Events.
 
@@ -239,7 +169,7 @@ class SubscriptionForwarding(Service):
             self.host.call_later(delay, self._forward, frame, event, sender)
 
     def _forward(self, frame: Frame, event: Event, sender: int) -> None:
-        links = sorted(self.table.matching(event.attributes) & self.links.keys() - {sender})
+        links = sorted(self.table.matching(event.attributes) & self.entries.links.keys() - {sender})
         if not links:
             return
         if frame.ttl == 0 or frame.hops == 255:

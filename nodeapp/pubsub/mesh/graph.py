@@ -1,7 +1,7 @@
 """The brokers' acyclic graph: subscriptions go along it to all brokers, events come back.
 
 Reverse path forwarding with covering (docs/papers.md#subscription-forwarding): tables are kept the
-same at both ends of each link by `nodeapp.pubsub.table_link`.  The graph is the self-maintaining
+same at both ends of each link by `nodeapp.pubsub.table_links`.  The graph is the self-maintaining
 spanning tree of the brokers, or a fixed one that follows from the map
 (`nodeapp.pubsub.mesh.places`), which needs no beacons and does not survive a broker.
 
@@ -18,19 +18,15 @@ later passes the new broker as well: propagation has ended, and the old broker m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from nodeapp.events import Event
-from nodeapp.host import Host, Timer
-from nodeapp.pubsub.messages import Stamps
-from nodeapp.pubsub.patterns import LOCAL, PatternTable
-from nodeapp.pubsub.table_link import TableLink
-from nodeapp.pubsub.table_messages import decode_acknowledgement, decode_update
-from nodeapp.wire import Frame, Kind
+from nodeapp.host import Host
+from nodeapp.pubsub.table_links import TableLinks
+from nodeapp.wire import Frame
 
 
-class Graph:
+class Graph(TableLinks):
     """This broker's part in the graph."""
 
     def __init__(
@@ -41,19 +37,7 @@ class Graph:
         break_delay: float,
         counters: Counter[str],
     ) -> None:
-        self.table = PatternTable(table_limit)
-        self.links: dict[int, TableLink] = {}
-        self.handlers: dict[int, Callable[[Frame, int], None]] = {
-            Kind.SUBSCRIPTION_UPDATE: self._update_received,
-            Kind.SUBSCRIPTION_ACK: self._ack_received,
-        }
-        self._host = host
-        self._retry = retry
-        self._break_delay = break_delay
-        self._counters = counters
-        self._stamps = Stamps()
-        self._broken: dict[int, Timer] = {}
-        self._users: Counter[bytes] = Counter()
+        super().__init__(host, table_limit, retry, break_delay, counters)
         self._waiting: list[tuple[Frame, bytes, int]] = []
         """Frames that wait for a link to know a pattern: frame, pattern, link."""
 
@@ -61,80 +45,15 @@ class Graph:
         """Return what STATUS reports of the graph."""
         return {"graph": sorted(self.links), "table entries": len(self.table)}
 
-    # Patterns of this broker's clients.
-
-    def hold(self, pattern: bytes) -> None:
-        """Add a client's pattern.  Raises `TableFullError`, and `WireError` if it is none."""
-        self.table.hold(pattern, LOCAL)
-        self._users[pattern] += 1
-        if self._users[pattern] == 1:
-            self._changed()
-
-    def release(self, pattern: bytes) -> None:
-        """Remove a client's pattern; it is unsubscribed if no other client here has it."""
-        self._users[pattern] -= 1
-        if self._users[pattern] <= 0:
-            del self._users[pattern]
-            self.table.release(pattern, LOCAL)
-            self._changed()
-
-    # Links.
-
-    def link_up(self, neighbour: int) -> None:
-        """Begin a link."""
-        if neighbour in self._broken:
-            self._broken[neighbour].cancel()  # the new session says which entries stay
-        link = self.links[neighbour] = TableLink(
-            self._host,
-            neighbour,
-            self.table,
-            self._broken.keys(),
-            lambda: self._stamps.next(self._host.now()),
-            self._retry,
-            self._counters,
-            self._changed,
-        )
-        link.tell()
-
     def link_down(self, neighbour: int) -> None:
         """End a link; its entries stay for a while, until the graph is mended."""
-        self.links.pop(neighbour).close()
+        super().link_down(neighbour)
         self._waiting = [each for each in self._waiting if each[2] != neighbour]
-        later = self._host.call_later(self._break_delay, self._withdraw, neighbour)
-        self._broken[neighbour] = later
-
-    def _withdraw(self, neighbour: int) -> None:
-        self._broken.pop(neighbour, None)
-        for pattern in self.table.held_by(neighbour):
-            self.table.release(pattern, neighbour)
-        self._changed()
-
-    def _changed(self) -> None:
-        for link in self.links.values():
-            link.tell()
-            if link.refused and not self.table.full:
-                link.ask_again()
-
-    def _update_received(self, frame: Frame, sender: int) -> None:
-        update = decode_update(frame.body)
-        link = self.links.get(sender)
-        if link is None:
-            self._counters["not a link"] += 1  # yet: it is sent again
-            return
-        link.updated(update)
-        if sender in self._broken and link.heard_all:
-            del self._broken[sender]
-            self.table.changes += 1  # what it holds is for all again
-            self._changed()
 
     def _ack_received(self, frame: Frame, sender: int) -> None:
-        ack = decode_acknowledgement(frame.body)
+        super()._ack_received(frame, sender)
         link = self.links.get(sender)
-        if link is None:
-            self._counters["not a link"] += 1
-            return
-        link.acknowledged(ack)
-        if self._waiting:
+        if link is not None and self._waiting:
             ready = [each for each in self._waiting if each[2] == sender and link.knows(each[1])]
             self._waiting = [each for each in self._waiting if each not in ready]
             for waiting, _, _ in ready:

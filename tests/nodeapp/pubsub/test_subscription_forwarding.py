@@ -307,8 +307,8 @@ def test_an_end_that_is_told_nothing_asks() -> None:
     assert network.nodes[2].subscribe("b") is None
     network.run(1.0)
     forgetful = service(network.nodes[2])
-    forgetful._link_down(1)  # which the other end does not notice
-    forgetful._link_up(1)
+    forgetful.entries.link_down(1)  # which the other end does not notice
+    forgetful.entries.link_up(1)
     network.run(5.0)
     assert forgetful.counters["updates asked for"] > 0
     network.check_tables()
@@ -323,9 +323,9 @@ def test_a_link_that_was_down_for_a_moment_changes_no_other_table(reconfiguratio
     network.run(2.0)
     since = network.time
     for end, other in ((3, 4), (4, 3)):
-        service(network.nodes[end])._link_down(other)
+        service(network.nodes[end]).entries.link_down(other)
     for end, other in ((3, 4), (4, 3)):
-        service(network.nodes[end])._link_up(other)
+        service(network.nodes[end]).entries.link_up(other)
     network.run(10.0)
     network.check_tables()
     updates = network.frames(Kind.SUBSCRIPTION_UPDATE, since)
@@ -340,14 +340,14 @@ def test_what_a_link_that_is_back_holds_goes_also_to_those_who_came_meanwhile() 
     network.run(1.0)
     ends = [(service(network.nodes[a]), b) for a, b in ((1, 2), (2, 1), (2, 3), (3, 2))]
     for end, other in ends:
-        end._link_down(other)
+        end.entries.link_down(other)
     for end, other in ends[2:]:
-        end._link_up(other)
+        end.entries.link_up(other)
     network.run(1.0)
     assert len(ends[1][0].table) == 1  # kept, but told to nobody new
     assert len(ends[3][0].table) == 0
     for end, other in ends[:2]:
-        end._link_up(other)
+        end.entries.link_up(other)
     network.run(1.0)
     network.check_tables()
     network.run(10.0)
