@@ -21,7 +21,13 @@ from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Position2D
 from emulation.scenario.access_point import AssociationSpec
 from emulation.scenario.topo import Topo
-from emulation.scenario.topology_parameters import PathLoss, Standard
+from emulation.scenario.topology_parameters import (
+    FailedBrokers,
+    PathLoss,
+    SpeedError,
+    Standard,
+    Turn,
+)
 from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 
@@ -48,15 +54,9 @@ class MeshGrid(Topo):
             float, Param("dB by which another access point must be stronger", low=0, high=60)
         ] = 5.0,
         scan: Annotated[float, Param("s between a station's scans", low=0.05, high=60)] = 1.0,
-        turn: Annotated[
-            float, Param("that a station leaves a leg early, unannounced", low=0, high=1)
-        ] = 0.0,
-        speed_error: Annotated[
-            float, Param("share by which speeds differ from what was announced", low=0, high=0.9)
-        ] = 0.0,
-        failed: Annotated[
-            int, Param("brokers that all know of and that are not there", low=0, high=1000)
-        ] = 0,
+        turn: Turn = 0.0,
+        speed_error: SpeedError = 0.0,
+        failed: FailedBrokers = 0,
     ) -> None:
         self.setRadio(range, propagation, standard)
         self.mesh_radio = self.radio.model_copy(update={"range": mesh_range})

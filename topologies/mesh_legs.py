@@ -31,6 +31,7 @@ from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.scenario.access_point import AssociationSpec
 from emulation.scenario.topo import Topo
+from emulation.scenario.topology_parameters import FailedBrokers, SpeedError, Turn
 from emulation.workloads.feeds import Feeds
 from nodeapp.parameters import Param
 
@@ -73,15 +74,9 @@ class MeshLegs(Topo):
         speed: Annotated[float, Param("m/s of every client", low=0.1, high=100)] = 3.0,
         cell: Annotated[float, Param("m a side of a cell", low=10, high=10_000)] = 250.0,
         scan: Annotated[float, Param("s between a client's scans", low=0.05, high=60)] = 0.5,
-        turn: Annotated[
-            float, Param("that a client leaves its leg early, unannounced", low=0, high=1)
-        ] = 0.0,
-        speed_error: Annotated[
-            float, Param("share by which speeds differ from what was announced", low=0, high=0.9)
-        ] = 0.0,
-        failed: Annotated[
-            int, Param("brokers that all know of and that are not there", low=0, high=1000)
-        ] = 0,
+        turn: Turn = 0.0,
+        speed_error: SpeedError = 0.0,
+        failed: FailedBrokers = 0,
     ) -> None:
         self.setRadio(cell, "unitDisk", "g")
         unit_disk = self.radio.propagation.model_copy(update={"collisions": False})

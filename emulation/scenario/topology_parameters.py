@@ -20,6 +20,15 @@ Mode = Annotated[
     Param("adhoc (IBSS), or mesh (802.11s, one hop); on hwsim", choices=("adhoc", "mesh")),
 ]
 
+# Clients that move in a mesh, and its brokers (docs/mesh.md).
+Turn = Annotated[float, Param("that a station leaves a leg early, unannounced", low=0, high=1)]
+SpeedError = Annotated[
+    float, Param("share by which speeds differ from what was announced", low=0, high=0.9)
+]
+FailedBrokers = Annotated[
+    int, Param("brokers that all know of and that are not there", low=0, high=1000)
+]
+
 # Vehicles (`emulation.mobility.traffic`).
 Vehicles = Annotated[int, Param("vehicles", low=2, high=5000)]
 TopSpeed = Annotated[float, Param("m/s at most", low=0, high=100)]

@@ -23,6 +23,8 @@ from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, formatt
 from spark_analysis.report.quantities import number, printable
 from spark_analysis.report.scenario_text import plain
 
+OF_MEANS: Final = "Mean with its 95 % confidence interval."
+"""Ends the caption of what is drawn so."""
 MARKERS: Final = ("o", "s", "D", "^", "v", "P")
 LINES: Final[tuple[Any, ...]] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 APART: Final = 0.009

@@ -24,7 +24,6 @@ from nodeapp.pubsub.mesh.graph import Graph
 from nodeapp.pubsub.mesh.handover import CONFIRM, CONFIRM_TRIES, Handovers, Sessions
 from nodeapp.pubsub.mesh.last_hop import LastHop
 from nodeapp.pubsub.mesh.messages import (
-    Delivery,
     Report,
     Session,
     decode_delivery,
@@ -217,19 +216,9 @@ class Broker:
             self._strategy.took(served, index, handed=handed)
 
     def _send(self, served: Served, index: int, broker: int, predicted: bool) -> None:
-        held = served.events[index]
         age = max(self._host.now() - served.reported, 0.0)
         status = served.path.status if predicted else None
-        delivery = Delivery(served.session, index, 0, status, age, held.body)
-        frame = Frame(
-            Kind.DELIVERY,
-            self._host.node_id,
-            served.client,
-            held.publisher,
-            held.sequence,
-            hops=held.hops,
-            body=delivery.encode(),
-        )
+        frame, delivery = served.delivery(self._host.node_id, index, status, age)
         if broker == self._host.node_id:
             self._last_hop.deliver(frame, delivery)
         else:

@@ -259,17 +259,7 @@ class Handovers:
     def hand(self, served: Served, index: int) -> None:
         """Send an event of an old session to the new broker."""
         assert served.new is not None
-        held = served.events[index]
-        delivery = Delivery(served.session, index, 0, None, 0.0, held.body)
-        frame = Frame(
-            Kind.DELIVERY,
-            self._host.node_id,
-            served.client,
-            held.publisher,
-            held.sequence,
-            hops=held.hops,
-            body=delivery.encode(),
-        )
+        frame, _ = served.delivery(self._host.node_id, index)
         self._counters["events handed over"] += 1
         self._relay.to_broker(frame, served.new.broker)
 

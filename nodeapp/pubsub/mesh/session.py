@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 
 from nodeapp.events import Subscription
 from nodeapp.host import Timer
-from nodeapp.pubsub.mesh.messages import Received, Session
-from nodeapp.pubsub.mesh.prediction import Path
+from nodeapp.pubsub.mesh.messages import Delivery, Received, Session
+from nodeapp.pubsub.mesh.prediction import Path, Status
 from nodeapp.pubsub.patterns import encode_pattern
+from nodeapp.wire import Frame, Kind
 
 MAX_IDS: Final = 65_536
 """Event ids that a session remembers."""
@@ -80,6 +81,23 @@ class Served:
         self.subscriptions = tuple(subscriptions)
         patterns = (encode_pattern(each.filter) for each in subscriptions)
         self.patterns = tuple(dict.fromkeys(patterns))
+
+    def delivery(
+        self, broker: int, index: int, status: Status | None = None, age: float = 0.0
+    ) -> tuple[Frame, Delivery]:
+        """Return the frame of this broker that delivers a kept event, and what it says."""
+        held = self.events[index]
+        delivery = Delivery(self.session, index, 0, status, age, held.body)
+        frame = Frame(
+            Kind.DELIVERY,
+            broker,
+            self.client,
+            held.publisher,
+            held.sequence,
+            hops=held.hops,
+            body=delivery.encode(),
+        )
+        return frame, delivery
 
     def take(self, held: Held) -> int | None:
         """Number an event and keep it; None if the session had it before."""

@@ -30,7 +30,7 @@ from spark_analysis.papers.paper import (
     Variation,
     per_point,
 )
-from spark_analysis.report.curves import Quantity
+from spark_analysis.report.curves import OF_MEANS, Quantity
 from spark_analysis.sweeps.spec import SweepSpec
 
 K: Final = Axis("k", "k")
@@ -186,31 +186,30 @@ PRESETS: Final = (
     ),
 )
 
-_CI: Final = "Mean with its 95 % confidence interval."
 OVERHEAD: Final = replace(
     Quantity.of(LEG_MESH_PACKETS),
     title="Average overhead per event (figure 4)",
-    caption=f"{LEG_MESH_PACKETS.caption} {_CI}",
+    caption=f"{LEG_MESH_PACKETS.caption} {OF_MEANS}",
 )
 WITH_ACCESS: Final = replace(
     Quantity.of(LEG_PACKETS),
     title="The same with the hop to the client",
-    caption=f"{LEG_PACKETS.caption} {_CI}",
+    caption=f"{LEG_PACKETS.caption} {OF_MEANS}",
 )
 POOLED: Final = replace(
     Quantity.of(EVENT_MESH_PACKETS),
     title="The same over all events",
-    caption=f"{EVENT_MESH_PACKETS.caption} {_CI}",
+    caption=f"{EVENT_MESH_PACKETS.caption} {OF_MEANS}",
 )
 WHOLE: Final = replace(
     Quantity.of(EVENT_FRAMES_IN_ALL),
     title="Whole cost per event",
-    caption=f"{EVENT_FRAMES_IN_ALL.caption} {_CI}",
+    caption=f"{EVENT_FRAMES_IN_ALL.caption} {OF_MEANS}",
 )
 DELAY: Final = Quantity(
     DIFFERENCE,
     "Difference on delay per event (figure 5)",
-    f"Delay from the serving broker on, less that of prediction in the same scenario. {_CI}",
+    f"Delay from the serving broker on, less that of prediction in the same scenario. {OF_MEANS}",
     "s",
 )
 DELIVERY: Final = replace(Quantity.of(DELIVERY_RATIO), title="Delivery if predictions are wrong")

@@ -18,7 +18,7 @@ from spark_analysis.papers.paper import (
 )
 from spark_analysis.papers.six_schemes.names import PAPER_NAMES, SCHEMES
 from spark_analysis.papers.six_schemes.ways import VARIATIONS, settings_of
-from spark_analysis.report.curves import Quantity
+from spark_analysis.report.curves import OF_MEANS, Quantity
 from spark_analysis.sweeps.spec import SweepSpec
 
 SPEED: Final = Axis("speed", "speed", "m/s")
@@ -68,26 +68,25 @@ PRESETS: Final = (
     ),
 )
 
-_OVER: Final = "Mean with its 95 % confidence interval."
 DELIVERY: Final = replace(
     Quantity.of(DELIVERY_RATIO),
     title="Event delivery reliability",
-    caption=f"Deliveries made out of those expected. {_OVER}",
+    caption=f"Deliveries made out of those expected. {OF_MEANS}",
 )
 DELAY: Final = replace(
     Quantity.of(DELAY_MEAN),
     title="End-to-end event delivery delay",
-    caption=f"{DELAY_MEAN.caption} {_OVER}",
+    caption=f"{DELAY_MEAN.caption} {OF_MEANS}",
 )
 MEDIAN: Final = replace(
     Quantity.of(DELAY_P50),
     title="Median of the delay",
-    caption=f"{DELAY_P50.caption} {_OVER}",
+    caption=f"{DELAY_P50.caption} {OF_MEANS}",
 )
 LOAD: Final = replace(
     Quantity.of(LOAD_MEAN),
     title="Per-node message load",
-    caption=f"Bytes a second that a node sends by radio, from the Ethernet header. {_OVER}",
+    caption=f"Bytes a second that a node sends by radio, from the Ethernet header. {OF_MEANS}",
     unit="bytes/s a node",
 )
 

@@ -39,7 +39,7 @@ from spark_analysis.papers.subscription_forwarding.scenario import (
     TOPOLOGY,
     TREE,
 )
-from spark_analysis.report.curves import Quantity
+from spark_analysis.report.curves import OF_MEANS, Quantity
 from spark_analysis.sweeps.spec import SweepSpec
 
 SYSTEM: Final = "system"
@@ -266,45 +266,45 @@ PRESETS: Final = (
     ),
 )
 
-_OVER: Final = "Mean with its 95 % confidence interval."
 _DELIVERY: Final = replace(
     Quantity.of(DELIVERY_RATIO),
     title="Event delivery",
-    caption=f"Deliveries made out of those that were due. {_OVER}",
+    caption=f"Deliveries made out of those that were due. {OF_MEANS}",
 )
 _EVENTS: Final = replace(
     Quantity.of(EVENT_FRAMES_PER_EVENT),
     title="Overhead: event messages",
-    caption=f"Messages sent by radio that carry an event, for each event published. {_OVER}",
+    caption=f"Messages sent by radio that carry an event, for each event published. {OF_MEANS}",
     unit="messages an event",
 )
 _CONTROL: Final = Quantity(
     CONTROL,
     "Overhead: control messages",
-    f"Messages sent by radio that carry no event, beacons too, for each event published. {_OVER}",
+    "Messages sent by radio that carry no event, beacons too, for each event published. "
+    f"{OF_MEANS}",
     "messages an event",
 )
 _ALL: Final = Quantity(
     FRAMES,
     "Overhead: all messages",
-    f"Messages sent by radio, with an event or not, for each event published. {_OVER}",
+    f"Messages sent by radio, with an event or not, for each event published. {OF_MEANS}",
     "messages an event",
 )
 _DUE: Final = replace(
     _DELIVERY,
     title="Event delivery during a repair",
-    caption=f"Deliveries made, of the events published in that second, without motion. {_OVER}",
+    caption=f"Deliveries made, of the events published in that second, without motion. {OF_MEANS}",
 )
 _UPDATES: Final = Quantity(
     "updates",
     "Messages about subscriptions during a repair",
-    f"Updates that all nodes sent in that second, repetitions too. {_OVER}",
+    f"Updates that all nodes sent in that second, repetitions too. {OF_MEANS}",
     "messages/s",
 )
 _PAIRS: Final = Quantity(
     "pairs",
     "Pairs of dispatchers that are connected",
-    f"At 2 m/s, over links as long as the radio range; all graphs begin connected. {_OVER}",
+    f"At 2 m/s, over links as long as the radio range; all graphs begin connected. {OF_MEANS}",
     "% of pairs",
     100.0,
     100.0,
