@@ -11,7 +11,7 @@ another broker may hear it.  A client without a route reports that it stays wher
 
 Two ways out of a wrong prediction, both optional: after `silence` seconds without an event the
 client probes its serving broker, which sends what is missing to where the probe was heard; and when
-it is `deviation` metres off the path that it has reported, it reports anew, with its course over
+it is `deviation` metres off the path that it has reported, it reports again, with its course over
 ground in place of the route.
 
 Source: docs/papers.md#mesh-prediction.

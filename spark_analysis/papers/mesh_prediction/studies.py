@@ -139,7 +139,7 @@ VARIATIONS: Final = (
         "deviation",
         "reports on deviation",
         {"deviation": "125"},
-        "A client that is half a cell off the path that it reported reports anew, with its course "
+        "A client that is half a cell off the path that it reported reports again, with its course "
         "over ground.",
         (TURNS,),
     ),

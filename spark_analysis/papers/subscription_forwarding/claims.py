@@ -222,7 +222,7 @@ CLAIMS: Sequence[Claim] = (
         rule="Of all updates sent in such a run, the building of the tree included, none passes a "
         "pattern on over a link where it was passed on before in that direction and not withdrawn. "
         "A frame that is repeated since it was not acknowledged is one; a link that went down and "
-        "came up again is told everything anew.",
+        "came up again is told everything again.",
     ),
     Claim(
         "connected",
