@@ -225,7 +225,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         brokers = list(self._brokers().values())
         wanted = [line.strip()] if line.strip() else brokers
         if not set(wanted) <= set(brokers):
-            self._say(f"usage: served [BROKER]; brokers: {', '.join(brokers) or 'none here'}")
+            self._refuse(f"usage: served [BROKER]; brokers: {', '.join(brokers) or 'none here'}")
             return
         names = {node.id: node.name for node in self.testbed.scenario.nodes}
         self._say(prompt_text.served({name: self._status(name) for name in wanted}, names))

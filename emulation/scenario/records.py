@@ -97,9 +97,18 @@ class BridgeCounters(Record):
     counters: tuple[Counter, ...] = ()
 
 
+class Move(Record):
+    """A station has come to an access point; `left` is the one it was at, if it was at any."""
+
+    station: str
+    access_point: str
+    left: str | None = None
+
+
 class Flows(Record):
     """`flows.json`: the bridges' own counters; `complete` if they are of the whole run."""
 
     format: Literal[1] = 1
     complete: bool
     access_points: tuple[BridgeCounters, ...] = ()
+    moves: tuple[Move, ...] = ()

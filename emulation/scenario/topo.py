@@ -312,7 +312,7 @@ class Topo:
                 "a unit disk without collisions has no interference, so nothing can be jammed: "
                 "choose another propagation model"
             )
-        area = self.area or _bounds([*self._stations.values(), *self._positions_of_points()])
+        area = self._area()
         return Scenario(
             topology=_snake_case(type(self).__name__),
             topology_parameters=self.parameters,
@@ -353,7 +353,7 @@ class Topo:
     ) -> tuple[dict[str, tuple[Waypoint, ...]], dict[str, list[Leg]]]:
         """Return ways that do not keep to what navigators say, and what they say."""
         rng = self.rng("deviations")
-        area = self.area or _bounds([*self._stations.values(), *self._positions_of_points()])
+        area = self._area()
         tracks, said = {}, {}
         for name, plan in plans.items():
             tracks[name], said[name] = deviating(plan, area, self.turn, self.speed_error, rng)
@@ -377,6 +377,22 @@ class Topo:
             if leg.time < self.duration
         ]
         return tuple(sorted(operations, key=lambda operation: operation.time))
+
+    def _area(self) -> tuple[float, float, float, float]:
+        """Return the mobility model's area, or the box around all that stands still.
+
+        Raises `ScenarioError` for a station that starts outside.
+        """
+        if self.area is None:
+            return _bounds([*self._stations.values(), *self._positions_of_points()])
+        x0, y0, x1, y1 = self.area
+        for name, (x, y) in self._stations.items():
+            if not (x0 <= x <= x1 and y0 <= y <= y1):
+                raise ScenarioError(
+                    f"{name} starts at {x:g},{y:g}, outside the area {x0:g},{y0:g} to "
+                    f"{x1:g},{y1:g} m: move it inside, or widen the area (setMobilityModel)"
+                )
+        return self.area
 
     def _positions_of_points(self) -> list[Position2D]:
         return [position for position, _ in self._access_points.values()]

@@ -17,9 +17,13 @@ from nodeapp.routing.aodv_wire import (
     RouteRequest,
     encode_errors,
 )
+from nodeapp.routing.cell_wire import CellRoute
+from nodeapp.routing.cells import Walk
 from nodeapp.routing.neighbours import encode_hello
 from nodeapp.routing.tree_beacon import TreeBeacon
 from nodeapp.wire import (
+    CELL_WALK,
+    CELLS,
     FLAG_ONE_WAY,
     FLAG_REPLICA,
     MAX_BODY,
@@ -142,6 +146,23 @@ def test_where_the_sender_of_a_frame_is(tmp_path: Path) -> None:
         ["130", "1", "9", *located],
         ["128", "", "", *located],
         [""] * 7,
+    ]
+
+
+def test_ways_from_cell_to_cell(tmp_path: Path) -> None:
+    greedy = CellRoute((-3, 70_000), 9, (5, -6), 600).encode()
+    walk = CellRoute((-3, 70_000), 9, (5, -6), 599, Walk((-1, 2), (0, -3), (5, -6))).encode()
+    # A perimeter's fields without its mode, and one that is cut short.
+    odd = (greedy + walk[len(greedy) :], walk[:-1])
+    frames = [HELLO._replace(route=route).encode() for route in (greedy, walk, *odd)]
+    places = ("column", "row", "sender_column", "sender_row")
+    entered = ("entry_column", "entry_row", "first_column", "first_row")
+    names = ("key", "left", *places, *entered)
+    assert fields(tmp_path, frames, "route.mode", *(f"cells.{name}" for name in names)) == [
+        [str(CELLS), "9", "600", "-3", "70000", "5", "-6", "", "", "", ""],
+        [str(CELL_WALK), "9", "599", "-3", "70000", "5", "-6", "-1", "2", "0", "-3"],
+        [""] * 11,
+        [""] * 11,
     ]
 
 

@@ -13,6 +13,7 @@ from scapy.layers.l2 import LLC, Ether
 from scapy.utils import PcapReader
 
 from capture.layers import PubSub
+from emulation.mobility.routes import Leg, legs
 from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
@@ -21,24 +22,48 @@ from nodeapp.wire import Kind, TrafficClass
 from topologies.catalog import make_scenario
 
 NEWS = (("topic", "=", "news"),)
+PASSAGES = {
+    ("wlan0", "in"): ("STATION_TO_BROKER",),
+    ("mesh0", "in"): ("MESH_TO_BROKER",),
+    ("eth0", "in"): ("BROKER_TO_ALL", "BROKER_TO_STATION", "BROKER_TO_MESH", "BROKER_TO_NOBODY"),
+    ("wlan0", "out"): ("BROKER_TO_ALL", "BROKER_TO_STATION"),
+    ("mesh0", "out"): ("BROKER_TO_ALL", "BROKER_TO_MESH"),
+    ("eth0", "out"): ("STATION_TO_BROKER", "MESH_TO_BROKER"),
+}
+"""By port and direction, the paths of the frames that pass there."""
 
 
 def mesh(
     duration: float,
     tracks: Mapping[str, tuple[Waypoint, ...]],
     workload: tuple[Operation, ...],
+    protocol: str = "flooding",
     **settings: Any,
 ) -> Scenario:
-    """A mesh of 2 by 2 whose stations have these trajectories; brokers are nodes 1 to 4."""
+    """A mesh of 2 by 2 whose stations have these trajectories; brokers are nodes 1 to 4.
+
+    Navigators tell the stations of them if there is a protocol that asks.
+    """
     values = {"side": 2, "nodes": len(tracks), "topics": 0, "speed": 0} | settings
-    drawn = make_scenario("mesh_grid", "flooding", seed=1, duration=duration, settings=values)
+    drawn = make_scenario("mesh_grid", protocol, seed=1, duration=duration, settings=values)
     nodes = tuple(
         node.model_copy(update={"waypoints": tracks.get(node.name, node.waypoints)})
         for node in drawn.nodes
     )
-    return Scenario.model_validate(
-        drawn.model_dump() | {"nodes": nodes, "workload": [o.model_dump() for o in workload]}
-    )
+    told = [
+        Operation(
+            time=leg.time,
+            node=node.id,
+            action="navigate",
+            event=dict(zip(Leg._fields[1:], leg[1:], strict=True)),
+        )
+        for node in nodes
+        if node.name in tracks and protocol != "flooding"
+        for leg in legs(node.waypoints)
+    ]
+    both = {"workload": workload, "navigation": sorted(told, key=lambda each: each.time)}
+    dumped = {key: [each.model_dump() for each in operations] for key, operations in both.items()}
+    return Scenario.model_validate(drawn.model_dump() | {"nodes": nodes} | dumped)
 
 
 def packets(capture: Path) -> list[Any]:
@@ -89,7 +114,7 @@ def moves(folder: RunFolder) -> list[tuple[str, str, str | None]]:
 
 
 def check_counters(folder: RunFolder, scenario: Scenario) -> None:
-    """Check the flow counters against the captures of all ports, for broadcasts alone."""
+    """Check the flow counters against the captures of all ports."""
     brokers = {node.id: node for node in scenario.nodes if node.wired}
     by_path = counted(folder)
     for point in scenario.access_points:
@@ -106,22 +131,11 @@ def check_counters(folder: RunFolder, scenario: Scenario) -> None:
                     seen[passage] += 1
                     octets[passage] += len(packet)
         for each in TrafficClass:
-            paths = {
-                path: by_path[point.name, path, each.name]
-                for path in ("STATION_TO_BROKER", "MESH_TO_BROKER", "BROKER_TO_ALL")
-            }
-            station, from_mesh, everywhere = paths.values()
-            for key, wanted in {
-                ("wlan0", "in"): station,
-                ("mesh0", "in"): from_mesh,
-                ("eth0", "in"): everywhere,
-                ("wlan0", "out"): everywhere,
-                ("mesh0", "out"): everywhere,
-                ("eth0", "out"): (station[0] + from_mesh[0], station[1] + from_mesh[1]),
-            }.items():
-                port, direction = key
+            for (port, direction), paths in PASSAGES.items():
+                found = [by_path[point.name, path, each.name] for path in paths]
                 place = (port, direction, each.name)
-                assert (seen[place], octets[place]) == wanted, (point.name, place)
+                wanted = tuple(map(sum, zip(*found, strict=True)))
+                assert (seen[place], octets[place]) == wanted, (point.name, place, seen, wanted)
 
 
 def handover() -> Scenario:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -171,21 +171,16 @@ def repair(
 
     Nobody moves but one node, which is away at once: of those that are no client, and without which
     the graph is still connected, the one that forwards the most events, `gone` being `RELAY`; or
-    the tree's root.  `since` is the second after the break in which the events were published,
-    `updates` the messages about subscriptions that all nodes sent in it.  Settings of the scenario
-    can be changed.
+    the tree's root.  Trees differ between orders, and with link feedback, before anybody is gone:
+    the relay is the busiest of the very run that it leaves, so that each loses as much as it can.
+    `since` is the second after the break in which the events were published, `updates` the messages
+    about subscriptions that all nodes sent in it.  Settings of the scenario can be changed.
     """
     duration = BREAK + AFTER + 2.0
-    settings = {"speed": "0", "interval": OFTEN, "tail": "2", **changed}
     way = {"reconfiguration": reconfiguration, "link_feedback": str(link_feedback).lower()}
-    given = scenario(TREE, seed, duration, {**settings, **way})
-    if gone == ROOT:
-        index = 0
-    else:
-        watched = _Deliveries()
-        Simulation(scenario(TREE, seed, duration, settings), watched).run(BREAK)
-        index = _spared(given, watched.forwarded)
-    broken = without(given, index)
+    settings = {"speed": "0", "interval": OFTEN, "tail": "2", **changed, **way}
+    given = scenario(TREE, seed, duration, settings)
+    broken = without(given, 0 if gone == ROOT else relay(given))
     seen = _Deliveries()
     Simulation(broken, seen).run()
     due = _due(broken)
@@ -202,8 +197,15 @@ def repair(
         }
 
 
-def _spared(given: Scenario, forwarded: Mapping[int, int]) -> int:
-    """Return the index of the busiest node that can be spared and is not the root."""
+def relay(given: Scenario) -> int:
+    """Return the index of the node that forwards the most events before the break.
+
+    Of those that can be spared: it is not the root and no client, and the others stay connected
+    without it.  Raises ValueError if there is none.
+    """
+    watched = _Deliveries()
+    Simulation(given, watched).run(BREAK)
+    forwarded = watched.forwarded
     clients = {operation.node for operation in given.workload}
     positions = given.trace().positions(0.0)
     for index in sorted(forwarded, key=lambda index: (-forwarded[index], index)):

@@ -79,6 +79,17 @@ def test_a_position_that_is_none_is_refused(position: str) -> None:
         topo.addStation("sta1", position=position)
 
 
+def test_a_station_outside_the_area_is_refused() -> None:
+    topo = Topo(1, 1.0, {})
+    topo.setMobilityModel("RandomWayPoint", min_x=-50, max_x=200, max_y=100)
+    topo.addStation("sta1", position="-50,100")
+    topo.scenario(ProtocolSpec(name="georendezvous"))
+    topo.addStation("sta2", position="201,10")
+    why = r"sta2 starts at 201,10, outside the area -50,0 to 200,100 m: move it inside, or widen"
+    with pytest.raises(ScenarioError, match=why):
+        topo.scenario(ProtocolSpec(name="georendezvous"))
+
+
 def test_wrong_words_are_refused_with_the_right_ones() -> None:
     topo = Topo(1, 1.0, {})
     topo.addStation("sta1", position="0,0")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
 from nodeapp.wire import Kind
-from spark_analysis.jobs.counters import COUNTED, counters, passages
+from spark_analysis.jobs.counters import COUNTED, counter_tables, counters, passages
 from spark_analysis.jobs.nodes import NODES
 from spark_analysis.jobs.overhead import overhead, radio_packets
+from spark_analysis.result import RunTables
 from spark_analysis.schemas import FRAMES
 
 BROKER, OTHER_BROKER, STATION, ALL = 0x0A000001, 0x0A000002, 0x0A000003, 0xFFFFFFFF
@@ -130,3 +133,32 @@ def test_every_path_but_that_to_the_controller_passes_ports() -> None:
     assert len(found) == 12
     assert ("BROKER_TO_ALL", "mesh0", "out") in found
     assert not any(path == "ASSOCIATION" for path, _, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("port", "direction", "moves", "explained"),
+    [
+        ("wlan0", "out", 3, True),
+        ("wlan0", "out", 0, False),  # nobody has come or gone
+        ("wlan0", "in", 3, False),
+        ("mesh0", "out", 3, False),
+    ],
+)
+def test_frames_counted_after_a_handover_are_explained_and_no_others(
+    port: str, direction: str, moves: int, explained: bool
+) -> None:
+    columns = ("counted_frames", "captured_frames", "counted_bytes", "captured_bytes")
+    rows = [
+        ("wlan0", "out", "EVENTS", 40, 40, 4000, 4000),
+        (port, direction, "EVENTS", 12, 10, 1200, 1000),
+    ]
+    frame = pd.DataFrame(rows, columns=["port", "direction", "traffic_class", *columns])
+    flows = SimpleNamespace(complete=True, moves=(None,) * moves)
+    made = SimpleNamespace(
+        scenario=SimpleNamespace(access_points=("ap1",)),
+        table=lambda name: frame,
+        run=SimpleNamespace(flows=flows),
+    )
+    (table,) = counter_tables(cast(RunTables, made))
+    assert "They DIFFER, port by port, by 2 frames" in table.note
+    assert ("came to an access point 3 times" in table.note) == explained

@@ -19,6 +19,7 @@ from spark_analysis.papers.subscription_forwarding.measured import (
     Propagation,
     cycles,
     graph,
+    relay,
     repair,
     routes,
     without,
@@ -199,6 +200,20 @@ def test_a_repair_loses_events_for_a_while_and_none_before_and_after() -> None:
     assert missing[-2] == missing[-3] == 0
     assert missing[1] > 0.05
     assert missing[14] == 0
+
+
+def test_the_relay_is_of_the_tree_that_it_leaves() -> None:
+    """The two orders have built different trees by then, each with a busiest relay of its own."""
+    found = set[int]()
+    for order in ("make-before-break", "break-before-make"):
+        settings = {**SMALL, "speed": "0", "interval": "0.25", "tail": "2"}
+        given = scenario(TREE, 4, BREAK + 17.0, {**settings, "reconfiguration": order})
+        index = relay(given)
+        found.add(index)
+        assert given.nodes[index].id not in {each.node for each in given.workload}
+        rows = list(repair("relay", order, False, 4, **SMALL))
+        assert sum(row["missing"] for row in rows if 0 <= row["since"] < 3) > 0
+    assert len(found) == 2
 
 
 def test_who_is_gone_is_away_and_silent() -> None:

@@ -1,0 +1,61 @@
+"""Copies of an event and the links that it takes, from captures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from spark_analysis.metrics.copies import COPIES
+from spark_analysis.metrics.tree_length import TREE_LENGTH
+from spark_analysis.schemas import RUN
+from spark_analysis.summaries import tables
+from spark_analysis.table import Table
+from tests.spark_analysis.runs import RunBuilder
+
+pytestmark = pytest.mark.spark
+
+
+def test_copies_are_arrivals_beyond_the_first_and_links_count_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    run = RunBuilder(tmp_path / "two-ways", nodes=5)
+    run.subscribe(5, 1.0, ["traffic"])
+    for sequence in (1, 2):
+        run.publish(1, 5.0 * sequence, sequence, ["traffic"])
+    at, first, second = 5.001, (1, 1), (1, 2)
+
+    def sent(sender: int, event: tuple[int, int], hops: int, to: int, *overhearing: int) -> None:
+        nonlocal at
+        frame = run.event_frame(event, hops=hops)._replace(destination=5)
+        run.radio(sender, at, frame, heard_by=[to, *overhearing], to=to)
+        at += 0.001
+
+    # The first event comes to node 5 over node 2 and over node 3, which hears a frame twice and
+    # what node 2 sends, too: four links, one copy too many.
+    sent(1, first, 1, 2)
+    sent(1, first, 1, 3)
+    sent(1, first, 1, 3)
+    sent(2, first, 2, 5, 3)
+    sent(3, first, 2, 5)
+    run.notify(5, at, first, hops=2)
+    # The second takes one way.
+    at = 10.001
+    sent(1, second, 1, 2)
+    sent(2, second, 2, 5)
+    run.notify(5, at, second, hops=2)
+    measures = [
+        Table(
+            name=metric.column,
+            description="",
+            schema=StructType([RUN, metric.measure.column]),
+            order=("run",),
+            make=metric.measure.make,
+        )
+        for metric in (TREE_LENGTH, COPIES)
+    ]
+    length, copies = (each.to_pylist() for each in tables(spark, [run.write()], measures))
+    assert [row["tree_length"] for row in length] == [(4 + 2) / 2]
+    assert [row["copies"] for row in copies] == [(1 + 0) / 2]
