@@ -401,9 +401,12 @@ class RealTimeRun(ABC):
             self._stop_processes()
         finally:
             self._watchdog.close()
-            self.state.remove()
-            self.stop_nodes()
-            self.helpers.close()
+            # Shells end with their nodes; the sweep, which asks first, would wait for each.
+            try:
+                self.stop_nodes()
+            finally:
+                self.helpers.close()
+                self.state.remove()
 
     def _stop_processes(self) -> None:
         drops = dropped_by_sockets(self.net.members if self.net is not None else ())
