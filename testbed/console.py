@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from mininet.cli import CLI
 
@@ -23,7 +24,15 @@ from emulation.network import reachability, throughput
 from emulation.network.interrupts import PromptEnded
 from emulation.network.net import Placed
 from emulation.realtime.control import ControlError, request
-from emulation.scenario.prompt import FOREIGN, Effect, PromptCommand, append
+from emulation.scenario.faults import Fault, make_faults
+from emulation.scenario.prompt import (
+    FOREIGN,
+    Effect,
+    PromptCommand,
+    append,
+    healed,
+    plain_seconds,
+)
 from nodeapp.client import Client, ClientError
 from testbed import prompt_text
 
@@ -44,7 +53,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         "  pub sta1 traffic speed=10      publish an event at sta1\n"
         "  sub sta2 traffic 'speed>5'     subscribe at sta2 and print what arrives (Ctrl-C ends)\n"
         "  where, links, neighbours sta1, distance sta1 sta2, pingall, iperf sta1 sta2,\n"
-        "  move sta1 100 50, fail sta1 [sta2], heal, stats, help\n"
+        "  move sta1 100 50, fail sta1 [sta2], crash sta1 [10], heal, stats, help\n"
         "  aps, served: stations by access point; clients of a mesh by broker, with their paths\n"
         "Access points are Mininet nodes too: ap1 ovs-ofctl -O OpenFlow13 dump-flows ap1"
     )
@@ -54,7 +63,10 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         self.testbed = run
         self._effect: Effect | None = None
         self._error = ""
-        self._failed: set[tuple[str, ...]] = set()
+        self._made: list[Fault] = []
+        """What was made to fail here and lasts until it is healed."""
+        self._drawn = 0
+        """How often it was drawn who fails."""
         for node in (*run.net.members, *getattr(run.net, "aps", ())):
             if isinstance(node, Placed):
                 self._place(node, str(node))
@@ -244,28 +256,72 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
 
     def do_fail(self, line: str) -> None:
         """fail STATION [STATION]: silence a radio, or cut the link between two."""
-        self._switch("fail", line)
+        words = shlex.split(line)
+        points = {point.name for point in self.testbed.scenario.access_points}
+        if not 1 <= len(set(words)) == len(words) <= 2:
+            self._refuse("usage: fail STATION [STATION], two different ones")
+            return
+        for name in words:
+            self._positions(name)  # refuses what has no radio
+        one = "access-point" if words[0] in points else "radio"
+        self._fail("fail", f"{'link' if len(words) == 2 else one} {' '.join(sorted(words))}")
+
+    def do_crash(self, line: str) -> None:
+        """crash NODE [SECONDS]: kill its node app; it starts again after that, or with heal."""
+        words = line.split()
+        if not 1 <= len(words) <= 2:
+            self._refuse("usage: crash NODE [SECONDS]")
+            return
+        self._fail("crash", "crash " + " for ".join(words))
+
+    def do_fault(self, line: str) -> None:
+        """fault WHAT [for SECONDS]: any fault a scenario can have, as fault jam 50,50 duty 0.5."""
+        if not line.strip():
+            self._refuse("usage: fault WHAT [for SECONDS], as fault partition x=50 for 10")
+            return
+        self._fail("fault", line.strip())
+
+    def _fail(self, kind: Literal["fail", "crash", "fault"], text: str) -> None:
+        """Make what a fault's text says, but for its time, which is now."""
+        scenario, now = self.testbed.scenario, plain_seconds(max(0.0, self.testbed.now()))
+        found_length = re.search(r"\s+for\s+\S+$", text)
+        length = found_length[0] if found_length is not None else ""
+        what = text.removesuffix(length)
+        self._drawn += 1
+        found = make_faults(
+            [f"{what} at {now}{length}"],
+            stations=[node.name for node in scenario.stations],
+            hosts=[node.name for node in scenario.nodes if node.wired],
+            access_points=[point.name for point in scenario.access_points],
+            area=scenario.area,
+            duration=scenario.duration,
+            rng=scenario.rng(f"prompt/{self._drawn}"),
+        )
+        for fault in found:
+            alike = (fault.kind, sorted(fault.nodes))
+            if fault.nodes and alike in [(made.kind, sorted(made.nodes)) for made in self._made]:
+                self._refuse(f"{what} was done already: undo it with heal {' '.join(fault.nodes)}")
+                continue
+            self.testbed.faults.begin(fault)
+            if fault.end is None:
+                self._made.append(fault)
+            self._effect = Effect(kind=kind, nodes=fault.nodes, fault=fault)
 
     def do_heal(self, line: str) -> None:
-        """heal STATION [STATION]: undo fail; heal: undo all."""
-        if line.strip():
-            self._switch("heal", line)
+        """heal NODE [NODE]: undo fail and crash; heal: undo all that was done here."""
+        names = shlex.split(line)
+        ended = healed(self._made, names)
+        if names and not ended:
+            self._refuse(
+                f"nothing to heal: {' '.join(names)} was not failed here, or ends by itself"
+            )
             return
-        for names in sorted(self._failed):
-            self._ask({"op": "heal"} | dict(zip(("name", "other"), names, strict=False)), _nothing)
-        self._say(f"healed {len(self._failed)}" if self._failed else "nothing to heal")
-        self._failed.clear()
-        self._effect = Effect(kind="heal")
-
-    def _switch(self, op: str, line: str) -> None:
-        words = shlex.split(line)
-        if not 1 <= len(words) <= 2:
-            self._refuse(f"usage: {op} STATION [STATION]")
-            return
-        if self._ask({"op": op} | dict(zip(("name", "other"), words, strict=False)), _nothing):
-            names = tuple(sorted(words))
-            (self._failed.add if op == "fail" else self._failed.discard)(names)
-            self._effect = Effect(kind=op, nodes=names)
+        for fault in ended:
+            self.testbed.faults.end(fault)
+            self._made.remove(fault)
+        if not names:
+            self._say(f"healed {len(ended)}" if ended else "nothing to heal")
+        self._effect = Effect(kind="heal", nodes=tuple(sorted(names)))
 
     def do_stats(self, _line: str) -> None:
         """stats: time of the scenario and counters of the radio medium."""
@@ -414,10 +470,6 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
 
 def _leave(*_: object) -> None:
     raise ValueError("leave the prompt with exit, without py")
-
-
-def _nothing(_reply: dict[str, Any]) -> str:
-    return ""
 
 
 def _one_line(error: BaseException) -> str:

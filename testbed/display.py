@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+
+from emulation.backends.base import RUNNING
 
 if TYPE_CHECKING:
     from emulation.scenario.runfolder import Run
@@ -31,7 +33,15 @@ class _Display:
 class RunDisplay(_Display):
     """Progress of a run: the stage, then a bar over the scenario's seconds."""
 
-    def __init__(self, console: Console, duration: float, bar: bool = True) -> None:
+    def __init__(
+        self,
+        console: Console,
+        duration: float,
+        bar: bool = True,
+        under_way: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`under_way` is called when the run is, and perhaps again."""
+        self._under_way = under_way
         self._console = console
         self._duration = duration
         self._progress = Progress(
@@ -52,9 +62,12 @@ class RunDisplay(_Display):
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._task = self._progress.add_task(text, total=None, clock="")
+        if text == RUNNING:
+            self._under_way()
 
     def elapsed(self, seconds: float) -> None:
         """Show how much of the scenario has run."""
+        self._under_way()
         if self._task is not None:
             clock = f"{seconds:.0f} of {self._duration:g} s"
             self._progress.update(self._task, completed=seconds, total=self._duration, clock=clock)

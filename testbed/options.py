@@ -38,7 +38,7 @@ ScenarioOption = Annotated[
         "--scenario",
         metavar="FILE",
         help="run a scenario.json again, in place of TOPOLOGY PROTOCOL and their options; or a run "
-        "folder, with the motion that its prompt gave it",
+        "folder, with what was moved and failed at its prompt",
     ),
 ]
 JsonOption = Annotated[
@@ -161,13 +161,9 @@ def scenario_of(
 
 
 def scenario_again(path: Path) -> Scenario:
-    """Return the scenario in a file, or that of a run folder with the motion its prompt gave it."""
+    """Return the scenario in a file, or that of a run folder with what its prompt made of it."""
     try:
-        if path.is_dir():
-            run = read_run(path)
-            scenario = run.scenario.model_copy(update={"nodes": run.driven})
-        else:
-            scenario = Scenario.load(path)
+        scenario = read_run(path).performed if path.is_dir() else Scenario.load(path)
     except (ScenarioError, RunFolderError) as error:
         fail(str(error), USAGE)
     if scenario.protocol.name not in PROTOCOLS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -13,6 +13,7 @@ from emulation.backends.registry import backends
 from emulation.errors import explained
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
+from testbed.ahead import Analyst, Told, possible
 from testbed.display import RunDisplay, warn_of_infidelity
 from testbed.options import (
     FAILED,
@@ -43,10 +44,7 @@ from testbed.options import (
     scenario_again,
     scenario_of,
 )
-from testbed.outcome import outcome, print_json
-
-if TYPE_CHECKING:
-    from spark_analysis.reports import Reports
+from testbed.outcome import flaws, outcome, print_json
 
 MaybeTopology = Annotated[str | None, TOPOLOGY_ARGUMENT]
 MaybeProtocol = Annotated[str | None, PROTOCOL_ARGUMENT]
@@ -177,8 +175,10 @@ def _execute(
         folder = RunFolder.create(runs, scenario)
     except OSError as error:
         fail(f"cannot write a run folder under {runs}: {error.strerror}; name another by --runs")
-    _perform(scenario, backend, folder, interact)
-    _conclude(folder, analyze, end)
+    with Analyst() as analyst:
+        ahead = analyst if analyze and possible() else None
+        _perform(scenario, backend, folder, interact, ahead)
+        _conclude(folder, analyze, end, ahead)
 
 
 def _perform(
@@ -186,10 +186,19 @@ def _perform(
     backend: Backend,
     folder: RunFolder,
     interact: Callable[[LiveRun], None] | None,
+    ahead: Analyst | None,
 ) -> None:
-    """Run the scenario; KeyboardInterrupt ends it early, and the command if it is raised."""
+    """Run the scenario; KeyboardInterrupt ends it early, and the command if it is raised.
+
+    `ahead` is made ready for the analysis meanwhile.
+    """
     try:
-        with RunDisplay(console, scenario.duration, bar=interact is None) as display:
+        with RunDisplay(
+            console,
+            scenario.duration,
+            bar=interact is None,
+            under_way=ahead.start if ahead is not None else lambda: None,
+        ) as display:
             backend.execute(scenario, folder, display, interact)
     except KeyboardInterrupt:
         console.print("interrupted: stopped everything; captures up to here are kept")
@@ -213,24 +222,27 @@ def _tell_folder(folder: RunFolder) -> None:
     console.print(f"run folder: {folder.path}", highlight=False, soft_wrap=True)
 
 
-def _conclude(folder: RunFolder, analyze: bool, end: _End) -> None:
+def _conclude(folder: RunFolder, analyze: bool, end: _End, ahead: Analyst | None) -> None:
     """Analyse the run if that is wanted, tell the outcome, and fail if it is not good enough."""
-    made = None
+    told = None
     try:
-        if analyze:
+        if ahead is not None:
+            told = ahead.analyse(folder.path, quiet=console.quiet)
+        elif analyze:
             # Spark and its packages: not in the virtual machine, and a second to load.
             from testbed.analyze import analyse_folders
 
             made = analyse_folders([folder.path])
+            told = Told(outcome(read_run(folder.path), made), flaws(made))
         else:
             warn_of_infidelity(console, read_run(folder.path))
     finally:
         folder.give_to_caller()
     if end.as_json:
-        print_json(outcome(read_run(folder.path), made))
+        print_json(outcome(read_run(folder.path)) if told is None else told.outcome)
     _refuse_defects(folder)
     if end.strict:
-        _refuse_flaws(folder, made)
+        _refuse_flaws(folder, told)
 
 
 def _refuse_defects(folder: RunFolder) -> None:
@@ -246,12 +258,10 @@ def _refuse_defects(folder: RunFolder) -> None:
         )
 
 
-def _refuse_flaws(folder: RunFolder, made: Reports | None) -> None:
+def _refuse_flaws(folder: RunFolder, told: Told | None) -> None:
     """End with an error if the run or its captures are not as they should be (`--strict`)."""
-    if made is not None:
-        from testbed.outcome import flaws
-
-        found = flaws(made)
+    if told is not None:
+        found = told.flaws
     else:
         run = read_run(folder.path)
         lost = run.fidelity is not None and run.fidelity.kept_real_time is False

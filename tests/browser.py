@@ -50,8 +50,11 @@ class Browser:
             raise AssertionError(json.load(error)["value"]["message"]) from None
 
     def size(self, width: int, height: int) -> None:
-        """Set the size of the window, pixels."""
+        """Set the size of what is displayed, pixels; narrower than a window can be, if need be."""
         self._call("POST", "/window/rect", {"width": width, "height": height})
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        command = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
+        self._call("POST", "/goog/cdp/execute", command)
 
     def open(self, page: Path) -> None:
         """Load a page."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
+
+RUNNING: Final = "running"
+"""The stage of a run that is under way."""
 
 
 class BackendError(RuntimeError):
@@ -27,6 +31,16 @@ class Observer(Protocol):
         """Show what went wrong while the run goes on."""
 
 
+class FaultMaker(Protocol):
+    """What makes faults while a run goes on.  Both raise `BackendError` if that cannot be."""
+
+    def begin(self, fault: Fault) -> None:
+        """Make a fault now; it ends at its end, if it has one."""
+
+    def end(self, fault: Fault) -> None:
+        """End a fault now that was made and has no end."""
+
+
 class LiveRun(Protocol):
     """A run under way, as the prompt (`testbed.console`) uses it."""
 
@@ -39,6 +53,10 @@ class LiveRun(Protocol):
     """Socket of the medium (`emulation.realtime.service` has its requests)."""
     gpsd_control: Path
     """Socket of the position servers (`emulation.network.gpsd`)."""
+
+    @property
+    def faults(self) -> FaultMaker:
+        """Makes and ends faults, of radios and of node apps."""
 
     def now(self) -> float:
         """Return the scenario's time, seconds."""

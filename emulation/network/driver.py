@@ -11,18 +11,20 @@ discarded: captures of the loopback interface are the record.
 with {"scenario": path, "pids": {node name: pid}, "start": path, "status": path, "control": path}.
 The status file says {"ready": true} once the sockets are open; the driver then waits for the file
 `start`, whose text is the run's time 0 in seconds on CLOCK_MONOTONIC.  At the end the status file
-says what went wrong.  The control socket answers ping (`emulation.realtime.control`).
+says what went wrong.  The control socket (`emulation.realtime.control`) answers ping, and takes
+"crashed {name}" and "returned {name}" of a node app that a fault kills and that is back.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
+import math
 import selectors
 import socket
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +33,6 @@ from typing import Any, Final
 from capture.lifetime import die_with_parent
 from capture.namespaces import network_namespace
 from emulation.realtime.control import ControlError, ControlServer
-from emulation.scenario.faults import down
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import TOPIC, Event, Filter
@@ -130,6 +131,15 @@ class _Pending:
     attempts: int = field(default=ATTEMPTS, compare=False)
 
 
+@dataclass
+class _Outage:
+    """A node app was down: when by CLOCK_MONOTONIC, s."""
+
+    node: int
+    since: float
+    until: float = math.inf
+
+
 class Driver:
     """Performs one workload against running node apps."""
 
@@ -154,6 +164,8 @@ class Driver:
         self._tokens = len(scenario.operations)
         self._waiting: dict[int, _Pending] = {}
         self._ended: set[tuple[int, int]] = set()
+        self._outages: list[_Outage] = []
+        self._epoch = math.inf
 
     def run(self, epoch: float) -> None:
         """Perform the workload until the scenario ends; `epoch` is its time 0, CLOCK_MONOTONIC."""
@@ -162,11 +174,7 @@ class Driver:
             _Pending(epoch + operation.time, number, operation)
             for number, operation in enumerate(self.scenario.operations, start=1)
         ]
-        for number, (time_, operation) in enumerate(self._returns(), start=1):
-            self._queue.append(
-                _Pending(epoch + time_, self._tokens + number, operation, 0, AT_RETURN)
-            )
-        self._tokens += len(self._queue)
+        self._epoch = epoch
         heapq.heapify(self._queue)
         while (now := time.monotonic()) < end:
             while self._queue and self._queue[0].due <= now:
@@ -178,29 +186,48 @@ class Driver:
                 else:
                     self._read(key.fileobj)  # type: ignore[arg-type]
         for pending in self._waiting.values():
-            asked = pending.due - epoch
-            if pending.attempt >= pending.attempts and not self._was_down(pending.operation, asked):
+            if pending.attempt >= pending.attempts and not self._was_down(pending):
                 self._problem(pending.operation, "was never acknowledged")
 
-    def _returns(self) -> Iterator[tuple[float, Operation]]:
-        """Yield when clients subscribe again: their node app was down by a fault, and is back."""
-        for fault in self.scenario.faults:
-            if fault.kind == "crash" and fault.end is not None:
-                for node in self.scenario.nodes:
-                    if node.name in fault.nodes:
-                        for operation in held(self.scenario.operations, node.id, fault.end):
-                            yield fault.end, operation
-
-    def _was_down(self, operation: Operation, time_: float) -> bool:
+    def _was_down(self, pending: _Pending) -> bool:
         """Return whether a fault had taken down a node app when a request was made."""
         return any(
-            since - ATTEMPTS * RETRY <= time_ and (until is None or time_ <= until + GRACE)
-            for since, until in down(self.scenario.faults, self._names[operation.node], "crash")
+            outage.node == pending.operation.node
+            and outage.since - ATTEMPTS * RETRY <= pending.due <= outage.until + GRACE
+            for outage in self._outages
         )
 
     def serve(self) -> None:
         """Answer at the control socket."""
-        self._control.serve_ready(_answer)
+        self._control.serve_ready(self._answer)
+
+    def _answer(self, message: dict[str, Any]) -> Mapping[str, Any]:
+        now = time.monotonic()
+        match message["op"]:
+            case "ping":
+                pass
+            case "crashed":
+                self._outages.append(_Outage(self._named(message), now))
+            case "returned":
+                self._returned(self._named(message), now)
+            case other:
+                raise ControlError(f"unknown request {other!r}")
+        return {}
+
+    def _named(self, message: Mapping[str, Any]) -> int:
+        for node, name in self._names.items():
+            if name == message.get("name"):
+                return node
+        raise ControlError(f"no such node: {message.get('name')}")
+
+    def _returned(self, node: int, now: float) -> None:
+        """Let clients subscribe again: their node app was down by a fault, and is back."""
+        for outage in self._outages:
+            if outage.node == node:
+                outage.until = min(outage.until, now)
+        for operation in held(self.scenario.operations, node, now - self._epoch):
+            self._tokens += 1
+            heapq.heappush(self._queue, _Pending(now, self._tokens, operation, 0, AT_RETURN))
 
     def _perform(self, pending: _Pending, now: float) -> None:
         operation = pending.operation
@@ -269,12 +296,6 @@ def main() -> int:
         driver.run(float(text))
         status.write_text(json.dumps(driver.status()), encoding="utf-8")
     return 0
-
-
-def _answer(message: dict[str, Any]) -> Mapping[str, Any]:
-    if message["op"] != "ping":
-        raise ControlError(f"unknown request {message['op']!r}")
-    return {}
 
 
 if __name__ == "__main__":

@@ -84,7 +84,12 @@ class StateFolder:
     def remove(self) -> None:
         """End all processes that still carry this run's mark and remove the folder."""
         end_processes(_marked({self.run_id}))
+        # What was killed while it wrote a file here may have made one meanwhile.
+        await_condition(self._is_gone, 1.0)
+
+    def _is_gone(self) -> bool:
         shutil.rmtree(self.path, ignore_errors=True)
+        return not self.path.exists()
 
 
 def doing(process: Process) -> str:

@@ -20,10 +20,8 @@ access point:
     start {epoch}               CLOCK_MONOTONIC seconds of time 0 of the trace
     move {name, x, y}           place a station, whatever its trace says, until
     release {name}              it follows the trace again
-    fail {name [, other]}       take down a station, or the link between two
-    heal {name [, other]}       undo that
     fault {fault}               make a fault of radios (`emulation.scenario.faults`)
-    end fault {fault}           end it
+    end fault {fault}           end it; what another fault takes down as well stays down
     links [{name}]              {"links": [{name, neighbour, distance, received_dbm, snr_db,
                                 rate_mbps, loss [, channel]}]}; of all: stalls the medium a while
     position [{name}]           {"positions": {name: [x, y]}} in metres
@@ -248,12 +246,10 @@ class MediumService(abc.ABC, Generic[C]):
             case "release":
                 self._positions.release(self.named(request))
                 self.set_positions(self._positions.at(now))
-            case "fail" | "heal":
-                self._switch(request)
             case "fault":
-                self._faults.begin(_fault(request), now)
+                self._faults.begin(self._fault(request), now)
             case "end fault":
-                self._faults.end(_fault(request))
+                self._faults.end(self._fault(request))
             case "links":
                 return {"links": self._links(request)}
             case "position":
@@ -268,23 +264,22 @@ class MediumService(abc.ABC, Generic[C]):
                 return self.own_answer(request, now)
         return {}
 
-    def named(self, request: Mapping[str, Any], key: str = "name") -> int:
-        name = request.get(key)
+    def named(self, request: Mapping[str, Any]) -> int:
+        name = request.get("name")
         if not isinstance(name, str) or name not in self._index:
             raise ControlError(f"no such station: {name}; there are {', '.join(self.names)}")
         return self._index[name]
 
-    def _switch(self, request: Mapping[str, Any]) -> None:
-        """Fail or heal a station, all radios of an access point, or the link between two."""
-        one, other = self.named(request), None
-        if request.get("other") is not None:
-            if request["other"] == request.get("name"):
-                raise ControlError(f"{request['op']}: a link has two different stations")
-            other = self.named(request, "other")
-        for channel, first in zip(self.channels, (0, self.stations), strict=False):
-            if one >= first and (other is None or other >= first):
-                change = channel.medium.fail if request["op"] == "fail" else channel.medium.heal
-                change(one - first, None if other is None else other - first)
+    def _fault(self, request: Mapping[str, Any]) -> Fault:
+        try:
+            fault = Fault.model_validate(request.get("fault"))
+        except ValidationError as error:
+            raise ControlError(f"no fault: {error.errors()[0]['msg']}") from None
+        if not fault.is_of_radio:
+            raise ControlError(f"a fault of kind {fault.kind} is not of radios")
+        for name in fault.nodes:
+            self.named({"name": name})
+        return fault
 
     def chosen(self, request: Mapping[str, Any]) -> list[int]:
         if request.get("name") is None:
@@ -337,16 +332,6 @@ class MediumService(abc.ABC, Generic[C]):
             "priority": self.priority,
             **self.own_statistics(),
         }
-
-
-def _fault(request: Mapping[str, Any]) -> Fault:
-    try:
-        fault = Fault.model_validate(request.get("fault"))
-    except ValidationError as error:
-        raise ControlError(f"no fault: {error.errors()[0]['msg']}") from None
-    if not fault.is_of_radio:
-        raise ControlError(f"a fault of kind {fault.kind} is not of radios")
-    return fault
 
 
 def _number(request: Mapping[str, Any], key: str) -> float:

@@ -2,6 +2,7 @@
 
 A command that changes the network has an effect, in a form that does not depend on how it was
 typed.  `driven` is how nodes really moved: their trajectories, with what was done at the prompt.
+`by_hand` is what really failed, in the form that faults of a scenario have.
 """
 
 from __future__ import annotations
@@ -13,19 +14,29 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from emulation.mobility.trajectory import Trace, Waypoint
+from emulation.scenario.faults import Fault
 from emulation.scenario.records import Record
 from emulation.scenario.scenario import NodeSpec
 
 FOREIGN: Final = "traffic"
 """Kind of an effect: a program at a node, whose packets are no protocol's."""
+SHORTEST: Final = 0.001
+"""Seconds of a fault that was healed at once."""
 
 
 class Effect(Record):
-    """What a command changed: `nodes` are one or two names, `position` is x, y in metres."""
+    """What a command changed: `nodes` are names, `position` is x, y in metres.
 
-    kind: Literal["fail", "heal", "move", "release", "publish", "subscribe", "traffic"]
+    `fault` is what a `fail`, a `crash` or a `fault` made; one without an end lasts until it is
+    healed.  A `heal` ends those of its nodes, or all if it names none.
+    """
+
+    kind: Literal[
+        "fail", "crash", "fault", "heal", "move", "release", "publish", "subscribe", "traffic"
+    ]
     nodes: tuple[str, ...] = ()
     position: tuple[float, float] | None = None
+    fault: Fault | None = None
 
 
 class PromptCommand(Record):
@@ -61,6 +72,37 @@ def read(path: Path) -> tuple[PromptCommand, ...]:
         except ValidationError:  # cut off, as the run was killed
             continue
     return tuple(found)
+
+
+def healed(made: Iterable[Fault], names: Sequence[str]) -> list[Fault]:
+    """Return the faults among `made` that a heal of `names` ends: no names end all."""
+    return [
+        fault
+        for fault in made
+        if not names or (fault.kind != "partition" and sorted(fault.nodes) == sorted(names))
+    ]
+
+
+def by_hand(commands: Iterable[PromptCommand]) -> tuple[Fault, ...]:
+    """Return what was made to fail at the prompt, in order of time, each until it was healed."""
+    found: list[Fault] = []
+    for command in commands:
+        effect = command.effect
+        if effect is None or command.error:
+            continue
+        if effect.fault is not None:
+            found.append(effect.fault)
+        elif effect.kind == "heal":
+            for fault in healed([each for each in found if each.end is None], effect.nodes):
+                end = max(command.time, fault.start + SHORTEST)
+                text = f"{fault.text} for {plain_seconds(end - fault.start)}"
+                found[found.index(fault)] = fault.model_copy(update={"end": end, "text": text})
+    return tuple(sorted(found, key=lambda fault: fault.start))
+
+
+def plain_seconds(value: float) -> str:
+    """Return seconds as a fault's text has them, to the millisecond."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def driven(

@@ -29,6 +29,7 @@ from pydantic import ValidationError
 from capture.scan import AIR
 from emulation.errors import RunFolderError, ScenarioError
 from emulation.scenario import prompt
+from emulation.scenario.faults import Fault
 from emulation.scenario.prompt import PromptCommand
 from emulation.scenario.provenance import code
 from emulation.scenario.records import DefectRecord, Ended, Fidelity, Flows, Record, RunRecord
@@ -211,6 +212,24 @@ class Run:
         names = {node.id: node.name for node in self.scenario.nodes}
         brokers = {point.name: names[point.broker] for point in self.scenario.access_points}
         return prompt.driven(self.scenario.nodes, self.prompt, brokers)
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """What really failed, in order of time: by the scenario, and by hand at the prompt."""
+        if not self.prompt:
+            return self.scenario.faults
+        both = (*self.scenario.faults, *prompt.by_hand(self.prompt))
+        return tuple(sorted(both, key=lambda fault: fault.start))
+
+    @property
+    def performed(self) -> Scenario:
+        """The scenario with what was done at the prompt as motion and faults: it can be repeated.
+
+        Events and subscriptions by hand and programs of others are not part of it.
+        """
+        if not self.prompt:
+            return self.scenario
+        return self.scenario.model_copy(update={"nodes": self.driven, "faults": self.faults})
 
     def nodes(self) -> list[tuple[str, str, int, int]]:
         """Return (run, name, node id, IPv4 address as an integer) of every node."""

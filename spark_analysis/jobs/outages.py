@@ -1,7 +1,7 @@
-"""When nodes were down on purpose: the faults of scenarios (`emulation.scenario.faults`).
+"""When nodes were down on purpose: by faults of the scenario, or made at the prompt.
 
 A node app that has crashed has no subscriptions, whatever its clients ask for meanwhile.  A node
-whose radio fails keeps them, but can be given nothing.  Both are known from the scenario alone.
+whose radio fails keeps them, but can be given nothing.  Both are known without the captures.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def silences(inputs: Inputs) -> list[Outage]:
 
 
 def _outages(inputs: Inputs, kinds: Sequence[Kind]) -> Iterator[Outage]:
-    if not any(run.scenario.faults for run in inputs.runs):
+    if not any(run.faults for run in inputs.runs):
         return
     epochs = {each.run: each.epoch_ns for each in inputs.once(facts)}
     for run in inputs.runs:
@@ -56,6 +56,6 @@ def _of_run(run: Run, kind: Kind, epoch_ns: int) -> Iterator[Outage]:
     if kind == "access-point":
         named = {point.name: point.broker for point in scenario.access_points}
     for name, node_id in named.items():
-        for start, end in down(scenario.faults, name, kind):
+        for start, end in down(run.faults, name, kind):
             until = END_NS if end is None else epoch_ns + round(end * 1e9)
             yield Outage(run.name, node_id, epoch_ns + round(start * 1e9), until)

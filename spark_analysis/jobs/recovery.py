@@ -1,4 +1,4 @@
-"""Recovery: the faults of a scenario, and how long delivery takes to be as before after each.
+"""Recovery: the faults of a run, and how long delivery takes to be as before after each.
 
 What that means is said in `spark_analysis.recovering`.
 """
@@ -18,7 +18,7 @@ from spark_analysis.table import Inputs, Table
 
 def rows(inputs: Inputs) -> list[tuple[Any, ...]]:
     """Return the rows of `RECOVERY`."""
-    faulty = [run for run in inputs.runs if run.scenario.faults]
+    faulty = [run for run in inputs.runs if run.faults]
     if not faulty:
         return []
     names = [run.name for run in faulty]
@@ -29,7 +29,7 @@ def rows(inputs: Inputs) -> list[tuple[Any, ...]]:
     found = []
     for run in faulty:
         published = sorted(events[run.name])
-        faults, duration = run.scenario.faults, run.scenario.duration
+        faults, duration = run.faults, run.scenario.duration
         for number, fault in enumerate(faults, start=1):
             following = min((f.start for f in faults if f.start > fault.start), default=duration)
             found.append(
@@ -71,4 +71,4 @@ RECOVERY: Final[Table] = Table(
     order=("fault",),
     make=lambda inputs: inputs.rows(inputs.once(rows), RECOVERY.schema),
 )
-"""One fault of a scenario."""
+"""One fault of a scenario, or one that was made at the prompt."""

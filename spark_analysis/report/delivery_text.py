@@ -54,7 +54,7 @@ def over_time(tables: RunTables) -> Drawing:
         floats(table["received"]),
         table["settled"].eq(True).to_numpy(bool),
         [mark.time for mark in happened],
-        [(f.start, f.until(tables.observed)) for f in tables.scenario.faults],
+        [(f.start, f.until(tables.observed)) for f in tables.run.faults],
     )
     return replace(drawing, caption=drawing.caption + listed(happened))
 

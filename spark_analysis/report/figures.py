@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from spark_analysis.report import svg
 from spark_analysis.report.quantities import (
@@ -31,6 +31,7 @@ from spark_analysis.report.quantities import (
     seconds,
     share,
 )
+from spark_analysis.report.values import Written, as_csv, written
 
 Array = npt.NDArray[np.float64]
 
@@ -53,6 +54,15 @@ class Drawing:
     caption: str
     description: str
     tooltips: Mapping[str, str] = field(default_factory=dict)
+    values: pd.DataFrame | None = None
+    """What is shown, if that cannot be read from the figure."""
+
+    def csv(self) -> str:
+        """Return what is shown as CSV, empty if that is nothing."""
+        if self.values is not None:
+            rows = self.values.itertuples(index=False)
+            return written([list(self.values.columns), *rows])
+        return as_csv(self.figure, self.tooltips)
 
     def svg(self, name: str) -> str:
         """Return the drawing as an `<svg>` element; `name` is unique in the page."""
@@ -71,7 +81,8 @@ def _explain(axes: Axes, why: str) -> None:
 def unit_axis(axis: Any, largest: float, unit: str) -> str:
     """Write an axis in one unit throughout, and return it: "kB/s"."""
     factor, prefix = scale(largest)
-    formatted(axis, lambda value: f"{value / factor:.6g}")
+    formatter = Written(lambda value, _position: f"{value / factor:.6g}", factor)
+    axis.set_major_formatter(formatter)
     return f"{prefix}{unit}"
 
 
@@ -83,9 +94,9 @@ def empty_drawing(title: str, caption: str, why: str) -> Drawing:
     return Drawing(figure, title, caption, why)
 
 
-def formatted(axis: Any, text: Callable[[float], str]) -> None:
-    """Write the ticks of an axis with `text`."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _position: text(value)))
+def formatted(axis: Any, text: Callable[[float], str], unit: str = "") -> None:
+    """Write an axis' ticks with `text`; `unit` is that of its values if its label has none."""
+    axis.set_major_formatter(Written(lambda value, _position: text(value), unit=unit))
 
 
 def delivery_over_time(
@@ -225,7 +236,7 @@ def delay_axis(axes: Axes, smallest: float, largest: float) -> None:
     axes.set_xlim(low, high)
     if high <= 20 * low:
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    formatted(axes.xaxis, seconds)
+    formatted(axes.xaxis, seconds, "s")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_ylim(0, 1)
     axes.set_xlabel("end-to-end delay (logarithmic)")
@@ -372,7 +383,8 @@ def load_per_node(names: Sequence[str], load: Array) -> Drawing:
         f"{len(order)} nodes, mean {quantity(mean, 'B/s')}; most {labels[0]} with "
         f"{quantity(values[0], 'B/s')}, least {labels[-1]} with {quantity(values[-1], 'B/s')}."
     )
-    return Drawing(figure, title, caption, description, tooltips)
+    table = pd.DataFrame({"node": labels, "sent, B/s": values})
+    return Drawing(figure, title, caption, description, tooltips, table)
 
 
 def floats(column: pd.Series) -> Array:

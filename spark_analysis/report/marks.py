@@ -16,7 +16,7 @@ from emulation.scenario.prompt import PromptCommand
 from spark_analysis.report.quantities import number, printable
 from spark_analysis.result import RunTables
 
-MARKED: Final = ("fail", "heal", "move", "release", "traffic")
+MARKED: Final = ("fail", "crash", "fault", "heal", "move", "release", "traffic")
 """Effects of commands that are marked."""
 LISTED: Final = 12
 """Marks that a caption tells in words."""
@@ -44,7 +44,7 @@ def marks(tables: RunTables) -> list[Mark]:
             command.time,
             printable(command.command),
             command.effect.nodes,
-            command.effect.kind == "fail",
+            command.effect.kind in ("fail", "crash"),
             _healed(command, commands[index + 1 :]),
         )
         for index, command in enumerate(commands)
@@ -59,6 +59,8 @@ def _marked(command: PromptCommand) -> bool:
 def _healed(failed: PromptCommand, later: Sequence[PromptCommand]) -> float:
     assert failed.effect is not None
     names = failed.effect.nodes
+    if failed.effect.fault is not None and failed.effect.fault.end is not None:
+        return failed.effect.fault.end
     return next(
         (
             each.time

@@ -150,7 +150,7 @@ def _draw_roads(axes: Axes, waypoints: Sequence[tuple[float, float]]) -> list[Li
     }  # fmt: skip
     x, y = np.array(waypoints).T
     dense = len(waypoints) > VECTOR_SHAPES
-    axes.plot(x, y, zorder=0, rasterized=dense, **look)  # type: ignore[arg-type]
+    axes.plot(x, y, zorder=0, rasterized=dense, label="road map", **look)  # type: ignore[arg-type]
     return [Line2D([], [], label="road map", **look)]  # type: ignore[arg-type]
 
 
@@ -168,7 +168,7 @@ def _draw_links(axes: Axes, nodes: Sequence[MapNode], links: Sequence[HeardLink]
         axes.add_collection(
             LineCollection(
                 list(_segments(ends)), colors=svg.SKY, linewidths=width, alpha=opacity,
-                rasterized=len(links) > VECTOR_SHAPES, zorder=1,
+                rasterized=len(links) > VECTOR_SHAPES, zorder=1, label=f"link, {text}",
             ),
             autolim=False,
         )  # fmt: skip
@@ -183,10 +183,11 @@ def _draw_tracks(axes: Axes, nodes: Sequence[MapNode]) -> list[Line2D]:
     dense = sum(len(track) for track in moving) > VECTOR_SHAPES
     axes.add_collection(
         LineCollection(
-            moving, colors=svg.MUTED, linewidths=0.9, alpha=0.45, rasterized=dense, zorder=2
+            moving, colors=svg.MUTED, linewidths=0.9, alpha=0.45, rasterized=dense, zorder=2,
+            label="trajectory",
         ),
         autolim=False,
-    )
+    )  # fmt: skip
     end = {
         "linestyle": "none", "marker": "o", "markersize": 4.5, "markerfacecolor": "none",
         "markeredgecolor": svg.MUTED, "zorder": 2,
@@ -194,7 +195,8 @@ def _draw_tracks(axes: Axes, nodes: Sequence[MapNode]) -> list[Line2D]:
     trajectory = Line2D([], [], color=svg.MUTED, linewidth=0.9, alpha=0.6, label="trajectory")
     if len(nodes) > RINGS:
         return [trajectory]
-    axes.plot(*np.array([track[-1] for track in moving]).T, **end)  # type: ignore[arg-type]
+    ends = np.array([track[-1] for track in moving]).T
+    axes.plot(*ends, label="end", **end)  # type: ignore[arg-type]
     return [trajectory, Line2D([], [], label="end", **end)]  # type: ignore[arg-type]
 
 
@@ -226,7 +228,7 @@ def _draw_nodes(axes: Axes, nodes: Sequence[MapNode]) -> tuple[dict[str, str], l
         axes.plot(
             [x], [y], linestyle="none", marker=marker, markersize=size * scale,
             markerfacecolor=colour, markeredgecolor=svg.PAPER, markeredgewidth=0.8,
-            gid=f"node{index}", zorder=4 + (label != "node"),
+            gid=f"node{index}", zorder=4 + (label != "node"), label=label,
         )  # fmt: skip
         tooltips[f"node{index}"] = (
             f"{printable(node.name)} ({label}) at {x:.0f}, {y:.0f} m{node.note}"

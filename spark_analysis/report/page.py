@@ -1,8 +1,8 @@
 """What every page is made with: templates, numbered figures, files written whole.
 
-Pages load nothing, hold no script but the replay of a run, and follow the reader's light or dark
-scheme; names from scenarios and captures are data and are escaped.  The same input gives the same
-bytes: nothing in a page depends on when or where it was written.
+Pages load nothing, hold no script but the replay of a run and what saves figures, and follow the
+reader's light or dark scheme; names from scenarios and captures are data and are escaped.  The same
+input gives the same bytes: nothing in a page depends on when or where it was written.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class PlacedFigure:
     title: str
     caption: str
     svg: Markup
+    csv: str
+    """What it shows, for readers who want the numbers."""
 
 
 def environment() -> Environment:
@@ -60,7 +62,13 @@ def placed(drawings: Sequence[tuple[str, Drawing]]) -> list[PlacedFigure]:
     """Number drawings, each with a name of its own, for a page."""
     return [
         PlacedFigure(
-            name, number, drawing.title, drawing.caption, Markup(drawing.svg(f"figure-{name}"))
-        )  # `svg` escapes what it is given: it is made by an XML serialiser
+            name,
+            number,
+            drawing.title,
+            drawing.caption,
+            # It escapes what it is given, as an XML serialiser makes it.
+            Markup(drawing.svg(f"figure-{name}")),
+            drawing.csv(),
+        )
         for number, (name, drawing) in enumerate(drawings, start=1)
     ]

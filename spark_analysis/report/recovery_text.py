@@ -57,7 +57,7 @@ def orphans(tables: RunTables) -> Iterator[str]:
     topics = sorted(set(tables.table("events")["topic"].dropna()))
     points = {topic: tables.names[hashing(topic).node] for topic in topics}
     taken_over = bool(scenario.protocol.parameters.get("takeover"))
-    for fault in scenario.faults:
+    for fault in tables.run.faults:
         lost = [topic for topic in topics if points[topic] in fault.nodes]
         if fault.kind in ("crash", "radio") and lost:
             names = _listed(sorted({points[topic] for topic in lost}))

@@ -118,8 +118,8 @@ def plain(value: object) -> str:
 
 
 def again(run: Run) -> str:
-    """Return the command that repeats a run with the motion that its prompt gave it, if it did."""
-    if run.driven == run.scenario.nodes:
+    """Return the command that repeats a run with what was moved and failed at its prompt, if so."""
+    if run.performed == run.scenario:
         return ""
     backend = f" --backend {shlex.quote(run.record.backend)}" if run.record else ""
     return f"./run_testbed.sh run{backend} --scenario {shlex.quote(str(run.path))}"

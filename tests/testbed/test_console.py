@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import random
 import re
 import select
 import signal
@@ -17,6 +18,7 @@ import psutil
 import pytest
 
 from emulation.network.processes import PROJECT
+from emulation.scenario.faults import make_faults
 from emulation.scenario.runfolder import read_run
 
 pytestmark = pytest.mark.root
@@ -153,6 +155,12 @@ def test_moving_a_station_away_and_back(terminal: Terminal) -> None:
         ("move sta99 1 1", "no such station"),
         ("fail", "usage: fail"),
         ("fail sta99", "no such station"),
+        ("fail sta1 sta1", "two different ones"),
+        ("crash", "usage: crash NODE"),
+        ("crash sta99", "there is no sta99"),
+        ("crash sta1 soon", "the time after `for` is a number"),
+        ("fault jam here", "'here' is no point X,Y"),
+        ("heal sta1", "was not failed here"),
         ("links sta99", "no such station"),
         ("frobnicate", "Unknown command"),
         ("switch ap1 start", "stay up"),
@@ -199,6 +207,26 @@ def test_everything_failed_heals_at_once(terminal: Terminal) -> None:
     assert "0% dropped (12/12 received)" in terminal.ask("pingall", 10)
 
 
+def test_healing_leaves_what_another_fault_holds_down(terminal: Terminal) -> None:
+    terminal.ask("fault radio sta2 for 3")
+    terminal.ask("fail sta2")
+    assert "was done already" in terminal.ask("fail sta2")
+    terminal.ask("heal sta2")
+    assert "100% packet loss" in terminal.ask("sta1 ping -c 1 -W 1 sta2")
+    deadline = time.monotonic() + 10
+    while " 0% packet loss" not in terminal.ask("sta1 ping -c 1 -W 1 sta2"):
+        assert time.monotonic() < deadline
+
+
+def test_a_node_app_crashes_and_comes_back(terminal: Terminal) -> None:
+    terminal.ask("crash sta4")
+    assert "no node answers" in terminal.ask("neighbours sta4")
+    assert "neighbours" not in terminal.ask("heal sta4")
+    deadline = time.monotonic() + 20
+    while "broker-gpsr" not in terminal.ask("neighbours sta4"):
+        assert time.monotonic() < deadline
+
+
 def test_throughput_is_measured_in_a_few_seconds(terminal: Terminal) -> None:
     answer = terminal.ask("iperf sta1 sta2 1", 10)
     (rate,) = re.findall(r"TCP sta1 -> sta2: ([\d.]+) Mb/s over", answer)
@@ -236,6 +264,26 @@ def test_leaving_ends_the_run(terminal: Terminal) -> None:
     ping = commands["sta1 ping -c 2 -i 0.2 sta2"].effect
     assert ping is not None
     assert ping.kind == "traffic"
+    # What really failed is part of the scenario that is run again.
+    kinds = [(fault.kind, fault.nodes, fault.end is None) for fault in done.performed.faults]
+    assert kinds == [
+        ("link", ("sta1", "sta2"), False), ("link", ("sta1", "sta2"), False),
+        ("radio", ("sta3",), False), ("radio", ("sta2",), False), ("radio", ("sta2",), False),
+        ("crash", ("sta4",), False),
+    ]  # fmt: skip
+    timed = done.performed.faults[3]
+    assert timed.end == pytest.approx(timed.start + 3)
+    assert timed.text == f"radio sta2 at {timed.start:g} for 3"
+    again = make_faults(
+        [fault.text for fault in done.performed.faults],
+        stations=[node.name for node in done.scenario.nodes],
+        area=done.scenario.area,
+        duration=done.scenario.duration,
+        rng=random.Random(1),
+    )
+    for fault, read in zip(done.performed.faults, again, strict=True):
+        assert read.end == pytest.approx(fault.end)
+    assert "node app" not in str(done.problems)
     # What really happened: away from its place, and back.
     assert len(done.driven[2].waypoints) > len(done.scenario.nodes[2].waypoints) == 1
     assert done.driven[2].waypoints[-1][1:] == done.scenario.nodes[2].waypoints[0][1:]

@@ -57,18 +57,20 @@ class Faults:
                 _, _, begins, fault = heapq.heappop(self._queue)
             if begins:
                 self.begin(fault)
-                if fault.end is not None:
-                    self._push(fault.end, False, fault)
             else:
                 self.end(fault)
 
     def begin(self, fault: Fault) -> None:
-        """Make a fault now.  Raises `BackendError` if the medium does not."""
+        """Make a fault now; it ends at its end, if it has one.
+
+        Raises `BackendError` if the medium refuses.
+        """
         if fault.is_of_radio:
             self._tell(fault, begins=True)
-            return
         with self._lock:
-            for name in fault.nodes:
+            if fault.end is not None:
+                self._push(fault.end, False, fault)
+            for name in () if fault.is_of_radio else fault.nodes:
                 self._down[name] += 1
                 if self._down[name] == 1:
                     self._kill(name)

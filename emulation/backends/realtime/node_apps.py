@@ -82,9 +82,9 @@ class NodeApps(dict[str, Process]):
 
     def start_again(self, pid: int, spec: NodeSpec) -> None:
         """Start a node app that a fault has killed, as `start` does."""
+        self.start(pid, spec)  # first: a watcher beside the prompt is not to see a dead one
         self._killed.discard(spec.name)
         self._reported.discard(spec.name)
-        self.start(pid, spec)
 
     def await_answers(
         self, pids: Mapping[str, int], wait: Callable[[Callable[[], bool]], bool]

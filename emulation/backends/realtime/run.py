@@ -41,7 +41,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from emulation.backends.base import Backend, BackendError, LiveRun, Observer
+from emulation.backends.base import RUNNING, Backend, BackendError, LiveRun, Observer
 from emulation.backends.defects import DefectLogs, Defects
 from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbone
 from emulation.backends.realtime.faults import Faults
@@ -121,7 +121,7 @@ class RealTimeRun(ABC):
             },
             self.now,
         )
-        self.faults = Faults(scenario, self.medium_control, self.nodes.kill, self._start_again)
+        self.faults = Faults(scenario, self.medium_control, self._kill, self._start_again)
         """Makes the scenario's faults, and others on demand."""
         self._cpu = CpuSampler()
         self._began = time.monotonic()
@@ -280,7 +280,7 @@ class RealTimeRun(ABC):
         unfinished = self._driver_start.with_suffix(".tmp")
         unfinished.write_text(repr(self.epoch), encoding="utf-8")
         unfinished.replace(self._driver_start)
-        self.observer.stage("running")
+        self.observer.stage(RUNNING)
 
     def _start_gpsd(self) -> None:
         stations = self.described(self.scenario.nodes)
@@ -303,11 +303,17 @@ class RealTimeRun(ABC):
         self._check()
         self.nodes.check_some_run()
 
+    def _kill(self, name: str) -> None:
+        """Kill a node app, as a fault does; its clients subscribe again when it is back."""
+        ask(self._driver_control, {"op": "crashed", "name": name})
+        self.nodes.kill(name)
+
     def _start_again(self, name: str) -> None:
         """Start the node app of a node that is there already."""
         for member, spec in zip(self.net.members, self.scenario.nodes, strict=True):
             if spec.name == name:
                 self.nodes.start_again(member.pid, spec)
+        ask(self._driver_control, {"op": "returned", "name": name})
 
     def _start_driver(self) -> None:
         config = {
@@ -348,8 +354,11 @@ class RealTimeRun(ABC):
         failures: list[BackendError] = []
 
         def watch() -> None:
-            while not finished.wait(max(0.0, min(1.0, self.faults.next - self.now()))):
-                self._cpu.sample()
+            sampled = 0.0
+            while not finished.wait(max(0.0, min(POLL, self.faults.next - self.now()))):
+                if time.monotonic() - sampled >= 1.0:
+                    sampled = time.monotonic()
+                    self._cpu.sample()
                 try:
                     self._check()
                 except BackendError as error:
@@ -392,9 +401,12 @@ class RealTimeRun(ABC):
             self._stop_processes()
         finally:
             self._watchdog.close()
-            self.state.remove()
-            self.stop_nodes()
-            self.helpers.close()
+            # Shells end with their nodes; the sweep, which asks first, would wait for each.
+            try:
+                self.stop_nodes()
+            finally:
+                self.helpers.close()
+                self.state.remove()
 
     def _stop_processes(self) -> None:
         drops = dropped_by_sockets(self.net.members if self.net is not None else ())

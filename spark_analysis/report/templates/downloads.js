@@ -1,5 +1,6 @@
 "use strict";
 (() => {
+{% include "pdf.js" %}
   // Colours of a figure are those of the page; a file of its own has to bring them along.
   function alone(drawing) {
     const copy = drawing.cloneNode(true), style = document.createElement("style");
@@ -18,19 +19,26 @@
   for (const figure of document.querySelectorAll("figure")) {
     const drawing = figure.querySelector("svg"), caption = figure.querySelector("figcaption");
     if (!drawing || !drawing.hasAttribute("viewBox")) continue;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "download";
-    button.textContent = "SVG";
-    button.setAttribute("aria-label", "Download figure " + figure.id + " as SVG");
-    button.addEventListener("click", () => {
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([alone(drawing)], {type: "image/svg+xml"}));
-      link.download = document.title.replace(/[^\w-]+/g, "-") + "-" + figure.id + ".svg";
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    });
-    button.alone = () => alone(drawing);
-    caption.append(" ", button);
+    const offers = {
+      SVG: () => new Blob([alone(drawing)], {type: "image/svg+xml"}),
+      PDF: () => asPdf(drawing, document.title + ": " + drawing.querySelector("title").textContent),
+    };
+    if (figure.dataset.csv) offers.CSV = () => new Blob([figure.dataset.csv], {type: "text/csv"});
+    for (const [kind, content] of Object.entries(offers)) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "download " + kind.toLowerCase();
+      button.textContent = kind;
+      button.setAttribute("aria-label", "Download figure " + figure.id + " as " + kind);
+      button.addEventListener("click", async () => {
+        const link = document.createElement("a");
+        link.href = URL.createObjectURL(await content());
+        link.download = document.title.replace(/[^\w-]+/g, "-") + "-" + figure.id + "." + kind.toLowerCase();
+        link.click();
+        setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+      });
+      button.content = content;
+      caption.append(" ", button);
+    }
   }
 })();

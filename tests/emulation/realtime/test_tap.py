@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,10 @@ FAR = ((0.0, 9000.0, 0.0),)
 def stations() -> Iterator[list[Station]]:
     with namespaces(3) as made:
         yield made
+
+
+def fault(kind: str, *names: str) -> dict[str, Any]:
+    return {"op": "fault", "fault": {"kind": kind, "start": 0, "nodes": names}}
 
 
 def _devices(station: Station) -> list[str]:
@@ -84,13 +89,16 @@ def test_stations_in_range_reach_each_other_and_others_do_not(
         request(control, {"op": "release", "name": far.name})
         assert not one.reaches(far, timeout=0.2)
 
-        request(control, {"op": "fail", "name": near.name, "other": one.name})
+        request(control, fault("link", near.name, one.name))
         assert not one.reaches(near, timeout=0.2)
-        request(control, {"op": "heal", "name": one.name, "other": near.name})
+        request(control, fault("link", one.name, near.name) | {"op": "end fault"})
         assert one.reaches(near)
-        request(control, {"op": "fail", "name": near.name})
+        request(control, fault("radio", near.name))
+        request(control, fault("radio", near.name))
         assert not one.reaches(near, timeout=0.2)
-        request(control, {"op": "heal", "name": near.name})
+        request(control, fault("radio", near.name) | {"op": "end fault"})
+        assert not one.reaches(near, timeout=0.2), "another fault holds it down"
+        request(control, fault("radio", near.name) | {"op": "end fault"})
         assert one.reaches(near)
     assert [_devices(station) for station in stations] == [[], [], []]
     assert not control.exists()
@@ -196,10 +204,11 @@ def test_requests_that_make_no_sense_are_refused(stations: list[Station], tmp_pa
             ({"op": "move", "name": "sta1", "x": 1, "y": "2"}, "y must be a number"),
             ({"op": "move", "name": "sta1", "x": 1, "y": float("nan")}, "y must be a number"),
             ({"op": "move", "name": "sta1", "x": True, "y": 1}, "x must be a number"),
-            ({"op": "fail", "name": "sta9"}, "no such station: sta9"),
-            ({"op": "fail", "name": ["sta1"]}, "no such station"),
-            ({"op": "fail", "name": "sta1", "other": "sta9"}, "no such station: sta9"),
-            ({"op": "fail", "name": "sta1", "other": "sta1"}, "two different stations"),
+            (fault("radio", "sta9"), "no such station: sta9"),
+            ({"op": "position", "name": ["sta1"]}, "no such station"),
+            (fault("link", "sta1", "sta9"), "no such station: sta9"),
+            (fault("link", "sta1", "sta1"), "two different stations"),
+            (fault("crash", "sta1"), "a fault of kind crash is not of radios"),
             ({"op": "start"}, "epoch must be a number"),
         ):
             with pytest.raises(ControlError, match=reason):

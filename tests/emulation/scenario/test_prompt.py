@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from emulation.mobility.trajectory import Trace, Waypoint
-from emulation.scenario.prompt import Effect, PromptCommand, append, driven, read
+from emulation.scenario.faults import Fault
+from emulation.scenario.prompt import Effect, PromptCommand, append, by_hand, driven, read
 from emulation.scenario.scenario import NodeSpec
 
 MOVING = NodeSpec(id=1, name="sta1", waypoints=(Waypoint(0, 0, 0), Waypoint(100, 100, 0)))
@@ -15,6 +17,11 @@ BROKER = NodeSpec(id=2, name="br1", waypoints=(Waypoint(0, 5, 5),), device="eth0
 def command(time: float, kind: str, node: str, *position: float) -> PromptCommand:
     effect = {"kind": kind, "nodes": (node,), "position": position or None}
     return PromptCommand(time=time, command=kind, effect=Effect.model_validate(effect))
+
+
+def made(time: float, kind: Literal["fail", "fault"], fault: Fault) -> PromptCommand:
+    effect = Effect(kind=kind, nodes=fault.nodes, fault=fault)
+    return PromptCommand(time=time, command=kind, effect=effect)
 
 
 def test_commands_come_back_but_for_a_line_that_was_cut_off(tmp_path: Path) -> None:
@@ -45,6 +52,26 @@ def test_a_node_moved_by_hand_stands_there_until_it_is_released() -> None:
     }  # fmt: skip
     assert trace.position(1, 39.5) == (5, 5)
     assert trace.position(1, 41) == (7, 8)
+
+
+def test_what_failed_by_hand_becomes_faults_that_end_when_they_were_healed() -> None:
+    radio = Fault(kind="radio", start=5, nodes=("sta1",), text="radio sta1 at 5")
+    link = Fault(kind="link", start=7, nodes=("sta2", "sta1"), text="link sta2 sta1 at 7")
+    jam = Fault(kind="jam", start=9, end=11, position=(0, 0), text="jam 0,0 at 9 for 2")
+    commands = [
+        made(7, "fail", link),
+        made(5, "fail", radio),
+        made(9, "fault", jam),
+        PromptCommand(time=8, command="heal", effect=Effect(kind="heal"), error="refused"),
+        PromptCommand(time=10, command="", effect=Effect(kind="heal", nodes=("sta1", "sta2"))),
+    ]
+    first, second, third = by_hand(commands)
+    assert (first, third) == (radio, jam)
+    assert (second.end, second.text) == (10, "link sta2 sta1 at 7 for 3")
+    commands.append(PromptCommand(time=5, command="heal", effect=Effect(kind="heal")))
+    (first, second, _) = by_hand(commands)
+    assert (first.end, first.text) == (5.001, "radio sta1 at 5 for 0.001")
+    assert second.end == 10, "healed once"
 
 
 def test_without_commands_the_scenarios_motion_is_the_real_one() -> None:

@@ -49,7 +49,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag, f"</{tag}> closes something else"
 
     def handle_data(self, data: str) -> None:
-        if "style" in self.open:
+        if "style" in self.open or "script" in self.open:
             return
         self._words.append(data)
         if "td" in self.open or "th" in self.open:

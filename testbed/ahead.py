@@ -1,0 +1,216 @@
+"""The analysis of a run in a process of its own, made ready while the run goes on.
+
+Two thirds of the time of a short run's analysis go into loading packages, starting Java, and all
+that Spark does for the first time.  `Analyst` starts `python -m testbed.ahead` when the run is
+under way.  That process does this beforehand, at the lowest priority so that it takes only what
+the run leaves: it starts Spark, analyses a tiny run of its own, and waits.  Told of a folder, also
+in the middle of that, it takes on the priority of the command, analyses the run as `analyze` does,
+prints what that prints, and tells the outcome.
+
+    standard input       {"folder": path, "quiet": bool}, when the run has ended; nothing: end
+    a pipe of its own    {"outcome": ..., "flaws": [...]}, when the analysis has succeeded
+
+It is a process rather than a thread so that it can have a priority, and as nothing of it shall
+disturb the loop that watches the run; in a session of its own, as Linux shares processors among
+sessions first (sched(7), the autogroup feature): niceness counts only inside of one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+import psutil
+import typer
+
+from capture.lifetime import die_with_parent
+from emulation.network.processes import PROJECT
+from emulation.scenario.runfolder import RunFolder, read_run
+
+LOWEST: Final = 19
+"""Niceness while the run goes on."""
+GRACE: Final = 3.0
+"""Seconds in which a process that is not wanted ends by itself."""
+
+
+class Told(NamedTuple):
+    """What an analysis has brought: as `testbed.outcome` has it."""
+
+    outcome: dict[str, Any]
+    flaws: list[str]
+
+
+def possible() -> bool:
+    """Return whether another process writes where this one does: not if its output is captured."""
+    return sys.stderr is sys.__stderr__ and sys.stdout is sys.__stdout__
+
+
+class Analyst:
+    """A process that is ready to analyse a run; a context, at whose end it is gone."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answer = -1
+        self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start to make it ready, if that was not done yet.  Called by the main thread."""
+        if self._process is not None:
+            return
+        self._answer, theirs = os.pipe()
+        path = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
+        words = [str(theirs), str(os.getpid()), str(self._niceness)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __spec__.name, *words],
+            stdin=subprocess.PIPE,
+            pass_fds=[theirs],
+            env=os.environ | {"PYTHONPATH": path},
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def analyse(self, folder: Path, *, quiet: bool) -> Told:
+        """Return what the analysis of a run has brought; what it prints appears meanwhile.
+
+        Raises `typer.Exit` if it failed, which it has told.
+        """
+        self.start()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        # At once: at the lowest priority it might take long to see that it is ordered.
+        _raise_priority(self._process.pid, self._niceness)
+        order = json.dumps({"folder": str(folder), "quiet": quiet}) + "\n"
+        with suppress(BrokenPipeError):  # its exit code tells
+            self._process.stdin.write(order.encode())
+            self._process.stdin.close()
+        with os.fdopen(self._answer, "rb") as answer:
+            self._answer = -1
+            told = answer.read()
+        code = self._process.wait()
+        if code != 0:
+            raise typer.Exit(code if code > 0 else 1)
+        return Told(**json.loads(told))
+
+    def close(self) -> None:
+        """End it, if it has not done its work."""
+        if self._answer >= 0:
+            os.close(self._answer)
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def main(arguments: list[str]) -> int:
+    """Be the process: the arguments are the pipe, the parent and its niceness."""
+    pipe, parent, niceness = map(int, arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    die_with_parent(parent=parent)
+    if _may_return_to(niceness):
+        os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        _share_as(os.getpid(), LOWEST)
+    from spark_analysis.captures.session import spark_session
+    from spark_analysis.errors import AnalysisError
+    from testbed.analyze import analyse_folders
+    from testbed.options import quiet
+    from testbed.outcome import flaws, outcome
+
+    with ExitStack() as stack:
+        # What fails here is told by the analysis, if that meets it too.
+        with suppress(AnalysisError):
+            if not _ordered():
+                stack.enter_context(spark_session())
+                with suppress(Exception):
+                    _rehearse()
+        line = sys.stdin.readline()
+        if not line:
+            return 1
+        _raise_priority(os.getpid(), niceness)  # and what has begun since it was ordered
+        order = json.loads(line)
+        folder = Path(order["folder"])
+        quiet(order["quiet"])
+        try:
+            made = analyse_folders([folder])
+        except typer.Exit as end:
+            return end.exit_code
+        told = {"outcome": outcome(read_run(folder), made), "flaws": flaws(made)}
+        with os.fdopen(pipe, "w", encoding="utf-8") as answer:
+            json.dump(told, answer, default=str)
+    return 0
+
+
+class _OrderedError(Exception):
+    """There is something to do."""
+
+
+def _ordered() -> bool:
+    """Return whether there is an order, or never will be."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+def _rehearse() -> None:
+    """Analyse a tiny run, and report on it.  Raises `_OrderedError` when an order comes."""
+    from emulation.backends.virtual import VirtualBackend
+    from spark_analysis import scratch
+    from spark_analysis.reports import analyse_and_report
+    from topologies.catalog import make_scenario
+
+    def progress(_what: str, _share: float) -> None:
+        if _ordered():
+            raise _OrderedError
+
+    progress("", 0.0)
+    with tempfile.TemporaryDirectory(prefix=scratch.prefix(), ignore_cleanup_errors=True) as folder:
+        scenario = make_scenario(
+            "roaming_field", "flooding", seed=1, duration=21.0, settings={"nodes": 6, "topics": 1}
+        )
+        run = RunFolder.create(Path(folder), scenario)
+        VirtualBackend().run(scenario, run, lambda seconds: None, lambda text: None)
+        analyse_and_report([run.path], progress=progress)
+
+
+def _may_return_to(niceness: int) -> bool:
+    """Return whether this process may have that niceness again once it has a higher one."""
+    return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20 - niceness
+
+
+def _share_as(process: int, niceness: int) -> None:
+    """Let the session of a process have the share of processors that a niceness has."""
+    with suppress(OSError):  # a kernel without autogroups, or it has ended
+        Path(f"/proc/{process}/autogroup").write_text(str(niceness), encoding="ascii")
+
+
+def _raise_priority(process: int, niceness: int) -> None:
+    """Give a priority to a process, with all of its threads and children, as far as allowed."""
+    _share_as(process, niceness)
+    with suppress(psutil.Error):
+        here = psutil.Process(process)
+        for each in (here, *here.children(recursive=True)):
+            with suppress(psutil.Error, OSError):
+                for thread in each.threads():
+                    os.sched_setscheduler(thread.id, os.SCHED_OTHER, os.sched_param(0))
+                    os.setpriority(os.PRIO_PROCESS, thread.id, niceness)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,186 @@
+"""Every figure of a page can be saved as SVG, PDF and CSV: by Chromium, as a reader would."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from spark_analysis import reports
+from spark_analysis.confidence import Interval
+from spark_analysis.report import node_map
+from spark_analysis.report.curves import Quantity, curves
+from spark_analysis.report.figures import delivery_over_time, overhead_by_kind
+from spark_analysis.report.page import environment, write_html
+from spark_analysis.report.text_table import TextTable
+from spark_analysis.result import RunTables
+from tests import browser as browsers
+from tests.spark_analysis.report.pages import Page
+from tests.spark_analysis.synthetic import MadeUpRun, make_analysis, make_run, make_scenario
+
+DELAY = Quantity("delay", "Delay", "Mean.", "ms", 1e3)
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))
+
+
+def test_panels_of_different_axes_are_told_apart() -> None:
+    ones = np.ones(2)
+    drawing = delivery_over_time(
+        np.array([0.0, 5.0]), 5 * ones, 4 * ones, np.array([4.0, 1.0]), ones > 0, [3.0], [(1, 2)]
+    )
+    ratio = "delivery ratio over time of publication in the run, s"
+    count = "deliveries per 5 s over time of publication in the run, s"
+    assert rows(drawing.csv()) == [
+        ["panel", "series", "x", "y"],
+        [ratio, "", "2.5", "1"],
+        [ratio, "", "7.5", "0.25"],
+        [count, "received", "2.5", "4"],
+        [count, "received", "7.5", "1"],
+        [count, "not received", "2.5", "0"],
+        [count, "not received", "7.5", "3"],
+    ]
+
+
+def test_names_units_and_intervals_are_those_of_the_figure() -> None:
+    drawing = overhead_by_kind(["HELLO", "EVENT"], np.array([9.0, 2.0]), np.array([9e6, 2e6]), 1)
+    told = rows(drawing.csv())
+    assert told[0] == ["panel", "x", "y"]
+    assert [row[1:] for row in told[1:]] == [
+        ["2", "EVENT"], ["9", "HELLO"], ["2", "EVENT"], ["9", "HELLO"],
+    ]  # fmt: skip
+    assert [row[0] for row in told[2:4]] == ["frames sent", "sent, MB"]
+    found = curves(
+        DELAY,
+        "protocol",
+        {
+            "near": [
+                ("flooding", Interval(0.01, 0.008, 0.012, 3)),
+                ("b", Interval(0.02, 0.02, 0.02, 3)),
+            ]
+        },
+    )
+    assert rows(found.csv()) == [
+        ["series", "protocol", "delay, ms", "low", "high"],
+        ["near", "flooding", "10", "8", "12"],
+        ["near", "b", "20", "", ""],
+    ]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> MadeUpRun:
+    return make_run(tmp_path_factory.mktemp("run") / "run", make_scenario(5), events=20)
+
+
+@pytest.fixture(scope="module")
+def page(run: MadeUpRun) -> Path:
+    with patch.object(node_map, "VECTOR_SHAPES", 3):  # its links become a picture
+        return reports.write_report(make_analysis(run), run.read)
+
+
+def test_every_figure_has_its_numbers(run: MadeUpRun, page: Path) -> None:
+    read = Page(page.read_text(encoding="utf-8"))
+    figures = {each["id"]: each.get("data-csv", "") for each in read.elements("figure")}
+    drawn = [name for name, _ in reports.drawings(RunTables(make_analysis(run), run.read))]
+    assert list(figures) == drawn
+    assert [name for name, text in figures.items() if len(rows(text)) < 2] == []
+    nodes = [row for row in rows(figures["map"]) if row[-1].startswith("sta")]
+    assert len(nodes) == 5
+    delays = rows(figures["delay"])
+    assert delays[0] == ["series", "end-to-end delay (logarithmic), s", "share of deliveries"]
+    assert delays[-1][-1] == "1"
+
+
+@pytest.fixture(scope="module")
+def browser(page: Path) -> Iterator[browsers.Browser]:
+    reason = browsers.missing()
+    if reason is not None:
+        pytest.skip(reason)
+    with browsers.browser() as browser:
+        browser.size(1000, 900)
+        browser.open(page)
+        yield browser
+
+
+def saved(browser: browsers.Browser, selector: str) -> bytes:
+    """Return what the button saves."""
+    return base64.b64decode(
+        browser.run(
+            f"return Promise.resolve(document.querySelector('{selector}').content())"
+            ".then((blob) => new Response(blob).arrayBuffer())"
+            ".then((data) => btoa(String.fromCharCode(...new Uint8Array(data))))"
+        )
+    )
+
+
+def streams(pdf: bytes) -> list[bytes]:
+    """Return the objects' streams of a PDF, having checked that its table finds each object."""
+    assert pdf.startswith(b"%PDF-1.4\n")
+    start = int(re.findall(rb"startxref\n(\d+)\n%%EOF\n$", pdf)[0])
+    assert pdf[start : start + 5] == b"xref\n"
+    places = [int(place) for place in re.findall(rb"(\d{10}) 00000 n", pdf[start:])]
+    for number, place in enumerate(places, start=1):
+        assert pdf[place:].startswith(b"%d 0 obj\n" % number)
+    return [
+        zlib.decompress(pdf[found.end() : found.end() + int(found[1])])
+        for found in re.finditer(rb"/Length (\d+) >>\nstream\n", pdf)
+    ]
+
+
+def test_a_figure_is_saved_as_pdf_with_its_text_shapes_and_pictures(
+    browser: browsers.Browser,
+) -> None:
+    assert browser.name("#delivery .pdf") == "Download figure delivery as PDF"
+    (content,) = streams(saved(browser, "#delivery .pdf"))
+    lines = content.decode("latin-1").splitlines()
+    words = [bytes.fromhex(text) for text in re.findall(r"<([0-9a-f]+)> Tj", "\n".join(lines))]
+    assert b"delivery ratio" in words
+    assert b"100 %" in words
+    assert "NaN" not in content.decode("latin-1")
+    assert content.split().count(b"q") == content.split().count(b"Q") > 50
+    filled = sum(line in ("f", "B") for line in lines)
+    bars = browser.run(
+        "return document.querySelectorAll('#delivery svg path[style*=\"fill: var(--blue\"]').length"
+    )
+    assert filled >= bars > 5
+    mask, picture, content = streams(saved(browser, "#map .pdf"))
+    assert len(picture) == 3 * len(mask) > 1000
+    assert any(mask), "something is to be seen in it"
+    assert b"/I0 Do" in content
+
+
+def test_a_figure_is_saved_as_csv(browser: browsers.Browser) -> None:
+    told = rows(saved(browser, "#load .csv").decode())
+    assert told[0] == ["node", "sent, B/s"]
+    assert {row[0] for row in told[1:]} == {f"sta{number}" for number in range(1, 6)}
+    assert browser.errors() == []
+
+
+def test_claims_show_their_verdicts_on_a_phone(browser: browsers.Browser, tmp_path: Path) -> None:
+    claims = [
+        ["Delivery of the rendezvous schemes is higher than that of brokers", "✓ ✓✕–", "✕ ✕✕✕"],
+        ["The overhead of flooding grows with the number of nodes", "✓ ✓✓✓", "– –––"],
+    ]
+    table = TextTable("On a phone", "", ["claim", "freeway", "manhattan"], claims, words=3)
+    paper = {"citation": "A paper", "anchor": "a", "facts": [("points", "3")], "table": table}
+    html = environment().get_template("claims.html").render(
+        title="Claims of all papers", rules="", failures=[], papers=[paper]
+    )  # fmt: skip
+    browser.size(400, 800)
+    browser.open(write_html(tmp_path / "claims.html", html))
+    assert browser.run("return window.innerWidth") == 400
+    assert browser.run("return document.documentElement.scrollWidth") <= 400
+    right = browser.run(
+        "return Math.max(...[...document.querySelectorAll('tbody td')]"
+        ".map((cell) => cell.getBoundingClientRect().right))"
+    )
+    assert 100 < right <= 400
