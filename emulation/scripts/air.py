@@ -78,8 +78,9 @@ class Air:
 
     def megahertz(self, radio: Radio) -> float:
         """Return the centre frequency of a radio that the medium does not have yet."""
-        if radio.frequency is not None:
-            return radio.frequency
+        own = radio.frequency or radio.own_band()
+        if own is not None:
+            return own
         number = radio.channel_number()
         if number == 14:
             return 2484.0

@@ -58,7 +58,10 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     def radio_named(self, name: str) -> Radio:
         """Return a radio interface by its name."""
-        return next(radio for radio in self.radios if radio.name == name)
+        for radio in self.radios:
+            if radio.name == name:
+                return radio
+        raise ScriptError(f"there is no radio {name}")
 
     def get_mn_wifi_nodes(self) -> list[Any]:
         """Return all nodes with radios."""

@@ -18,7 +18,7 @@ from emulation.scripts import wireless
 from emulation.scripts.air import Air
 from emulation.scripts.making import Nodes
 from emulation.scripts.measure import iperf
-from emulation.scripts.motion import MODELS, TimedMotion, bounds_of
+from emulation.scripts.motion import CRP, MODELS, TimedMotion, bounds_of, in_group
 from emulation.scripts.mover import Mover
 from emulation.scripts.nodes import AP, Car, RadioNode, Station
 from emulation.scripts.options import (
@@ -117,10 +117,14 @@ class Mininet_wifi(Nodes):
         self.air.set_propagation(options)
 
     def setInitialMediums(self, mediums: Any) -> None:
-        """Say which radios share a medium: a list of lists of radios."""
-        for number, members in enumerate(mediums):
-            for radio in members:
-                radio.medium_id = number
+        """Say which share a medium, the first of which is 1: nodes, radios, or names of radios."""
+        for number, members in enumerate(mediums, start=1):
+            for member in members:
+                if isinstance(member, RadioNode):
+                    member.setMediumId(number)
+                else:
+                    name = getattr(member, "name", member)
+                    self.radio_named(str(name)).setMediumId(number)
 
     def setModule(self, moduleDir: str) -> None:
         """There is no module to set."""
@@ -177,8 +181,10 @@ class Mininet_wifi(Nodes):
         self.session.check_options("setMobilityModel", options, dict(MODEL_OPTIONS))
         self._choose_policy(options)
         name = options.get("model", "RandomDirection")
-        if name not in MODELS:
-            raise ScriptError(f"setMobilityModel(model={name!r}): there are " + ", ".join(MODELS))
+        if name not in (*MODELS, CRP):
+            raise ScriptError(
+                f"setMobilityModel(model={name!r}): there are " + ", ".join([*MODELS, CRP])
+            )
         self.model = options
 
     def start_simulation(self) -> None:
@@ -261,8 +267,12 @@ class Mininet_wifi(Nodes):
         for node in [*self.stations, *self.cars]:
             if hasattr(node, "position"):
                 continue
-            make = MODELS[self.model.get("model", "RandomDirection")]
-            plans[node] = make(bounds_of(node, defaults), None, wireless.rng(seed, node.name))
+            generator = wireless.rng(seed, node.name)
+            name = self.model.get("model", "RandomDirection")
+            if name == CRP:
+                plans[node] = in_group(self.model.get("pointlist"), generator)
+            else:
+                plans[node] = MODELS[name](bounds_of(node, defaults), None, generator)
         self.mover.plan(plans, float(self.model.get("time", 0)))
 
     def configHosts(self) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from emulation.scripts.session import Never
+
 _DRAWN: Final = "nothing is drawn while it runs; the report has a map"
 _RATES: Final = "the medium's rates are those of one 20 MHz channel"
 
@@ -39,6 +41,9 @@ NETWORK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     }
 )
 
+_EAP: Final = Never("EAP needs wpa_supplicant and a RADIUS server")
+_WPS: Final = Never("WPS needs hostapd over the kernel's mac80211")
+
 NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     {
         **dict.fromkeys(
@@ -51,6 +56,11 @@ NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
             )
         ),
         "passwd": None,
+        "wpasup_flags": _EAP,
+        "wpasup_globals": _EAP,
+        "config": _EAP,
+        "radius_identity": _EAP,
+        "radius_passwd": _EAP,
         "bgscan_threshold": "stations choose by the medium's policy, without background scans",
         "s_inverval": "there are no background scans",
         "s_interval": "there are no background scans",
@@ -87,7 +97,9 @@ POINT_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         "ieee80211r": "an association takes no time, fast transition or not",
         "ieee80211w": "frames are not encrypted: passphrases are compared",
         "mobility_domain": "an association takes no time, fast transition or not",
-        "wps_state": "WPS is not there",
+        "wps_state": _WPS,
+        "config_methods": _WPS,
+        "radius_server": _EAP,
         "config": "there is no hostapd whose configuration it could be",
         "phywlan": "a card of this machine is not used",
         "min_x": None, "max_x": None, "min_y": None, "max_y": None, "min_v": None, "max_v": None,

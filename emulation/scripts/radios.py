@@ -39,6 +39,8 @@ STANDARDS: Final[Mapping[str, tuple[str, str | None]]] = MappingProxyType(
 """By mode: the standard of the medium, and the limit that this is."""
 FIVE_GHZ: Final = frozenset({"a", "n5", "ac", "ax5", "be", "ad"})
 """Modes whose channel 1, the default, is meant to be channel 36."""
+S1G_MHZ, SIX_GHZ_MHZ = 902.0, 5950.0
+"""Where the channels of 802.11ah (in America) and those at 6 GHz are counted from."""
 KINDS: Final = ("managed", "master", "adhoc", "mesh", "ocb", "wds")
 
 
@@ -136,8 +138,9 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             "isolate": self.isolate,
             "medium_id": self.medium_id,
         }
-        if self.frequency is not None:
-            found["frequency_mhz"] = self.frequency
+        megahertz = self.frequency or self.own_band()
+        if megahertz is not None:
+            found["frequency_mhz"] = megahertz
         else:
             found["channel"] = self.channel_number()
         if self.wanted_range is not None:
@@ -145,6 +148,15 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         if self.access_point is not None:
             found["access_point"] = self.access_point.name
         return found
+
+    def own_band(self) -> float | None:
+        """Return the centre frequency, megahertz, of a channel below 1 GHz or at 6 GHz."""
+        number = self.channel_number()
+        if self.mode == "ah":
+            return S1G_MHZ + 0.5 * number
+        if self.mode[:2] in ("ax", "be") and not (number <= 14 or 36 <= number <= 177):
+            return SIX_GHZ_MHZ + 5.0 * number
+        return None
 
     def channel_number(self) -> int:
         """Return the channel.  Raises `ScriptError` if it is not a number."""

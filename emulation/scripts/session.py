@@ -26,6 +26,12 @@ class ScriptError(Exception):
     """What a script asks for and cannot have; the message is one line."""
 
 
+class Never(str):
+    """Why an option cannot be had, in the place of its limit."""
+
+    __slots__ = ()
+
+
 class TimeIsUp(BaseException):
     """The seconds that `--for` gave the script are over."""
 
@@ -120,13 +126,15 @@ class Session:
         """Look through the options of a call.
 
         `known` has for each the text of its limit, None if it has none.  Raises `ScriptError` for
-        an option that is not among them.
+        an option that is not among them, or that is `Never` to be had.
         """
         for name, value in given.items():
             if name not in known:
                 near = ", ".join(sorted(known))
                 raise self.refused(f"{call}({name}=...)", f"there is no such option; known: {near}")
             said = known[name]
+            if isinstance(said, Never):
+                raise self.refused(f"{call}({name}=...)", said)
             if said is not None and value not in (None, False, "", 0):
                 self.limit(f"{call}({name}={value!r})", said)
 
