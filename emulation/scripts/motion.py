@@ -219,15 +219,47 @@ def gauss_markov(bounds: Bounds, start: Point | None, rng: random.Random) -> Pla
     return following(points)
 
 
-MODELS: Final[Mapping[str, Callable[[Bounds, Point | None, random.Random], Plan]]] = (
-    MappingProxyType(
-        {
-            "RandomDirection": random_direction,
-            "RandomWayPoint": random_way_point,
-            "RandomWaypoint": random_way_point,
-            "RandomWalk": random_walk,
-            "GaussMarkov": gauss_markov,
-        }
-    )
+CRP: Final = "CRP"
+"""The model of a group that follows given points."""
+GROUP_SPEED: Final = 2.0
+"""Metres a second of a group's centre."""
+GROUP_RADIUS: Final = 10.0
+"""Metres about the centre in which its members walk."""
+
+
+def in_group(points: Any, rng: random.Random) -> Plan:
+    """Return the plan of a member of a group whose centre goes over `points`, there and back.
+
+    Members walk about the centre at random, as in the reference point group model (Hong, Gerla,
+    Pei and Chiang, MSWiM 1999).  Raises `ScriptError` if there are no two points.
+    """
+    places = [coordinates(each) for each in points or ()]
+    if len(places) < 2:
+        raise ScriptError("setMobilityModel(model='CRP'): give pointlist=[(x, y, z), (x, y, z)...]")
+    length = sum(math.dist(one, other) for one, other in pairwise(places))
+    lasts = max(length / GROUP_SPEED, 1.0)
+    there = along(places, 0.0, lasts)
+    about = Bounds((-GROUP_RADIUS, -GROUP_RADIUS, GROUP_RADIUS, GROUP_RADIUS), 0.1, 1.0)
+    beside = random_walk(about, None, rng)
+
+    def at(seconds: float) -> Point:
+        turn, rest = divmod(seconds, lasts)
+        x, y, z = there(lasts - rest if turn % 2 else rest)
+        dx, dy, _ = beside(seconds)
+        return x + dx, y + dy, z
+
+    return at
+
+
+Model = Callable[[Bounds, Point | None, random.Random], Plan]
+
+MODELS: Final[Mapping[str, Model]] = MappingProxyType(
+    {
+        "RandomDirection": random_direction,
+        "RandomWayPoint": random_way_point,
+        "RandomWaypoint": random_way_point,
+        "RandomWalk": random_walk,
+        "GaussMarkov": gauss_markov,
+    }
 )
 """By the name in `setMobilityModel`."""

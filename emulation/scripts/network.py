@@ -182,9 +182,8 @@ class Mininet_wifi(Nodes):
         self._choose_policy(options)
         name = options.get("model", "RandomDirection")
         if name not in (*MODELS, CRP):
-            raise ScriptError(
-                f"setMobilityModel(model={name!r}): there are " + ", ".join([*MODELS, CRP])
-            )
+            known = ", ".join([*MODELS, CRP])
+            raise ScriptError(f"setMobilityModel(model={name!r}): there are {known}")
         self.model = options
 
     def start_simulation(self) -> None:

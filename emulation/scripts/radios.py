@@ -37,11 +37,10 @@ STANDARDS: Final[Mapping[str, tuple[str, str | None]]] = MappingProxyType(
     }
 )
 """By mode: the standard of the medium, and the limit that this is."""
-FIVE_GHZ: Final = frozenset({"a", "n5", "ac", "ax5", "be", "ad"})
+FIVE_GHZ: Final = frozenset({"a", "n5", "ac", "ax5", "ad"})
 """Modes whose channel 1, the default, is meant to be channel 36."""
 S1G_MHZ, SIX_GHZ_MHZ = 902.0, 5950.0
 """Where the channels of 802.11ah (in America) and those at 6 GHz are counted from."""
-KINDS: Final = ("managed", "master", "adhoc", "mesh", "ocb", "wds")
 
 
 class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
@@ -154,7 +153,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         number = self.channel_number()
         if self.mode == "ah":
             return S1G_MHZ + 0.5 * number
-        if self.mode[:2] in ("ax", "be") and not (number <= 14 or 36 <= number <= 177):
+        if self.mode in ("ax", "be") and number <= 233 and number % 4 == 1:
             return SIX_GHZ_MHZ + 5.0 * number
         return None
 

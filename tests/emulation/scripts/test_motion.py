@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -56,10 +57,14 @@ def test_a_way_may_be_given_by_points_of_the_node() -> None:
 )
 def test_what_is_wrong_with_a_way_is_said(stages: Any, said: str) -> None:
     motion, node = TimedMotion(), Node()
-    with pytest.raises(ScriptError, match=said):
+
+    def plan() -> None:
         for name, time, position in stages:
             motion.stage(node, name, time, position)
         motion.plans()
+
+    with pytest.raises(ScriptError, match=said):
+        plan()
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -72,7 +77,7 @@ def test_models_stay_inside_at_their_speeds_and_repeat(model: str) -> None:
     assert way == [again(0.25 * step) for step in range(1200)]
     assert way[100] != other(25.0)
     assert all(10 <= x <= 60 and 20 <= y <= 50 for x, y, _ in way)
-    speeds = [math.dist(one, two) / 0.25 for one, two in zip(way, way[1:], strict=False)]
+    speeds = [math.dist(one, two) / 0.25 for one, two in pairwise(way)]
     assert max(speeds) <= 3.0 + 1e-6
     assert sum(speeds) / len(speeds) > 0.5
     assert len({(round(x), round(y)) for x, y, _ in way}) > 50
