@@ -154,7 +154,7 @@ class CLI(MininetCLI):  # type: ignore[misc]  # Mininet has no types
                     f"{row['distance']:.1f}",
                     f"{row['received_dbm']:.1f}",
                     _number(row.get("rate_mbps")),
-                    f"{100 * row['loss']:.0f}%",
+                    f"{max(0.0, 100 * row['loss']):.0f}%",
                 )
                 for row in rows
             ),

@@ -122,7 +122,13 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         if limit:
             self.session.limit(f"addAccessPoint({name!r}, cls={kind.__name__})", limit)
         bridge = {key: params[key] for key in ("failMode", "protocols", "stp") if key in params}
-        point = kind(name, self, inNamespace=False, listenPort=self.listenPort,
+        alone = bool(params.get("inNamespace"))
+        if alone:
+            self.session.limit(
+                f"addAccessPoint({name!r}, inNamespace=True)",
+                "it has no bridge: its radios are interfaces of a namespace of its own",
+            )
+        point = kind(name, self, inNamespace=alone, listenPort=self.listenPort,
                      dpid=params.get("dpid"), **bridge)  # fmt: skip
         names = wireless.names_of(options.get("ssid"))
         self._give_radios(point, options, int(params.get("wlans", 1)), 1)
@@ -133,6 +139,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         self._add_virtual(point, options)
         if options.get("ip"):
             point.params["ip"] = options["ip"]
+            if alone:
+                point.wintfs[0].setIP(str(options["ip"]), 8)
         if options.get("position") is not None:
             point.position = coordinates(options["position"])
         self.nameToNode[name] = point
@@ -147,10 +155,9 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             return
         for name in names:
             extra = point.add_radio(f"{first.name}-{len(first.vssid) + 1}", self.next_mac())
-            point.apply_options(dict(options) | {"ssid": name})
-            extra.kind, extra.ssid, extra.isolate = "master", name, first.isolate
-            first.vssid.append(extra.name)
-        first.ssid = wireless.names_of(options.get("ssid"))[0]
+            extra.take_after(first)
+            extra.ssid = name
+            first.vssid.append(name)
 
     def _give_radios(self, node: Any, options: dict[str, Any], count: int, base: int) -> None:
         given = options.get("mac")

@@ -239,10 +239,27 @@ class AP(RadioNode, OVSSwitch):  # type: ignore[misc]
     def start(self, controllers: Any) -> None:
         """Make the bridge with its ports, and connect it to the controllers."""
         self.net.started(self)
+        if self.inNamespace:
+            return  # no bridge: its radios are interfaces of a namespace of its own
         super().start(controllers)
+        if self.params.get("ip"):
+            address = str(self.params["ip"])
+            whole = address if "/" in address else f"{address}/8"
+            self.cmd(f"ip addr replace {whole} dev {self.name}; ip link set {self.name} up")
+
+    def IP(self, intf: Any = None) -> str | None:
+        """Return its own address, on its bridge; None if the script gives it none."""
+        address = self.params.get("ip")
+        return str(address).partition("/")[0] if address else None
+
+    def defaultIntf(self) -> Radio:
+        """Return its first radio: the loopback device, its port 0, is nobody's address."""
+        return self.wintfs[0]
 
     def stop(self, deleteIntfs: bool = False) -> None:
         """Remove the bridge; its radios stay."""
+        if self.inNamespace:
+            return
         super().stop(deleteIntfs=False)
 
     @classmethod

@@ -71,6 +71,12 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.mac: str = mac
         super().__init__(name, node=node, mac=mac, moveIntfFn=lambda name, node: None)
 
+    def take_after(self, other: Radio) -> None:
+        """Take the settings of another radio of the node, for a further network on its channel."""
+        for name in ("kind", "mode", "channel", "frequency", "txpower", "antennaGain", "encrypt"):
+            setattr(self, name, getattr(other, name))
+        self.passwd, self.isolate = other.passwd, other.isolate
+
     # -- Mininet's methods, which a device has once the network is built ---------------------------
 
     def config(self, **_params: Any) -> dict[str, Any]:
@@ -106,6 +112,14 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             raise ScriptError(f"{self.name}.setMAC: its address is fixed once the network is built")
         self.mac = macstr
         return ""
+
+    def updateIP(self) -> str | None:
+        """Return the IPv4 address: that of the node, if it is an access point."""
+        if self.kind == "master" and not self.ip:
+            found: str | None = self.node.IP()
+            return found
+        address: str | None = super().updateIP()
+        return address
 
     def ipLink(self, state: str) -> str:
         """Bring the interface 'up' or 'down'."""

@@ -60,7 +60,8 @@ def test_names_of_networks(given: object, names: list[str]) -> None:
 
 
 def test_delays_have_units() -> None:
-    assert [seconds_of(each) for each in ("10ms", "5us", "1s", 3)] == [0.01, 5e-6, 1.0, 0.003]
+    found = [seconds_of(each) for each in ("10ms", "5us", "1s", 3)]
+    assert found == pytest.approx([0.01, 5e-6, 1.0, 0.003])
 
 
 def test_steps_of_sumo_are_read_from_its_floating_car_data() -> None:
