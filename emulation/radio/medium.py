@@ -205,12 +205,15 @@ class Medium(Sender):
                 return None
         return out.pop(0)
 
-    def listen(self, station: int) -> None:
+    def listen(self, station: int, listens: bool = True) -> None:
         """Let a station's radio be promiscuous: it is given unicasts for others as `Overheard`.
 
         Every try that it decodes arrives, at its end, after the unicast itself.
         """
-        self._listeners.add(station)
+        if listens:
+            self._listeners.add(station)
+        else:
+            self._listeners.discard(station)
 
     def watch(self, told: Callable[[Transmission], None]) -> None:
         """Have `told` be told of every frame that is put on the air."""

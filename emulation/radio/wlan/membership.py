@@ -110,7 +110,7 @@ class Membership:
         elif radio.access_point is not None:
             point = self._radios[radio.access_point]
             self._channels.tune(radio.index, self._channels.at(point.key, point.standard))
-        elif radio.is_station:
+        elif radio.is_station and not radio.monitored:
             self._channels.tune(radio.index, None)
         else:
             self._channels.tune(radio.index, self._channels.at(radio.key, radio.standard))

@@ -91,6 +91,9 @@ class Network:
         self._watched: set[int] = set()
         self._delayed: list[tuple[float, int, Arrival]] = []
         self._order = 0
+        for each, given in zip(self.radios, settings, strict=True):
+            if given.range is not None:
+                self.channels.set_range(each, given.range)
         for each in self.radios:
             self.members.tune(each)
             self._open_mesh(each)
@@ -102,7 +105,7 @@ class Network:
         """Send an Ethernet frame of a radio's host; what cannot be sent is counted in `lost`."""
         radio = self.radios[index]
         channel = self.channels.of(index)
-        if channel is None:
+        if channel is None or (radio.is_station and radio.access_point is None):
             off = radio.failed or not radio.up
             self.lost["sent while off" if off else "sent while not associated"] += 1
         elif radio.mode == "mesh":
@@ -246,6 +249,23 @@ class Network:
         self.channels.set_positions(xy[self._node_of])
         self.members.changed(now)
 
+    def configure(self, now: float, radio: Radio, settings: RadioSettings) -> None:
+        """Give a radio other settings; `range` is in the place of the power if it is given."""
+        before = radio.settings()
+        radio.apply(settings)
+        if settings.range is not None:
+            self.channels.set_range(radio, settings.range)
+        power = settings.tx_power_dbm, settings.antenna_gain_dbi
+        if settings.range is None and power != (before.tx_power_dbm, before.antenna_gain_dbi):
+            self.channels.set_power(radio, *power)
+        if radio.settings() == before:
+            return
+        same = {"tx_power_dbm", "antenna_gain_dbi", "passphrase", "isolate"}
+        if radio.settings().model_dump(exclude=same) == before.model_dump(exclude=same):
+            self.members.changed(now, at_once=True)
+        else:
+            self.retune(now, radio)
+
     def scan(self, now: float) -> None:
         """Let all stations choose an access point now."""
         self.members.scan(now)
@@ -284,12 +304,43 @@ class Network:
 
     def listen(self, index: int) -> None:
         """Have `on_air` and `on_heard` told of what a radio sends, and of all that it decodes."""
+        radio = self.radios[index]
+        radio.monitored = True
         self._listening.add(index)
+        self.members.tune(radio)
         for channel in self.channels:
             channel.medium.listen(index)
             if id(channel) not in self._watched:
                 self._watched.add(id(channel))
                 channel.medium.watch(partial(self._sent, channel))
+
+    def unlisten(self, index: int) -> None:
+        """End `listen`."""
+        self._listening.discard(index)
+        self.radios[index].monitored = False
+        for channel in self.channels:
+            channel.medium.listen(index, False)
+        self.members.tune(self.radios[index])
+
+    def peers(self, radio: Radio) -> list[Radio]:
+        """Return the radios that one communicates with: its access point, stations, neighbours."""
+        channel = self.channels.of(radio.index)
+        if channel is None:
+            return []
+        if radio.access_point is not None:
+            return [self.radios[radio.access_point]]
+        if radio.mode == "master":
+            return self.members.stations_of(radio)
+        table = channel.medium.table
+        return [
+            peer
+            for peer in self.radios
+            if peer is not radio
+            and peer.mode == radio.mode
+            and (peer.ssid == radio.ssid or radio.mode == "ocb")
+            and self.channels.of(peer.index) is channel
+            and radio.index in table.row(peer.index).snr_db
+        ]
 
     def _sent(self, channel: Channel, frame: Transmission) -> None:
         if self.on_air is not None:

@@ -59,19 +59,12 @@ class Radio:
         self.node = settings.node
         self.interface = settings.interface
         self.mac = octets(settings.mac)
-        self.mode = settings.mode
-        self.standard = settings.standard
-        self.frequency_mhz = settings.frequency
         self.tx_power_dbm = settings.tx_power_dbm
         self.antenna_gain_dbi = settings.antenna_gain_dbi
-        self.ssid = settings.ssid
-        self.security = settings.security
-        self.passphrase = settings.passphrase
-        self.isolate = settings.isolate
-        self.medium_id = settings.medium_id
-        self.only = settings.access_point
-        """Interface or node of the only access point that a station takes."""
+        self.apply(settings)
         self.failed = False
+        self.monitored = False
+        """Whether somebody listens to all that it hears."""
         self.up = True
         self.held = False
         """Whether a station was told to stay without an access point."""
@@ -79,6 +72,38 @@ class Radio:
         """Index of a station's access point."""
         self.since: float | None = None
         """When it was associated."""
+
+    def apply(self, settings: RadioSettings) -> None:
+        """Take all settings over but power and antenna, which links depend on."""
+        self.mode = settings.mode
+        self.standard = settings.standard
+        self.frequency_mhz = settings.frequency
+        self.ssid = settings.ssid
+        self.security = settings.security
+        self.passphrase = settings.passphrase
+        self.isolate = settings.isolate
+        self.medium_id = settings.medium_id
+        self.only = settings.access_point
+        """Interface or node of the only access point that a station takes."""
+
+    def settings(self) -> RadioSettings:
+        """Return the settings as they are now."""
+        return RadioSettings(
+            node=self.node,
+            interface=self.interface,
+            mac=self.mac.hex(":"),
+            mode=self.mode,
+            standard=self.standard,
+            frequency_mhz=self.frequency_mhz,
+            tx_power_dbm=self.tx_power_dbm,
+            antenna_gain_dbi=self.antenna_gain_dbi,
+            ssid=self.ssid,
+            security=self.security,
+            passphrase=self.passphrase,
+            isolate=self.isolate,
+            medium_id=self.medium_id,
+            access_point=self.only,
+        )
 
     @property
     def is_station(self) -> bool:

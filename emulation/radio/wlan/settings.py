@@ -78,7 +78,7 @@ class AssociationRule(_Frozen):
     hysteresis_db: float = Field(
         default=0.1, ge=0, le=60, description="ssf: how much stronger another one must be"
     )
-    scan_interval: float = Field(default=0.5, ge=0.01, le=60, description="seconds")
+    scan_interval: float = Field(default=0.1, ge=0.01, le=60, description="seconds")
 
 
 def channel_number(frequency_mhz: float) -> int | None:
