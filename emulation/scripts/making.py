@@ -23,7 +23,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     session: ClassVar[Session]
     """The run; a subclass has it (`emulation.scripts.provided`)."""
-    stopped: ClassVar[list[Any]]
+    opened: ClassVar[list[Any]]
     """Networks that have been made and not stopped."""
     station: Any
     car: Any

@@ -154,7 +154,7 @@ def random_way_point(bounds: Bounds, start: Point | None, rng: random.Random) ->
 def random_direction(bounds: Bounds, start: Point | None, rng: random.Random) -> Plan:
     """Return a plan of random direction motion: straight to the border, then another direction.
 
-    Royer, Melliar-Smith and Moser, ICC 2001.
+    Royer, Melliar-Smith and Moser (docs/papers.md#random-direction).
     """
     x0, y0, x1, y1 = bounds.area
     x, y = (rng.uniform(x0, x1), rng.uniform(y0, y1)) if start is None else start[:2]
@@ -199,7 +199,10 @@ def _reflected(place: float, low: float, high: float) -> float:
 
 
 def gauss_markov(bounds: Bounds, start: Point | None, rng: random.Random) -> Plan:
-    """Return a plan of Gauss-Markov motion (Liang and Haas 1999; alpha 0.99 a second)."""
+    """Return a plan of Gauss-Markov motion (alpha 0.99 a second).
+
+    Liang and Haas (docs/papers.md#gauss-markov).
+    """
     x0, y0, x1, y1 = bounds.area
     x, y = (rng.uniform(x0, x1), rng.uniform(y0, y1)) if start is None else start[:2]
     mean = (bounds.min_v + bounds.max_v) / 2
@@ -230,8 +233,8 @@ GROUP_RADIUS: Final = 10.0
 def in_group(points: Any, rng: random.Random) -> Plan:
     """Return the plan of a member of a group whose centre goes over `points`, there and back.
 
-    Members walk about the centre at random, as in the reference point group model (Hong, Gerla,
-    Pei and Chiang, MSWiM 1999).  Raises `ScriptError` if there are no two points.
+    Members walk about the centre at random, as in the reference point group model
+    (docs/papers.md#reference-point-group).  Raises `ScriptError` if there are no two points.
     """
     places = [coordinates(each) for each in points or ()]
     if len(places) < 2:

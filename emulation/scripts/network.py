@@ -83,7 +83,7 @@ class Mininet_wifi(Nodes):
         topo = mininet.pop("topo", None)
         super().__init__(build=False, **mininet)
         self.topo = topo
-        self.stopped.append(self)
+        self.opened.append(self)
         if topo is not None and build:
             self.build()
 
@@ -197,7 +197,7 @@ class Mininet_wifi(Nodes):
     @property
     def session_open(self) -> bool:
         """Whether the network has not been stopped."""
-        return self in self.stopped
+        return self in self.opened
 
     def is_mob_started(self) -> bool:
         """Return whether motion has begun."""
@@ -300,9 +300,9 @@ class Mininet_wifi(Nodes):
 
     def stop(self) -> None:
         """Stop everything."""
-        if self not in self.stopped:
+        if self not in self.opened:
             return
-        self.stopped.remove(self)
+        self.opened.remove(self)
         self.mover.close()
         self.recording.stop()
         self.switches.extend(self.aps)

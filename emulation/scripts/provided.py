@@ -55,7 +55,7 @@ class UserAP(nodes.AP):
 
 def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
     """Return the modules by name; networks that are made are put into `opened`."""
-    bound = type("Mininet_wifi", (Mininet_wifi,), {"session": session, "stopped": opened})
+    bound = type("Mininet_wifi", (Mininet_wifi,), {"session": session, "opened": opened})
 
     def telemetry(**options: Any) -> None:
         """Record: `telemetry` outside a network."""
@@ -101,7 +101,7 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
     made: dict[str, ModuleType] = {}
     for name, names in contents.items():
         whole = f"{NAME}.{name}" if name else NAME
-        module = Provided(whole)
+        module: ModuleType = Provided(whole)
         vars(module).update(names)
         if name in ("", "sumo"):
             module.__path__ = []

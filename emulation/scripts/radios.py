@@ -192,7 +192,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         """The access point's interface that it belongs to; None if there is none."""
         if not self.live:
             return self.access_point
-        name = self.state.get("access_point")
+        name = self.state.get("connected_to")
         return None if name is None else self.node.net.radio_named(name)
 
     @property

@@ -24,7 +24,7 @@ NETWORK: Final = "network.json"
 PERIOD: Final = 1.0
 """Seconds between two samples."""
 FIELDS: Final = (
-    *("interface", "node", "mode", "ssid", "channel", "tx_power_dbm", "range", "access_point"),
+    *("interface", "node", "mode", "ssid", "channel", "tx_power_dbm", "range", "connected_to"),
     *("signal_dbm", "rate_mbps", "counters"),
 )
 """What of a radio's state is recorded."""

@@ -102,7 +102,8 @@ class Sumo:
 
 def steps(lines: IO[str]) -> Iterator[Step]:
     """Yield the time of each step, seconds, and the metres of each vehicle."""
-    at, vehicles = None, {}
+    at: float | None = None
+    vehicles: dict[str, tuple[float, float]] = {}
     for line in lines:
         if found := STEP.search(line):
             at, vehicles = float(found[1]), {}

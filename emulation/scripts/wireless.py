@@ -16,6 +16,8 @@ from emulation.scripts.options import LINK_OPTIONS
 from emulation.scripts.radios import Radio
 from emulation.scripts.session import ScriptError
 
+NO_DAD: Final = 0x02
+"""IFA_F_NODAD (RFC 4862, 5.4): usable at once, as nobody else has the address."""
 APART: Final = 1.0
 """Metres between nodes that a script gives no place."""
 
@@ -187,7 +189,9 @@ def configure_devices(net: Any) -> None:
                     )
                 for address in radio.addresses:
                     whole, _, length = address.partition("/")
-                    route.addr("add", index=device, address=whole, prefixlen=int(length))
+                    route.addr(
+                        "add", index=device, address=whole, prefixlen=int(length), flags=NO_DAD
+                    )
     for node in [*net.stations, *net.cars]:
         alone = getattr(node, "placed", False) or not net.autoAssociation
         for radio in node.wintfs.values():

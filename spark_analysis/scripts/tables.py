@@ -66,6 +66,7 @@ def read(folder: Path) -> ScriptTables:
     columns = ("interface", "node", "access_point", "signal_dbm", "rate_mbps", "tx_power_dbm")
     signals = [
         {"time": each["time"], **{key: radio.get(key) for key in (*columns, "channel")}}
+        | {"access_point": radio.get("connected_to")}
         for each in samples
         for radio in each["radios"]
     ]
