@@ -11,6 +11,7 @@ from mininet.nodelib import NAT
 from mininet.util import ipAdd
 
 from emulation.scripts import wireless
+from emulation.scripts.air import Air
 from emulation.scripts.nodes import AP, Car, Station, coordinates
 from emulation.scripts.options import MOTION_OPTIONS, NODE_OPTIONS, POINT_OPTIONS
 from emulation.scripts.radios import Radio
@@ -25,6 +26,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     """The run; a subclass has it (`emulation.scripts.provided`)."""
     opened: ClassVar[list[Any]]
     """Networks that have been made and not stopped."""
+    air: Air
     station: Any
     car: Any
     accessPoint: Any
@@ -87,6 +89,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         if self.autoSetPositions and "position" not in params:
             options["position"] = f"{self._places['station']:g},0,0"
             self._places["station"] += 2
+        if params.get("bgscan_module") and self.air.policy == "sticky":
+            self.air.policy = "ssf"
         kept = {key: params[key] for key in MOTION_OPTIONS if key in params}
         privates = {"privateDirs": params["privateDirs"]} if "privateDirs" in params else {}
         node = cls(name, self, **kept, **privates)

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Final
 
 from emulation.scripts.session import ScriptError
 
+# `-w`: babeld asks for wireless extensions, which a TAP device lacks, and would take it for a wire.
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
-        "babel": ("babeld", "babeld {args} -I {state}.pid -S {state}.state {intf}"),
+        "babel": ("babeld", "babeld -w {args} -I {state}.pid -S {state}.state {intf}"),
         "batmand": ("batmand", "batmand {args} {intf}"),
         "olsrd": ("olsrd", "olsrd -i {intf} -d 0 {args}"),
         "olsrd2": ("olsrd2_static", "olsrd2_static {intf} {args}"),

@@ -238,6 +238,7 @@ class Mininet_wifi(Nodes):
             wireless.build_from_topo(self, self.topo)
         self._plan_motion()
         wireless.place_the_rest(self)
+        wireless.borrow_passphrases(self)
         if self.radios:
             self.air.start(self.radio_nodes, self.radios)
             wireless.configure_devices(self)

@@ -174,6 +174,24 @@ def place_the_rest(net: Any) -> None:
         net.session.limit("positions above the plane", "distances are those in the plane")
 
 
+def borrow_passphrases(net: Any) -> None:
+    """Give stations without a passphrase that of their access point, as Mininet-WiFi does."""
+    points = [radio for radio in net.radios if radio.kind == "master" and radio.passwd]
+    names = []
+    for node in [*net.stations, *net.cars]:
+        for radio in node.wintfs.values():
+            if radio.kind != "managed" or radio.passwd or not points:
+                continue
+            own = radio.access_point
+            if own is None:
+                own = min(points, key=lambda point: node.get_distance_to(point.node))
+            if own.passwd:
+                radio.passwd, radio.encrypt = own.passwd, own.encrypt
+                names.append(radio.name)
+    if names:
+        net.session.note(f"{', '.join(names)}: no passphrase, so that of the access point")
+
+
 def configure_devices(net: Any) -> None:
     """Bring up the devices of all radios, set addresses; stations without a link stay without."""
     for node in net.radio_nodes:
