@@ -38,6 +38,7 @@ class Command(NamedTuple):
 COMMANDS: Final[Mapping[str, Command]] = {
     "run": Command("run", "run"),
     "cli": Command("run", "cli"),
+    "mn": Command("mn", "mn", passes_on=True),
     "analyze": Command("analyze", "analyze"),
     "list": Command("listing", "list_"),
     "doctor": Command("doctor", "doctor"),

@@ -30,8 +30,8 @@ MODULES: Final = (
     *(
         f"emulation.radio.{name}"
         for name in (
-            *("air", "airtime", "counters", "errors", "grid", "links", "medium", "reception"),
-            *("rts_cts", "sensing", "station", "timings"),
+            *("air", "airtime", "counters", "differences", "errors", "grid", "link_row", "links"),
+            *("medium", "reception", "rts_cts", "sensing", "station", "timings"),
         )
     ),
     *("emulation.virtual.packets", "nodeapp.geometry", "nodeapp.wire"),

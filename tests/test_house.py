@@ -19,7 +19,7 @@ from emulation.network.processes import PROJECT
 FLOORS = ("testbed", "spark_analysis", "topologies", "emulation", "capture", "nodeapp")
 """From the top: none imports one above it."""
 EMULATION = (
-    *("vm", "backends", "mininet_wifi", "virtual", "network", "realtime"),
+    *("vm", "backends", "scripts", "mininet_wifi", "virtual", "network", "realtime"),
     *("scenario", "workloads", "mobility", "radio", "errors"),
 )
 """The rooms of `emulation`, from the top."""

@@ -279,10 +279,15 @@ def wire(host: Any, point: Any) -> None:
         with IPRoute() as route:
             peer = {"ifname": point.spec.port(WIRED), "net_ns_pid": point.pid}
             route.link("add", ifname=interface, kind="veth", address=host.spec.mac, peer=peer)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inside:
-            setting = ctypes.create_string_buffer(struct.pack("=II", ETHTOOL_STXCSUM, 0))
-            request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(setting))
-            fcntl.ioctl(inside, SIOCETHTOOL, request)
+    compute_checksums(host.pid, interface)
+
+
+def compute_checksums(pid: int, interface: str) -> None:
+    """Let a host compute the checksums of what it sends, in the namespace of a process."""
+    with network_namespace(pid), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inside:
+        setting = ctypes.create_string_buffer(struct.pack("=II", ETHTOOL_STXCSUM, 0))
+        request = struct.pack("16sP16x", interface.encode(), ctypes.addressof(setting))
+        fcntl.ioctl(inside, SIOCETHTOOL, request)
 
 
 def bring_up(interfaces: Sequence[str]) -> None:

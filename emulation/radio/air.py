@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from emulation.radio.airtime import Rate
 from emulation.radio.errors import SurvivalTable
-from emulation.radio.links import LinkRow
+from emulation.radio.link_row import LinkRow
 from emulation.radio.propagation import Floats
 from emulation.radio.spec import RadioSpec, UnitDisk
 

@@ -77,6 +77,17 @@ def budget_for(radio: RadioSpec, phy: Phy, basic: SurvivalTable) -> Budget:
     )
 
 
+def reach_beyond(radio: RadioSpec, budget: Budget, more_db: float) -> float:
+    """Return the reach of radios that are up to `more_db` stronger than those of a budget."""
+    if not more_db:
+        return budget.reach
+    slack = 0.0
+    if isinstance(radio.propagation, Shadowing):
+        slack = SHADOWING_DEVIATIONS * radio.propagation.sigma_db
+    gain = 2 * radio.antenna_gain_dbi
+    return _distance_at(radio, budget.tx_dbm + gain + more_db - budget.floor_dbm + slack)
+
+
 def _distance_at(radio: RadioSpec, loss_db: float) -> float:
     """Return the largest distance in metres, up to 1,000 km, with a path loss of `loss_db`."""
     grid = np.geomspace(1e-2, 1e6, 20_001)

@@ -20,17 +20,25 @@ last bit decide alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import ClassVar, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from emulation.radio.airtime import Rate, phy_for
-from emulation.radio.budget import AT_RANGE_DB, REFERENCE_BYTES, REFERENCE_ERROR, budget_for
+from emulation.radio.budget import (
+    AT_RANGE_DB,
+    REFERENCE_BYTES,
+    REFERENCE_ERROR,
+    budget_for,
+    reach_beyond,
+)
+from emulation.radio.differences import Differences
 from emulation.radio.errors import CERTAIN, SurvivalTable, survival_table, threshold_table
 from emulation.radio.grid import Grid
 from emulation.radio.jammer import Jammer, Line
+from emulation.radio.link_row import JamRow, Link, LinkRow, LinkTable
 from emulation.radio.propagation import Floats, Indices, link_loss_db
 from emulation.radio.spec import RadioSpec, UnitDisk
 
@@ -41,151 +49,9 @@ LOCK_PROBABILITY: Final = 0.01
 CACHED_LINKS: Final = 4_000_000
 """Neighbours held in all rows together, some 500 MB, before rows are dropped."""
 HOPELESS: Final = math.log(CERTAIN)
-WHOLE_ROWS: Final = 5000
-"""Stations up to which a row that meets others holds a power for each of them: 40 kB."""
 DENSE: Final = 400
 """Stations up to which a matrix of all pairs costs less than the rows that are used, one by one."""
 POWER_DECIMALS: Final = 6
-
-
-class Link(NamedTuple):
-    """One link as shown to a person; `loss` is that of 1,000-byte broadcasts."""
-
-    neighbour: int
-    distance: float
-    received_dbm: float
-    snr_db: float
-    rate_mbps: float
-    loss: float
-
-
-class LinkRow:
-    """The links of the station `source` from (x, y); read-only for everyone but `Links`.
-
-    `near`, ascending, are the stations above the interference floor, with their distance in metres
-    and their SNR in decibels; `survival` is the log-survival of a bit at the basic rate.  `power`
-    and the reaches are computed on first use.
-    """
-
-    __slots__ = (
-        "_all",
-        "_distance",
-        "_links",
-        "_near",
-        "_power",
-        "_power_reach",
-        "_receiver_reach",
-        "_snr",
-        "certain",
-        "rates",
-        "sense",
-        "snr_db",
-        "source",
-        "survival",
-        "x",
-        "y",
-    )
-    jams: ClassVar[bool] = False
-    """Whether it is that of a jammer, whose bursts nobody can decode."""
-
-    def __init__(
-        self,
-        links: Links,
-        source: int,
-        near: list[int],
-        distance: list[float],
-        snr_db: list[float],
-        survival: list[float],
-    ) -> None:
-        self._links = links
-        self._near = near
-        self._distance = distance
-        self._snr = snr_db
-        self._all: Floats | None = None
-        self._power: dict[int, float] | None = None
-        self._power_reach = self._receiver_reach = -1.0
-        self.source = source
-        self.x, self.y = links.position(source)
-        sense, lock = links.sense_snr_db, links.lock_db
-        heard = [station for station, snr in zip(near, snr_db, strict=True) if snr >= sense]
-        heard.append(source)
-        self.sense: frozenset[int] = frozenset(heard)
-        """Stations that notice a frame, the source itself too."""
-        self.snr_db: dict[int, float] = {
-            station: snr for station, snr in zip(near, snr_db, strict=True) if snr >= lock
-        }
-        """Receiver: SNR in decibels."""
-        self.survival = [each for each, snr in zip(survival, snr_db, strict=True) if snr >= lock]
-        """Log-survival of a bit at the basic rate, in the order of `snr_db`."""
-        self.certain: dict[int, tuple[tuple[int, ...], tuple[tuple[int, float], ...]]] = {}
-        """Bits of a broadcast: receivers that surely get it, and others with their chance."""
-        self.rates: dict[int, int] = {}
-        """Receiver: index of the rate of unicasts."""
-
-    def __len__(self) -> int:
-        return len(self._near)
-
-    @property
-    def power(self) -> dict[int, float]:
-        """Station: received mW, of all above the interference floor."""
-        power = self._power
-        if power is None:
-            noise = self._links.noise_mw
-            levels = [noise * 10 ** (snr / 10) for snr in self._snr]
-            power = self._power = dict(zip(self._near, levels, strict=True))
-        return power
-
-    @property
-    def power_reach(self) -> float:
-        """Distance in metres of the farthest station in `power`."""
-        if self._power_reach < 0.0:
-            self._power_reach = max(self._distance, default=0.0)
-        return self._power_reach
-
-    @property
-    def receiver_reach(self) -> float:
-        """Distance in metres of the farthest receiver."""
-        if self._receiver_reach < 0.0:
-            receivers, farthest = self.snr_db, 0.0
-            for distance, station in zip(self._distance, self._near, strict=True):
-                if distance > farthest and station in receivers:
-                    farthest = distance
-            self._receiver_reach = farthest
-        return self._receiver_reach
-
-    def power_at(self, stations: Indices) -> Floats:
-        """Return the received power at several stations in mW, 0 if it is below the floor."""
-        power = self.power
-        if self._links.count > WHOLE_ROWS:
-            return np.array([power.get(station, 0.0) for station in stations.tolist()])
-        if self._all is None:
-            self._all = np.zeros(self._links.count)
-            self._all[self._near] = list(power.values())
-        return self._all[stations]
-
-
-class JamRow(LinkRow):
-    """Whom a jammer disturbs: it has no receivers."""
-
-    __slots__ = ()
-    jams: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        links: Links,
-        source: int,
-        jammer: Jammer,
-        near: list[int],
-        distance: list[float],
-        snr_db: list[float],
-    ) -> None:
-        self._links, self.source = links, source
-        self._near, self._distance, self._snr, self._all = near, distance, snr_db, None
-        self._power, self._power_reach, self._receiver_reach = None, -1.0, -1.0
-        self.x, self.y = jammer.x, jammer.y
-        sense = links.sense_snr_db
-        self.sense = frozenset(s for s, snr in zip(near, snr_db, strict=True) if snr >= sense)
-        self.snr_db, self.survival, self.certain, self.rates = {}, [], {}, {}
 
 
 class _Matrix(NamedTuple):
@@ -198,7 +64,7 @@ class _Matrix(NamedTuple):
     survival: list[float]
 
 
-class Links:
+class Links(LinkTable):
     """The link table of `count` stations with the radio `radio`; `seed` fixes the shadowing.
 
     Rows are dropped when they hold more than `cached_links` neighbours together.
@@ -234,6 +100,13 @@ class Links:
         self._jammers: dict[int, Jammer] = {}
         """By the number that they have as a source: from `count` on."""
         self._jam_rows: dict[int, JamRow] = {}
+        self.losses: dict[tuple[int, int], float] = {}
+        """Source and receiver: the share of frames lost besides, of links overridden so."""
+        self._differences: Differences | None = None
+        """None if all radios are the same."""
+        self._hears: list[frozenset[int]] | None = None
+        """Beside the matrix, if radios differ: whom each station senses."""
+        self._reach = self.budget.reach
         self._next_jammer = count
         """Never used again: a burst may outlast its jammer."""
         self._seed = seed
@@ -286,6 +159,56 @@ class Links:
             self._cut.discard((min(station, other), max(station, other)))
         self._forget()
 
+    def set_power(self, station: int, tx_power_dbm: float, antenna_gain_dbi: float) -> None:
+        """Give a station a transmit power and an antenna gain of its own.
+
+        Raises ValueError if radios have no powers: a unit disk, or a range of carrier sense.
+        """
+        own = self._own()
+        gain = antenna_gain_dbi - self.radio.antenna_gain_dbi
+        own.transmit[station] = tx_power_dbm - self.budget.tx_dbm + gain
+        own.receive[station] = gain
+        self._reach = reach_beyond(self.radio, self.budget, own.reach_db)
+        self._forget()
+
+    def override(
+        self,
+        source: int,
+        receiver: int,
+        *,
+        level_dbm: float | None = None,
+        rate_mbps: float | None = None,
+        loss: float = 0.0,
+    ) -> None:
+        """Fix what is given of the link from `source` to `receiver`; without anything, free it.
+
+        `level_dbm` is the received power, `rate_mbps` the rate of unicasts (the fastest that is not
+        above it), `loss` the share of data frames that the receiver loses whatever their level,
+        every try on its own.  Raises ValueError as `set_power` does.
+        """
+        own, pair = self._own(), (source, receiver)
+        own.levels.pop(pair, None)
+        own.rates.pop(pair, None)
+        self.losses.pop(pair, None)
+        if level_dbm is not None:
+            own.levels[pair] = round(level_dbm, POWER_DECIMALS)
+        if rate_mbps is not None:
+            slower = [i for i, rate in enumerate(self.phy.rates) if rate.mbps <= rate_mbps]
+            own.rates[pair] = slower[-1] if slower else 0
+        if loss > 0.0:
+            self.losses[pair] = loss
+        self._forget()
+
+    def _own(self) -> Differences:
+        if isinstance(self.radio.propagation, UnitDisk) or self.radio.sense_range is not None:
+            raise ValueError(
+                "radios differ in power, and links are overridden, only if the propagation is no "
+                "unit disk and there is no sense_range"
+            )
+        if self._differences is None:
+            self._differences = Differences(self.count)
+        return self._differences
+
     def split(self, line: Line) -> None:
         """Cut all links across a line, wherever stations are from now on."""
         self._lines.append(line)
@@ -325,7 +248,9 @@ class Links:
                 power = self._power(distance, np.asarray(number), stations)
             else:  # its own antenna has no gain
                 loss = link_loss_db(self.radio, distance, number, stations, self._seed)
-                gain = self.radio.antenna_gain_dbi
+                gain: float | Floats = self.radio.antenna_gain_dbi
+                if self._differences is not None:
+                    gain = gain - self._differences.receive
                 power = np.round(jammer.power_dbm - loss - gain, POWER_DECIMALS)
             heard = np.flatnonzero(power >= self.budget.floor_dbm)
             snr = power[heard] - self.budget.noise_dbm
@@ -334,7 +259,7 @@ class Links:
         return row
 
     def _forget(self) -> None:
-        self._matrix = self._grid = None
+        self._matrix = self._grid = self._hears = None
         self._sides = self._sides_now() if self._lines else None
         self._jam_rows.clear()
         if self._cached:
@@ -359,6 +284,7 @@ class Links:
             if self._jammers:
                 noisy = {n for n in self._jammers if source in self.jam_row(n).sense}
                 row.sense |= noisy
+                row.hears |= noisy
             self._rows[source] = row
             self._cached += len(row) + 1
         return row
@@ -366,6 +292,8 @@ class Links:
     def _power(self, distance: Floats, one: Indices, other: Indices) -> Floats:
         """Return the received power of links in dBm."""
         loss = link_loss_db(self.radio, distance, one, other, self._seed)
+        if self._differences is not None:
+            loss = loss - self._differences.shift(one, other)
         return np.asarray(np.round(self.budget.tx_dbm - loss, POWER_DECIMALS), dtype=np.float64)
 
     def _from_matrix(self, source: int) -> LinkRow:
@@ -373,7 +301,8 @@ class Links:
             self._matrix = self._all_pairs()
         starts, near, distance, snr, survival = self._matrix
         part = slice(starts[source], starts[source + 1])
-        return LinkRow(self, source, near[part], distance[part], snr[part], survival[part])
+        row = LinkRow(self, source, near[part], distance[part], snr[part], survival[part])
+        return row if self._differences is None else self._own_row(row)
 
     def _all_pairs(self) -> _Matrix:
         xy = self._xy
@@ -381,7 +310,9 @@ class Links:
         distance = np.sqrt(dx * dx + dy * dy)
         stations = np.arange(self.count)
         power = self._power(distance, stations[:, None], stations[None, :])
-        heard = (power >= self.budget.floor_dbm) & (distance <= self.budget.reach)
+        heard = (power >= self.budget.floor_dbm) & (distance <= self._reach)
+        if self._differences is not None:
+            self._differences.apply(power, heard, self.budget.floor_dbm)
         np.fill_diagonal(heard, False)
         down = list(self.down)
         heard[down] = heard[:, down] = False
@@ -390,6 +321,10 @@ class Links:
         if self._sides is not None:
             sides = np.array(self._sides)
             heard &= sides[:, None] == sides[None, :]
+        if self._differences is not None:
+            sensed = heard & (power - self.budget.noise_dbm >= self.sense_snr_db)
+            np.fill_diagonal(sensed, True)
+            self._hears = [frozenset(np.flatnonzero(column).tolist()) for column in sensed.T]
         rows, near = np.nonzero(heard)
         starts = np.searchsorted(rows, np.arange(self.count + 1)).tolist()
         snr = power[heard] - self.budget.noise_dbm
@@ -398,20 +333,51 @@ class Links:
 
     def _from_grid(self, source: int) -> LinkRow:
         if self._grid is None:
-            self._grid = Grid(self._xy, self.budget.reach)
+            self._grid = Grid(self._xy, self._reach)
         if source in self.down:
             return LinkRow(self, source, [], [], [], [])
         near = self._grid.near(*self.position(source))
+        if self._differences is not None:
+            near = self._differences.with_overridden(source, near)
+        near, distance, snr = self._heard(source, near)
+        columns = (near, distance, snr, self.basic.at(snr))
+        row = LinkRow(self, source, *(column.tolist() for column in columns))
+        return row if self._differences is None else self._own_row(row)
+
+    def _heard(
+        self, source: int, near: Indices, *, back: bool = False
+    ) -> tuple[Indices, Floats, Floats]:
+        """Return which of the stations `near` hear `source`, with distances and SNR.
+
+        If `back`, those that it hears.
+        """
         dx, dy = (self._xy[near] - self._xy[source]).T
         distance = np.sqrt(dx * dx + dy * dy)
-        power = self._power(distance, np.asarray(source), near)
-        heard = (power >= self.budget.floor_dbm) & (distance <= self.budget.reach)
+        ends = np.asarray(source), near
+        power = self._power(distance, *(reversed(ends) if back else ends))
+        heard = (power >= self.budget.floor_dbm) & (distance <= self._reach)
+        if self._differences is not None:
+            floor = self.budget.floor_dbm
+            self._differences.apply_to_row(source, near, power, heard, floor, back=back)
         heard &= near != source
         if self.failed:
             heard &= np.fromiter((self.up(source, r) for r in near.tolist()), bool, len(near))
-        snr = power[heard] - self.budget.noise_dbm
-        columns = (near[heard], distance[heard], snr, self.basic.at(snr))
-        return LinkRow(self, source, *(column.tolist() for column in columns))
+        return near[heard], distance[heard], power[heard] - self.budget.noise_dbm
+
+    def _own_row(self, row: LinkRow) -> LinkRow:
+        """Complete a row of radios that differ: whom it senses, and overridden rates."""
+        source, own = row.source, self._differences
+        assert own is not None
+        for (one, other), rate in own.rates.items():
+            if one == source:
+                row.rates[other] = rate
+        if self._hears is not None:
+            row.hears = self._hears[source]
+        elif self._grid is not None and source not in self.down:
+            near = own.with_overridden(source, self._grid.near(*self.position(source)))
+            senders, _, snr = self._heard(source, near, back=True)
+            row.hears = frozenset(senders[snr >= self.sense_snr_db].tolist()) | {source}
+        return row
 
     @property
     def failed(self) -> bool:
@@ -480,6 +446,22 @@ class Links:
                     break
             row.rates[receiver] = index
         return index
+
+    def levels(self, senders: Sequence[int], receivers: Sequence[int]) -> Floats:
+        """Return the levels in dBm from each sender (row) at each receiver (column).
+
+        Stations that are down count as well; a link that has failed has -inf.
+        """
+        one = np.array(senders, dtype=np.intp)[:, None]
+        other = np.array(receivers, dtype=np.intp)[None, :]
+        delta = self._xy[one] - self._xy[other]
+        power = self._power(np.hypot(delta[..., 0], delta[..., 1]), one, other)
+        if self._differences is not None:
+            for (source, receiver), level in self._differences.levels.items():
+                power[(one == source) & (other == receiver)] = level
+        for low, high in self._cut:
+            power[(np.minimum(one, other) == low) & (np.maximum(one, other) == high)] = -np.inf
+        return power
 
     def links(self, source: int) -> list[Link]:
         """Return the links of a station to all that sense it, nearest first."""

@@ -57,7 +57,8 @@ from emulation.radio.airtime import Rate
 from emulation.radio.counters import Counters
 from emulation.radio.delivery import Delivery, Overheard, Status
 from emulation.radio.jamming import Jamming
-from emulation.radio.links import Link, Links
+from emulation.radio.link_row import Link
+from emulation.radio.links import Links
 from emulation.radio.reception import Reception
 from emulation.radio.rts_cts import RtsCts, Sender
 from emulation.radio.sensing import HISTORY, NS, CarrierSense, DistantCarrierSense
@@ -204,12 +205,19 @@ class Medium(Sender):
                 return None
         return out.pop(0)
 
-    def listen(self, station: int) -> None:
+    def listen(self, station: int, listens: bool = True) -> None:
         """Let a station's radio be promiscuous: it is given unicasts for others as `Overheard`.
 
         Every try that it decodes arrives, at its end, after the unicast itself.
         """
-        self._listeners.add(station)
+        if listens:
+            self._listeners.add(station)
+        else:
+            self._listeners.discard(station)
+
+    def watch(self, told: Callable[[Transmission], None]) -> None:
+        """Have `told` be told of every frame that is put on the air."""
+        self._air.watch = told
 
     def withdraw(self, source: int, destination: int) -> list[Any]:
         """Take back the frames of a station for another that were not on the air; in order.

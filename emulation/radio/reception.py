@@ -53,6 +53,10 @@ class Reception:
                 (receivers if draw() < chance else lost).append(receiver)
         if table.failed:
             receivers = [r for r in receivers if table.up(frame.source, r)]
+        if table.losses:
+            unlucky = [r for r in receivers if self._overridden(frame.source, r)]
+            receivers = [r for r in receivers if r not in unlucky]
+            lost += unlucky
         for receiver in lost:
             counters.noise_losses[receiver] += 1
         received = counters.received
@@ -107,6 +111,10 @@ class Reception:
             return False
         if self._table.failed and not self._table.up(frame.source, receiver):
             return False
+        losses = self._table.losses
+        if losses and frame.acknowledges is None and self._overridden(frame.source, receiver):
+            self._counters.noise_losses[receiver] += 1
+            return False
         alone = self._air.alone(frame, receiver)
         if alone == 1.0 and not frame.overlaps:
             return True
@@ -118,3 +126,8 @@ class Reception:
             self._counters.collisions[receiver] += 1
             return False
         return True
+
+    def _overridden(self, source: int, receiver: int) -> bool:
+        """Return whether a data frame is lost because its link was overridden so."""
+        loss = self._table.losses.get((source, receiver), 0.0)
+        return loss > 0.0 and self._draw() < loss

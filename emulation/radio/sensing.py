@@ -61,7 +61,7 @@ class CarrierSense:
         """Return until when frames that started before `before` silence a station."""
         until = self.nav[index]
         if self._silencing:
-            sense = self._table.row(index).sense
+            sense = self._table.row(index).hears
             for source, frame in self._silencing.items():
                 if source in sense and frame.start <= before and frame.reserved > until:
                     until = frame.reserved
@@ -113,7 +113,7 @@ class CarrierSense:
         """Return whether a station may answer an RTS of `source`: nothing else silences it."""
         if self.nav[index] > now:
             return False
-        sense = self._table.row(index).sense
+        sense = self._table.row(index).hears
         return not any(
             other in sense and other != source and frame.start <= now < frame.reserved
             for other, frame in self._silencing.items()
@@ -152,7 +152,7 @@ class DistantCarrierSense(CarrierSense):
         until = self.nav[index]
         if self._silencing:
             row = self._table.row(index)
-            sense, decoded, eifs = row.sense, row.snr_db, self._eifs
+            sense, decoded, eifs = row.hears, row.snr_db, self._eifs
             for source, frame in self._silencing.items():
                 if frame.start <= before and source in sense:
                     if frame.reserved > until:

@@ -1,7 +1,11 @@
-"""TAP devices inside other processes' network namespaces (Linux, tun.c).
+"""TAP devices, and monitors of the air, inside other processes' network namespaces (Linux, tun.c).
 
 A TAP is a network interface whose frames a process reads and writes.  It is opened inside a
 namespace and belongs to it; it vanishes when the descriptor is closed, however the process ends.
+
+A monitor is a TUN device whose hardware type says that packets begin with a radiotap header: what
+is written into it shows in captures as frames of the air do.  The kernel would look for an IP
+version in packets without packet information, so these have it.
 """
 
 from __future__ import annotations
@@ -15,18 +19,27 @@ from pathlib import Path
 from typing import Final
 
 from capture.namespaces import network_namespace
+from capture.radiotap import ARPHRD_RADIOTAP
 from emulation.errors import explained
 
 TUN: Final = Path("/dev/net/tun")
 TUNSETIFF: Final = 0x400454CA
+TUNSETLINK: Final = 0x400454CD
+IFF_TUN: Final = 0x0001
 IFF_TAP: Final = 0x0002
 IFF_NO_PI: Final = 0x1000
 IFF_TUN_EXCL: Final = 0x8000
 SIOCSIFMTU: Final = 0x8922
 SIOCSIFHWADDR: Final = 0x8924
 SIOCSIFTXQLEN: Final = 0x8943
+SIOCSIFFLAGS: Final = 0x8914
+IFF_UP: Final = 1
 ARPHRD_ETHER: Final = 1
+MONITOR_MTU: Final = 4096
+PACKET_INFORMATION: Final = struct.pack("!HH", 0, 0x0019)
+"""Flags, and a protocol as of the kernel's own monitors (ETH_P_80211_RAW)."""
 IFNAMSIZ: Final = 16
+COLUMNS: Final = 16
 TX_DROPPED_COLUMN: Final = 11
 """Column of /proc/net/dev after the name: packets that the device did not take from the stack."""
 
@@ -38,18 +51,20 @@ class DeviceError(Exception):
 class Tap:
     """One TAP device.
 
-    Opens `interface` with Ethernet address `mac` in the network namespace of process `pid` and
-    turns IPv6 off there: its autoconfiguration would fill the air before a run begins.  The device
-    is down until somebody brings it up.  Raises `DeviceError`.
+    Opens `interface` with Ethernet address `mac` in the network namespace of process `pid` and,
+    unless `ipv6`, turns IPv6 off there: its autoconfiguration would fill the air before a run
+    begins.  The device is down until somebody brings it up.  Raises `DeviceError`.
     """
 
-    def __init__(self, pid: int, interface: str, mac: str, mtu: int, queue: int) -> None:
+    def __init__(
+        self, pid: int, interface: str, mac: str, mtu: int, queue: int, *, ipv6: bool = False
+    ) -> None:
         self.interface = interface
-        if not 0 < len(interface.encode()) < IFNAMSIZ:
-            raise DeviceError(f"interface name {interface!r} must have 1 to {IFNAMSIZ - 1} bytes")
+        _check_name(interface)
         try:
             with network_namespace(pid):
-                disable_ipv6()
+                if not ipv6:
+                    disable_ipv6()
                 self.fd = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
                 try:
                     self._configure(mac, mtu, queue)
@@ -76,17 +91,68 @@ class Tap:
 
     def tx_dropped(self) -> int:
         """Return how many frames the kernel dropped because they were not read fast enough."""
+        return self._numbers()[TX_DROPPED_COLUMN]
+
+    def traffic(self) -> tuple[int, int, int, int]:
+        """Return the bytes and frames that the host received, and those that it sent."""
+        numbers = self._numbers()
+        return numbers[0], numbers[1], numbers[8], numbers[9]
+
+    def _numbers(self) -> list[int]:
+        """Return the device's columns of /proc/net/dev after its name; zeros if it has gone."""
         lines = os.pread(self._statistics, 65_536, 0).decode().splitlines()
         for line in lines:
             name, _, numbers = line.partition(":")
             if name.strip() == self.interface:
-                return int(numbers.split()[TX_DROPPED_COLUMN])
-        return 0
+                return [int(number) for number in numbers.split()]
+        return [0] * COLUMNS
 
     def close(self) -> None:
         """Remove the device."""
         os.close(self.fd)
         os.close(self._statistics)
+
+
+class Monitor:
+    """A device `interface` in the namespace of process `pid`, up, that shows what it is given.
+
+    Raises `DeviceError`.
+    """
+
+    def __init__(self, pid: int, interface: str) -> None:
+        self.interface = interface
+        self.pid = pid
+        _check_name(interface)
+        name = interface.encode()
+        try:
+            with network_namespace(pid):
+                self.fd = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+                try:
+                    request = struct.pack("16sH22x", name, IFF_TUN | IFF_TUN_EXCL)
+                    fcntl.ioctl(self.fd, TUNSETIFF, request)
+                    fcntl.ioctl(self.fd, TUNSETLINK, ARPHRD_RADIOTAP)
+                    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inside:
+                        mtu = struct.pack("16si20x", name, MONITOR_MTU)
+                        fcntl.ioctl(inside, SIOCSIFMTU, mtu)
+                        fcntl.ioctl(inside, SIOCSIFFLAGS, struct.pack("16sH22x", name, IFF_UP))
+                except BaseException:
+                    os.close(self.fd)
+                    raise
+        except OSError as error:
+            raise DeviceError(_reason(error, pid, interface)) from None
+
+    def show(self, record: bytes) -> None:
+        """Show a radiotap header with an 802.11 frame.  Raises OSError if it cannot."""
+        os.write(self.fd, PACKET_INFORMATION + record)
+
+    def close(self) -> None:
+        """Remove the device."""
+        os.close(self.fd)
+
+
+def _check_name(interface: str) -> None:
+    if not 0 < len(interface.encode()) < IFNAMSIZ:
+        raise DeviceError(f"interface name {interface!r} must have 1 to {IFNAMSIZ - 1} bytes")
 
 
 def disable_ipv6() -> None:

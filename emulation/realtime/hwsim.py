@@ -57,10 +57,11 @@ from emulation.realtime.hwsim_wire import (
     steps_of,
 )
 from emulation.realtime.ieee80211 import is_group, received_index, receiver_of, tries_of
+from emulation.realtime.loop import serve
 from emulation.realtime.netlink_wire import NLMSG_ERROR, NetlinkError, command_of, messages
 from emulation.realtime.nl80211_wire import Mode
-from emulation.realtime.service import MediumService, serve
-from emulation.realtime.tap_config import Port, TapConfig
+from emulation.realtime.service import MediumService
+from emulation.realtime.tap_config import Port, TapConfig, load
 from emulation.realtime.wifi import DATAGRAM, Radios
 
 BATCH: Final = 16
@@ -275,7 +276,7 @@ class HwsimMedium(MediumService[_Air]):
 
 def main(arguments: list[str]) -> int:
     """Run the medium; return the exit code."""
-    return serve(arguments, "emulation.realtime.hwsim", HwsimMedium)
+    return serve(arguments, "emulation.realtime.hwsim", load, HwsimMedium)
 
 
 if __name__ == "__main__":

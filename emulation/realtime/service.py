@@ -3,12 +3,7 @@
 `emulation.realtime.tap` and `emulation.realtime.hwsim` are two of them: they differ in where frames
 come from and go to.  They share the following.
 
-One process runs one loop: a frame from a stack is transmitted on a `Medium` at the instant it was
-read, and a frame that the medium delivers is handed to its receivers' stacks at the instant the
-medium says.  The clock is CLOCK_MONOTONIC.  How far reality lags behind those instants is the
-measure of fidelity, and is kept in a histogram.  Between events the loop sleeps in select() on the
-epoll descriptor, as select() takes its timeout in microseconds and epoll in milliseconds; the
-kernel's timer slack is set to its minimum.
+The loop is that of `emulation.realtime.loop`.
 
 Positions follow the trace from the instant given by the request `start`; until then they are those
 of its beginning.  Requests (see `emulation.realtime.control`); `name` is that of a station or an
@@ -33,38 +28,25 @@ access point:
 from __future__ import annotations
 
 import abc
-import gc
 import random
-import select
-import signal
-import socket
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from capture.lifetime import die_with_parent
-from emulation.errors import explained
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.delivery import Delivery
 from emulation.radio.faults import RadioFaults
 from emulation.radio.medium import Medium
-from emulation.realtime.control import ControlError, ControlServer
-from emulation.realtime.device import DeviceError
-from emulation.realtime.lateness import Lateness
+from emulation.realtime.control import ControlError
+from emulation.realtime.loop import MediumLoop, number_of
 from emulation.realtime.positions import NEVER, RadioPositions
-from emulation.realtime.priority import PriorityName, exact_timers, raise_priority
-from emulation.realtime.tap_config import TapConfig, TapError, load
+from emulation.realtime.tap_config import TapConfig
 from emulation.scenario.faults import Fault
-
-IDLE_WAIT: Final = 1.0
-"""Seconds of sleep if nothing is due."""
 
 
 class MediumChannel(Protocol):
@@ -90,7 +72,7 @@ class MediumChannel(Protocol):
 C = TypeVar("C", bound=MediumChannel)
 
 
-class MediumService(abc.ABC, Generic[C]):
+class MediumService(MediumLoop, Generic[C]):
     """The loop and the requests.  Raises `DeviceError` and `ControlError`."""
 
     def __init__(self, config: TapConfig) -> None:
@@ -101,20 +83,8 @@ class MediumService(abc.ABC, Generic[C]):
         stands = [(Waypoint(0.0, *point.position),) for point in config.access_points]
         tracks = [*(station.waypoints for station in config.stations), *stands]
         self._positions = RadioPositions(tracks, config.tick)
-        self._lateness = Lateness()
-        self.write_drops = 0
-        self._stopping = False
-        self.priority: PriorityName = "none"
-        """The priority that was permitted, for the statistics."""
-        self._cpu_from = (time.monotonic(), time.process_time())
         self.channels: list[C] = []
-        self.epoll = select.epoll()
-        try:
-            self.open()
-            self._control = ControlServer(config.control)
-        except BaseException:
-            self._close_devices()
-            raise
+        super().__init__(config.control)
         self.set_positions(self._positions.update(time.monotonic()))
         firsts = zip(self.channels, (0, self.stations), strict=False)
         self._faults = RadioFaults(
@@ -123,21 +93,8 @@ class MediumService(abc.ABC, Generic[C]):
                 for channel, first in firsts
             ]
         )
-        self.epoll.register(self._control.fileno(), select.EPOLLIN)
 
     # What a kind of medium adds.
-
-    @abc.abstractmethod
-    def open(self) -> None:
-        """Make the devices, fill `channels` and register with `epoll`.  Raises `DeviceError`."""
-
-    @abc.abstractmethod
-    def close_devices(self) -> None:
-        """Remove the devices that were made."""
-
-    @abc.abstractmethod
-    def receive(self, fd: int, events: int) -> None:
-        """Read what is ready at a descriptor of a device; others wait their turn."""
 
     @abc.abstractmethod
     def hand_over(self, channel: C, delivery: Delivery) -> None:
@@ -158,67 +115,29 @@ class MediumService(abc.ABC, Generic[C]):
     def started(self, epoch: float) -> None:
         """Take note that the trajectories begin at `epoch`."""
 
-    # Life.
-
     def rng(self, purpose: str) -> random.Random:
         """Return a generator for one purpose."""
         return random.Random(f"{self.config.seed}/{purpose}")
 
-    def _close_devices(self) -> None:
-        self.epoll.close()
-        self.close_devices()
+    # Time.
 
-    def close(self) -> None:
-        """Remove the devices and the control socket."""
-        self._control.close()
-        self._close_devices()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def stop(self) -> None:
-        """End the loop."""
-        self._stopping = True
-
-    # The loop.
-
-    def run(self, wakeup: socket.socket) -> None:
-        """Serve until `stop`; `wakeup` is readable after a signal, so that no signal waits."""
-        self.epoll.register(wakeup.fileno(), select.EPOLLIN)
-        control, signals = self._control.fileno(), wakeup.fileno()
-        epoll, channels, positions = self.epoll, self.channels, self._positions
-        sleeper = [epoll.fileno()]
-        clock = time.monotonic
-        while not self._stopping:
-            now = clock()
-            if now >= positions.due:
-                self.set_positions(positions.update(now))
-            due = min(self.own_due(now), positions.due, now + IDLE_WAIT)
-            self.catch_up(now)
-            for channel in channels:
-                due = min(due, channel.medium.next_event())
-            wait = due - clock()
-            if wait > 0 and not select.select(sleeper, (), (), wait)[0]:
-                continue
-            for fd, events in epoll.poll(0):
-                if fd == control:
-                    self._control.serve_ready(self._answer)
-                elif fd == signals:
-                    wakeup.recv(4096)
-                else:
-                    self.receive(fd, events)
-                    # What has fallen due in the meantime does not wait for the other devices.
-                    self.catch_up(clock())
+    def pass_time(self, now: float) -> float:
+        """Move the radios, do what has fallen due, and catch up."""
+        positions = self._positions
+        if now >= positions.due:
+            self.set_positions(positions.update(now))
+        due = min(self.own_due(now), positions.due)
+        self.catch_up(now)
+        for channel in self.channels:
+            due = min(due, channel.medium.next_event())
+        return due
 
     def catch_up(self, now: float) -> None:
         """Let time pass in all channels, and hand over what has arrived."""
         for channel in self.channels:
             for delivery in channel.medium.advance(now):
                 self.hand_over(channel, delivery)
-                self._lateness.add(time.monotonic() - delivery.time)
+                self.lateness.add(time.monotonic() - delivery.time)
 
     # Positions.
 
@@ -230,17 +149,17 @@ class MediumService(abc.ABC, Generic[C]):
 
     # Requests.
 
-    def _answer(self, request: dict[str, Any]) -> Mapping[str, Any]:
-        now = time.monotonic()
+    def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        """Answer a request."""
         match request["op"]:
             case "ping":
                 return {"stations": self.stations}
             case "start":
-                epoch = _number(request, "epoch")
+                epoch = number_of(request, "epoch")
                 self.started(epoch)
                 self.set_positions(self._positions.start(epoch, now))
             case "move":
-                x, y = _number(request, "x"), _number(request, "y")
+                x, y = number_of(request, "x"), number_of(request, "y")
                 self._positions.move(self.named(request), x, y)
                 self.set_positions(self._positions.at(now))
             case "release":
@@ -309,9 +228,6 @@ class MediumService(abc.ABC, Generic[C]):
         `cpu_share` is of one CPU since the previous request, `cpu_seconds` since the start.
         `own_statistics` are added to them.
         """
-        wall, cpu = time.monotonic(), time.process_time()
-        since_wall, since_cpu = self._cpu_from
-        self._cpu_from = (wall, cpu)
         names = self.names
         if len(self.channels) > 1:
             names = [name for channel in self.channels for name in channel.interfaces]
@@ -324,49 +240,7 @@ class MediumService(abc.ABC, Generic[C]):
         return {
             "names": names,
             "counters": counters,
-            "lateness": self._lateness.as_dict(),
-            "write_drops": self.write_drops,
             "lost": dict(lost),
-            "cpu_share": (cpu - since_cpu) / max(wall - since_wall, 1e-9),
-            "cpu_seconds": cpu,
-            "priority": self.priority,
+            **self.loop_statistics(),
             **self.own_statistics(),
         }
-
-
-def _number(request: Mapping[str, Any], key: str) -> float:
-    value = request.get(key)
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15:
-        return float(value)
-    raise ControlError(f"{request['op']}: {key} must be a number")
-
-
-def serve(
-    arguments: list[str], module: str, medium_of: Callable[[TapConfig], MediumService[Any]]
-) -> int:
-    """Run a medium whose configuration is the one command-line argument; return the exit code."""
-    if len(arguments) != 1:
-        print(f"usage: python -m {module} CONFIG.json", file=sys.stderr)
-        return 2
-    try:
-        config = load(Path(arguments[0]))
-        die_with_parent(parent=config.parent)
-        medium = medium_of(config)
-    except (TapError, DeviceError, ControlError, OSError) as error:
-        reason = explained(error) if isinstance(error, OSError) else error
-        print(f"medium: {reason}", file=sys.stderr)
-        return 1
-    reader, writer = socket.socketpair()
-    with medium, reader, writer:
-        writer.setblocking(False)
-        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: medium.stop())
-        exact_timers()
-        medium.priority = raise_priority(config.priority)
-        # What start-up built lives as long as the process: collections need not visit it again.
-        gc.collect()
-        gc.freeze()
-        medium.run(reader)
-        signal.set_wakeup_fd(-1)
-    return 0

@@ -44,9 +44,10 @@ from emulation.radio.spec import RadioSpec
 from emulation.realtime.control import ControlError
 from emulation.realtime.device import Tap
 from emulation.realtime.layer2_update import layer2_update
+from emulation.realtime.loop import serve
 from emulation.realtime.positions import NEVER
-from emulation.realtime.service import MediumService, serve
-from emulation.realtime.tap_config import TapConfig
+from emulation.realtime.service import MediumService
+from emulation.realtime.tap_config import TapConfig, load
 from nodeapp.wire import TrafficClass
 
 ETHERNET_HEADER: Final = 14
@@ -173,14 +174,7 @@ class TapMedium(MediumService[_Channel]):
         frame: bytes = delivery.frame
         accepted = channel.addressing.accepted(delivery.source, frame[:6], delivery.receivers)
         for receiver in accepted:
-            self._write(channel.fds[receiver], frame)
-
-    def _write(self, fd: int, frame: bytes) -> None:
-        try:
-            os.write(fd, frame)
-        except OSError:
-            # Down (EIO) or out of buffers (EAGAIN, ENOBUFS): a radio would lose the frame as well.
-            self.write_drops += 1
+            self.write(channel.fds[receiver], frame)
 
     # Associations.
 
@@ -203,7 +197,7 @@ class TapMedium(MediumService[_Channel]):
             if change.new is not None:
                 self._handovers += change.old is not None
                 frame = layer2_update(self._macs[change.station])
-                self._write(access.fds[self.stations + change.new], frame)
+                self.write(access.fds[self.stations + change.new], frame)
 
     def own_answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         """Answer requests about associations."""
@@ -247,7 +241,7 @@ class TapMedium(MediumService[_Channel]):
 
 def main(arguments: list[str]) -> int:
     """Run the medium; return the exit code."""
-    return serve(arguments, "emulation.realtime.tap", TapMedium)
+    return serve(arguments, "emulation.realtime.tap", load, TapMedium)
 
 
 if __name__ == "__main__":

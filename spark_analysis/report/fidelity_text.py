@@ -7,7 +7,7 @@ from typing import Literal
 
 import pandas as pd
 
-from emulation.scenario.records import Check
+from emulation.scenario.records import Check, Fidelity
 from emulation.scenario.runfolder import Run
 from spark_analysis.report.quantities import number
 from spark_analysis.report.text_table import TextTable
@@ -25,8 +25,12 @@ class FidelityVerdict:
 
 def verdict(run: Run) -> FidelityVerdict:
     """Return what the fidelity monitor said, and what to make of it."""
-    backend = run.record.backend if run.record else None
-    if run.fidelity is None:
+    return verdict_of(run.fidelity, run.record.backend if run.record else None)
+
+
+def verdict_of(fidelity: Fidelity | None, backend: str | None) -> FidelityVerdict:
+    """Return what to make of a fidelity monitor's verdict, None if there is none."""
+    if fidelity is None:
         if backend == "virtual":
             return FidelityVerdict(
                 "good", "Virtual clock", "The run cannot fall behind: its clock is computed."
@@ -37,9 +41,9 @@ def verdict(run: Run) -> FidelityVerdict:
             "There is no readable fidelity.json; the run was probably killed. "
             "Take its delays and its losses with care, or run it again.",
         )
-    failed = tuple(check for check in run.fidelity.checks if not check.ok)
-    passed = len(run.fidelity.checks) - len(failed)
-    if run.fidelity.kept_real_time is None:
+    failed = tuple(check for check in fidelity.checks if not check.ok)
+    passed = len(fidelity.checks) - len(failed)
+    if fidelity.kept_real_time is None:
         return FidelityVerdict(
             "unknown",
             "Not known whether this run kept real time",
@@ -47,7 +51,7 @@ def verdict(run: Run) -> FidelityVerdict:
             "is measured is within its limits (see Fidelity). Take its delays and its losses with "
             "care.",
         )
-    if not run.fidelity.kept_real_time:
+    if not fidelity.kept_real_time:
         return FidelityVerdict(
             "bad",
             "This run did not keep real time",

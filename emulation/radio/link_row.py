@@ -1,0 +1,170 @@
+"""The links of one station, as `emulation.radio.links` makes them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from emulation.radio.jammer import Jammer
+from emulation.radio.propagation import Floats, Indices
+
+WHOLE_ROWS: Final = 5000
+"""Stations up to which a row that meets others holds a power for each of them: 40 kB."""
+
+
+class LinkTable:
+    """What a row asks of the table that it belongs to: levels in decibels above the noise."""
+
+    count: int
+    noise_mw: float
+    sense_snr_db: float
+    lock_db: float
+
+    def position(self, station: int) -> tuple[float, float]:
+        """Return where a station is, metres."""
+        raise NotImplementedError
+
+
+class Link(NamedTuple):
+    """One link as shown to a person; `loss` is that of 1,000-byte broadcasts."""
+
+    neighbour: int
+    distance: float
+    received_dbm: float
+    snr_db: float
+    rate_mbps: float
+    loss: float
+
+
+class LinkRow:
+    """The links of the station `source` from (x, y); read-only for everyone but `Links`.
+
+    `near`, ascending, are the stations above the interference floor, with their distance in metres
+    and their SNR in decibels; `survival` is the log-survival of a bit at the basic rate.  `power`
+    and the reaches are computed on first use.
+    """
+
+    __slots__ = (
+        "_all",
+        "_distance",
+        "_links",
+        "_near",
+        "_power",
+        "_power_reach",
+        "_receiver_reach",
+        "_snr",
+        "certain",
+        "hears",
+        "rates",
+        "sense",
+        "snr_db",
+        "source",
+        "survival",
+        "x",
+        "y",
+    )
+    jams: ClassVar[bool] = False
+    """Whether it is that of a jammer, whose bursts nobody can decode."""
+
+    def __init__(
+        self,
+        links: LinkTable,
+        source: int,
+        near: list[int],
+        distance: list[float],
+        snr_db: list[float],
+        survival: list[float],
+    ) -> None:
+        self._links = links
+        self._near = near
+        self._distance = distance
+        self._snr = snr_db
+        self._all: Floats | None = None
+        self._power: dict[int, float] | None = None
+        self._power_reach = self._receiver_reach = -1.0
+        self.source = source
+        self.x, self.y = links.position(source)
+        sense, lock = links.sense_snr_db, links.lock_db
+        heard = [station for station, snr in zip(near, snr_db, strict=True) if snr >= sense]
+        heard.append(source)
+        self.sense: frozenset[int] = frozenset(heard)
+        """Stations that notice a frame, the source itself too."""
+        self.hears = self.sense
+        """Sources whose frames the station notices: the same, unless radios differ in power."""
+        self.snr_db: dict[int, float] = {
+            station: snr for station, snr in zip(near, snr_db, strict=True) if snr >= lock
+        }
+        """Receiver: SNR in decibels."""
+        self.survival = [each for each, snr in zip(survival, snr_db, strict=True) if snr >= lock]
+        """Log-survival of a bit at the basic rate, in the order of `snr_db`."""
+        self.certain: dict[int, tuple[tuple[int, ...], tuple[tuple[int, float], ...]]] = {}
+        """Bits of a broadcast: receivers that surely get it, and others with their chance."""
+        self.rates: dict[int, int] = {}
+        """Receiver: index of the rate of unicasts."""
+
+    def __len__(self) -> int:
+        return len(self._near)
+
+    @property
+    def power(self) -> dict[int, float]:
+        """Station: received mW, of all above the interference floor."""
+        power = self._power
+        if power is None:
+            noise = self._links.noise_mw
+            levels = [noise * 10 ** (snr / 10) for snr in self._snr]
+            power = self._power = dict(zip(self._near, levels, strict=True))
+        return power
+
+    @property
+    def power_reach(self) -> float:
+        """Distance in metres of the farthest station in `power`."""
+        if self._power_reach < 0.0:
+            self._power_reach = max(self._distance, default=0.0)
+        return self._power_reach
+
+    @property
+    def receiver_reach(self) -> float:
+        """Distance in metres of the farthest receiver."""
+        if self._receiver_reach < 0.0:
+            receivers, farthest = self.snr_db, 0.0
+            for distance, station in zip(self._distance, self._near, strict=True):
+                if distance > farthest and station in receivers:
+                    farthest = distance
+            self._receiver_reach = farthest
+        return self._receiver_reach
+
+    def power_at(self, stations: Indices) -> Floats:
+        """Return the received power at several stations in mW, 0 if it is below the floor."""
+        power = self.power
+        if self._links.count > WHOLE_ROWS:
+            return np.array([power.get(station, 0.0) for station in stations.tolist()])
+        if self._all is None:
+            self._all = np.zeros(self._links.count)
+            self._all[self._near] = list(power.values())
+        return self._all[stations]
+
+
+class JamRow(LinkRow):
+    """Whom a jammer disturbs: it has no receivers."""
+
+    __slots__ = ()
+    jams: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        links: LinkTable,
+        source: int,
+        jammer: Jammer,
+        near: list[int],
+        distance: list[float],
+        snr_db: list[float],
+    ) -> None:
+        self._links, self.source = links, source
+        self._near, self._distance, self._snr, self._all = near, distance, snr_db, None
+        self._power, self._power_reach, self._receiver_reach = None, -1.0, -1.0
+        self.x, self.y = jammer.x, jammer.y
+        sense = links.sense_snr_db
+        self.sense = frozenset(s for s, snr in zip(near, snr_db, strict=True) if snr >= sense)
+        self.hears = self.sense
+        self.snr_db, self.survival, self.certain, self.rates = {}, [], {}, {}

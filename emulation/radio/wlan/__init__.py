@@ -1,0 +1,1 @@
+"""Wireless LANs: radios that differ, on several channels, with access points, cells and meshes."""

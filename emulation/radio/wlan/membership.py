@@ -1,0 +1,215 @@
+"""Who belongs to which access point: scans, and what a station is told to do.
+
+Theory of operation.  An access point can be joined by a station that hears it, and that it hears,
+at the threshold at least, whatever channel the station is on; if their networks and medium ids are
+the same and, unless the network is open, their passphrases.  Nothing is encrypted, and no
+management frames are on the air: a change takes no time.  Which one a station takes is up to the
+rule (`emulation.radio.wlan.choice`); stations decide one after the other.
+
+A scan is due after something has moved or changed, `scan_interval` after the last one at the
+earliest, and at once after a request.  In a static network there are none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from emulation.radio.wlan.choice import choose
+from emulation.radio.wlan.radios import Channels, Radio
+from emulation.radio.wlan.settings import AssociationRule
+
+NEVER: Final = float("inf")
+
+
+class MembershipError(ValueError):
+    """A station that cannot do what it was told; the message is one line."""
+
+
+class Change(NamedTuple):
+    """A station has left the access point `old` for `new` at `time`; indices, None if none."""
+
+    time: float
+    station: int
+    old: int | None
+    new: int | None
+
+
+class Heard(NamedTuple):
+    """An access point as a station hears it."""
+
+    access_point: Radio
+    level_dbm: float
+    back_dbm: float
+    """How the access point hears the station."""
+
+
+class Membership:
+    """The stations and access points among `radios`."""
+
+    def __init__(self, radios: Sequence[Radio], channels: Channels, rule: AssociationRule) -> None:
+        self.rule = rule
+        self.due = NEVER
+        self.changes: list[Change] = []
+        """All changes since the beginning, in order."""
+        self.members: dict[bytes, int] = {}
+        """Address: index of an associated station."""
+        self._radios = radios
+        self._channels = channels
+        self._last = -NEVER
+
+    def changed(self, now: float, *, at_once: bool = False) -> None:
+        """Have a scan follow: something has moved, or changed."""
+        due = now if at_once else max(now, self._last + self.rule.scan_interval)
+        self.due = min(self.due, due)
+
+    def scan(self, now: float) -> None:
+        """Let all stations decide."""
+        self._last, self.due = now, NEVER
+        stations = [radio for radio in self._radios if radio.is_station]
+        heard = self._levels(stations)
+        loads = Counter(
+            station.access_point for station in stations if station.access_point is not None
+        )
+        for station in stations:
+            levels = {
+                each.access_point.index: each.level_dbm
+                for each in heard[station.index]
+                if self._within_reach(each) and self._refusal(station, each) is None
+            }
+            if station.held or not station.up or station.failed:
+                levels = {}
+            old = station.access_point
+            policy, hysteresis = self.rule.policy, self.rule.hysteresis_db
+            new = choose(policy, old, levels, loads, hysteresis)
+            if new != old:
+                if old is not None:
+                    loads[old] -= 1
+                if new is not None:
+                    loads[new] += 1
+                self.associate(now, station, new)
+
+    def associate(self, now: float, station: Radio, new: int | None) -> None:
+        """Associate a station with an access point, or with none."""
+        old = station.access_point
+        if new != old:
+            station.access_point = new
+            station.since = None if new is None else now
+            self.changes.append(Change(now, station.index, old, new))
+            if new is None:
+                self.members.pop(station.mac, None)
+            else:
+                self.members[station.mac] = station.index
+        self.tune(station)
+
+    def tune(self, radio: Radio) -> None:
+        """Tune a radio to where it belongs."""
+        if not radio.up or radio.failed:
+            self._channels.tune(radio.index, None)
+        elif radio.access_point is not None:
+            point = self._radios[radio.access_point]
+            self._channels.tune(radio.index, self._channels.at(point.key, point.standard))
+        elif radio.is_station and not radio.monitored:
+            self._channels.tune(radio.index, None)
+        else:
+            self._channels.tune(radio.index, self._channels.at(radio.key, radio.standard))
+
+    def heard(self, station: Radio) -> list[Heard]:
+        """Return the access points that a radio hears, on any channel, strongest first."""
+        found = [
+            each
+            for each in self._levels([station])[station.index]
+            if each.level_dbm >= self._threshold(each.access_point)
+        ]
+        return sorted(found, key=lambda each: (-each.level_dbm, each.access_point.index))
+
+    def connect(
+        self,
+        now: float,
+        station: Radio,
+        *,
+        ssid: str | None = None,
+        only: Radio | None = None,
+        passphrase: str | None = None,
+    ) -> None:
+        """Have a station join the strongest access point of a network, or one access point.
+
+        Later scans keep to the network.  Raises `MembershipError`; the station is then as before.
+        """
+        if not station.is_station:
+            raise MembershipError(f"{station.interface} is no station: its mode is {station.mode}")
+        before = station.ssid, station.passphrase, station.only
+        station.only = None
+        if only is not None:
+            station.ssid = only.ssid
+        if ssid is not None:
+            station.ssid = ssid
+        if passphrase is not None:
+            station.passphrase = passphrase
+        refusals = []
+        for each in self.heard(station):
+            if only is not None and each.access_point is not only:
+                continue
+            refusal = self._refusal(station, each)
+            if refusal is None and self._within_reach(each):
+                station.held = False
+                self.associate(now, station, each.access_point.index)
+                return
+            if refusal is not None and (ssid is None or each.access_point.ssid == ssid):
+                refusals.append(refusal)
+        wanted = only.interface if only is not None else f"network {station.ssid!r}"
+        station.ssid, station.passphrase, station.only = before
+        reason = refusals[0] if refusals else "not within reach"
+        raise MembershipError(f"{station.interface} cannot join {wanted}: {reason}")
+
+    def disconnect(self, now: float, station: Radio) -> None:
+        """Have a station leave its access point, and stay without until it is told to connect."""
+        station.held = True
+        self.associate(now, station, None)
+
+    def leave(self, now: float, point: Radio) -> None:
+        """Let all stations of an access point lose it."""
+        for radio in self._radios:
+            if radio.access_point == point.index:
+                self.associate(now, radio, None)
+
+    def stations_of(self, point: Radio) -> list[Radio]:
+        """Return the stations of an access point."""
+        return [radio for radio in self._radios if radio.access_point == point.index]
+
+    def _levels(self, stations: Sequence[Radio]) -> dict[int, list[Heard]]:
+        """Return the access points that are on, with their levels at each of some stations."""
+        found: dict[int, list[Heard]] = {station.index: [] for station in stations}
+        for point in self._radios:
+            if point.mode != "master" or not point.up or point.failed:
+                continue
+            table = self._channels.at(point.key, point.standard).medium.table
+            indices = [station.index for station in stations]
+            there = table.levels([point.index], indices)[0].tolist()
+            back = table.levels(indices, [point.index])[:, 0].tolist()
+            for station, level, back_level in zip(stations, there, back, strict=True):
+                if station.medium_id == point.medium_id and station is not point:
+                    found[station.index].append(Heard(point, level, back_level))
+        return found
+
+    def _threshold(self, point: Radio) -> float:
+        # A level counts as at the threshold if rounding took it a little below.
+        return self._channels.threshold_dbm(point.key, point.standard) - 1e-5
+
+    def _within_reach(self, heard: Heard) -> bool:
+        """Return whether both ends hear each other."""
+        return min(heard.level_dbm, heard.back_dbm) >= self._threshold(heard.access_point)
+
+    @staticmethod
+    def _refusal(station: Radio, heard: Heard) -> str | None:
+        """Return why an access point does not take a station; None if it does."""
+        point = heard.access_point
+        if station.only is not None:
+            if station.only not in (point.interface, point.node):
+                return f"it takes {station.only} only"
+        elif station.ssid and station.ssid != point.ssid:
+            return f"its network is {point.ssid!r}"
+        if point.security != "open" and station.passphrase != point.passphrase:
+            return "the passphrase is not that of the network"
+        return None

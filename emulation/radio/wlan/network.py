@@ -1,0 +1,389 @@
+"""A wireless network: what its radios send, and where it goes.
+
+Sans-I/O: like the medium (`emulation.radio.medium`) it has no clock and no devices.
+
+    network.send(now, radio, frame)     an Ethernet frame comes out of a radio's host
+    network.next_event()                when something will happen on its own
+    network.advance(now)                what the hosts have got until now, in order
+
+Theory of operation (IEEE 802.11-2016, 4.3 and 4.5).
+
+*Infrastructure.*  A station sends every frame to its access point, which passes it on: to the host
+behind it (a bridge), to a station of its own, or both if the destination is a group address.  With
+`isolate` everything goes to the host alone.  What the host behind an access point sends goes to the
+station that has the destination address, or to all; a station ignores a broadcast of its own that
+comes back.  A station has one address: a frame from another does not leave it, unless it uses four
+addresses (`wds`); then the access point learns which addresses are behind it.
+
+*Ad hoc* (IBSS) *and OCB.*  Frames go one hop, between radios of the same mode and, ad hoc, the same
+network name.
+
+*Mesh.*  Frames go over several hops (`emulation.radio.wlan.mesh`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from emulation.radio.air import Transmission
+from emulation.radio.delivery import Delivery, Overheard, Status
+from emulation.radio.medium import BROADCAST, NOBODY
+from emulation.radio.propagation import Floats
+from emulation.radio.spec import RadioSpec
+from emulation.radio.wlan.membership import Membership
+from emulation.radio.wlan.mesh import MeshRadio
+from emulation.radio.wlan.packets import ADDRESS_4, Packet, is_group
+from emulation.radio.wlan.radios import Channel, Channels, Override, Radio
+from emulation.radio.wlan.settings import AssociationRule, RadioSettings
+
+NEVER: Final = float("inf")
+_DESTINATION: Final = slice(0, 6)
+_SOURCE: Final = slice(6, 12)
+
+
+class Arrival(NamedTuple):
+    """A frame that the host of a radio gets at `time`."""
+
+    time: float
+    radio: int
+    frame: bytes
+
+
+class Network:
+    """The network of `settings`, all of whose nodes are at (0, 0) to begin with.
+
+    `nodes` are the names in the order of `set_positions`.  `radio` has what all radios share,
+    `rng(purpose)` makes generators; `threshold_dbm` is as for `Channels`.  Raises ValueError if
+    that cannot be.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[str],
+        settings: Sequence[RadioSettings],
+        radio: RadioSpec,
+        rng: Callable[[str], random.Random],
+        rule: AssociationRule | None = None,
+        threshold_dbm: float | None = None,
+    ) -> None:
+        self.radios = [Radio(index, each) for index, each in enumerate(settings)]
+        self.channels = Channels(radio, self.radios, rng, threshold_dbm, self.told)
+        self.members = Membership(self.radios, self.channels, rule or AssociationRule())
+        self.lost: Counter[str] = Counter()
+        """Frames that could not be sent on, by reason."""
+        self.on_air: Callable[[Channel, Transmission], None] | None = None
+        """Told of every frame that is put on the air, and ..."""
+        self.on_heard: Callable[[Channel, Delivery], None] | None = None
+        """... of those that somebody receives or listens to."""
+        self._node_of = np.array([nodes.index(each.node) for each in self.radios], dtype=np.intp)
+        self._by_mac = {radio.mac: radio.index for radio in self.radios}
+        self._behind: dict[bytes, int] = {}
+        """Address: the station with four addresses behind which it is."""
+        self._meshes: dict[int, MeshRadio] = {}
+        self._listening: set[int] = set()
+        self._watched: set[int] = set()
+        self._delayed: list[tuple[float, int, Arrival]] = []
+        self._order = 0
+        for each, given in zip(self.radios, settings, strict=True):
+            if given.range is not None:
+                self.channels.set_range(each, given.range)
+        for each in self.radios:
+            self.members.tune(each)
+            self._open_mesh(each)
+        self.members.changed(-NEVER, at_once=True)
+
+    # Frames.
+
+    def send(self, now: float, index: int, frame: bytes) -> None:
+        """Send an Ethernet frame of a radio's host; what cannot be sent is counted in `lost`."""
+        radio = self.radios[index]
+        channel = self.channels.of(index)
+        if channel is None or (radio.is_station and radio.access_point is None):
+            off = radio.failed or not radio.up
+            self.lost["sent while off" if off else "sent while not associated"] += 1
+        elif radio.mode == "mesh":
+            self._meshes[index].send(now, frame)
+        else:
+            self._transmit(now, channel, radio, frame)
+
+    def _transmit(self, now: float, channel: Channel, radio: Radio, frame: bytes) -> None:
+        """Send a frame on one hop, outside of a mesh."""
+        address, size = frame[_DESTINATION], len(frame)
+        if radio.is_station:
+            assert radio.access_point is not None
+            destination = radio.access_point
+            if frame[_SOURCE] != radio.mac:
+                if radio.mode != "wds":
+                    self.lost["from an address that is not the station's"] += 1
+                    return
+                size += ADDRESS_4
+        elif is_group(address):
+            destination = BROADCAST
+        elif radio.mode == "master":
+            station = self._station_at(radio, address)
+            if station is None:
+                self.lost["to stations not associated here"] += 1
+                return
+            destination = station
+            if self.radios[station].mac != address:
+                size += ADDRESS_4
+        else:
+            peer = self._by_mac.get(address)
+            there = peer is not None and self.channels.of(peer) is channel
+            destination = peer if peer is not None and there else NOBODY
+        channel.medium.transmit(now, radio.index, destination, size, Packet(frame))
+
+    def _station_at(self, point: Radio, address: bytes) -> int | None:
+        """Return the station of an access point that has an address, or is in front of it."""
+        station = self.members.members.get(address, self._behind.get(address))
+        if station is None or self.radios[station].access_point != point.index:
+            return None
+        return station
+
+    def next_event(self) -> float:
+        """Return when `advance` has something to do next; infinity if nothing is under way."""
+        due = self.members.due
+        if self._delayed:
+            due = min(due, self._delayed[0][0])
+        for mesh in self._meshes.values():
+            due = min(due, mesh.due)
+        for channel in self.channels:
+            due = min(due, channel.medium.next_event())
+        return due
+
+    def advance(self, now: float) -> list[Arrival]:
+        """Let time pass until `now`; return what has arrived at hosts since the last call."""
+        arrived: list[Arrival] = []
+        while (due := self.next_event()) <= now:
+            if self.members.due <= due:
+                self.scan(due if due > -NEVER else now)
+            while self._delayed and self._delayed[0][0] <= due:
+                arrived.append(heappop(self._delayed)[2])
+            for mesh in self._meshes.values():
+                if mesh.due <= due:
+                    mesh.step(due)
+            for channel in self.channels:
+                if channel.medium.next_event() <= due:
+                    delivery = channel.medium.next_delivery(due)
+                    if delivery is not None:
+                        self._arrive(channel, delivery, arrived)
+        return arrived
+
+    def _arrive(self, channel: Channel, delivery: Delivery, arrived: list[Arrival]) -> None:
+        if self.on_heard is not None:
+            self.on_heard(channel, delivery)
+        if isinstance(delivery, Overheard):
+            return
+        source, packet = self.radios[delivery.source], delivery.frame
+        if source.mode == "mesh":
+            for index in delivery.receivers:
+                mesh = self._meshes.get(index)
+                if mesh is not None and self.radios[index].ssid == source.ssid:
+                    for frame in mesh.receive(delivery.time, source.index, packet):
+                        self._hand_over(delivery, index, frame, arrived)
+            return
+        for index in delivery.receivers:
+            receiver = self.radios[index]
+            if self._accepts(source, receiver, packet.frame):
+                if receiver.mode == "master":
+                    self._relay(channel, receiver, delivery, arrived)
+                else:
+                    self._hand_over(delivery, index, packet.frame, arrived)
+            elif source.is_station or not is_group(packet.frame):
+                self.lost["under way at a change"] += 1
+
+    def _accepts(self, source: Radio, receiver: Radio, frame: bytes) -> bool:
+        """Return whether a radio that has received a frame passes it on."""
+        if source.is_station:
+            return source.access_point == receiver.index
+        if source.mode == "master":
+            if receiver.access_point != source.index:
+                return False
+            sender = frame[_SOURCE]
+            mine = sender == receiver.mac or self._behind.get(sender) == receiver.index
+            return not (is_group(frame) and mine)
+        if source.mode != receiver.mode:
+            return False
+        return source.mode == "ocb" or source.ssid == receiver.ssid
+
+    def _relay(
+        self, channel: Channel, point: Radio, delivery: Delivery, arrived: list[Arrival]
+    ) -> None:
+        """Have an access point pass on what one of its stations sent."""
+        frame: bytes = delivery.frame.frame
+        station = self.radios[delivery.source]
+        if station.mode == "wds" and frame[_SOURCE] != station.mac:
+            self._behind[frame[_SOURCE]] = station.index
+        address = frame[_DESTINATION]
+        here = not point.isolate and (
+            is_group(address) or self._station_at(point, address) is not None
+        )
+        if here:
+            self._transmit(delivery.time, channel, point, frame)
+        if is_group(address) or not here:
+            self._hand_over(delivery, point.index, frame, arrived)
+
+    def _hand_over(
+        self, delivery: Delivery, receiver: int, frame: bytes, arrived: list[Arrival]
+    ) -> None:
+        arrival = Arrival(delivery.time, receiver, frame)
+        override = self.channels.overrides.get((delivery.source, receiver))
+        if override is None or not override.delay:
+            arrived.append(arrival)
+            return
+        self._order += 1
+        due = delivery.time + override.delay
+        heappush(self._delayed, (due, self._order, arrival._replace(time=due)))
+
+    # What changes.
+
+    def set_positions(self, now: float, xy: Floats) -> None:
+        """Place the nodes: an array (nodes, 2) of metres."""
+        self.channels.set_positions(xy[self._node_of])
+        self.members.changed(now)
+
+    def configure(self, now: float, radio: Radio, settings: RadioSettings) -> None:
+        """Give a radio other settings; `range` is in the place of the power if it is given."""
+        before = radio.settings()
+        radio.apply(settings)
+        if settings.range is not None:
+            self.channels.set_range(radio, settings.range)
+        power = settings.tx_power_dbm, settings.antenna_gain_dbi
+        if settings.range is None and power != (before.tx_power_dbm, before.antenna_gain_dbi):
+            self.channels.set_power(radio, *power)
+        if radio.settings() == before:
+            return
+        same = {"tx_power_dbm", "antenna_gain_dbi", "passphrase", "isolate"}
+        if radio.settings().model_dump(exclude=same) == before.model_dump(exclude=same):
+            self.members.changed(now, at_once=True)
+        else:
+            self.retune(now, radio)
+
+    def scan(self, now: float) -> None:
+        """Let all stations choose an access point now."""
+        self.members.scan(now)
+
+    def retune(self, now: float, radio: Radio) -> None:
+        """Have a change of a radio's channel, mode, network or state take effect."""
+        if not radio.is_station:
+            self.members.associate(now, radio, None)
+        if radio.mode == "master" and radio.up and not radio.failed:
+            for station in self.members.stations_of(radio):
+                self.members.tune(station)
+        else:
+            self.members.leave(now, radio)
+        self.members.tune(radio)
+        self._open_mesh(radio)
+        if radio.index in self._listening:
+            self.listen(radio.index)
+        self.members.changed(now, at_once=True)
+
+    def fail(self, now: float, one: Radio, other: Radio | None, *, failed: bool) -> None:
+        """Fail or heal a radio, or the link between two; stations leave an access point at once."""
+        if other is None:
+            one.failed = failed
+            self.retune(now, one)
+            return
+        self.channels.cut(one.index, other.index, failed=failed)
+        for station, point in ((one, other), (other, one)):
+            if failed and station.access_point == point.index:
+                self.members.associate(now, station, None)
+        self.members.changed(now, at_once=True)
+
+    def override(self, now: float, one: Radio, other: Radio, override: Override) -> None:
+        """Fix what is given of the link from one radio to another; nothing frees it."""
+        self.channels.override(one.index, other.index, override)
+        self.members.changed(now, at_once=True)
+
+    def listen(self, index: int) -> None:
+        """Have `on_air` and `on_heard` told of what a radio sends, and of all that it decodes."""
+        radio = self.radios[index]
+        radio.monitored = True
+        self._listening.add(index)
+        self.members.tune(radio)
+        for channel in self.channels:
+            channel.medium.listen(index)
+            if id(channel) not in self._watched:
+                self._watched.add(id(channel))
+                channel.medium.watch(partial(self._sent, channel))
+
+    def unlisten(self, index: int) -> None:
+        """End `listen`."""
+        self._listening.discard(index)
+        self.radios[index].monitored = False
+        for channel in self.channels:
+            channel.medium.listen(index, False)
+        self.members.tune(self.radios[index])
+
+    def peers(self, radio: Radio) -> list[Radio]:
+        """Return the radios that one communicates with: its access point, stations, neighbours."""
+        channel = self.channels.of(radio.index)
+        if channel is None:
+            return []
+        if radio.access_point is not None:
+            return [self.radios[radio.access_point]]
+        if radio.mode == "master":
+            return self.members.stations_of(radio)
+        table = channel.medium.table
+        return [
+            peer
+            for peer in self.radios
+            if peer is not radio
+            and peer.mode == radio.mode
+            and (peer.ssid == radio.ssid or radio.mode == "ocb")
+            and self.channels.of(peer.index) is channel
+            and radio.index in table.row(peer.index).snr_db
+        ]
+
+    def _sent(self, channel: Channel, frame: Transmission) -> None:
+        if self.on_air is not None:
+            self.on_air(channel, frame)
+
+    # Meshes.
+
+    def _open_mesh(self, radio: Radio) -> None:
+        if radio.mode != "mesh":
+            self._meshes.pop(radio.index, None)
+        elif radio.index not in self._meshes:
+            self._meshes[radio.index] = MeshRadio(radio.index, radio.mac, _Port(self, radio))
+
+    def told(self, status: Status) -> bool:
+        """Take note of what became of a unicast: the medium says so."""
+        mesh = self._meshes.get(status.source)
+        if mesh is not None and not status.acknowledged:
+            mesh.link_failed(status.time, status.destination)
+        return False
+
+    def mesh(self, index: int) -> MeshRadio | None:
+        """Return the mesh side of a radio; None if it is in no mesh."""
+        return self._meshes.get(index)
+
+
+class _Port:
+    """What a mesh radio asks of its network."""
+
+    def __init__(self, network: Network, radio: Radio) -> None:
+        self._network = network
+        self._radio = radio
+
+    def transmit(self, now: float, destination: int, packet: Packet) -> None:
+        """Send a packet to a neighbour or to all."""
+        index = self._radio.index
+        channel = self._network.channels.of(index)
+        if channel is not None:
+            channel.medium.transmit(now, index, destination, packet.size, packet)
+
+    def metric(self, neighbour: int) -> int | None:
+        """Return the airtime of the link to a neighbour, us."""
+        return self._network.channels.airtime(self._radio.index, neighbour)
+
+    def lose(self, reason: str) -> None:
+        """Count a frame that could not be sent on."""
+        self._network.lost[reason] += 1

@@ -1,0 +1,81 @@
+"""What the media of a wireless network carry: Ethernet frames, and what a mesh adds to them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+ADDRESS_4: Final = 6
+"""Bytes of a fourth address, between a station that forwards for others and its access point."""
+MESH_HEADER: Final = 6 + 18
+"""Bytes of a mesh control field with two more addresses and of address 4 (802.11-2016, 9.2.4.7)."""
+
+
+class MeshHeader(NamedTuple):
+    """Mesh control (802.11-2016, 9.2.4.7.3), and the mesh ends, which may be proxies."""
+
+    source: bytes
+    """Address of the mesh radio at which the frame entered the mesh."""
+    destination: bytes
+    """That of the one at which it leaves it; a group address for all."""
+    sequence: int
+    ttl: int
+
+
+class Preq(NamedTuple):
+    """Path request (802.11-2016, 9.4.2.113); the metric is that of the way so far."""
+
+    originator: bytes
+    sequence: int
+    number: int
+    target: bytes
+    target_sequence: int | None
+    """None if unknown."""
+    hops: int
+    ttl: int
+    metric: int
+
+
+class Prep(NamedTuple):
+    """Path reply (802.11-2016, 9.4.2.114), from the target or the mesh radio that it is behind."""
+
+    target: bytes
+    sequence: int
+    originator: bytes
+    hops: int
+    ttl: int
+    metric: int
+    proxied: bytes | None = None
+    """The address that was asked for, if it is behind the target."""
+
+
+class Perr(NamedTuple):
+    """Path error (802.11-2016, 9.4.2.115): mesh radios that the sender no longer reaches."""
+
+    broken: tuple[tuple[bytes, int], ...]
+    """Addresses, each with its sequence number."""
+    ttl: int
+
+
+Element = Preq | Prep | Perr
+
+
+class Packet(NamedTuple):
+    """One frame on a medium: data, perhaps in a mesh, or an element of path selection."""
+
+    frame: bytes
+    mesh: MeshHeader | None = None
+    element: Element | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of an Ethernet frame of the same length on the air."""
+        if self.element is not None:
+            # Action frame (802.11-2016, 9.6.17.3): category, action and the element.
+            length = {Preq: 39, Prep: 33, Perr: 17}[type(self.element)]
+            return 14 + length
+        return len(self.frame) + (MESH_HEADER if self.mesh is not None else 0)
+
+
+def is_group(address: bytes) -> bool:
+    """Return whether an address is a group address (broadcast or multicast)."""
+    return bool(address[0] & 1)

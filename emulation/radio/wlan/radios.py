@@ -1,0 +1,306 @@
+"""The radios of a wireless network as they are now, and the channels that they are tuned to.
+
+Theory of operation.  Radios hear each other if they have the same centre frequency and the same
+medium id; each such pair is a channel, with an `emulation.radio.medium.Medium` of its own, in which
+all radios have a place and those that are not tuned to it are down.  Channels that overlap, as at
+2.4 GHz those less than five numbers apart, do not disturb each other: so it is in mac80211_hwsim
+and wmediumd too, and it is optimistic.
+
+A channel has one standard, which gives its timing and rates: the oldest of the radios that serve on
+it when it is first used, as a network with 802.11b stations falls back to their slots.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from emulation.radio.addressing import octets
+from emulation.radio.delivery import Status
+from emulation.radio.medium import Medium
+from emulation.radio.propagation import Floats
+from emulation.radio.reach import power_for, range_of, with_sensitivity
+from emulation.radio.spec import RadioSpec
+from emulation.radio.wlan.settings import STATION_MODES, RadioSettings, Standard
+
+TEST_FRAME_BITS: Final = 8192
+"""Size of the frame of the airtime link metric."""
+WORST: Final = 0.95
+"""Loss from which on a link carries no path (mac80211, LINK_FAIL_THRESH)."""
+OLDEST_FIRST: Final[tuple[Standard, ...]] = ("b", "a", "g", "n")
+
+
+class Key(NamedTuple):
+    """What a channel is known by."""
+
+    frequency_mhz: float
+    medium_id: int
+
+
+class Override(NamedTuple):
+    """A link that does not follow from the positions of its ends."""
+
+    level_dbm: float | None = None
+    rate_mbps: float | None = None
+    loss: float = 0.0
+    delay: float = 0.0
+    """Seconds from the end of a frame until its receiver has it."""
+
+
+class Radio:
+    """One radio: its settings, which may change, and its state."""
+
+    def __init__(self, index: int, settings: RadioSettings) -> None:
+        self.index = index
+        self.node = settings.node
+        self.interface = settings.interface
+        self.mac = octets(settings.mac)
+        self.tx_power_dbm = settings.tx_power_dbm
+        self.antenna_gain_dbi = settings.antenna_gain_dbi
+        self.apply(settings)
+        self.failed = False
+        self.monitored = False
+        """Whether somebody listens to all that it hears."""
+        self.up = True
+        self.held = False
+        """Whether a station was told to stay without an access point."""
+        self.access_point: int | None = None
+        """Index of a station's access point."""
+        self.since: float | None = None
+        """When it was associated."""
+
+    def apply(self, settings: RadioSettings) -> None:
+        """Take all settings over but power and antenna, which links depend on."""
+        self.mode = settings.mode
+        self.standard = settings.standard
+        self.frequency_mhz = settings.frequency
+        self.ssid = settings.ssid
+        self.security = settings.security
+        self.passphrase = settings.passphrase
+        self.isolate = settings.isolate
+        self.medium_id = settings.medium_id
+        self.only = settings.access_point
+        """Interface or node of the only access point that a station takes."""
+
+    def settings(self) -> RadioSettings:
+        """Return the settings as they are now."""
+        return RadioSettings(
+            node=self.node,
+            interface=self.interface,
+            mac=self.mac.hex(":"),
+            mode=self.mode,
+            standard=self.standard,
+            frequency_mhz=self.frequency_mhz,
+            tx_power_dbm=self.tx_power_dbm,
+            antenna_gain_dbi=self.antenna_gain_dbi,
+            ssid=self.ssid,
+            security=self.security,
+            passphrase=self.passphrase,
+            isolate=self.isolate,
+            medium_id=self.medium_id,
+            access_point=self.only,
+        )
+
+    @property
+    def is_station(self) -> bool:
+        """Whether it belongs to an access point, or looks for one."""
+        return self.mode in STATION_MODES
+
+    @property
+    def key(self) -> Key:
+        """The channel that it is set to; a station that is associated is on its access point's."""
+        return Key(self.frequency_mhz, self.medium_id)
+
+
+class Channel:
+    """A medium in use."""
+
+    def __init__(self, key: Key, standard: Standard, medium: Medium) -> None:
+        self.key = key
+        self.standard: Final = standard
+        self.medium = medium
+        self.name = f"{key.frequency_mhz:g} MHz" + (
+            f", medium {key.medium_id}" if key.medium_id else ""
+        )
+
+
+class Channels:
+    """The channels of `radios`.
+
+    `radio` has what all radios share; `rng(purpose)` makes generators.  With `threshold_dbm`,
+    that level is the sensitivity of all.  `on_status` is told what became of unicasts
+    (`emulation.radio.medium.Medium`).  Raises ValueError if that cannot be.
+    """
+
+    def __init__(
+        self,
+        radio: RadioSpec,
+        radios: Sequence[Radio],
+        rng: Callable[[str], random.Random],
+        threshold_dbm: float | None,
+        on_status: Callable[[Status], bool] | None = None,
+    ) -> None:
+        self._spec = radio
+        self._on_status = on_status
+        self._radios = radios
+        self._rng = rng
+        self._threshold = threshold_dbm
+        self._xy: Floats = np.zeros((len(radios), 2))
+        self._channels: dict[Key, Channel] = {}
+        self._tuned: list[Channel | None] = [None] * len(radios)
+        self._cuts: set[tuple[int, int]] = set()
+        self.overrides: dict[tuple[int, int], Override] = {}
+        """By source and receiver."""
+        for each in radios:
+            self.spec(each.key, self._standard_at(each.key, each.standard))
+
+    def __iter__(self) -> Iterator[Channel]:
+        return iter(self._channels.values())
+
+    def spec(self, key: Key, standard: Standard) -> RadioSpec:
+        """Return the radio of a channel.  Raises ValueError."""
+        changes = {
+            "standard": "g" if standard == "a" else standard,
+            "frequency_mhz": key.frequency_mhz,
+            "range": None,
+        }
+        spec = self._spec.model_copy(update=changes)
+        return spec if self._threshold is None else with_sensitivity(spec, self._threshold)
+
+    def threshold_dbm(self, key: Key, standard: Standard) -> float:
+        """Return the level down to which radios on a channel receive."""
+        if self._threshold is not None:
+            return self._threshold
+        return self.at(key, standard).medium.table.budget.sensitivity_dbm
+
+    def at(self, key: Key, standard: Standard) -> Channel:
+        """Return a channel; it is made, with the standard if nobody serves there, when needed."""
+        channel = self._channels.get(key)
+        if channel is None:
+            standard = self._standard_at(key, standard)
+            name = f"medium {key.frequency_mhz:g} {key.medium_id}"
+            spec, count = self.spec(key, standard), len(self._radios)
+            medium = Medium(spec, count, self._rng(name), self._on_status)
+            channel = self._channels[key] = Channel(key, standard, medium)
+            for radio in self._radios:
+                medium.fail(radio.index)
+                medium.table.set_power(radio.index, radio.tx_power_dbm, radio.antenna_gain_dbi)
+            for pair in self._cuts:
+                medium.fail(*pair)
+            for pair, override in self.overrides.items():
+                self._apply(medium, pair, override)
+            medium.set_positions(self._xy)
+        return channel
+
+    def _standard_at(self, key: Key, standard: Standard) -> Standard:
+        serving = [
+            radio.standard for radio in self._radios if radio.key == key and not radio.is_station
+        ]
+        return min(serving or [standard], key=OLDEST_FIRST.index)
+
+    def of(self, radio: int) -> Channel | None:
+        """Return the channel that a radio is tuned to; None if it is off or has none."""
+        return self._tuned[radio]
+
+    def tune(self, radio: int, channel: Channel | None) -> None:
+        """Tune a radio to a channel, or to none.  What waits in its queue then is lost."""
+        old = self._tuned[radio]
+        if channel is not old:
+            if old is not None:
+                old.medium.fail(radio)
+            if channel is not None:
+                channel.medium.heal(radio)
+            self._tuned[radio] = channel
+
+    def set_positions(self, xy: Floats) -> None:
+        """Place all radios: an array (N, 2) of metres."""
+        self._xy = xy
+        for channel in self:
+            channel.medium.set_positions(xy)
+
+    def set_power(self, radio: Radio, tx_power_dbm: float, antenna_gain_dbi: float) -> None:
+        """Change a radio's power and antenna."""
+        radio.tx_power_dbm, radio.antenna_gain_dbi = tx_power_dbm, antenna_gain_dbi
+        for channel in self:
+            channel.medium.table.set_power(radio.index, tx_power_dbm, antenna_gain_dbi)
+
+    def set_range(self, radio: Radio, metres: float) -> None:
+        """Give a radio the power for a range, to a radio with the same antenna."""
+        spec, threshold = self._model(radio)
+        gain = radio.antenna_gain_dbi
+        self.set_power(radio, power_for(spec, metres, 2 * gain, threshold), gain)
+
+    def range(self, radio: Radio) -> float:
+        """Return a radio's range, metres, to one with the same antenna."""
+        spec, threshold = self._model(radio)
+        level = radio.tx_power_dbm + 2 * radio.antenna_gain_dbi
+        return range_of(spec, level, threshold)
+
+    def _model(self, radio: Radio) -> tuple[RadioSpec, float]:
+        # The gains are given apart.
+        spec = self.spec(radio.key, radio.standard).model_copy(update={"antenna_gain_dbi": 0.0})
+        return spec, self.threshold_dbm(radio.key, radio.standard)
+
+    def rate_mbps(self, one: int, other: int) -> float | None:
+        """Return the rate of unicasts from one radio to another on its channel; None if deaf."""
+        channel = self.of(one)
+        if channel is None:
+            return None
+        table = channel.medium.table
+        row = table.row(one)
+        if other not in row.snr_db:
+            return None
+        return table.phy.rates[table.unicast_rate(row, other)].mbps
+
+    def airtime(self, one: int, other: int) -> int | None:
+        """Return the airtime link metric (802.11-2016, 14.9) to another radio, us.
+
+        None if more than `WORST` of the frames are lost, or the other is not in range.
+        """
+        channel = self.of(one)
+        if channel is None:
+            return None
+        table = channel.medium.table
+        row = table.row(one)
+        snr = row.snr_db.get(other)
+        if snr is None:
+            return None
+        rate = table.unicast_rate(row, other)
+        arrives = math.exp(TEST_FRAME_BITS * table.tables[rate].at_db(snr))
+        arrives *= 1.0 - table.losses.get((one, other), 0.0)
+        if arrives < 1.0 - WORST:
+            return None
+        return round((1.0 + TEST_FRAME_BITS / table.phy.rates[rate].mbps) / arrives)
+
+    def cut(self, one: int, other: int, *, failed: bool) -> None:
+        """Fail the link between two radios, or heal it."""
+        pair = min(one, other), max(one, other)
+        (self._cuts.add if failed else self._cuts.discard)(pair)
+        for channel in self:
+            (channel.medium.fail if failed else channel.medium.heal)(*pair)
+
+    def is_cut(self, one: int, other: int) -> bool:
+        """Return whether the link between two radios has failed."""
+        return (min(one, other), max(one, other)) in self._cuts
+
+    def override(self, one: int, other: int, override: Override) -> None:
+        """Fix what is given of the link from one radio to another; nothing frees it."""
+        if override == Override():
+            self.overrides.pop((one, other), None)
+        else:
+            self.overrides[one, other] = override
+        for channel in self:
+            self._apply(channel.medium, (one, other), override)
+
+    @staticmethod
+    def _apply(medium: Medium, pair: tuple[int, int], override: Override) -> None:
+        medium.table.override(
+            *pair,
+            level_dbm=override.level_dbm,
+            rate_mbps=override.rate_mbps,
+            loss=override.loss,
+        )

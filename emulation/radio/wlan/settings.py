@@ -1,0 +1,89 @@
+"""What a wireless network is made of, as data: radios, and the rule of association."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from emulation.radio.channel_plan import ChannelError, channel_of, frequency_of
+
+Mode = Literal["managed", "wds", "master", "adhoc", "mesh", "ocb"]
+"""A station, one that forwards for others (4 addresses), an access point, or one of an ad hoc cell,
+a mesh, or outside the context of a BSS."""
+Standard = Literal["a", "b", "g", "n"]
+Policy = Literal["sticky", "ssf", "llf"]
+STATION_MODES: Final = ("managed", "wds")
+MAX_SSID: Final = 32
+"""Bytes (802.11-2016, 9.4.2.2)."""
+
+MAC = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$")]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class RadioSettings(_Frozen):
+    """One radio of the node `node`; `interface` and `mac` are its own in the whole network."""
+
+    node: str
+    interface: str = Field(min_length=1, max_length=15)
+    mac: MAC
+    mode: Mode = "managed"
+    standard: Standard = "g"
+    channel: int | None = Field(default=None, description="1 if no frequency_mhz is given either")
+    frequency_mhz: float | None = Field(default=None, ge=400, le=7125)
+    tx_power_dbm: float = Field(default=14.0, ge=-100, le=100)
+    antenna_gain_dbi: float = Field(default=5.0, ge=-20, le=40)
+    range: float | None = Field(
+        default=None, gt=0, le=100_000, description="metres, in the place of tx_power_dbm"
+    )
+    ssid: str = Field(default="", max_length=MAX_SSID)
+    security: Literal["open", "wep", "wpa", "wpa2", "wpa3"] = "open"
+    passphrase: str = Field(default="", description="compared, and nothing is encrypted")
+    isolate: bool = Field(default=False, description="an access point does not relay")
+    medium_id: int = Field(default=0, ge=0)
+    access_point: str | None = Field(
+        default=None, description="interface or node: the only one that a station takes"
+    )
+
+    @model_validator(mode="after")
+    def _on_a_channel(self) -> Self:
+        if self.channel is not None and self.frequency_mhz is not None:
+            raise ValueError("a channel or a frequency_mhz, not both")
+        try:
+            if self.channel is not None:
+                frequency_of(self.channel)
+        except ChannelError as error:
+            raise ValueError(str(error)) from None
+        if self.standard == "b" and self.frequency > 4900:
+            raise ValueError(f"802.11b has no channel at {self.frequency:g} MHz")
+        return self
+
+    @property
+    def frequency(self) -> float:
+        """Centre frequency of the channel, MHz."""
+        if self.frequency_mhz is not None:
+            return self.frequency_mhz
+        if self.channel is not None:
+            return frequency_of(self.channel)
+        return frequency_of(36 if self.standard == "a" else 1)
+
+
+class AssociationRule(_Frozen):
+    """When stations change their access point; see `emulation.radio.wlan.choice`."""
+
+    policy: Policy = "sticky"
+    hysteresis_db: float = Field(
+        default=0.1, ge=0, le=60, description="ssf: how much stronger another one must be"
+    )
+    scan_interval: float = Field(default=0.1, ge=0.01, le=60, description="seconds")
+
+
+def channel_number(frequency_mhz: float) -> int | None:
+    """Return the number of a channel; None if it has none."""
+    try:
+        return channel_of(frequency_mhz)
+    except ChannelError:
+        return None

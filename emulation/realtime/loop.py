@@ -1,0 +1,212 @@
+"""The loop of a medium process: its clock, its devices and its control socket.
+
+One process runs one loop: a frame from a stack is transmitted on a `Medium` at the instant it was
+read, and a frame that the medium delivers is handed to its receivers' stacks at the instant the
+medium says.  The clock is CLOCK_MONOTONIC.  How far reality lags behind those instants is the
+measure of fidelity, and is kept in a histogram.  Between events the loop sleeps in select() on the
+epoll descriptor, as select() takes its timeout in microseconds and epoll in milliseconds; the
+kernel's timer slack is set to its minimum.
+"""
+
+from __future__ import annotations
+
+import abc
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol, Self, TypeVar
+
+from capture.lifetime import die_with_parent
+from emulation.errors import explained
+from emulation.realtime.control import ControlError, ControlServer
+from emulation.realtime.device import DeviceError
+from emulation.realtime.lateness import Lateness
+from emulation.realtime.priority import PriorityName, exact_timers, raise_priority
+from emulation.realtime.tap_config import TapError
+
+IDLE_WAIT: Final = 1.0
+"""Seconds of sleep if nothing is due."""
+
+
+class ProcessConfig(Protocol):
+    """What the configuration of every medium process has."""
+
+    @property
+    def priority(self) -> PriorityName:
+        """Wanted priority."""
+
+    @property
+    def parent(self) -> int | None:
+        """Process that must be alive."""
+
+
+P = TypeVar("P", bound=ProcessConfig)
+
+
+class MediumLoop(abc.ABC):
+    """The loop, which answers at the socket `control`.  Raises `DeviceError` and `ControlError`."""
+
+    def __init__(self, control: Path) -> None:
+        self.lateness = Lateness()
+        self.write_drops = 0
+        self._stopping = False
+        self.priority: PriorityName = "none"
+        """The priority that was permitted, for the statistics."""
+        self._cpu_from = (time.monotonic(), time.process_time())
+        self.epoll = select.epoll()
+        try:
+            self.open()
+            self._control = ControlServer(control)
+        except BaseException:
+            self._close_devices()
+            raise
+        self.epoll.register(self._control.fileno(), select.EPOLLIN)
+
+    # What a kind of medium adds.
+
+    @abc.abstractmethod
+    def open(self) -> None:
+        """Make the devices and register with `epoll`.  Raises `DeviceError`."""
+
+    @abc.abstractmethod
+    def close_devices(self) -> None:
+        """Remove the devices that were made."""
+
+    @abc.abstractmethod
+    def receive(self, fd: int, events: int) -> None:
+        """Read what is ready at a descriptor of a device; others wait their turn."""
+
+    @abc.abstractmethod
+    def pass_time(self, now: float) -> float:
+        """Do what has fallen due and `catch_up`; return when to be called again."""
+
+    @abc.abstractmethod
+    def catch_up(self, now: float) -> None:
+        """Let time pass, and hand over what has arrived."""
+
+    @abc.abstractmethod
+    def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        """Answer a request.  Raises `ControlError` to refuse it."""
+
+    # Life.
+
+    def _close_devices(self) -> None:
+        self.epoll.close()
+        self.close_devices()
+
+    def close(self) -> None:
+        """Remove the devices and the control socket."""
+        self._control.close()
+        self._close_devices()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def stop(self) -> None:
+        """End the loop."""
+        self._stopping = True
+
+    # The loop.
+
+    def run(self, wakeup: socket.socket) -> None:
+        """Serve until `stop`; `wakeup` is readable after a signal, so that no signal waits."""
+        self.epoll.register(wakeup.fileno(), select.EPOLLIN)
+        control, signals = self._control.fileno(), wakeup.fileno()
+        epoll = self.epoll
+        sleeper = [epoll.fileno()]
+        clock = time.monotonic
+        while not self._stopping:
+            now = clock()
+            due = min(self.pass_time(now), now + IDLE_WAIT)
+            wait = due - clock()
+            if wait > 0 and not select.select(sleeper, (), (), wait)[0]:
+                continue
+            for fd, events in epoll.poll(0):
+                if fd == control:
+                    self._control.serve_ready(self._answer)
+                elif fd == signals:
+                    wakeup.recv(4096)
+                else:
+                    self.receive(fd, events)
+                    # What has fallen due in the meantime does not wait for the other devices.
+                    self.catch_up(clock())
+
+    def _answer(self, request: dict[str, Any]) -> Mapping[str, Any]:
+        return self.answer(request, time.monotonic())
+
+    def write(self, fd: int, frame: bytes) -> None:
+        """Write a frame to a device."""
+        try:
+            os.write(fd, frame)
+        except OSError:
+            # Down (EIO) or out of buffers (EAGAIN, ENOBUFS): a radio would lose the frame as well.
+            self.write_drops += 1
+
+    def loop_statistics(self) -> dict[str, Any]:
+        """Return how the loop does.
+
+        `lateness` is that of deliveries, in us; `write_drops` counts frames that a device did not
+        take; `cpu_share` is of one CPU since the previous request, `cpu_seconds` since the start;
+        `priority` is the one that was permitted.
+        """
+        wall, cpu = time.monotonic(), time.process_time()
+        since_wall, since_cpu = self._cpu_from
+        self._cpu_from = (wall, cpu)
+        return {
+            "lateness": self.lateness.as_dict(),
+            "write_drops": self.write_drops,
+            "cpu_share": (cpu - since_cpu) / max(wall - since_wall, 1e-9),
+            "cpu_seconds": cpu,
+            "priority": self.priority,
+        }
+
+
+def number_of(request: Mapping[str, Any], key: str) -> float:
+    """Return a number of a request.  Raises `ControlError`."""
+    value = request.get(key)
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15:
+        return float(value)
+    raise ControlError(f"{request['op']}: {key} must be a number")
+
+
+def serve(
+    arguments: list[str],
+    module: str,
+    load: Callable[[Path], P],
+    medium_of: Callable[[P], MediumLoop],
+) -> int:
+    """Run a medium whose configuration is the one command-line argument; return the exit code."""
+    if len(arguments) != 1:
+        print(f"usage: python -m {module} CONFIG.json", file=sys.stderr)
+        return 2
+    try:
+        config = load(Path(arguments[0]))
+        die_with_parent(parent=config.parent)
+        medium = medium_of(config)
+    except (TapError, DeviceError, ControlError, OSError) as error:
+        reason = explained(error) if isinstance(error, OSError) else error
+        print(f"medium: {reason}", file=sys.stderr)
+        return 1
+    reader, writer = socket.socketpair()
+    with medium, reader, writer:
+        writer.setblocking(False)
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: medium.stop())
+        exact_timers()
+        medium.priority = raise_priority(config.priority)
+        # What start-up built lives as long as the process: collections need not visit it again.
+        gc.collect()
+        gc.freeze()
+        medium.run(reader)
+        signal.set_wakeup_fd(-1)
+    return 0

@@ -1,0 +1,126 @@
+"""Monitors of a wireless network: devices that show what a radio hears and sends.
+
+Shown are data frames and those of path selection: what the radio sends, try by try, and what it
+decodes, for others too, with the level at which it hears the sender.  Acknowledgements, RTS and CTS
+are left out, and there are no beacons on the air.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from emulation.radio.air import Transmission
+from emulation.radio.delivery import Delivery
+from emulation.radio.medium import BROADCAST
+from emulation.radio.wlan.network import Network
+from emulation.radio.wlan.packets import Packet
+from emulation.radio.wlan.radios import Channel, Radio
+from emulation.realtime import radiotap_wire
+from emulation.realtime.control import ControlError
+from emulation.realtime.device import DeviceError, Monitor
+from emulation.realtime.radiotap_wire import Link, OnAir
+
+AD_HOC_BSSID: Final = bytes.fromhex("02ff00000001")
+"""Of ad hoc cells; outside the context of a BSS it is the wildcard."""
+WILDCARD: Final = b"\xff" * 6
+
+
+class Monitors:
+    """The monitors of a network, each with the radio that it listens to."""
+
+    def __init__(self, network: Network) -> None:
+        self.drops = 0
+        """Frames that a monitor did not take."""
+        self._network = network
+        self._of: dict[int, list[Monitor]] = {}
+        self._on_air: dict[int, Transmission] = {}
+        """By source: its last data frame, and ..."""
+        self._sequence: dict[int, int] = {}
+        """... that frame's number."""
+        network.on_air, network.on_heard = self._sent, self._heard
+
+    def add(self, radio: Radio, name: str, pid: int) -> None:
+        """Make a monitor in the namespace of a process.  Raises `ControlError`."""
+        try:
+            self._of.setdefault(radio.index, []).append(Monitor(pid, name))
+        except DeviceError as error:
+            raise ControlError(str(error)) from None
+        self._network.listen(radio.index)
+
+    def names(self) -> list[tuple[str, int, Radio]]:
+        """Return the name, process and radio of each monitor."""
+        return [
+            (each.interface, each.pid, self._network.radios[index])
+            for index, found in self._of.items()
+            for each in found
+        ]
+
+    def remove(self, name: str, pids: set[int]) -> None:
+        """Remove a monitor of one of some processes.  Raises `ControlError`."""
+        for index, found in self._of.items():
+            for each in found:
+                if each.interface == name and each.pid in pids:
+                    each.close()
+                    found.remove(each)
+                    if not found:
+                        self._network.unlisten(index)
+                    return
+        raise ControlError(f"no such monitor: {name}")
+
+    def close(self) -> None:
+        """Remove all."""
+        for found in self._of.values():
+            for each in found:
+                each.close()
+        self._of.clear()
+
+    def _sent(self, channel: Channel, frame: Transmission) -> None:
+        if frame.acknowledges is not None or not isinstance(frame.job.frame, Packet):
+            return
+        if frame.job.attempts <= 1:
+            self._sequence[frame.source] = self._sequence.get(frame.source, -1) + 1
+        self._on_air[frame.source] = frame
+        if self._of.get(frame.source):
+            self._show(channel, frame, frame.source, None)
+
+    def _heard(self, channel: Channel, delivery: Delivery) -> None:
+        frame = self._on_air.get(delivery.source)
+        if frame is None:
+            return
+        for receiver in delivery.receivers:
+            if self._of.get(receiver):
+                level = channel.medium.table.signal_dbm(delivery.source, receiver)
+                self._show(channel, frame, receiver, level)
+
+    def _show(self, channel: Channel, frame: Transmission, radio: int, level: float | None) -> None:
+        air = OnAir(
+            frame.start,
+            frame.coding.table.rate,
+            channel.key.frequency_mhz,
+            level,
+            channel.medium.table.budget.noise_dbm,
+            frame.job.attempts > 1,
+            self._sequence.get(frame.source, 0),
+            round((frame.reserved - frame.end) * 1e6),
+        )
+        record = radiotap_wire.encode(frame.job.frame, self._link(frame), air)
+        for monitor in self._of[radio]:
+            try:
+                monitor.show(record)
+            except OSError:
+                self.drops += 1
+
+    def _link(self, frame: Transmission) -> Link:
+        radios = self._network.radios
+        source, destination = radios[frame.source], frame.destination
+        receiver = WILDCARD
+        if 0 <= destination < len(radios):
+            receiver = radios[destination].mac
+        elif destination != BROADCAST or frame.job.frame.frame:
+            receiver = frame.job.frame.frame[:6] or WILDCARD
+        if source.is_station:
+            return Link(source.mac, receiver, receiver, to_access_point=True)
+        if source.mode == "master":
+            return Link(source.mac, receiver, source.mac, from_access_point=True)
+        bssid = AD_HOC_BSSID if source.mode == "adhoc" else WILDCARD
+        return Link(source.mac, receiver, bssid)

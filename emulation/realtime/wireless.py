@@ -1,0 +1,220 @@
+"""The medium of a wireless network whose radios differ: TAP devices, and a network in between.
+
+    python -m emulation.realtime.wireless CONFIG.json
+
+Theory of operation.  The process opens every radio's TAP device inside the namespace of its node:
+a frame read from a device is sent by the radio, and a frame that arrives at a radio is written to
+its device.  What lies in between is `emulation.radio.wlan.network`; the loop is that of
+`emulation.realtime.loop`.  Behind an access point's device is whatever its node puts there, usually
+a bridge, which learns from a layer 2 update where a station that has just associated is.
+
+CONFIG.json is a `WirelessConfig`.  Requests are those of `emulation.realtime.wireless_requests` and
+
+    ping                        {"stations": N}: the number of radios
+    stats                       counters by interface, lateness, drops, CPU share
+    monitor {interface, name [, netns | node]}
+                                make a monitor of a radio in the radio's namespace or another
+    unmonitor {name [, netns | node]}
+    monitors                    {"monitors": [{name, interface, netns}]}
+    stop                        end the process
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from emulation.radio.wlan.network import Network
+from emulation.realtime.control import ControlError
+from emulation.realtime.device import Tap
+from emulation.realtime.layer2_update import layer2_update
+from emulation.realtime.loop import MediumLoop, serve
+from emulation.realtime.monitors import Monitors
+from emulation.realtime.tap import ETHERNET_HEADER, LEAST_QUEUE, VLAN_TAG
+from emulation.realtime.tap_config import TapError
+from emulation.realtime.wireless_config import WirelessConfig, load
+from emulation.realtime.wireless_requests import Requests
+
+
+class WirelessMedium(MediumLoop):
+    """The devices and the network.  Raises `DeviceError`, `ControlError` and `TapError`."""
+
+    def __init__(self, config: WirelessConfig) -> None:
+        self.config = config
+        self._pids = {node.name: node.pid for node in config.nodes}
+        try:
+            self._network = Network(
+                [node.name for node in config.nodes],
+                config.radios,
+                config.radio,
+                lambda purpose: random.Random(f"{config.seed}/{purpose}"),
+                config.association,
+                config.threshold_dbm,
+            )
+        except ValueError as error:
+            raise TapError(str(error)) from None
+        self._requests = Requests(self._network, config.nodes)
+        self._monitors = Monitors(self._network)
+        self._taps: list[Tap] = []
+        self._by_fd: dict[int, int] = {}
+        self._told = 0
+        """Changes of associations that the bridges have heard of."""
+        self._requests.place(time.monotonic())
+        super().__init__(config.control)
+
+    def open(self) -> None:
+        """Make the devices."""
+        config = self.config
+        queue = max(config.radio.queue_frames, LEAST_QUEUE)
+        for index, radio in enumerate(config.radios):
+            pid = self._pids[radio.node]
+            tap = Tap(pid, radio.interface, radio.mac, config.mtu, queue, ipv6=config.ipv6)
+            self._taps.append(tap)
+            self._by_fd[tap.fd] = index
+            self.epoll.register(tap.fd, select.EPOLLIN)
+
+    def close_devices(self) -> None:
+        """Remove the devices."""
+        self._monitors.close()
+        for tap in self._taps:
+            tap.close()
+
+    def receive(self, fd: int, events: int) -> None:
+        """Send the next frame of a device; others wait their turn, the descriptor stays ready."""
+        index = self._by_fd[fd]
+        try:
+            frame = os.read(fd, self.config.mtu + ETHERNET_HEADER + VLAN_TAG)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if events & select.EPOLLERR:
+                self._lose(fd, index, error)
+            return
+        self._network.send(time.monotonic(), index, frame)
+
+    def _lose(self, fd: int, index: int, error: OSError) -> None:
+        """Go on without a device that somebody deleted."""
+        self.epoll.unregister(fd)
+        radio = self._network.radios[index]
+        self._network.fail(time.monotonic(), radio, None, failed=True)
+        said = f"{radio.interface}: its radio device has gone: {error.strerror}"
+        print(said, file=sys.stderr, flush=True)
+
+    def pass_time(self, now: float) -> float:
+        """Let time pass; return when the network has something to do next."""
+        self.catch_up(now)
+        return self._network.next_event()
+
+    def catch_up(self, now: float) -> None:
+        """Let time pass, hand over what has arrived, and tell bridges about stations."""
+        for arrival in self._network.advance(now):
+            self.write(self._taps[arrival.radio].fd, arrival.frame)
+            self.lateness.add(time.monotonic() - arrival.time)
+        changes = self._network.members.changes
+        while self._told < len(changes):
+            change = changes[self._told]
+            self._told += 1
+            if change.new is not None:
+                frame = layer2_update(self._network.radios[change.station].mac)
+                self.write(self._taps[change.new].fd, frame)
+
+    # Requests.
+
+    def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        """Answer a request."""
+        # What it changes happens now, not before frames that are on the air already.
+        self.catch_up(now)
+        match request["op"]:
+            case "ping":
+                return {"stations": len(self._taps)}
+            case "stats":
+                return self.statistics()
+            case "stop":
+                self.stop()
+            case "monitor":
+                self._monitor(request)
+            case "unmonitor":
+                pids = {self._pids[node] for node in self._place(request)}
+                self._monitors.remove(str(request.get("name")), pids)
+            case "monitors":
+                return {
+                    "monitors": [
+                        {"name": name, "interface": radio.interface, "netns": _netns(pid)}
+                        for name, pid, radio in self._monitors.names()
+                    ]
+                }
+            case "radios":
+                answer = self._requests.answer(request, now)
+                for facts in answer["radios"]:
+                    index = self._index(facts["interface"])
+                    names = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
+                    facts["traffic"] = dict(zip(names, self._traffic(index), strict=True))
+                return answer
+            case _:
+                return self._requests.answer(request, now)
+        return {}
+
+    def _traffic(self, index: int) -> tuple[int, int, int, int]:
+        return self._taps[index].traffic()
+
+    def _index(self, interface: str) -> int:
+        return self._requests.radio({"interface": interface}).index
+
+    def _place(self, request: Mapping[str, Any]) -> set[str]:
+        """Return the nodes in whose namespaces a request is meant."""
+        if request.get("netns") is not None:
+            return self._requests.nodes_in(request["netns"])
+        if request.get("node") is not None:
+            return {radio.node for radio in self._requests.radios_of(request, "node")}
+        return set(self._pids)
+
+    def _monitor(self, request: Mapping[str, Any]) -> None:
+        radio = self._requests.radio(request)
+        name = request.get("name")
+        if not isinstance(name, str):
+            raise ControlError("monitor: a name for the device is missing")
+        given = "netns" in request or "node" in request
+        nodes = sorted(self._place(request)) if given else [radio.node]
+        if not nodes:
+            raise ControlError("monitor: no node is there")
+        self._monitors.add(radio, name, self._pids[nodes[0]])
+
+    def statistics(self) -> dict[str, Any]:
+        """Return what has happened so far, as `MediumService.statistics`, by interface."""
+        counters: dict[str, list[float]] = {}
+        for channel in self._network.channels:
+            for name, values in channel.medium.counters.as_dict().items():
+                sums = counters.setdefault(name, [0] * len(values))
+                counters[name] = [one + other for one, other in zip(sums, values, strict=True)]
+        changes = self._network.members.changes
+        return {
+            "names": [tap.interface for tap in self._taps],
+            "counters": counters,
+            "lost": dict(self._network.lost),
+            "tap_drops": {tap.interface: tap.tx_dropped() for tap in self._taps},
+            "handovers": sum(None not in (change.old, change.new) for change in changes),
+            "monitor_drops": self._monitors.drops,
+            **self.loop_statistics(),
+        }
+
+
+def _netns(pid: int) -> int | None:
+    try:
+        return Path(f"/proc/{pid}/ns/net").stat().st_ino
+    except OSError:
+        return None
+
+
+def main(arguments: list[str]) -> int:
+    """Run the medium; return the exit code."""
+    return serve(arguments, "emulation.realtime.wireless", load, WirelessMedium)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

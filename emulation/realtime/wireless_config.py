@@ -1,0 +1,86 @@
+"""Configuration of a wireless network's medium process (`emulation.realtime.wireless`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from emulation.radio.spec import RadioSpec, UnitDisk
+from emulation.radio.wlan.settings import AssociationRule, RadioSettings
+from emulation.realtime.priority import PriorityName
+from emulation.realtime.tap_config import TapError
+
+THRESHOLD_DBM: float = -91.0
+"""Level down to which Mininet-WiFi lets radios receive (its `noise_th`)."""
+
+
+class _Config(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class NodeConfig(_Config):
+    """A node: the process whose namespace it lives in, and its position: x, y, metres.
+
+    A height is accepted and has no effect.
+    """
+
+    name: str
+    pid: int = Field(ge=1)
+    position: tuple[float, float] | tuple[float, float, float] = (0.0, 0.0)
+
+
+class WirelessConfig(_Config):
+    """The whole configuration.
+
+    `radio` has what all radios share; its standard, frequency, power, gain and range are those of
+    each.
+    """
+
+    radio: RadioSpec = RadioSpec()
+    threshold_dbm: float | None = Field(
+        default=THRESHOLD_DBM, description="sensitivity; null: as the noise figure has it"
+    )
+    seed: int
+    nodes: tuple[NodeConfig, ...] = Field(min_length=1)
+    radios: tuple[RadioSettings, ...] = Field(min_length=1)
+    association: AssociationRule = AssociationRule()
+    control: Path
+    mtu: int = Field(default=1500, ge=68, le=65_521)
+    ipv6: bool = Field(default=True, description="leave IPv6 on in the nodes")
+    priority: PriorityName = "round-robin"
+    parent: int | None = Field(default=None, description="process that must be alive")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if isinstance(self.radio.propagation, UnitDisk) or self.radio.sense_range is not None:
+            raise ValueError(
+                "radios differ in power: choose a propagation with levels, and no sense_range"
+            )
+        names = [node.name for node in self.nodes]
+        for what, values in (
+            ("node", names),
+            ("interface", [radio.interface for radio in self.radios]),
+            ("address", [radio.mac.lower() for radio in self.radios]),
+        ):
+            twice = [value for value, count in Counter(values).items() if count > 1]
+            if twice:
+                raise ValueError(f"{what} {twice[0]} is there twice")
+        for radio in self.radios:
+            if radio.node not in names:
+                raise ValueError(f"{radio.interface}: there is no node {radio.node}")
+        return self
+
+
+def load(path: Path) -> WirelessConfig:
+    """Read a configuration.  Raises `TapError`."""
+    try:
+        return WirelessConfig.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise TapError(f"cannot read {path}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "configuration"
+        raise TapError(f"{path}: {field}: {first['msg']}") from None

@@ -1,0 +1,419 @@
+"""The requests that a wireless network answers: what they change, and what they tell.
+
+Names are those of interfaces or, where a request says so, of nodes; times are seconds of
+CLOCK_MONOTONIC.
+
+    move {name, x, y}           place a node; or
+    move {positions}            several at once: {node: [x, y]}; a height has no effect
+    position [{name}]           {"positions": {node: [x, y]}} in metres
+    fail {name [, other]}       take down a radio or a node, or the link between two of these
+    heal {name [, other]}       undo that
+    set {interface, ...}        change settings of a radio: those of `RadioSettings`, and `up`
+    connect {interface [, ssid] [, to] [, bssid] [, passphrase]}
+                                join the strongest access point of a network, or one (`to`: its
+                                interface or node)
+    disconnect {interface}      leave it, and stay without until `connect`
+    override {one, other [, level_dbm] [, loss] [, rate_mbps] [, delay] [, one_way]}
+                                fix what is given of a link between radios or nodes; nothing of
+                                them: the link is free again
+    policy {policy [, hysteresis_db] [, scan_interval]}
+                                how stations choose
+    associations [{name}]       {"associations": {station: access point or null}}, interfaces
+    events {after}              {"events": [{number, time, interface, old, new}], "next"}:
+                                changes of associations from that number on
+    radios [{interface} | {node} | {netns}]
+                                {"radios": [...]}: settings and state; `netns`: inode of a namespace
+    scan {interface}            {"bss": [...]}: access points that it hears, strongest first
+    neighbours {interface}      {"neighbours": [...]}: radios that it communicates with
+    mpaths {interface}          {"paths": [...], "proxies": [...]} of a mesh radio
+    links [{name}]              {"links": [...]} as of `emulation.realtime.service`, interfaces
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from pydantic import ValidationError
+
+from emulation.radio.wlan.membership import MembershipError
+from emulation.radio.wlan.network import Network
+from emulation.radio.wlan.radios import Override, Radio
+from emulation.radio.wlan.settings import AssociationRule, RadioSettings, channel_number
+from emulation.realtime.control import ControlError
+from emulation.realtime.loop import number_of
+from emulation.realtime.wireless_config import NodeConfig
+
+_POSITION: Final = (2, 3)
+"""Numbers that a position may have."""
+
+
+class Requests:
+    """Answers for a network whose nodes are `nodes`."""
+
+    def __init__(self, network: Network, nodes: Sequence[NodeConfig]) -> None:
+        self.network = network
+        self._nodes = nodes
+        self._node_index = {node.name: index for index, node in enumerate(nodes)}
+        self._xy = np.array([node.position[:2] for node in nodes], dtype=np.float64)
+        self._by_name = {radio.interface: radio for radio in network.radios}
+
+    def place(self, now: float) -> None:
+        """Tell the network where the nodes are."""
+        self.network.set_positions(now, self._xy)
+
+    def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        """Answer a request.  Raises `ControlError`."""
+        operation = getattr(self, f"_op_{request['op']}", None)
+        if operation is None:
+            raise ControlError(f"unknown request {request['op']!r}")
+        try:
+            answer: Mapping[str, Any] = operation(request, now)
+        except MembershipError as error:
+            raise ControlError(str(error)) from None
+        return answer
+
+    # Names.
+
+    def radio(self, request: Mapping[str, Any], key: str = "interface") -> Radio:
+        """Return the radio that a request names.  Raises `ControlError`."""
+        name = request.get(key)
+        if not isinstance(name, str) or name not in self._by_name:
+            there = ", ".join(self._by_name)
+            raise ControlError(f"no such wireless interface: {name}; there are {there}")
+        return self._by_name[name]
+
+    def radios_of(self, request: Mapping[str, Any], key: str) -> list[Radio]:
+        """Return the radios of a node, or the one with that interface."""
+        name = request.get(key)
+        if isinstance(name, str) and name in self._node_index:
+            return [radio for radio in self.network.radios if radio.node == name]
+        if isinstance(name, str) and name in self._by_name:
+            return [self._by_name[name]]
+        raise ControlError(f"no such node: {name}; there are {', '.join(self._node_index)}")
+
+    def _node(self, name: object) -> int:
+        if not isinstance(name, str) or name not in self._node_index:
+            raise ControlError(f"no such node: {name}; there are {', '.join(self._node_index)}")
+        return self._node_index[name]
+
+    # Places and failures.
+
+    def _op_move(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        moved = request.get("positions")
+        if moved is None:
+            x, y = number_of(request, "x"), number_of(request, "y")
+            moved = {request.get("name"): (x, y)}
+        if not isinstance(moved, dict):
+            raise ControlError("move: positions must be an object: node: [x, y]")
+        places = [(self._node(name), _position(at)) for name, at in moved.items()]
+        for index, at in places:
+            self._xy[index] = at
+        self.place(now)
+        return {}
+
+    def _op_position(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        name = request.get("name")
+        names = list(self._node_index) if name is None else [self._nodes[self._node(name)].name]
+        return {"positions": {each: self._xy[self._node_index[each]].tolist() for each in names}}
+
+    def _op_fail(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        failed = request["op"] == "fail"
+        ones = self.radios_of(request, "name")
+        if request.get("other") is None:
+            for radio in ones:
+                self.network.fail(now, radio, None, failed=failed)
+            return {}
+        others = self.radios_of(request, "other")
+        if set(ones) & set(others):
+            raise ControlError(f"{request['op']}: a link has two different ends")
+        for radio in ones:
+            for other in others:
+                self.network.fail(now, radio, other, failed=failed)
+        return {}
+
+    _op_heal = _op_fail
+
+    def _op_override(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        given = {
+            key: number_of(request, key)
+            for key in ("level_dbm", "loss", "rate_mbps", "delay")
+            if request.get(key) is not None
+        }
+        if not 0 <= given.get("loss", 0.0) <= 1:
+            raise ControlError("override: loss is a share from 0 to 1")
+        if given.get("delay", 0.0) < 0 or given.get("rate_mbps", 1.0) <= 0:
+            raise ControlError("override: a delay is not negative, a rate is positive")
+        override = Override(**given)
+        ones, others = self.radios_of(request, "one"), self.radios_of(request, "other")
+        if set(ones) & set(others):
+            raise ControlError("override: a link has two different ends")
+        for one in ones:
+            for other in others:
+                self.network.override(now, one, other, override)
+                if not request.get("one_way"):
+                    self.network.override(now, other, one, override)
+        return {}
+
+    # Radios.
+
+    def _op_set(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        radio = self.radio(request)
+        changes = {key: value for key, value in request.items() if key not in ("op", "interface")}
+        up = changes.pop("up", radio.up)
+        if not isinstance(up, bool):
+            raise ControlError("set: up is true or false")
+        for fixed in ("node", "mac"):
+            if fixed in changes:
+                raise ControlError(f"set: the {fixed} of a radio does not change")
+        settings = radio.settings().model_dump() | changes
+        if changes.get("channel") is not None:
+            settings["frequency_mhz"] = changes.get("frequency_mhz")
+        try:
+            new = RadioSettings.model_validate(settings)
+            key = radio.key._replace(frequency_mhz=new.frequency)
+            self.network.channels.spec(key, new.standard)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise ControlError(f"set: {field + ': ' if field else ''}{first['msg']}") from None
+        except ValueError as error:
+            raise ControlError(f"set: {error}") from None
+        self.network.configure(now, radio, new)
+        if up != radio.up:
+            radio.up = up
+            self.network.retune(now, radio)
+        return {}
+
+    def _op_connect(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        only = None
+        if request.get("to") is not None:
+            points = [each for each in self.radios_of(request, "to") if each.mode == "master"]
+            if not points:
+                raise ControlError(f"connect: {request['to']} is no access point")
+            only = points[0]
+        elif request.get("bssid") is not None:
+            bssid = str(request["bssid"]).lower()
+            found = [each for each in self.network.radios if each.mac.hex(":") == bssid]
+            if not found or found[0].mode != "master":
+                raise ControlError(f"connect: no access point has the address {bssid}")
+            only = found[0]
+        self.network.members.connect(
+            now,
+            self.radio(request),
+            ssid=request.get("ssid"),
+            only=only,
+            passphrase=request.get("passphrase"),
+        )
+        return {}
+
+    def _op_disconnect(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        radio = self.radio(request)
+        if not radio.is_station:
+            raise ControlError(f"{radio.interface} is no station: its mode is {radio.mode}")
+        self.network.members.disconnect(now, radio)
+        return {}
+
+    def _op_policy(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        rule = self.network.members.rule.model_dump()
+        rule |= {key: value for key, value in request.items() if key != "op"}
+        try:
+            self.network.members.rule = AssociationRule.model_validate(rule)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ControlError(f"policy: {first['loc'][0]}: {first['msg']}") from None
+        self.network.members.changed(now, at_once=True)
+        return {}
+
+    # What is so.
+
+    def _interface(self, index: int | None) -> str | None:
+        return None if index is None else self.network.radios[index].interface
+
+    def _op_associations(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        chosen = self.network.radios
+        if request.get("name") is not None:
+            chosen = self.radios_of(request, "name")
+        return {
+            "associations": {
+                radio.interface: self._interface(radio.access_point)
+                for radio in chosen
+                if radio.is_station
+            }
+        }
+
+    def _op_events(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        after = int(number_of(request, "after")) if "after" in request else 0
+        changes = self.network.members.changes
+        return {
+            "events": [
+                {
+                    "number": number,
+                    "time": change.time if math.isfinite(change.time) else None,
+                    "interface": self._interface(change.station),
+                    "old": self._interface(change.old),
+                    "new": self._interface(change.new),
+                }
+                for number, change in enumerate(changes[max(after, 0) :], start=max(after, 0))
+            ],
+            "next": len(changes),
+        }
+
+    def _op_radios(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        chosen = self.network.radios
+        if request.get("interface") is not None:
+            chosen = [self.radio(request)]
+        elif request.get("node") is not None:
+            chosen = self.radios_of(request, "node")
+        elif request.get("netns") is not None:
+            here = self.nodes_in(request["netns"])
+            chosen = [radio for radio in chosen if radio.node in here]
+        return {"radios": [self._facts(radio, now) for radio in chosen]}
+
+    def nodes_in(self, netns: object) -> set[str]:
+        """Return the nodes in a network namespace, by its inode."""
+        found = set()
+        for node in self._nodes:
+            with suppress(OSError):  # its process has gone
+                if Path(f"/proc/{node.pid}/ns/net").stat().st_ino == netns:
+                    found.add(node.name)
+        return found
+
+    def _facts(self, radio: Radio, now: float) -> dict[str, Any]:
+        channels = self.network.channels
+        channel = channels.of(radio.index)
+        tuned = radio.key if channel is None else channel.key
+        point = None if radio.access_point is None else self.network.radios[radio.access_point]
+        counters: dict[str, float] = {}
+        for each in channels:
+            for name, values in each.medium.counters.as_dict().items():
+                counters[name] = counters.get(name, 0) + values[radio.index]
+        return {
+            **radio.settings().model_dump(exclude={"channel", "range", "frequency_mhz"}),
+            "frequency_mhz": tuned.frequency_mhz,
+            "channel": channel_number(tuned.frequency_mhz),
+            "range": channels.range(radio),
+            "up": radio.up and not radio.failed,
+            "bssid": None if point is None else point.mac.hex(":"),
+            "network": radio.ssid if point is None else point.ssid,
+            "connected_to": self._interface(radio.access_point),
+            "connected_seconds": _since(radio, now),
+            "signal_dbm": None if point is None else self._level(point, radio),
+            "rate_mbps": None if point is None else channels.rate_mbps(radio.index, point.index),
+            "back_mbps": None if point is None else channels.rate_mbps(point.index, radio.index),
+            "stations": [each.interface for each in self.network.members.stations_of(radio)],
+            "counters": counters,
+        }
+
+    def _level(self, source: Radio, receiver: Radio) -> float:
+        """Return the level at which a radio hears another, dBm."""
+        channel = self.network.channels.at(source.key, source.standard)
+        levels = channel.medium.table.levels([source.index], [receiver.index])
+        return round(float(levels[0, 0]), 2)
+
+    def _op_scan(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        radio = self.radio(request)
+        return {
+            "bss": [
+                {
+                    "interface": point.interface,
+                    "bssid": point.mac.hex(":"),
+                    "ssid": point.ssid,
+                    "frequency_mhz": point.frequency_mhz,
+                    "channel": channel_number(point.frequency_mhz),
+                    "signal_dbm": round(level, 2),
+                    "security": point.security,
+                    "standard": point.standard,
+                    "associated": radio.access_point == point.index,
+                    "stations": len(self.network.members.stations_of(point)),
+                }
+                for point, level, _ in self.network.members.heard(radio)
+            ]
+        }
+
+    def _op_neighbours(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        radio, channels = self.radio(request), self.network.channels
+        channel = channels.of(radio.index)
+        if channel is None:
+            return {"neighbours": []}
+        return {
+            "neighbours": [
+                {
+                    "interface": peer.interface,
+                    "node": peer.node,
+                    "mac": peer.mac.hex(":"),
+                    "signal_dbm": self._level(peer, radio),
+                    "tx_mbps": channels.rate_mbps(radio.index, peer.index),
+                    "rx_mbps": channels.rate_mbps(peer.index, radio.index),
+                    "connected_seconds": _since(peer if radio.mode == "master" else radio, now),
+                    "airtime_us": channels.airtime(radio.index, peer.index),
+                }
+                for peer in self.network.peers(radio)
+            ]
+        }
+
+    def _op_mpaths(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        radio = self.radio(request)
+        mesh = self.network.mesh(radio.index)
+        if mesh is None:
+            raise ControlError(f"{radio.interface} is in no mesh: its mode is {radio.mode}")
+        return {
+            "paths": [
+                {
+                    "destination": address.hex(":"),
+                    "next_hop": None
+                    if path.next_hop is None
+                    else self.network.radios[path.next_hop].mac.hex(":"),
+                    "sequence": path.sequence or 0,
+                    "metric": path.metric,
+                    "waiting": len(path.waiting),
+                    "expires_ms": max(0, round(1000 * (path.expires - now)))
+                    if math.isfinite(path.expires)
+                    else 0,
+                    "requests": path.requests,
+                    "hops": path.hops,
+                    "active": path.active(now),
+                }
+                for address, path in mesh.paths.items()
+            ],
+            "proxies": [
+                {"destination": address.hex(":"), "proxy": proxy.hex(":")}
+                for address, proxy in mesh.proxies.items()
+            ],
+        }
+
+    def _op_links(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        chosen = self.network.radios
+        if request.get("name") is not None:
+            chosen = self.radios_of(request, "name")
+        rows = []
+        for radio in chosen:
+            channel = self.network.channels.of(radio.index)
+            for link in channel.medium.links(radio.index) if channel is not None else ():
+                assert channel is not None
+                row = link._asdict() | {"name": radio.interface, "channel": channel.name}
+                rows.append(row | {"neighbour": self._interface(link.neighbour)})
+        return {"links": rows}
+
+
+def _since(radio: Radio, now: float) -> float | None:
+    if radio.since is None:
+        return None
+    return round(now - radio.since, 3) if math.isfinite(radio.since) else 0.0
+
+
+def _position(given: object) -> tuple[float, float]:
+    """Return x and y of a position.  Raises `ControlError`."""
+    numbers = isinstance(given, list | tuple) and len(given) in _POSITION
+    if not numbers or not all(_is_number(each) for each in given):  # type: ignore[attr-defined]
+        raise ControlError(f"move: a position is [x, y] or [x, y, z] in metres, not {given!r}")
+    return float(given[0]), float(given[1])  # type: ignore[index]
+
+
+def _is_number(value: object) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) < 1e9  # type: ignore[arg-type]

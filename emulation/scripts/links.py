@@ -1,0 +1,70 @@
+"""Names that scripts give to `link=`, `cls=` and `wmediumd_mode=`: they choose, and do nothing."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class wmediumd:  # Mininet-WiFi's names, here and below
+    """A medium with contention: here it always is one."""
+
+
+class WirelessLink:
+    """A link whose rate and loss follow from distance: here the medium's."""
+
+
+class TCWirelessLink(WirelessLink):
+    """The same under another name."""
+
+
+class interference:
+    """Frames disturb each other: here they always do."""
+
+
+class snr:
+    """Levels are given by link."""
+
+
+class error_prob:
+    """Losses are given by link."""
+
+
+class adhoc:
+    """A radio in an ad hoc network (IBSS)."""
+
+    kind: ClassVar[str] = "adhoc"
+    ssid: ClassVar[str] = "adhocNet"
+
+
+class mesh:
+    """A radio in an 802.11s mesh."""
+
+    kind: ClassVar[str] = "mesh"
+    ssid: ClassVar[str] = "meshNet"
+
+
+class ITSLink:
+    """A radio outside the context of a BSS (802.11p)."""
+
+    kind: ClassVar[str] = "ocb"
+    ssid: ClassVar[str] = ""
+
+
+class _4address:
+    """A station with four addresses: a bridge without wires."""
+
+
+class physicalMesh:
+    """A mesh over a card of this machine."""
+
+    refused: ClassVar[str] = "needs a card of this machine"
+
+
+class WifiDirectLink:
+    """Wi-Fi Direct."""
+
+    refused: ClassVar[str] = "Wi-Fi Direct needs wpa_supplicant over the kernel's mac80211"
+
+
+class PhysicalWifiDirectLink(WifiDirectLink):
+    """Wi-Fi Direct over a card of this machine."""

@@ -1,0 +1,234 @@
+"""The nodes of a script's network: how stations, access points and wired nodes are added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from mininet.net import Mininet
+from mininet.node import Controller, DefaultController, Node
+from mininet.nodelib import NAT
+from mininet.util import ipAdd
+
+from emulation.scripts import wireless
+from emulation.scripts.air import Air
+from emulation.scripts.nodes import AP, Car, Station, coordinates
+from emulation.scripts.options import MOTION_OPTIONS, NODE_OPTIONS, POINT_OPTIONS
+from emulation.scripts.radios import Radio
+from emulation.scripts.session import ScriptError, Session
+from emulation.scripts.switches import OpenVSwitch, controller_class, switch_options
+
+
+class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
+    """A Mininet network to which nodes with radios can be added."""
+
+    session: ClassVar[Session]
+    """The run; a subclass has it (`emulation.scripts.provided`)."""
+    opened: ClassVar[list[Any]]
+    """Networks that have been made and not stopped."""
+    air: Air
+    station: Any
+    car: Any
+    accessPoint: Any
+    defaults: dict[str, Any]
+    autoSetPositions: bool
+    client_isolation: bool
+
+    def prepare(self) -> None:
+        """Make what nodes are added to; called before Mininet's constructor."""
+        self.stations: list[Station] = []
+        self.cars: list[Car] = []
+        self.aps: list[AP] = []
+        self.aircrafts: list[Any] = []
+        self.satellites: list[Any] = []
+        self.sensors: list[Any] = []
+        self.apsensors: list[Any] = []
+        self.modems: list[Any] = []
+        self._bridges = OpenVSwitch(self.session)
+        self._macs = 0
+        self._places = {"station": 1.0, "ap": 1.0}
+
+    @property
+    def radio_nodes(self) -> list[Any]:
+        """All nodes with radios: stations, cars, access points."""
+        return [*self.stations, *self.cars, *self.aps]
+
+    @property
+    def radios(self) -> list[Radio]:
+        """All radio interfaces."""
+        return [radio for node in self.radio_nodes for radio in node.wintfs.values()]
+
+    def radio_named(self, name: str) -> Radio:
+        """Return a radio interface by its name."""
+        for radio in self.radios:
+            if radio.name == name:
+                return radio
+        raise ScriptError(f"there is no radio {name}")
+
+    def get_mn_wifi_nodes(self) -> list[Any]:
+        """Return all nodes with radios."""
+        return self.radio_nodes
+
+    def addStation(self, name: str, cls: Any = None, **params: Any) -> Station:
+        """Add a station."""
+        station: Station = self._add_mobile(name, cls or self.station, "addStation", params)
+        self.stations.append(station)
+        return station
+
+    def addCar(self, name: str, cls: Any = None, **params: Any) -> Car:
+        """Add a vehicle."""
+        car: Car = self._add_mobile(name, cls or self.car, "addCar", params)
+        self.cars.append(car)
+        return car
+
+    def _add_mobile(self, name: str, cls: Any, call: str, params: dict[str, Any]) -> Any:
+        self._check_name(name)
+        self.session.check_options(call, params, dict(NODE_OPTIONS))
+        options = self.defaults | params
+        options.setdefault("ip", self._next_address())
+        if self.autoSetPositions and "position" not in params:
+            options["position"] = f"{self._places['station']:g},0,0"
+            self._places["station"] += 2
+        if params.get("bgscan_module") and self.air.policy == "sticky":
+            self.air.policy = "ssf"
+        kept = {key: params[key] for key in MOTION_OPTIONS if key in params}
+        privates = {"privateDirs": params["privateDirs"]} if "privateDirs" in params else {}
+        node = cls(name, self, **kept, **privates)
+        node.params.update({key: options[key] for key in ("ip", "ip6", "mac") if key in options})
+        self._give_radios(node, options, int(params.get("wlans", 1)), 0)
+        for radio in list(node.wintfs.values()):
+            radio.ssid = ""
+        for extra in range(int(params.get("nvif", 0) or 0)):
+            node.add_radio(f"{name}-wlan0{extra + 1}", self.next_mac())
+            node.apply_options(options)
+        first = node.wintfs[0]
+        first.setIP(str(options["ip"]), 8)
+        if options.get("ip6"):
+            first.setIP6(str(options["ip6"]))
+        if options.get("position") is not None:
+            node.position = coordinates(options["position"])
+        self.nameToNode[name] = node
+        return node
+
+    def addAccessPoint(self, name: str, cls: Any = None, **params: Any) -> AP:
+        """Add an access point."""
+        self._check_name(name)
+        self.session.check_options("addAccessPoint", params, dict(POINT_OPTIONS))
+        options = self.defaults | params
+        if self.autoSetPositions and "position" not in params:
+            options["position"] = f"{self._places['ap']:g},50,0"
+            self._places["ap"] += 100
+        self._bridges.start()
+        kind = cls or self.accessPoint
+        if not (isinstance(kind, type) and issubclass(kind, AP)):
+            raise ScriptError(f"addAccessPoint(cls={kind!r}): it must be an access point's class")
+        limit = getattr(kind, "limit", None)
+        if limit:
+            self.session.limit(f"addAccessPoint({name!r}, cls={kind.__name__})", limit)
+        bridge = {key: params[key] for key in ("failMode", "protocols", "stp") if key in params}
+        alone = bool(params.get("inNamespace"))
+        if alone:
+            self.session.limit(
+                f"addAccessPoint({name!r}, inNamespace=True)",
+                "it has no bridge: its radios are interfaces of a namespace of its own",
+            )
+        point = kind(name, self, inNamespace=alone, listenPort=self.listenPort,
+                     dpid=params.get("dpid"), **bridge)  # fmt: skip
+        names = wireless.names_of(options.get("ssid"))
+        self._give_radios(point, options, int(params.get("wlans", 1)), 1)
+        for radio in point.wintfs.values():
+            radio.kind = "master"
+            radio.ssid = names[min(radio.id, len(names) - 1)]
+            radio.isolate = bool(params.get("client_isolation", self.client_isolation))
+        self._add_virtual(point, options)
+        if options.get("ip"):
+            point.params["ip"] = options["ip"]
+            if alone:
+                point.wintfs[0].setIP(str(options["ip"]), 8)
+        if options.get("position") is not None:
+            point.position = coordinates(options["position"])
+        self.nameToNode[name] = point
+        self.aps.append(point)
+        return point
+
+    def _add_virtual(self, point: AP, options: Mapping[str, Any]) -> None:
+        """Add an interface for each further name (`vssids`) of an access point."""
+        names = wireless.names_of(options.get("vssids"))
+        first = point.wintfs[0]
+        if not any(names):
+            return
+        for name in names:
+            extra = point.add_radio(f"{first.name}-{len(first.vssid) + 1}", self.next_mac())
+            extra.take_after(first)
+            extra.ssid = name
+            first.vssid.append(name)
+
+    def _give_radios(self, node: Any, options: dict[str, Any], count: int, base: int) -> None:
+        given = options.get("mac")
+        for number in range(count):
+            mac = str(given) if given and number == 0 else self.next_mac()
+            node.add_radio(f"{node.name}-wlan{number + base}", mac)
+        node.apply_options(options)
+
+    def _check_name(self, name: str) -> None:
+        if name in self.nameToNode:
+            raise ScriptError(f"there is a node {name} already")
+        if not name or len(f"{name}-wlan0".encode()) > 15:
+            raise ScriptError(f"{name!r} is no name for a node: use 1 to 9 characters")
+
+    def next_mac(self) -> str:
+        self._macs += 1
+        return f"02:00:00:00:{self._macs >> 8:02x}:{self._macs & 255:02x}"
+
+    def _next_address(self) -> str:
+        address = ipAdd(self.nextIP, ipBaseNum=self.ipBaseNum, prefixLen=self.prefixLen)
+        self.nextIP += 1
+        return f"{address}/{self.prefixLen}"
+
+    def addHost(self, name: str, cls: Any = None, **params: Any) -> Node:
+        """Add a wired host."""
+        self._check_name(name)
+        return super().addHost(name, cls=cls, **params)
+
+    def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Node:
+        """Add a wired switch: Open vSwitch, with the user-space datapath."""
+        self._bridges.start()
+        chosen = cls or self.switch
+        return super().addSwitch(name, cls=cls, **switch_options(chosen, params))
+
+    def addController(self, name: Any = "c0", controller: Any = None, **params: Any) -> Any:
+        """Add a controller."""
+        if isinstance(name, Controller):
+            return super().addController(name, controller, **params)
+        chosen = controller or params.pop("cls", None) or self.controller or DefaultController
+        if chosen is DefaultController:
+            chosen = Controller
+        fitting = controller_class(chosen, self.session.logs, name)
+        return super().addController(name, fitting, **params)
+
+    def addNAT(
+        self,
+        name: str = "nat0",
+        connect: Any = True,
+        inNamespace: bool = False,
+        linkTo: str | None = None,
+        **params: Any,
+    ) -> Any:
+        """Add a gateway; there is nothing behind it, which is said."""
+        self.session.limit("addNAT", "the script's network is its own and has no way out of it")
+        nat = self.addHost(name, cls=NAT, inNamespace=inNamespace, subnet=self.ipBase, **params)
+        if connect:
+            points = self.switches + self.aps
+            target = self.nameToNode.get(linkTo) if linkTo else None
+            if isinstance(connect, Node):
+                target = connect
+            if target is None:
+                if not points:
+                    raise ScriptError("addNAT: there is no switch and no access point to link to")
+                target = points[0]
+            self.addLink(nat, target)
+            gateway = str(nat.params["ip"]).partition("/")[0]
+            for node in [*self.hosts, *self.stations, *self.cars]:
+                if node.inNamespace:
+                    node.params["defaultRoute"] = f"via {gateway}"
+        return nat

@@ -1,0 +1,102 @@
+"""Routing daemons that a script names with `proto=`: those that are installed, with their options.
+
+They run in the node's namespace on its radio and end with the network.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+from emulation.scripts.session import ScriptError
+
+# `-w`: babeld asks for wireless extensions, which a TAP device lacks, and would take it for a wire.
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "babel": ("babeld", "babeld -w {args} -I {state}.pid -S {state}.state {intf}"),
+        "batmand": ("batmand", "batmand {args} {intf}"),
+        "olsrd": ("olsrd", "olsrd -i {intf} -d 0 {args}"),
+        "olsrd2": ("olsrd2_static", "olsrd2_static {intf} {args}"),
+    }
+)
+"""By name: the program, and how it is started."""
+PACKAGES: Final[Mapping[str, str]] = MappingProxyType({"babeld": "babeld", "batmand": "batmand"})
+"""Debian's packages, of the programs that it has."""
+NOT_THERE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "batman_adv": "batman-adv is a kernel module on 802.11 devices: use the virtual machine",
+        "aodv": "Mininet-WiFi's aodv is a kernel module; `run TOPOLOGY broker-aodv` has the "
+        "testbed's own",
+    }
+)
+
+
+def start(net: Any, radio: Any, params: Mapping[str, Any]) -> None:
+    """Start the daemon that a link names on its radio; one that is missing is a limit."""
+    name, arguments = str(params["proto"]), str(params.get("proto_args") or "")
+    wish = f"proto={name!r}"
+    if name in NOT_THERE:
+        net.session.limit(wish, f"no routing daemon is started: {NOT_THERE[name]}")
+        return
+    if name not in COMMANDS:
+        raise ScriptError(f"{wish}: there are " + ", ".join([*COMMANDS, *NOT_THERE]))
+    program, command = COMMANDS[name]
+    if shutil.which(program) is None:
+        package = PACKAGES.get(program)
+        advice = f"apt-get install {package}" if package else "Debian has no package of it"
+        net.session.limit(wish, f"no routing daemon is started: {program} is missing; {advice}")
+        return
+    state = net.session.spec.state / f"{radio.name}.{program}"
+    words = command.format(args=arguments, intf=radio.name, state=state)
+    radio.node.cmd("sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1")
+    log = net.session.logs / f"{radio.name}-{program}.log"
+    radio.node.cmd(f"{words} >{log} 2>&1 &")
+
+
+class Protocol:
+    """A name of `mn_wifi.manetRoutingProtocols`."""
+
+    name: ClassVar[str] = ""
+
+    @classmethod
+    def load_module(cls, _interfaces: Any = None) -> None:
+        """Refuse: a kernel module cannot be loaded.  Raises `ScriptError`."""
+        raise ScriptError(f"{cls.name}.load_module: {NOT_THERE.get(cls.name, 'there is none')}")
+
+
+class batman_adv(Protocol):  # Mininet-WiFi's names, here and below
+    """batman-adv."""
+
+    name = "batman_adv"
+
+
+class aodv(Protocol):
+    """AODV as a kernel module."""
+
+    name = "aodv"
+
+
+class batmand(Protocol):
+    """batmand."""
+
+    name = "batmand"
+
+
+class olsrd(Protocol):
+    """olsrd."""
+
+    name = "olsrd"
+
+
+class olsrd2(Protocol):
+    """olsrd2."""
+
+    name = "olsrd2"
+
+
+class babel(Protocol):
+    """babeld."""
+
+    name = "babel"

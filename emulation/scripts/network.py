@@ -1,0 +1,386 @@
+"""`Mininet_wifi`: what a script builds its network with.
+
+Theory of operation.  Until `build`, nodes and links are descriptions beside Mininet's own nodes;
+`build` makes the medium with all radios at once, gives the devices their addresses, and lets motion
+begin.  `start`, or `start` of each access point, makes the bridges.  Mininet does all wired work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mininet.log import error, output
+from mininet.node import DefaultController
+
+from emulation.network.net import compute_checksums
+from emulation.scripts import wireless
+from emulation.scripts.air import Air
+from emulation.scripts.making import Nodes
+from emulation.scripts.measure import iperf
+from emulation.scripts.motion import CRP, MODELS, TimedMotion, bounds_of, in_group
+from emulation.scripts.mover import Mover
+from emulation.scripts.nodes import AP, Car, RadioNode, Station
+from emulation.scripts.options import (
+    MININET_OPTIONS,
+    MODEL_DEFAULTS,
+    MODEL_OPTIONS,
+    NETWORK_OPTIONS,
+    NOT_SUPPORTED,
+)
+from emulation.scripts.recording import Recording
+from emulation.scripts.requests import RequestServer
+from emulation.scripts.session import ScriptError
+
+
+class Mininet_wifi(Nodes):
+    """A network of stations, access points and wired nodes, on the testbed's radios."""
+
+    def __init__(
+        self,
+        accessPoint: Any = AP,
+        station: Any = Station,
+        car: Any = Car,
+        link: Any = None,
+        ssid: str = "new-ssid",
+        mode: str = "g",
+        channel: int | str = 1,
+        encrypt: str = "",
+        passwd: str | None = None,
+        wmediumd_mode: Any = None,
+        autoAssociation: bool = True,
+        allAutoAssociation: bool = True,
+        autoSetPositions: bool = False,
+        client_isolation: bool = False,
+        noise_th: float = -91,
+        ac_method: str | None = None,
+        **params: Any,
+    ) -> None:
+        session = self.session
+        mininet = {key: params.pop(key) for key in MININET_OPTIONS if key in params}
+        session.check_options("Mininet_wifi", params, dict(NETWORK_OPTIONS))
+        self.air = Air(session)
+        self.air.noise_th = float(noise_th)
+        self.air.policy = ac_method or "sticky"
+        self.defaults = {
+            "ssid": ssid, "mode": mode, "channel": channel, "encrypt": encrypt, "passwd": passwd,
+        }  # fmt: skip
+        self.wmediumd_mode = wmediumd_mode
+        self.autoAssociation = autoAssociation and allAutoAssociation
+        self.autoSetPositions = autoSetPositions
+        self.client_isolation = client_isolation
+        self.station, self.car, self.accessPoint = station, car, accessPoint
+        self.prepare()
+        self.draw, self.isReplaying = False, False
+        self.mover = Mover(self._moved)
+        self.timed = TimedMotion()
+        self.model: dict[str, Any] | None = None
+        self.recording = Recording(session, self)
+        self.overrides: list[dict[str, Any]] = []
+        self.mesh_links: list[Any] = []
+        mininet.setdefault("controller", DefaultController)
+        build = mininet.pop("build", True)
+        topo = mininet.pop("topo", None)
+        super().__init__(build=False, **mininet)
+        self.topo = topo
+        self.opened.append(self)
+        if topo is not None and build:
+            self.build()
+
+    # -- links -----------------------------------------------------------------------------------
+
+    def addLink(
+        self,
+        node1: Any,
+        node2: Any = None,
+        port1: int | None = None,
+        port2: int | None = None,
+        cls: Any = None,
+        **params: Any,
+    ) -> Any:
+        """Add a link: of radios, or of wire."""
+        one, other = (self[each] if isinstance(each, str) else each for each in (node1, node2))
+        return wireless.add_link(self, one, other, port1, port2, cls, params)
+
+    def wire(self, one: Any, other: Any, cls: Any = None, **params: Any) -> Any:
+        """Add a link of wire."""
+        link = super().addLink(one, other, cls=cls, **params)
+        for intf in (link.intf1, link.intf2):
+            if intf.node.inNamespace:
+                compute_checksums(intf.node.pid, intf.name)
+        return link
+
+    # -- settings --------------------------------------------------------------------------------
+
+    def setPropagationModel(self, **options: Any) -> None:
+        """Choose how signals fade with distance."""
+        self.air.set_propagation(options)
+
+    def setInitialMediums(self, mediums: Any) -> None:
+        """Say which share a medium, the first of which is 1: nodes, radios, or names of radios."""
+        for number, members in enumerate(mediums, start=1):
+            for member in members:
+                if isinstance(member, RadioNode):
+                    member.setMediumId(number)
+                else:
+                    name = getattr(member, "name", member)
+                    self.radio_named(str(name)).setMediumId(number)
+
+    def setModule(self, moduleDir: str) -> None:
+        """There is no module to set."""
+        self.session.limit("setModule", "the radios are TAP devices, no kernel module is loaded")
+
+    def setChannelEquation(self, **_options: Any) -> None:
+        """There is no equation: the medium has a model of rates and losses."""
+        self.session.limit("setChannelEquation", "rate, loss and delay come from the medium")
+
+    def plotGraph(self, **options: Any) -> None:
+        """Say what part of the plane the report draws."""
+        self.draw = True
+        self.recording.plot = {key: float(value) for key, value in options.items()}
+
+    def telemetry(self, **options: Any) -> None:
+        """Record: positions and levels of all nodes are recorded in any case."""
+        self.recording.telemetry(options)
+
+    def configureNodes(self) -> None:
+        """Nothing to do yet: the radios are made when the network is built."""
+
+    configureWifiNodes = configureNodes
+
+    # -- motion ----------------------------------------------------------------------------------
+
+    def startMobility(self, time: float = 0, **options: Any) -> None:
+        """Say when timed motion begins, seconds; `mob_rep` times, and back if `reverse`."""
+        known = {"mob_rep": None, "reverse": None, "AC": None, "ac_method": None, "model": None}
+        self.session.check_options("startMobility", options, known)
+        self.timed.begin = float(time)
+        self.timed.repetitions = int(options.get("mob_rep", self.timed.repetitions))
+        self.timed.reverse = bool(options.get("reverse", self.timed.reverse))
+        self._choose_policy(options)
+        if options.get("model"):
+            self.setMobilityModel(time=time, model=options["model"])
+
+    def _choose_policy(self, options: Mapping[str, Any]) -> None:
+        policy = options.get("ac_method") or options.get("AC")
+        if policy:
+            self.air.policy = str(policy)
+
+    def mobility(self, node: Any, stage: str, time: float = 0, **options: Any) -> None:
+        """Say where a node is at the 'start' or the 'stop' of its way."""
+        self.session.check_options("mobility", options, {"position": None})
+        self.timed.stage(self[node] if isinstance(node, str) else node, stage, time, **options)
+
+    def stopMobility(self, time: float = 10, **options: Any) -> None:
+        """Say when timed motion ends, seconds."""
+        self.session.check_options("stopMobility", options, {"mob_rep": None, "reverse": None})
+        self.timed.end = float(time)
+
+    def setMobilityModel(self, **options: Any) -> None:
+        """Let a model move all nodes that have no place."""
+        self.session.check_options("setMobilityModel", options, dict(MODEL_OPTIONS))
+        self._choose_policy(options)
+        name = options.get("model", "RandomDirection")
+        if name not in (*MODELS, CRP):
+            known = ", ".join([*MODELS, CRP])
+            raise ScriptError(f"setMobilityModel(model={name!r}): there are {known}")
+        self.model = options
+
+    def start_simulation(self) -> None:
+        """Let the motion go on."""
+        self.mover.resume()
+
+    def stop_simulation(self) -> None:
+        """Let the motion stand still."""
+        self.mover.pause()
+
+    @property
+    def session_open(self) -> bool:
+        """Whether the network has not been stopped."""
+        return self in self.opened
+
+    def is_mob_started(self) -> bool:
+        """Return whether motion has begun."""
+        return self.mover.started
+
+    def place(self, node: Any, position: tuple[float, float, float]) -> None:
+        """Put a node somewhere, where it stays."""
+        node.position = position
+        self.mover.hold(node)
+        self.tell({node.name: position})
+
+    def tell(self, positions: Mapping[str, Any]) -> None:
+        """Tell the medium where nodes are, if there is one yet."""
+        if self.air.running and positions:
+            self._moved(positions)
+
+    def _moved(self, positions: Mapping[str, Any]) -> None:
+        self.air.ask(
+            {"op": "move", "positions": {name: list(each) for name, each in positions.items()}}
+        )
+
+    def get_distance(self, src: str, dst: str) -> None:
+        """Print the distance between two nodes, metres."""
+        for name in (src, dst):
+            if not isinstance(self.nameToNode.get(name), RadioNode):
+                error(f"{name} is no station and no access point\n")
+                return
+        metres = self[src].get_distance_to(self[dst])
+        output(f"The distance between {src} and {dst} is {metres:.2f} meters\n")
+
+    # -- build, start, stop ------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Make the medium and all devices, give them addresses, and let motion begin."""
+        if self.built:
+            return
+        if self.topo:
+            wireless.build_from_topo(self, self.topo)
+        self._plan_motion()
+        wireless.place_the_rest(self)
+        wireless.borrow_passphrases(self)
+        if self.radios:
+            self.air.start(self.radio_nodes, self.radios)
+            wireless.configure_devices(self)
+        for wish in self.overrides:
+            self.air.ask(wish)
+        super().build()
+        for start in self.mesh_links:
+            start()
+        self.mover.start()
+        self.recording.start()
+        self.session.built()
+
+    def buildFromTopo(self, topo: Any = None) -> None:
+        """Do nothing more: `build` has added the topology's nodes and links."""
+
+    def _plan_motion(self) -> None:
+        if self.timed.wanted:
+            self.mover.plan(self.timed.plans())
+        if self.model is None:
+            return
+        defaults = {
+            name: float(self.model.get(name, value)) for name, value in MODEL_DEFAULTS.items()
+        }
+        seed = self.model.get("seed", 1)
+        plans = {}
+        for node in [*self.stations, *self.cars]:
+            if hasattr(node, "position"):
+                continue
+            generator = wireless.rng(seed, node.name)
+            name = self.model.get("model", "RandomDirection")
+            if name == CRP:
+                plans[node] = in_group(self.model.get("pointlist"), generator)
+            else:
+                plans[node] = MODELS[name](bounds_of(node, defaults), None, generator)
+        self.mover.plan(plans, float(self.model.get("time", 0)))
+
+    def configHosts(self) -> None:
+        """Configure wired hosts, and the routes of all nodes."""
+        super().configHosts()
+        for node in [*self.stations, *self.cars]:
+            route = node.params.get("defaultRoute")
+            if route:
+                node.setDefaultRoute(route)
+
+    def started(self, point: AP) -> None:
+        """Take note that a bridge is being made: everything before it must exist."""
+        if not self.built:
+            self.build()
+
+    def start(self) -> None:
+        """Start controllers, switches and access points."""
+        if not self.built:
+            self.build()
+        for controller in self.controllers:
+            controller.start()
+        for bridge in [*self.switches, *self.aps]:
+            bridge.start(self.controllers)
+        if self.waitConn:
+            self.waitConnected()
+
+    def stop(self) -> None:
+        """Stop everything."""
+        if self not in self.opened:
+            return
+        self.opened.remove(self)
+        self.mover.close()
+        self.recording.stop()
+        self.switches.extend(self.aps)
+        self.hosts.extend([*self.stations, *self.cars])
+        super().stop()
+        self.air.stop()
+        self.recording.finish()
+
+    # -- what is done with the network -------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of all nodes."""
+        for node in [*self.hosts, *self.switches, *self.controllers, *self.radio_nodes]:
+            yield node.name
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(list(iter(self)))
+
+    def ping(self, hosts: Any = None, timeout: Any = None) -> Any:
+        """Ping between all hosts, stations and cars."""
+        return super().ping(hosts or [*self.hosts, *self.stations, *self.cars], timeout)
+
+    def pingFull(self, hosts: Any = None, timeout: Any = None) -> Any:
+        """Ping between all hosts, stations and cars, with times."""
+        return super().pingFull(hosts or [*self.hosts, *self.stations, *self.cars], timeout)
+
+    def pingPair(self) -> Any:
+        """Ping between the first two."""
+        return self.ping([*self.hosts, *self.stations, *self.cars][:2])
+
+    def staticArp(self) -> None:
+        """Add the Ethernet addresses of all to all."""
+        nodes = [*self.hosts, *self.stations, *self.cars]
+        for one in nodes:
+            for other in nodes:
+                if one is not other and other.IP() and other.MAC():
+                    one.setARP(ip=other.IP(), mac=other.MAC())
+
+    def iperf(self, hosts: Any = None, **options: Any) -> list[str]:
+        """Measure throughput between two, by default the first and the last."""
+        nodes = [*self.hosts, *self.stations, *self.cars]
+        return iperf(hosts or [nodes[0], nodes[-1]], **options)
+
+    def configLinkStatus(self, src: str, dst: str, status: str) -> None:
+        """Take the link between two nodes 'down', or 'up' again."""
+        ends = [self.nameToNode.get(name) for name in (src, dst)]
+        for name, node in zip((src, dst), ends, strict=True):
+            if node is None:
+                error(f"there is no node {name}\n")
+                return
+        if all(isinstance(node, RadioNode) for node in ends) and not ends[0].connectionsTo(ends[1]):
+            verb = "fail" if status == "down" else "heal"
+            self.air.ask({"op": verb, "name": src, "other": dst})
+        else:
+            super().configLinkStatus(src, dst, status)
+
+    def delNode(self, node: Any, nodes: Any = None) -> None:
+        """Take a node out of the network."""
+        for group in (self.stations, self.cars, self.aps):
+            if node in group:
+                if self.air.running:
+                    self.air.ask({"op": "fail", "name": node.name})
+                nodes = group
+        super().delNode(node, nodes)
+
+    def socketServer(self, ip: str = "127.0.0.1", port: int = 12345, **_options: Any) -> None:
+        """Answer requests of Mininet-WiFi's socket protocol."""
+        RequestServer(self, ip, port).start()
+
+    def useExternalProgram(self, program: Any, **options: Any) -> None:
+        """Let SUMO move the cars."""
+        program(self, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        """Say which calls there are not, and why."""
+        reason = NOT_SUPPORTED.get(name)
+        if reason is None:
+            raise AttributeError(f"Mininet_wifi has no {name!r}")
+        raise ScriptError(f"net.{name}: {reason}")

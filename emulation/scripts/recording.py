@@ -1,0 +1,155 @@
+"""What a run leaves beside its captures: positions, levels and associations over time.
+
+One thread asks the medium once a second for the state of all radios and for the associations that
+have changed since; every line of `samples.jsonl` is complete, so a run that is killed leaves a file
+that can be read.  Times are seconds since the network was built.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any, Final
+
+from emulation.network.fidelity import CpuSampler, assess
+from emulation.network.processes import read_json
+from emulation.scenario.runfolder import RunFolder
+from emulation.scripts.session import ScriptError, Session
+
+SAMPLES: Final = "samples.jsonl"
+NETWORK: Final = "network.json"
+PERIOD: Final = 1.0
+"""Seconds between two samples."""
+FIELDS: Final = (
+    *("interface", "node", "mode", "ssid", "channel", "tx_power_dbm", "range", "connected_to"),
+    *("signal_dbm", "rate_mbps", "counters"),
+)
+"""What of a radio's state is recorded."""
+
+
+class Recording:
+    """The record of one network."""
+
+    def __init__(self, session: Session, net: Any) -> None:
+        self._session = session
+        self._net = net
+        self.plot: dict[str, float] = {}
+        """Borders of the plane that the script wants drawn."""
+        self._telemetry: list[dict[str, Any]] = []
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._file: IO[str] | None = None
+        self._epoch = 0.0
+        self._next = 0
+        self._cpu: CpuSampler | None = None
+        self._figures: dict[str, Any] | None = None
+
+    def telemetry(self, options: dict[str, Any]) -> None:
+        """Take note of what the script wants shown: nodes and the kind of data."""
+        nodes = [getattr(node, "name", str(node)) for node in options.get("nodes") or ()]
+        kind = str(options.get("data_type", "tx_bytes"))
+        self._telemetry.append({"nodes": nodes, "data_type": kind})
+
+    def start(self) -> None:
+        """Begin to record, and to capture on all interfaces."""
+        self._epoch = time.monotonic()
+        self._cpu = CpuSampler()
+        folder = self._session.spec.folder
+        if self._session.spec.captures:
+            captures = folder / "captures"
+            self._net.air.record(self._interfaces(captures))
+        description = {
+            "epoch_ns": time.time_ns(),
+            "propagation": self._net.air.propagation,
+            "threshold_dbm": self._net.air.noise_th,
+            "policy": self._net.air.policy,
+            "plot": self.plot,
+            "telemetry": self._telemetry,
+            "nodes": [
+                {"name": node.name, "kind": type(node).__name__, "position": list(node.position)}
+                for node in self._net.radio_nodes
+            ],
+            "radios": [radio.describe() for radio in self._net.radios],
+            "wired": [node.name for node in [*self._net.hosts, *self._net.switches]],
+        }
+        text = json.dumps(description, indent=1)
+        (folder / NETWORK).write_text(text + "\n", encoding="utf-8")
+        self._file = (folder / SAMPLES).open("a", encoding="utf-8", buffering=1)
+        self.sample()
+        self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
+        self._thread.start()
+
+    def _interfaces(self, captures: Path) -> list[dict[str, Any]]:
+        """Return the entries of `capture`'s configuration: every interface that exists."""
+        net = self._net
+        found = []
+        for node in [*net.hosts, *net.stations, *net.cars, *net.switches, *net.aps]:
+            pid = node.pid if node.inNamespace else os.getpid()
+            for intf in node.intfList():
+                if intf.name != "lo":
+                    file = str(captures / f"{intf.name}.pcap")
+                    entry = {"pid": pid, "interface": intf.name, "file": file}
+                    found.append(entry | {"loopback": False})
+        return found
+
+    def sample(self) -> None:
+        """Write one sample."""
+        if self._file is None or not self._net.air.running:
+            return
+        now = time.monotonic()
+        radios = [
+            {name: state[name] for name in FIELDS if name in state}
+            for state in self._net.air.states()
+        ]
+        answer = self._net.air.ask({"op": "events", "after": self._next})
+        self._next = answer["next"]
+        events = [
+            {**event, "time": round(event["time"] - self._epoch, 6)} for event in answer["events"]
+        ]
+        positions = {node.name: list(node.position) for node in self._net.radio_nodes}
+        line = {
+            "time": round(now - self._epoch, 6),
+            "positions": positions,
+            "radios": radios,
+            "events": events,
+        }
+        self._file.write(json.dumps(line) + "\n")
+
+    def _run(self) -> None:
+        while not self._end.wait(PERIOD):
+            if self._cpu is not None:
+                self._cpu.sample()
+            try:
+                self.sample()
+            except ScriptError:
+                return  # the medium has gone: the network is being stopped
+
+    def stop(self) -> None:
+        """Write the last sample and end."""
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5.0)
+        if self._file is None:
+            return
+        try:
+            self.sample()
+            figures = self._net.air.ask({"op": "stats"}) if self._net.air.running else None
+        except ScriptError:
+            figures = None
+        self._file.close()
+        self._file = None
+        self._figures = figures
+
+    def finish(self) -> None:
+        """Write the fidelity monitor's verdict, once the recorder has ended."""
+        if self._figures is None or self._cpu is None:
+            return
+        status = self._session.spec.state / "recorder.json"
+        verdict = assess(
+            medium=self._figures, recorder=read_json(status), driver={}, socket_drops=0,
+            cpu=self._cpu,
+        )  # fmt: skip
+        RunFolder(self._session.spec.folder).write_fidelity(verdict)

@@ -1,0 +1,212 @@
+"""Runs one script inside its namespaces: `python -m emulation.scripts.runner CONFIG.json`.
+
+It is process 1 there (`emulation.scripts.isolation`).  Whatever a script does, what it leaves is
+ended, the run folder is complete, and standard error has one line about it: never a traceback.
+
+Exit codes: 0, or what the script gave to sys.exit; 1 if it failed; 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import CodeType
+from typing import Any, Final
+
+from emulation.scripts.session import ScriptError, Session, SessionSpec, TimeIsUp, environment
+
+OUTCOME: Final = "script.json"
+"""File of the run folder that says how the script ended."""
+TO_BUILD: Final = 120.0
+"""Seconds that a script with `--for` may take until its network is built, beside those."""
+FAILED, INTERRUPTED = 1, 130
+
+
+class Outcome:
+    """How a script ended: exit code, and one line if it failed."""
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.error: str | None = None
+        self.line: int | None = None
+        self.ended = "completed"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the script of a configuration; return the exit code."""
+    session = Session(SessionSpec.load(Path(arguments[0])))
+    os.environ.update(environment(session))
+    _prepare(session)
+    outcome = Outcome()
+    nets: list[Any] = []
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    signal.signal(signal.SIGALRM, _time_is_up)
+    _caught(lambda: _run(session, nets), session, outcome)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    for net in list(nets):
+        _close(net)
+    _write(session, outcome)
+    sys.stdout.flush()
+    return outcome.code
+
+
+def _prepare(session: Session) -> None:
+    """Bring up loopback, show this namespace's devices in /sys, and make folders and programs."""
+    from emulation.network.wifi import stand_ins
+    from emulation.scripts.switches import write_controller
+
+    for words in (
+        ["ip", "link", "set", "lo", "up"],
+        ["mount", "-t", "sysfs", "sysfs", "/sys"],
+    ):
+        with suppress(OSError):  # a container may not allow the mount; little depends on it
+            subprocess.run(words, capture_output=True, check=False)
+    session.logs.mkdir(exist_ok=True)
+    (session.spec.folder / "captures").mkdir(exist_ok=True)
+    session.programs.mkdir(exist_ok=True)
+    write_controller(session.programs)
+    stand_ins.write(session.programs, session.control)
+
+
+def _interrupt(_number: int, _frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _time_is_up(_number: int, _frame: Any) -> None:
+    raise TimeIsUp
+
+
+def _run(session: Session, nets: list[Any]) -> None:
+    """Run the script as `python SCRIPT ARGUMENTS` would."""
+    from emulation.scripts.provided import provide
+
+    spec = session.spec
+    code = compile(spec.script.read_text(encoding="utf-8"), str(spec.script), "exec")
+    provide(session, nets)
+    sys.argv = [str(spec.script), *spec.arguments]
+    sys.path.insert(0, str(spec.script.parent))
+    if spec.seconds is not None:
+        session.allow(spec.seconds + TO_BUILD)
+    _execute(code)
+
+
+def _execute(code: CodeType) -> None:
+    """Execute it as the main module."""
+    runpy._run_module_code(  # type: ignore[attr-defined]  # what run_path does with a file's code
+        code, None, "__main__", pkg_name="", script_name=code.co_filename
+    )
+
+
+def _caught(work: Callable[[], None], session: Session, outcome: Outcome) -> None:
+    """Do it; note how it ended."""
+    try:
+        work()
+    except TimeIsUp:
+        _out_of_time(session, outcome)
+    except KeyboardInterrupt:
+        outcome.code, outcome.ended = INTERRUPTED, "interrupted"
+    except SystemExit as leaving:
+        _left(leaving, session, outcome)
+    except SyntaxError as error:
+        if error.filename not in (None, str(session.spec.script)):
+            _failed(session, outcome, error)
+            return
+        outcome.line = error.lineno
+        _failed(session, outcome, error, f"syntax error: {error.msg}")
+    except BaseException as error:  # whatever a script raises ends in one line
+        _failed(session, outcome, error)
+
+
+def _out_of_time(session: Session, outcome: Outcome) -> None:
+    """Note that `--for` is over: the usual end of a script that runs on."""
+    if session.reached == "built":
+        return
+    seconds = (session.spec.seconds or 0.0) + TO_BUILD
+    outcome.code, outcome.ended = FAILED, "timed out"
+    outcome.error = f"no network was built within {seconds:g} s"
+    session.say(outcome.error)
+
+
+def _left(leaving: SystemExit, session: Session, outcome: Outcome) -> None:
+    """Note what a script gave to sys.exit."""
+    if leaving.code is None or isinstance(leaving.code, int):
+        outcome.code = int(leaving.code or 0)
+    else:
+        outcome.code, outcome.error = FAILED, str(leaving.code)
+    if outcome.code:
+        outcome.ended = "failed"
+        outcome.line = _line_of(session, leaving)
+        outcome.error = outcome.error or f"the script called sys.exit({outcome.code})"
+        session.say(outcome.error, outcome.line)
+
+
+def _failed(
+    session: Session, outcome: Outcome, error: BaseException, text: str | None = None
+) -> None:
+    """Note an error of the script, or of what it has called, with the script's line."""
+    outcome.code, outcome.ended = FAILED, "failed"
+    if outcome.line is None:
+        outcome.line = _line_of(session, error)
+    first = (str(error).strip() or "no message").splitlines()[0]
+    outcome.error = text or (
+        first if isinstance(error, ScriptError) else f"{type(error).__name__}: {first}"
+    )
+    session.say(outcome.error, outcome.line)
+    with (session.logs / "script.log").open("a", encoding="utf-8") as log:
+        traceback.print_exception(error, file=log)
+
+
+def _line_of(session: Session, error: BaseException) -> int | None:
+    """Return the line of the script at which it happened."""
+    lines = [
+        each.lineno
+        for each in traceback.extract_tb(error.__traceback__)
+        if each.filename == str(session.spec.script)
+    ]
+    return lines[-1] if lines else None
+
+
+def _close(net: Any) -> None:
+    """Stop a network that the script has left; what fails then is in the log."""
+    try:
+        net.stop()
+    except BaseException as error:
+        log = net.session.logs / "script.log"
+        with log.open("a", encoding="utf-8") as file:
+            traceback.print_exception(error, file=file)
+
+
+def _write(session: Session, outcome: Outcome) -> None:
+    """Write how it ended."""
+    record = {
+        "script": str(session.spec.script),
+        "arguments": list(session.spec.arguments),
+        "began_ns": session.began_unix_ns,
+        "seconds": round(session.now(), 3),
+        "reached": session.reached,
+        "ended": outcome.ended,
+        "exit_code": outcome.code,
+        "error": outcome.error,
+        "line": outcome.line,
+        "limits": session.limits,
+        "notes": session.notes,
+    }
+    path = session.spec.folder / OUTCOME
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,62 @@
+"""`mn_wifi.topo`: Mininet's topologies with stations and access points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mininet.topo import LinearTopo, SingleSwitchTopo
+from mininet.topo import Topo as WiredTopo
+
+
+class Topo(WiredTopo):  # type: ignore[misc]  # Mininet has no types
+    """A topology; override `build` and add nodes and links there."""
+
+    def addStation(self, name: str, **opts: Any) -> str:
+        """Add a station; return its name."""
+        return str(self.addNode(name, isStation=True, **opts))
+
+    def addAccessPoint(self, name: str, **opts: Any) -> str:
+        """Add an access point; return its name."""
+        return str(self.addNode(name, isAP=True, **opts))
+
+    def stations(self, sort: bool = True) -> list[str]:
+        """Return the names of the stations."""
+        return [name for name in self.nodes(sort) if self.nodeInfo(name).get("isStation")]
+
+    def aps(self, sort: bool = True) -> list[str]:
+        """Return the names of the access points."""
+        return [name for name in self.nodes(sort) if self.nodeInfo(name).get("isAP")]
+
+    def hosts(self, sort: bool = True) -> list[str]:
+        """Return the names of the wired hosts."""
+        wireless = {*self.stations(), *self.aps()}
+        return [name for name in super().hosts(sort) if name not in wireless]
+
+
+class SingleAPTopo(Topo):
+    """One access point with `k` stations."""
+
+    def build(self, k: int = 2, **_opts: Any) -> None:
+        """Add them."""
+        self.addAccessPoint("ap1")
+        for number in range(1, k + 1):
+            self.addLink(self.addStation(f"sta{number}"), "ap1")
+
+
+class LinearWirelessTopo(Topo):
+    """`k` access points in a row, with `n` stations each."""
+
+    def build(self, k: int = 2, n: int = 1, **_opts: Any) -> None:
+        """Add them."""
+        last = None
+        for number in range(1, k + 1):
+            point = self.addAccessPoint(f"ap{number}")
+            for each in range(1, n + 1):
+                name = f"sta{number}" if n == 1 else f"sta{each}ap{number}"
+                self.addLink(self.addStation(name), point)
+            if last is not None:
+                self.addLink(last, point)
+            last = point
+
+
+__all__ = ["LinearTopo", "LinearWirelessTopo", "SingleAPTopo", "SingleSwitchTopo", "Topo"]

@@ -1,0 +1,241 @@
+"""Links of radios, places of nodes, and their devices: what `Mininet_wifi` leaves to others."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+from pyroute2 import IPRoute
+
+from capture.namespaces import network_namespace
+from emulation.network.net import QUEUE_LENGTH
+from emulation.scripts import manet
+from emulation.scripts.links import ITSLink, _4address, adhoc, mesh, wmediumd
+from emulation.scripts.nodes import AP, RadioNode, Station
+from emulation.scripts.options import LINK_OPTIONS
+from emulation.scripts.radios import Radio
+from emulation.scripts.session import ScriptError
+
+NO_DAD: Final = 0x02
+"""IFA_F_NODAD (RFC 4862, 5.4): usable at once, as nobody else has the address."""
+APART: Final = 1.0
+"""Metres between nodes that a script gives no place."""
+
+
+def names_of(ssid: Any) -> list[str]:
+    """Return the names of networks: of a word, of words with commas, of a list with either."""
+    if ssid is None:
+        return [""]
+    words = ssid if isinstance(ssid, list | tuple) else [ssid]
+    return [name.strip() for word in words for name in str(word).split(",")]
+
+
+def rng(seed: Any, purpose: str) -> random.Random:
+    """Return a generator for one purpose."""
+    return random.Random(f"{seed}/{purpose}")
+
+
+def add_link(
+    net: Any, one: Any, other: Any, port1: int | None, port2: int | None, cls: Any,
+    params: dict[str, Any],
+) -> Any:  # fmt: skip
+    """Add a link, of radios or of wire.  Raises `ScriptError`."""
+    if cls in (adhoc, mesh, ITSLink):
+        return _join(net, one, cls, params)
+    if cls is _4address:
+        return _four_addresses(net, one, other, params)
+    refused = getattr(cls, "refused", None)
+    if refused is not None:
+        raise ScriptError(f"addLink(cls={cls.__name__}): {refused}")
+    stations = [each for each in (one, other) if isinstance(each, Station)]
+    points = [each for each in (one, other) if isinstance(each, AP)]
+    wired = cls is not None and cls is not wmediumd
+    if stations and points and not wired:
+        ports = (port1, port2) if one is stations[0] else (port2, port1)
+        return _associate(net, stations[0], points[0], ports, params)
+    if len(stations) == 2 and all(_is_master(each) is False for each in stations) and not wired:
+        net.session.note("addLink of two stations makes a wire between them")
+    kept = {key: value for key, value in params.items() if not _is_radio_option(key)}
+    if wired:
+        kept["cls"] = cls
+    return net.wire(one, other, port1=port1, port2=port2, **kept)
+
+
+def _is_radio_option(name: str) -> bool:
+    return name in ("ssid", "channel", "mode", "intf", "error_prob", "rssi")
+
+
+def _is_master(node: Station) -> bool:
+    return any(radio.kind == "master" for radio in node.wintfs.values())
+
+
+def _associate(
+    net: Any, station: Station, point: AP, ports: tuple[int | None, int | None],
+    params: dict[str, Any],
+) -> None:  # fmt: skip
+    """Link a station to an access point."""
+    net.session.check_options("addLink", params, dict(LINK_OPTIONS))
+    radio, other = station.wintfs[ports[0] or 0], point.wintfs[ports[1] or 0]
+    if "intf" in params:
+        radio = station.getNameToWintf(params["intf"])
+    radio.associate(other)
+    _override(net, radio, other, params)
+
+
+def _override(net: Any, one: Radio, other: Radio, params: dict[str, Any]) -> None:
+    """Bound a link of radios as its options say."""
+    wish: dict[str, Any] = {"op": "override", "one": one.name, "other": other.name}
+    if params.get("error_prob") is not None:
+        wish["loss"] = float(params["error_prob"])
+    if params.get("loss"):
+        wish["loss"] = float(params["loss"]) / 100
+    if params.get("bw"):
+        wish["rate_mbps"] = float(params["bw"])
+    if params.get("delay") or params.get("latency"):
+        wish["delay"] = seconds_of(params.get("delay") or params["latency"])
+    if params.get("rssi"):
+        wish["level_dbm"] = float(params["rssi"])
+    if len(wish) > 3:
+        if net.air.running:
+            net.air.ask(wish)
+        else:
+            net.overrides.append(wish)
+
+
+def seconds_of(delay: Any) -> float:
+    """Return the seconds of Mininet's '10ms', '5us' or a number of milliseconds."""
+    text = str(delay).strip()
+    for unit, factor in (("us", 1e-6), ("ms", 1e-3), ("s", 1.0)):
+        if text.endswith(unit):
+            return float(text.removesuffix(unit)) * factor
+    return float(text) * 1e-3
+
+
+def _join(net: Any, node: Any, cls: Any, params: dict[str, Any]) -> Any:
+    """Make a radio a member of an ad hoc network, of a mesh, or of none (OCB)."""
+    call = f"addLink(cls={cls.__name__})"
+    net.session.check_options(call, params, dict(LINK_OPTIONS))
+    if not isinstance(node, RadioNode):
+        raise ScriptError(f"{call}: {node} has no radio")
+    radio = node.getNameToWintf(params.get("intf"))
+    kind = cls.kind
+    radio.join(kind, str(params.get("ssid") or cls.ssid), params)
+    if kind == "ocb":
+        radio.frequency, radio.mode = its_megahertz(params.get("channel", 178)), "a"
+    if params.get("txpower"):
+        radio.setTxPower(params["txpower"])
+    if kind == "mesh" and not net.air.running:
+        _rename(radio, f"{node.name}-mp{radio.id + (isinstance(node, AP))}")
+    if params.get("proto"):
+        net.mesh_links.append(lambda: manet.start(net, radio, params))
+    return radio
+
+
+def _rename(radio: Radio, name: str) -> None:
+    """Give a radio another name, as Mininet-WiFi does with those of a mesh."""
+    node = radio.node
+    node.nameToIntf[name] = node.nameToIntf.pop(radio.name)
+    node.params["wlan"][radio.id] = name
+    radio.name = name
+
+
+def its_megahertz(channel: Any) -> float:
+    """Return the centre frequency of a channel of 802.11p, megahertz."""
+    return 5000.0 + 5 * int(channel)
+
+
+def _four_addresses(net: Any, point: Any, client: Any, params: dict[str, Any]) -> Any:
+    """Let an access point be a station of another: a bridge without wires (WDS)."""
+    net.session.check_options("addLink(cls=_4address)", params, dict(LINK_OPTIONS))
+    radio = client.add_radio(f"{client.name}-wds{len(client.wintfs)}", net.next_mac())
+    first = client.wintfs[0]
+    radio.mode, radio.txpower, radio.antennaGain = first.mode, first.txpower, first.antennaGain
+    radio.channel = point.wintfs[0].channel
+    radio.kind, radio.ssid = "wds", point.wintfs[0].ssid
+    radio.access_point = point.wintfs[0]
+    return radio
+
+
+def place_the_rest(net: Any) -> None:
+    """Give a place to nodes that have none: beside their access point, or beside each other."""
+    missing = [node for node in net.radio_nodes if not hasattr(node, "position")]
+    for number, node in enumerate(missing):
+        points = [r.access_point for r in node.wintfs.values() if r.access_point is not None]
+        if points and hasattr(points[0].node, "position") and points[0].node not in missing:
+            x, y, z = points[0].node.position
+            node.position = (x + APART, y, z)
+        else:
+            node.position = (APART * number, 0.0, 0.0)
+        node.placed = True
+    if missing and len(missing) < len(net.radio_nodes):
+        names = ", ".join(node.name for node in missing[:4]) + ("..." if len(missing) > 4 else "")
+        net.session.note(f"{names}: no position, so placed {APART:g} m from others")
+    if any(node.position[2] for node in net.radio_nodes):
+        net.session.limit("positions above the plane", "distances are those in the plane")
+
+
+def borrow_passphrases(net: Any) -> None:
+    """Give stations without a passphrase that of their access point, as Mininet-WiFi does."""
+    points = [radio for radio in net.radios if radio.kind == "master" and radio.passwd]
+    names = []
+    for node in [*net.stations, *net.cars]:
+        for radio in node.wintfs.values():
+            if radio.kind != "managed" or radio.passwd or not points:
+                continue
+            own = radio.access_point
+            if own is None:
+                own = min(points, key=lambda point: node.get_distance_to(point.node))
+            if own.passwd:
+                radio.passwd, radio.encrypt = own.passwd, own.encrypt
+                names.append(radio.name)
+    if names:
+        net.session.note(f"{', '.join(names)}: no passphrase, so that of the access point")
+
+
+def configure_devices(net: Any) -> None:
+    """Bring up the devices of all radios, set addresses; stations without a link stay without."""
+    for node in net.radio_nodes:
+        with network_namespace(node.pid), IPRoute() as route:
+            loopback = route.link_lookup(ifname="lo")[0]
+            route.link("set", index=loopback, state="up")
+            for radio in node.wintfs.values():
+                device: int = route.link_lookup(ifname=radio.name)[0]
+                route.link("set", index=device, state="up", txqlen=QUEUE_LENGTH)
+                if radio.ip:
+                    route.addr(
+                        "add", index=device, address=radio.ip, prefixlen=int(radio.prefixLen)
+                    )
+                for address in radio.addresses:
+                    whole, _, length = address.partition("/")
+                    route.addr(
+                        "add", index=device, address=whole, prefixlen=int(length), flags=NO_DAD
+                    )
+    for node in [*net.stations, *net.cars]:
+        alone = getattr(node, "placed", False) or not net.autoAssociation
+        for radio in node.wintfs.values():
+            if radio.kind == "managed" and radio.access_point is None and alone:
+                radio.disconnect()
+
+
+def build_from_topo(net: Any, topo: Any) -> None:
+    """Add the nodes and links of a topology, `mn_wifi.topo.Topo` or Mininet's."""
+    stations = topo.stations() if hasattr(topo, "stations") else []
+    points = topo.aps() if hasattr(topo, "aps") else []
+    if not net.controllers and net.controller:
+        classes = net.controller if isinstance(net.controller, list) else [net.controller]
+        for number, cls in enumerate(classes):
+            net.addController(f"c{number}", cls)
+    for name in stations:
+        net.addStation(name, **topo.nodeInfo(name))
+    for name in points:
+        net.addAccessPoint(name, **topo.nodeInfo(name))
+    for name in topo.nodes():
+        info = {key: value for key, value in topo.nodeInfo(name).items() if key != "isHost"}
+        if name in stations or name in points:
+            continue
+        if topo.isSwitch(name):
+            net.addSwitch(name, **{k: v for k, v in info.items() if k != "isSwitch"})
+        else:
+            net.addHost(name, **info)
+    for _one, _other, info in topo.links(sort=True, withInfo=True):
+        net.addLink(**info)

@@ -1,0 +1,1 @@
+"""Tables and the page of a run of a script for Mininet-WiFi (`emulation.scripts`)."""

@@ -1,0 +1,263 @@
+"""The page of a script's run: map with motion, associations, levels, throughput, frames, limits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from emulation.scripts.runner import OUTCOME
+from spark_analysis.report import svg
+from spark_analysis.report.fidelity_text import verdict_of
+from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_axis
+from spark_analysis.report.page import environment, placed, write_html
+from spark_analysis.report.quantities import count, number, quantity, seconds
+from spark_analysis.report.text_table import TextTable
+from spark_analysis.scripts.tables import ScriptTables, read, save
+
+SERIES: Final = 12
+"""Curves of one figure at most: those with the most to show."""
+NAMED: Final = 40
+"""Nodes up to which the map has their names."""
+RECORDED: Final = "Recorded once a second from the medium."
+
+
+def write(folder: Path) -> Path:
+    """Write the tables and the report of a run folder; return the report's path.
+
+    Raises OSError and ValueError if the folder is not a script's.
+    """
+    tables = read(folder)
+    save(tables, folder / "metrics")
+    outcome = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
+    page = environment().get_template("script.html")
+    drawings = [
+        ("map", draw_map(tables)),
+        ("associations", draw_associations(tables)),
+        ("signals", draw_signals(tables)),
+        ("throughput", draw_throughput(tables)),
+    ]
+    html = page.render(
+        title=f"{Path(outcome['script']).name} on TAP radios",
+        facts=_facts(tables, outcome),
+        verdict=verdict_of(_fidelity(folder), "tap"),
+        limits=[*outcome["limits"], *outcome["notes"]],
+        error=outcome["error"],
+        figures=placed(drawings),
+        tables=[radio_table(tables), link_table(tables), association_table(tables)],
+    )
+    return write_html(folder / "report.html", html)
+
+
+def _fidelity(folder: Path) -> Any:
+    """Return the fidelity monitor's verdict; None if there is none."""
+    from emulation.scenario.records import Fidelity
+
+    try:
+        return Fidelity.model_validate_json((folder / "fidelity.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _facts(tables: ScriptTables, outcome: dict[str, Any]) -> list[tuple[str, str]]:
+    network = tables.network
+    kinds: dict[str, int] = {}
+    for node in network["nodes"]:
+        kinds[node["kind"]] = kinds.get(node["kind"], 0) + 1
+    model = network["propagation"]
+    words = ", ".join(f"{key} {value}" for key, value in model.items() if key != "model")
+    return [
+        ("Script", " ".join([Path(outcome["script"]).name, *outcome["arguments"]])),
+        ("Nodes", ", ".join(f"{many} {kind}" for kind, many in kinds.items()) or "none"),
+        ("Network ran", seconds(tables.seconds)),
+        ("Propagation", f"{model['model']}{f' ({words})' if words else ''}"),
+        ("Association", network["policy"]),
+        ("Ended", outcome["ended"]),
+    ]
+
+
+def draw_map(tables: ScriptTables) -> Drawing:
+    """Draw all nodes with their ways."""
+    if not len(tables.positions):
+        return empty_drawing("Map", "Positions of all nodes.", "No node has a radio.")
+    kinds = {node["name"]: node["kind"] for node in tables.network["nodes"]}
+    plot = tables.network["plot"]
+    tooltips = {}
+    with svg.style():
+        figure = svg.new_figure(WIDTH, WIDTH * 0.7)
+        axes = figure.add_subplot()
+        axes.set_aspect("equal", adjustable="datalim")
+        for index, (name, group) in enumerate(tables.positions.groupby("node", sort=False)):
+            way = group[["x", "y"]].to_numpy(float)
+            mobile = kinds.get(str(name)) in ("Station", "Car")
+            colour, marker = (svg.BLUE, "o") if mobile else (svg.VERMILION, "^")
+            axes.plot(way[:, 0], way[:, 1], color=colour, linewidth=0.9, alpha=0.6)
+            x, y = way[0]
+            axes.plot(
+                [x], [y], linestyle="none", marker=marker, markersize=8, markerfacecolor=colour,
+                markeredgecolor=svg.PAPER, gid=f"node{index}", zorder=4,
+            )  # fmt: skip
+            tooltips[f"node{index}"] = f"{name} at {x:.1f}, {y:.1f} m"
+            if len(kinds) <= NAMED:
+                axes.annotate(str(name), (x, y), xytext=(5, 4), textcoords="offset points")
+        # What the script wants drawn, if it says so.
+        for side, name in ((axes.set_xlim, "x"), (axes.set_ylim, "y")):
+            if f"max_{name}" in plot:
+                side(plot.get(f"min_{name}", 0.0), plot[f"max_{name}"])
+        axes.set_xlabel("x, m")
+        axes.set_ylabel("y, m")
+    caption = (
+        "Where nodes were when the network was built (triangles: access points), and their ways. "
+        + RECORDED
+    )
+    return Drawing(figure, "Map", caption, f"{len(kinds)} nodes with radios.", tooltips)
+
+
+def draw_associations(tables: ScriptTables) -> Drawing:
+    """Draw which access point each station had, over time."""
+    title = "Associations over time"
+    caption = f"One row a station; a colour is an access point, a gap is none. {RECORDED}"
+    managed = [
+        radio["interface"] for radio in tables.network["radios"] if radio["mode"] == "managed"
+    ]
+    held = tables.signals[tables.signals["interface"].isin(managed)]
+    points = sorted(held["access_point"].dropna().unique())
+    if not points:
+        return empty_drawing(title, caption, "No station had an access point.")
+    colours = {point: svg.SERIES[rank % len(svg.SERIES)] for rank, point in enumerate(points)}
+    rows = sorted(held["interface"].unique())
+    tooltips: dict[str, str] = {}
+    with svg.style():
+        figure = svg.new_figure(WIDTH, 90 + 16 * len(rows))
+        axes = figure.add_subplot()
+        for row, name in enumerate(rows):
+            for begin, end, point in spells(held[held["interface"] == name], tables.seconds):
+                (bar,) = axes.barh(row, end - begin, 0.7, left=begin, color=colours[point])
+                mark = f"spell{len(tooltips)}"
+                bar.set_gid(mark)
+                tooltips[mark] = f"{name} at {point}: {begin:.0f} to {end:.0f} s"
+        handles = [axes.barh([0], [0], color=colours[point], label=point) for point in points]
+        axes.set_yticks(np.arange(len(rows)), rows)
+        axes.invert_yaxis()
+        axes.set_xlim(0, max(tables.seconds, 1.0))
+        axes.set_xlabel("time, s")
+        axes.grid(visible=False, axis="y")
+        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    changes = len(tables.associations)
+    description = f"{len(rows)} stations, {len(points)} access points, {changes} changes."
+    return Drawing(figure, title, caption, description, tooltips)
+
+
+def spells(samples: pd.DataFrame, last: float) -> list[tuple[float, float, str]]:
+    """Return the stretches of time at one access point: begin, end, which."""
+    found: list[tuple[float, float, str]] = []
+    rows = list(zip(samples["time"], samples["access_point"], strict=True))
+    for index, (time, point) in enumerate(rows):
+        if point is None or pd.isna(point):
+            continue
+        end = rows[index + 1][0] if index + 1 < len(rows) else last
+        if found and found[-1][2] == point and found[-1][1] == time:
+            found[-1] = (found[-1][0], end, point)
+        else:
+            found.append((time, end, point))
+    return found
+
+
+def draw_signals(tables: ScriptTables) -> Drawing:
+    """Draw the level at which each station received its access point."""
+    title = "Received level of the access point"
+    caption = f"Levels that stations received, dBm. {RECORDED}"
+    known = tables.signals.dropna(subset=["signal_dbm"])
+    curves = {
+        str(name): (group["time"].to_numpy(float), group["signal_dbm"].to_numpy(float))
+        for name, group in known.groupby("interface")
+    }
+    if not curves:
+        return empty_drawing(title, caption, "No station had an access point.")
+    return _curves(title, caption, curves, "level, dBm", None)
+
+
+def draw_throughput(tables: ScriptTables) -> Drawing:
+    """Draw what each radio sent, bits a second."""
+    title = "Sent by each radio"
+    caption = "Frames in the capture of a radio with its own source address, by the second."
+    curves = {}
+    end = int(max(tables.seconds, 1))
+    for name, group in tables.traffic.groupby("interface"):
+        values = np.zeros(max(end, int(group["second"].max())) + 1)
+        values[group["second"].to_numpy(int)] = 8.0 * group["sent_bytes"].to_numpy(float)
+        if values.any():
+            curves[str(name)] = (np.arange(len(values), dtype=float), values)
+    if not curves:
+        return empty_drawing(title, caption, "No capture has frames of a radio.")
+    return _curves(title, caption, curves, "sent", "b/s")
+
+
+def _curves(
+    title: str, caption: str, curves: dict[str, Any], label: str, unit: str | None
+) -> Drawing:
+    """Draw curves over time, those with the largest values if there are many."""
+    most = sorted(curves, key=lambda name: -float(np.max(np.abs(curves[name][1]))))
+    shown = sorted(most[:SERIES])
+    if len(curves) > len(shown):
+        caption += f" The {len(shown)} of {len(curves)} with the most."
+    with svg.style():
+        figure = svg.new_figure(WIDTH, 320)
+        axes = figure.add_subplot()
+        for rank, name in enumerate(shown):
+            style = ("-", "--", ":")[rank // len(svg.SERIES) % 3]
+            colour = svg.SERIES[rank % len(svg.SERIES)]
+            axes.plot(*curves[name], style, color=colour, label=name, linewidth=1.4)
+        largest = max(float(np.max(curves[name][1])) for name in shown)
+        axes.set_xlabel("time, s")
+        if unit is not None:
+            label = f"{label}, {unit_axis(axes.yaxis, largest, unit)}"
+        axes.set_ylabel(label)
+        figure.legend(loc="outside lower center", ncols=4)
+    return Drawing(figure, title, caption, f"{len(shown)} curves over time.")
+
+
+def radio_table(tables: ScriptTables) -> TextTable:
+    """Return the table of radios: what they were, and the medium's counters."""
+    counters = tables.counters.set_index("interface") if len(tables.counters) else pd.DataFrame()
+    names = ("tx_frames", "tx_retries", "tx_failed", "rx_frames")
+    rows = []
+    for radio in tables.network["radios"]:
+        name = radio["interface"]
+        found = counters.loc[name] if name in counters.index else {}
+        cells = [count(float(found[each])) if each in found else "–" for each in names]
+        what = radio["ssid"] or "any"
+        rows.append([name, radio["mode"], what, number(radio["tx_power_dbm"]), *cells])
+    head = ("Radio", "Mode", "Network", "dBm", "Sent", "Sent again", "Given up", "Received")
+    note = "The medium's counters at the end: frames of its radios, tries after the first."
+    return TextTable("Radios", note, head, rows, words=3, empty="No node has a radio.")
+
+
+def link_table(tables: ScriptTables) -> TextTable:
+    """Return the table of links: what each radio sent to whom."""
+    span = max(tables.seconds, 1e-9)
+    ordered = tables.links.sort_values("bytes", ascending=False)
+    rows = [
+        [
+            row.interface, row.to, count(float(row.frames)), quantity(float(row.bytes), "B"),
+            quantity(8 * float(row.bytes) / span, "b/s"),
+        ]
+        for row in ordered.itertuples()
+    ]  # fmt: skip
+    note = "Frames in the captures of the radios that sent them, by Ethernet destination."
+    head = ("Radio", "To", "Frames", "Bytes", "Mean rate")
+    return TextTable("Links", note, head, rows, words=2, empty="Nothing was captured.")
+
+
+def association_table(tables: ScriptTables) -> TextTable:
+    """Return the table of associations and handovers."""
+    rows = [
+        [f"{row.time:.1f} s", row.interface, row.old or "none", row.new or "none"]
+        for row in tables.associations.replace({np.nan: None}).itertuples()
+    ]
+    note = "Seconds since the network was built."
+    head = ("Time", "Station", "From", "To")
+    return TextTable("Associations", note, head, rows, words=4, empty="No station changed.")

@@ -1,0 +1,205 @@
+"""What a script's run folder holds, as tables: positions, levels, associations, traffic.
+
+Written as Parquet into `metrics/`, times in seconds since the network was built:
+
+    positions     time, node, x, y, z (metres)
+    signals       time, interface, node, access_point, signal_dbm, rate_mbps, tx_power_dbm, channel
+    associations  time, interface, old, new (interfaces of access points, null if none)
+    traffic       interface, second, sent_frames, sent_bytes, received_frames, received_bytes
+    links         interface, node, to, frames, bytes (what a radio sent, by destination)
+
+Traffic and links come from the captures; a capture that is damaged is read up to the damage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from capture.scan import RECORD_HEADER, as_bytes, read_header, record_offsets, record_times
+from emulation.scripts.recording import NETWORK, SAMPLES
+
+ETHERNET: Final = 14
+"""Bytes of an Ethernet header."""
+GROUP: Final = "everybody"
+"""Destination of broadcasts and multicasts."""
+
+
+@dataclass(frozen=True)
+class ScriptTables:
+    """A run's tables, and what the network was."""
+
+    network: Mapping[str, Any]
+    positions: pd.DataFrame
+    signals: pd.DataFrame
+    associations: pd.DataFrame
+    traffic: pd.DataFrame
+    links: pd.DataFrame
+    counters: pd.DataFrame
+    """The medium's last counters, one row a radio."""
+
+    @property
+    def seconds(self) -> float:
+        """Time of the last sample."""
+        return float(self.positions["time"].max()) if len(self.positions) else 0.0
+
+
+def read(folder: Path) -> ScriptTables:
+    """Read a run folder of a script.  Raises OSError and ValueError if it is none."""
+    network = json.loads((folder / NETWORK).read_text(encoding="utf-8"))
+    samples = list(_samples(folder / SAMPLES))
+    positions = [
+        {"time": each["time"], "node": name, "x": place[0], "y": place[1], "z": place[2]}
+        for each in samples
+        for name, place in each["positions"].items()
+    ]
+    columns = ("interface", "node", "access_point", "signal_dbm", "rate_mbps", "tx_power_dbm")
+    signals = [
+        {"time": each["time"], **{key: radio.get(key) for key in (*columns, "channel")}}
+        | {"access_point": radio.get("connected_to")}
+        for each in samples
+        for radio in each["radios"]
+    ]
+    associations = [
+        {key: event.get(key) for key in ("time", "interface", "old", "new")}
+        for each in samples
+        for event in each["events"]
+    ]
+    last = samples[-1]["radios"] if samples else []
+    counters = [
+        {"interface": radio["interface"], "node": radio["node"], **(radio.get("counters") or {})}
+        for radio in last
+    ]
+    traffic, links = _traffic(folder / "captures", network)
+    return ScriptTables(
+        network,
+        pd.DataFrame(positions, columns=["time", "node", "x", "y", "z"]),
+        pd.DataFrame(signals, columns=["time", *columns, "channel"]),
+        pd.DataFrame(associations, columns=["time", "interface", "old", "new"]),
+        traffic,
+        links,
+        pd.DataFrame(counters),
+    )
+
+
+def save(tables: ScriptTables, folder: Path) -> None:
+    """Write the tables as Parquet.  Raises OSError."""
+    folder.mkdir(exist_ok=True)
+    for name in ("positions", "signals", "associations", "traffic", "links"):
+        table = pa.Table.from_pandas(getattr(tables, name), preserve_index=False)
+        pq.write_table(table, folder / f"{name}.parquet")
+
+
+def _samples(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the whole lines of the record."""
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            with suppress(ValueError):  # the last line of a run that was killed
+                yield json.loads(line)
+
+
+def _traffic(folder: Path, network: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Count the frames of all captures, by second and by destination."""
+    epoch = int(network["epoch_ns"])
+    owners = {number_of(radio["mac"]): radio for radio in network["radios"]}
+    macs = {radio["interface"]: number_of(radio["mac"]) for radio in network["radios"]}
+    nodes = {radio["interface"]: radio["node"] for radio in network["radios"]}
+    rows, ways = [], []
+    for path in sorted(folder.glob("*.pcap")):
+        try:
+            frames = read_frames(path)
+        except (OSError, ValueError):
+            continue
+        interface = path.stem
+        second = np.maximum((frames.ns - epoch) // 10**9, 0)
+        own = macs.get(interface)
+        sent = frames.source == own if own is not None else np.zeros(len(second), bool)
+        for each in np.unique(second):
+            now = second == each
+            out, back = now & sent, now & ~sent
+            rows.append(
+                (
+                    *(interface, int(each), int(out.sum()), int(frames.length[out].sum())),
+                    *(int(back.sum()), int(frames.length[back].sum())),
+                )
+            )
+        if own is None:
+            continue
+        for target in np.unique(frames.target[sent]):
+            chosen = sent & (frames.target == target)
+            owner = owners.get(int(target))
+            name = owner["node"] if owner else _named(int(target))
+            ways.append(
+                (
+                    *(interface, nodes[interface], name, int(chosen.sum())),
+                    int(frames.length[chosen].sum()),
+                )
+            )
+    traffic = pd.DataFrame(
+        rows,
+        columns=["interface", "second", "sent_frames", "sent_bytes", "received_frames",
+                 "received_bytes"],
+    )  # fmt: skip
+    links = pd.DataFrame(ways, columns=["interface", "node", "to", "frames", "bytes"])
+    if len(links):
+        links = links.groupby(["interface", "node", "to"], as_index=False).sum()
+    return traffic, links
+
+
+def number_of(mac: str) -> int:
+    """Return an Ethernet address as a number."""
+    return int(mac.replace(":", ""), 16)
+
+
+def _named(address: int) -> str:
+    if address >> 40 & 1:
+        return GROUP
+    return ":".join(f"{address:012x}"[at : at + 2] for at in range(0, 12, 2))
+
+
+@dataclass(frozen=True)
+class Frames:
+    """One capture: a row a frame."""
+
+    ns: npt.NDArray[np.int64]
+    """Unix nanoseconds."""
+    length: npt.NDArray[np.int64]
+    source: npt.NDArray[np.int64]
+    target: npt.NDArray[np.int64]
+
+
+def read_frames(path: Path) -> Frames:
+    """Read the frames of an Ethernet capture.  Raises OSError and ValueError."""
+    data = as_bytes(path.read_bytes())
+    header = read_header(data)
+    offsets, _stop, _reason = record_offsets(data, header)
+    captured = _field(data, offsets + 8, 4, header.byte_order)
+    offsets = offsets[captured >= ETHERNET]
+    seconds, fractions = record_times(data, header, offsets)
+    return Frames(
+        seconds * 10**9 + fractions * (10**9 // header.ticks),
+        _field(data, offsets + 12, 4, header.byte_order),
+        _field(data, offsets + RECORD_HEADER + 6, 6, ">"),
+        _field(data, offsets + RECORD_HEADER, 6, ">"),
+    )
+
+
+def _field(
+    data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], size: int, order: str
+) -> npt.NDArray[np.int64]:
+    """Return the numbers of `size` bytes at each offset."""
+    value = np.zeros(len(at), np.int64)
+    for place in range(size):
+        index = place if order == ">" else size - 1 - place
+        value = value << 8 | data[at + index]
+    return value

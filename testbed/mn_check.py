@@ -1,0 +1,94 @@
+"""`mn --check FOLDER`: tries every script of a checkout, and prints what becomes of each.
+
+A script is run with its prompt closed and given some seconds; what it says and how it ends makes
+the verdict: runs, runs with a limit (which), cannot (why).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import typer
+from rich.table import Table
+
+from emulation.scripts.runner import OUTCOME
+from testbed.mn import make_folder, run_script
+from testbed.options import FAILED, USAGE, console, fail
+
+SECONDS: Final = 3.0
+"""Seconds that each network runs unless `--for` says otherwise."""
+
+
+class Verdict(NamedTuple):
+    """What became of a script."""
+
+    script: str
+    verdict: str
+    why: str
+
+
+def check_folder(folder: Path, seconds: float | None, runs: Path) -> None:
+    """Try every script of a folder and print the table; exit code 1 if one cannot run."""
+    if not folder.is_dir():
+        fail(f"{folder} is no folder: --check takes one, with scripts for Mininet-WiFi", USAGE)
+    scripts = sorted(path for path in folder.rglob("*.py") if is_script(path))
+    if not scripts:
+        fail(f"no script in {folder} imports mn_wifi", USAGE)
+    verdicts = []
+    for script in scripts:
+        verdict = try_script(script, str(script.relative_to(folder)), seconds or SECONDS, runs)
+        verdicts.append(verdict)
+        line = f"{verdict.script}: {verdict.verdict}{verdict.why and ': ' + verdict.why}"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    table = Table("script", "verdict", "limits, or why not")
+    for each in verdicts:
+        table.add_row(*each)
+    console.print(table)
+    runs_well = sum(each.verdict != "cannot" for each in verdicts)
+    console.print(f"{runs_well} of {len(verdicts)} scripts run", highlight=False)
+    if runs_well < len(verdicts):
+        raise typer.Exit(FAILED)
+
+
+def is_script(path: Path) -> bool:
+    """Return whether a file is a script for Mininet-WiFi."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return "mn_wifi" in text and path.name != "__init__.py"
+
+
+def try_script(script: Path, name: str, seconds: float, runs: Path) -> Verdict:
+    """Run a script for some seconds; its run folder is removed."""
+    folder = make_folder(runs, script)
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    try:
+        run_script(
+            {"script": script.resolve(), "folder": folder, "seconds": seconds, "captures": False},
+            **quiet,
+            stderr=subprocess.DEVNULL,
+        )
+        return verdict_of(name, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def verdict_of(name: str, folder: Path) -> Verdict:
+    """Return the verdict of a run folder."""
+    try:
+        outcome: dict[str, Any] = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return Verdict(name, "cannot", "its process was killed")
+    line = f"line {outcome['line']}: " if outcome["line"] else ""
+    if outcome["error"] is not None:
+        return Verdict(name, "cannot", f"{line}{outcome['error']}")
+    if outcome["reached"] != "built":
+        return Verdict(name, "cannot", "it ended before its network was built")
+    if outcome["limits"]:
+        return Verdict(name, "runs with a limit", "; ".join(outcome["limits"]))
+    return Verdict(name, "runs", "")

@@ -1,0 +1,215 @@
+"""Wireless networks under a virtual clock: who hears whom, and what access points pass on."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulation.radio.wlan.membership import MembershipError
+from emulation.radio.wlan.radios import Override
+from tests.emulation.radio.wlan.lab import GROUP, Lab, mac
+
+MASTER: dict[str, object] = {"mode": "master", "ssid": "one"}
+BEHIND = b"\x02\xaa\x00\x00\x00\x01"
+"""A host behind an access point."""
+
+
+def _cell(**point: object) -> Lab:
+    return Lab({"ap": MASTER | point, "a": {}, "b": {}}, [(0, 0), (30, 0), (-30, 0)])
+
+
+def test_an_access_point_passes_on_between_its_stations_and_the_host_behind_it() -> None:
+    lab = _cell()
+    assert (lab.access_point("a"), lab.access_point("b")) == ("ap", "ap")
+    assert lab.send("a", lab.frame("a", "b")) == ["b"]
+    assert lab.send("a", lab.frame("a", GROUP)) == ["ap", "b"], "a itself ignores what comes back"
+    assert lab.send("a", lab.frame("a", BEHIND)) == ["ap"]
+    assert lab.send("a", lab.frame("a", "ap")) == ["ap"]
+    assert lab.send("ap", lab.frame(BEHIND, "a")) == ["a"]
+    assert lab.send("ap", lab.frame(BEHIND, GROUP)) == ["a", "b"]
+    assert not lab.network.lost
+    assert lab.send("ap", lab.frame(BEHIND, BEHIND)) == []
+    assert lab.send("a", lab.frame(BEHIND, "b")) == []
+    assert dict(lab.network.lost) == {
+        "to stations not associated here": 1,
+        "from an address that is not the station's": 1,
+    }
+    (channel,) = lab.network.channels
+    assert channel.medium.counters.retry_drops == [0, 0, 0]
+
+
+def test_an_access_point_that_isolates_leaves_all_to_the_host_behind_it() -> None:
+    lab = _cell(isolate=True)
+    assert lab.send("a", lab.frame("a", "b")) == ["ap"]
+    assert lab.send("a", lab.frame("a", GROUP)) == ["ap"]
+    assert lab.send("ap", lab.frame("a", "b")) == ["b"], "which may send it back"
+
+
+def test_a_station_with_four_addresses_forwards_for_those_behind_it() -> None:
+    lab = Lab({"ap": MASTER, "bridge": {"mode": "wds"}, "b": {}}, [(0, 0), (30, 0), (-30, 0)])
+    assert lab.send("bridge", lab.frame(BEHIND, "b")) == ["b"]
+    assert lab.send("b", lab.frame("b", BEHIND)) == ["bridge"]
+    assert lab.send("bridge", lab.frame(BEHIND, GROUP)) == ["ap", "b"]
+
+
+def test_only_radios_on_the_same_frequency_and_medium_hear_each_other() -> None:
+    lab = Lab(
+        {
+            "a": {"mode": "adhoc", "ssid": "x", "channel": 1},
+            "b": {"mode": "adhoc", "ssid": "x", "channel": 1},
+            "next": {"mode": "adhoc", "ssid": "x", "channel": 2},
+            "five": {"mode": "adhoc", "ssid": "x", "channel": 36, "standard": "a"},
+            "other": {"mode": "adhoc", "ssid": "x", "channel": 1, "medium_id": 1},
+            "cell": {"mode": "adhoc", "ssid": "y", "channel": 1},
+            "car": {"mode": "ocb", "channel": 1},
+        },
+        [(0, 0)] * 7,
+    )
+    assert lab.send("a", lab.frame("a", GROUP)) == ["b"]
+    assert lab.send("a", lab.frame("a", "next")) == []
+    names = [channel.name for channel in lab.network.channels]
+    assert names == ["2412 MHz", "2417 MHz", "5180 MHz", "2412 MHz, medium 1"]
+    first, _, five, _ = lab.network.channels
+    assert [round(each.medium.table.phy.sifs * 1e6) for each in (first, five)] == [10, 16]
+    assert five.medium.counters.totals()["sent"] == 0
+
+    radio = lab.radio("next")
+    radio.frequency_mhz = 2412.0
+    lab.network.retune(lab.now, radio)
+    assert lab.send("a", lab.frame("a", "next")) == ["next"]
+
+
+def test_two_channels_carry_twice_what_one_does() -> None:
+    def carried(channel: int) -> float:
+        names = {"a": 1, "b": 1, "c": channel, "d": channel}
+        radios = {n: {"mode": "ocb", "channel": on} for n, on in names.items()}
+        lab = Lab(radios, [(0, 0), (5, 0), (0, 5), (5, 5)])
+        arrived = 0
+        frames = [
+            ("a", lab.frame("a", "b") + bytes(1400)),
+            ("c", lab.frame("c", "d") + bytes(1400)),
+        ]
+        for _ in range(200):
+            for sender, frame in frames:
+                for _ in range(8):
+                    lab.network.send(lab.now, lab.names.index(sender), frame)
+            arrived += len(lab.let_pass(0.002))
+        return arrived / 0.4
+
+    alone, shared = carried(6) / 2, carried(1)
+    # Two contenders wait less for backoffs than one does, and collide sometimes.
+    assert 0.95 * alone < shared < 1.15 * alone
+
+
+@pytest.mark.parametrize("policy", ["sticky", "ssf", "llf"])
+def test_what_a_station_takes_when_it_moves_is_up_to_the_policy(policy: str) -> None:
+    radios: dict[str, dict[str, object]] = {
+        "ap1": MASTER,
+        "ap2": MASTER | {"channel": 6},
+        **{name: {"access_point": "ap1"} for name in ("x", "y", "z")},
+        "a": {},
+    }
+    lab = Lab(radios, [(0, 0), (60, 0), *[(0, 5)] * 3, (10, 0)], policy=policy)
+    start = lab.access_point("a")
+    lab.move("a", 50, 0)
+    nearer = lab.access_point("a")
+    lab.move("a", 100, 0)
+    assert lab.access_point("a") == "ap2", "out of the first one's reach"
+    lab.move("a", 70, 0)
+    expected = {"sticky": ("ap1", "ap1"), "ssf": ("ap1", "ap2"), "llf": ("ap2", "ap2")}
+    assert (start, nearer) == expected[policy]
+    assert lab.access_point("a") == "ap2"
+    lab.move("a", 500, 0)
+    assert lab.access_point("a") is None
+    assert lab.send("a", lab.frame("a", "x")) == []
+
+
+def test_a_station_is_associated_up_to_the_range_that_the_threshold_gives() -> None:
+    lab = Lab({"ap": MASTER, "a": {}}, [(0, 0), (0, 0)])
+    assert lab.network.channels.range(lab.radio("ap")) == pytest.approx(74.6, abs=0.05)
+    for at, associated in ((74.0, True), (75.5, False)):
+        lab.move("a", at, 0)
+        assert (lab.access_point("a") is not None) is associated
+    lab.network.channels.set_range(lab.radio("ap"), 200)
+    lab.move("a", 199, 0)
+    assert lab.access_point("a") is None, "its own power reaches as far as before"
+    lab.network.channels.set_range(lab.radio("a"), 200)
+    lab.move("a", 199, 0.1)
+    assert lab.access_point("a") == "ap"
+    assert lab.send("a", lab.frame("a", "ap")) == ["ap"]
+
+
+def test_networks_and_passphrases_are_compared() -> None:
+    secret = MASTER | {"security": "wpa2", "passphrase": "12345678"}
+    lab = Lab(
+        {"ap": secret, "far": MASTER | {"ssid": "two"}, "a": {"ssid": "one", "passphrase": "x"}},
+        [(0, 0), (60, 0), (1, 0)],
+    )
+    assert lab.access_point("a") is None
+    network, station = lab.network, lab.radio("a")
+    with pytest.raises(MembershipError, match="a cannot join network 'one': the passphrase is not"):
+        network.members.connect(lab.now, station, ssid="one")
+    with pytest.raises(MembershipError, match="'three': not within reach"):
+        network.members.connect(lab.now, station, ssid="three")
+    network.members.connect(lab.now, station, ssid="one", passphrase="12345678")
+    assert lab.access_point("a") == "ap"
+    network.members.disconnect(lab.now, station)
+    lab.move("a", 2, 0)
+    assert lab.access_point("a") is None, "it was told to stay without"
+    network.members.connect(lab.now, station, only=lab.radio("far"))
+    lab.move("a", 3, 0)
+    assert lab.access_point("a") == "far", "and keeps to the network it was told"
+    assert [(each.old, each.new) for each in network.members.changes] == [
+        *((None, 0), (0, None), (None, 1)),
+    ]
+
+
+def test_a_failed_link_disassociates_and_a_moved_channel_does_not() -> None:
+    lab = _cell()
+    network = lab.network
+    network.fail(lab.now, lab.radio("a"), lab.radio("ap"), failed=True)
+    assert lab.access_point("a") is None
+    lab.move()
+    assert lab.access_point("a") is None
+    network.fail(lab.now, lab.radio("a"), lab.radio("ap"), failed=False)
+    lab.let_pass(1.0)
+    assert lab.send("a", lab.frame("a", "b")) == ["b"]
+    lab.radio("ap").frequency_mhz = 2437.0
+    network.retune(lab.now, lab.radio("ap"))
+    assert lab.send("a", lab.frame("a", "b")) == ["b"]
+    assert {channel.name for channel in network.channels} == {"2412 MHz", "2437 MHz"}
+    network.fail(lab.now, lab.radio("ap"), None, failed=True)
+    lab.let_pass(1.0)
+    assert lab.access_point("a") is None
+
+
+def test_an_overridden_link_delays_and_lengthens_the_reach() -> None:
+    lab = Lab({"a": {"mode": "ocb"}, "b": {"mode": "ocb"}}, [(0, 0), (5000, 0)])
+    a, b = lab.radio("a"), lab.radio("b")
+    assert lab.send("a", lab.frame("a", "b")) == []
+    for ends in ((a, b), (b, a)):
+        lab.network.override(lab.now, *ends, Override(level_dbm=-50.0, delay=0.25))
+    frame = lab.frame("a", "b")
+    lab.network.send(lab.now, 0, frame)
+    assert lab.let_pass(0.25) == []
+    assert lab.let_pass(0.001) == [("b", frame)]
+    for ends in ((a, b), (b, a)):
+        lab.network.override(lab.now, *ends, Override())
+    assert lab.send("a", frame) == []
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    def run() -> list[tuple[float, int]]:
+        lab = Lab(
+            {"ap": MASTER, **{f"s{i}": {} for i in range(8)}},
+            [(0, 0), *[(10.0 * i - 35, 40) for i in range(8)]],
+        )
+        for i in range(8):
+            for _ in range(5):
+                lab.network.send(lab.now, i + 1, lab.frame(f"s{i}", f"s{(i + 3) % 8}"))
+        lab.now += 1
+        return [(each.time, each.radio) for each in lab.network.advance(lab.now)]
+
+    first = run()
+    assert len(first) == 40
+    assert first == run()
+    assert mac(1) == "02:00:00:00:00:01"

@@ -1,0 +1,104 @@
+"""Motion of a script's nodes."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from emulation.scripts.motion import MODELS, Bounds, TimedMotion, along, bounds_of
+from emulation.scripts.replaying import steps
+from emulation.scripts.session import ScriptError
+
+
+class Node:
+    name = "sta1"
+
+    def __init__(self, **attributes: Any) -> None:
+        self.params: dict[str, Any] = {}
+        self.__dict__.update(attributes)
+
+
+def test_a_way_has_one_speed_over_its_points() -> None:
+    plan = along([(0, 0, 0), (30, 0, 0), (30, 10, 0)], 2.0, 6.0)
+    assert plan(0.0) == (0, 0, 0)
+    assert plan(4.0) == pytest.approx((20, 0, 0))
+    assert plan(5.5) == pytest.approx((30, 5, 0))
+    assert plan(99.0) == pytest.approx((30, 10, 0))
+
+
+def test_repetitions_go_back_if_reversed() -> None:
+    node, motion = Node(), TimedMotion()
+    motion.repetitions, motion.reverse, motion.end = 2, True, 10.0
+    motion.stage(node, "start", 0, "0,0,0")
+    motion.stage(node, "stop", 10, "100,0,0")
+    plan = motion.plans()[node]
+    assert [round(plan(time)[0]) for time in (0, 5, 9.99, 12.5, 20, 30)] == [0, 50, 100, 75, 0, 0]
+
+
+def test_a_way_may_be_given_by_points_of_the_node() -> None:
+    node, motion = Node(coord=["0,0,0", "10,0,0", "10,10,0"]), TimedMotion()
+    motion.stage(node, "start", 1)
+    motion.stage(node, "stop", 5)
+    assert motion.plans()[node](4.0) == pytest.approx((10, 5, 0))
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        ([("begin", 0, "0,0,0")], "'start' or 'stop'"),
+        ([("start", 0, "0,0,0")], "there is no 'stop'"),
+        ([("start", 0, "0,0,x")], "is no position: 'x,y,z', metres"),
+        ([("start", 0, None), ("stop", 1, "0,0,0")], "node.coord"),
+    ],
+)
+def test_what_is_wrong_with_a_way_is_said(stages: Any, said: str) -> None:
+    motion, node = TimedMotion(), Node()
+
+    def plan() -> None:
+        for name, time, position in stages:
+            motion.stage(node, name, time, position)
+        motion.plans()
+
+    with pytest.raises(ScriptError, match=said):
+        plan()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_models_stay_inside_at_their_speeds_and_repeat(model: str) -> None:
+    bounds = Bounds((10.0, 20.0, 60.0, 50.0), 1.0, 3.0)
+    plan = MODELS[model](bounds, None, random.Random("7/sta1"))
+    again = MODELS[model](bounds, None, random.Random("7/sta1"))
+    other = MODELS[model](bounds, None, random.Random("7/sta2"))
+    way = [plan(0.25 * step) for step in range(1200)]
+    assert way == [again(0.25 * step) for step in range(1200)]
+    assert way[100] != other(25.0)
+    assert all(10 <= x <= 60 and 20 <= y <= 50 for x, y, _ in way)
+    speeds = [math.dist(one, two) / 0.25 for one, two in pairwise(way)]
+    assert max(speeds) <= 3.0 + 1e-6
+    assert sum(speeds) / len(speeds) > 0.5
+    assert len({(round(x), round(y)) for x, y, _ in way}) > 50
+
+
+def test_a_nodes_own_bounds_come_first() -> None:
+    node = Node()
+    node.params = {"min_x": 5, "max_v": 2}
+    defaults = {"min_x": 0.0, "min_y": 0.0, "max_x": 9.0, "max_y": 9.0, "min_v": 1.0, "max_v": 9.0}
+    assert bounds_of(node, defaults) == Bounds((5, 0, 9, 9), 1, 2)
+    node.params = {"min_x": 9}
+    with pytest.raises(ScriptError, match="must be below max_x"):
+        bounds_of(node, defaults)
+
+
+def test_a_replayed_way_reaches_each_place_at_its_time() -> None:
+    plan = steps([(0, 0, 0), (10, 0, 0), (10, 4, 0)], [1.0, 2.0, 4.0])
+    assert [plan(time)[:2] for time in (0, 1, 1.5, 3, 9)] == [
+        (0, 0),
+        (0, 0),
+        (5, 0),
+        (10, 2),
+        (10, 4),
+    ]

@@ -1,0 +1,77 @@
+"""What a script finds under the name `mn_wifi`, and what it is told when something is missing."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from emulation.scripts.options import NETWORK_OPTIONS
+from emulation.scripts.provided import modules
+from emulation.scripts.session import ScriptError, Session, SessionSpec
+from emulation.scripts.vanet import steps
+from emulation.scripts.wireless import names_of, seconds_of
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    script = tmp_path / "script.py"
+    return Session(SessionSpec(script=script, folder=tmp_path, state=tmp_path))
+
+
+def test_it_is_nowhere_but_in_a_run(session: Session) -> None:
+    provided = modules(session, [])
+    assert "mn_wifi.net" in provided
+    assert provided["mn_wifi.cli"].CLI_wifi is provided["mn_wifi.cli"].CLI
+    assert provided["mn_wifi"].net is provided["mn_wifi.net"]
+    own = [name for name, module in sys.modules.items() if module in provided.values()]
+    assert own == []
+
+
+def test_a_missing_name_has_a_reason(session: Session) -> None:
+    node = modules(session, [])["mn_wifi.node"]
+    with pytest.raises(ScriptError, match="needs a card of this machine"):
+        _ = node.physicalAP
+    with pytest.raises(AttributeError, match="has no 'Nonsense'"):
+        _ = node.Nonsense
+
+
+def test_a_limit_is_said_once_and_an_unknown_option_is_refused(
+    session: Session, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        session.check_options("Mininet_wifi", {"fading_cof": 3, "rec_rssi": True}, NETWORK_OPTIONS)
+    assert session.limits == [
+        "Mininet_wifi(fading_cof=3): levels do not fade: they follow from distance"
+    ]
+    assert capfd.readouterr().err.count("fading_cof") == 1
+    with pytest.raises(ScriptError, match=r"Mininet_wifi\(nonsense=...\): there is no such option"):
+        session.check_options("Mininet_wifi", {"nonsense": 1}, NETWORK_OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [("one", ["one"]), ("one,two", ["one", "two"]), (["a,b", "c"], ["a", "b", "c"]), (None, [""])],
+)
+def test_names_of_networks(given: object, names: list[str]) -> None:
+    assert names_of(given) == names
+
+
+def test_delays_have_units() -> None:
+    found = [seconds_of(each) for each in ("10ms", "5us", "1s", 3)]
+    assert found == pytest.approx([0.01, 5e-6, 1.0, 0.003])
+
+
+def test_steps_of_sumo_are_read_from_its_floating_car_data() -> None:
+    text = """<fcd-export>
+    <timestep time="0.00"/>
+    <timestep time="1.00">
+        <vehicle id="a" x="10.50" y="-2.00" angle="90.00" type="t" speed="3.00" lane="l"/>
+        <vehicle id="b" x="1e2" y="7" angle="90.00"/>
+    </timestep>
+</fcd-export>
+"""
+    found = list(steps(io.StringIO(text)))
+    assert found == [(0.0, {}), (1.0, {"a": (10.5, -2.0), "b": (100.0, 7.0)})]

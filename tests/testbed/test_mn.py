@@ -1,0 +1,178 @@
+"""Scripts for Mininet-WiFi on TAP radios: look-alikes of what its users write, run as they do."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from emulation.network.processes import PROJECT, STATE
+from spark_analysis.scripts.tables import read, read_frames
+from testbed.mn_check import verdict_of
+
+pytestmark = pytest.mark.root
+
+SCRIPTS = Path(__file__).parent / "mn_scripts"
+LIMIT = 100
+
+
+def mn(tmp_path: Path, script: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "testbed", "mn", "--runs", str(tmp_path / "runs"), *words]
+    return subprocess.run(
+        [*command[:4], str(script), *command[4:]],
+        cwd=PROJECT, capture_output=True, text=True, timeout=LIMIT, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def typed(tmp_path: Path, *commands: str) -> Path:
+    path = tmp_path / "commands"
+    path.write_text("\n".join(commands) + "\n")
+    return path
+
+
+def run_folder(tmp_path: Path) -> Path:
+    (folder,) = (tmp_path / "runs").iterdir()
+    return folder
+
+
+def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> None:
+    commands = typed(
+        tmp_path,
+        "sta1 ping -c 1 -W 2 h1",
+        "sta2 ping -c 1 -W 2 sta1",
+        "py __import__('time').sleep(max(0, 5 - net.mover.now()))",
+        "aps",
+        "h1 ping -c 2 -W 2 sta1",
+        "distance sta1 ap2",
+        "py sta1.wintfs[0].associatedTo.name",
+        "sh ovs-ofctl dump-flows ap2",
+        "link sta2 ap1 down",
+        "nonsense",
+        "iperf sta1 sta9",
+    )
+    done = mn(tmp_path, SCRIPTS / "roaming.py", "7", "--commands", str(commands))
+    assert done.returncode == 7, done.stdout + done.stderr
+    seen = done.stdout + done.stderr  # Mininet writes to standard error
+    assert "Traceback" not in seen
+    assert seen.count(" 0% packet loss") == 3, seen
+    assert re.search(r"ap2-wlan1 'east' channel 6: sta1-wlan0 \(-\d+", seen)
+    assert "The distance between sta1 and ap2 is 5.00 meters" in seen
+    assert "ap2-wlan1" in seen
+    assert "actions=" in seen
+    assert "there is no node sta9" in seen
+    said = [line for line in done.stderr.splitlines() if line.startswith("mn: roaming.py")]
+    assert any(re.match(r"mn: roaming.py:\d+: Mininet_wifi\(fading_cof=2\)", line) for line in said)
+    folder = run_folder(tmp_path)
+    tables = read(folder)
+    walker = tables.associations.query("interface == 'sta1-wlan0'")
+    assert [point for point in walker["new"] if point] == ["ap1-wlan1", "ap2-wlan1"]
+    xs = tables.positions.query("node == 'sta1'")["x"]
+    assert (xs.iloc[0], xs.iloc[-1]) == (10, 75)
+    levels = tables.signals.query("interface == 'sta1-wlan0'")["signal_dbm"].dropna()
+    assert levels.between(-95, -20).all()
+    assert len(levels) >= 3
+    for name in ("positions", "signals", "associations", "traffic", "links"):
+        assert pq.read_table(folder / "metrics" / f"{name}.parquet").num_rows > 0, name
+    for name in ("sta1-wlan0", "ap1-wlan1", "ap2-wlan1", "h1-eth0"):
+        assert len(read_frames(folder / "captures" / f"{name}.pcap").ns) > 2, name
+    page = (folder / "report.html").read_text()
+    assert "Associations over time" in page
+    assert "fading_cof" in page
+    assert json.loads((folder / "fidelity.json").read_text())["checks"]
+    assert verdict_of("roaming.py", folder).verdict == "cannot"  # it calls sys.exit(7)
+
+
+def test_cells_without_access_points(tmp_path: Path) -> None:
+    commands = typed(
+        tmp_path,
+        "sta1 ping -c 2 -i 0.2 -W 2 sta3",
+        "sta2 ping -6 -c 2 -i 0.2 -W 2 fd00::3",
+        "sta4 ping -c 2 -i 0.2 -W 2 sta5",
+        "sta4 ping -c 2 -i 0.2 -W 2 192.168.7.2",
+        "links",
+    )
+    done = mn(tmp_path, SCRIPTS / "cells.py", "--commands", str(commands), "--no-analyze")
+    assert done.returncode == 0, done.stderr
+    seen = done.stdout + done.stderr
+    assert seen.count(" 0% packet loss") == 4, seen
+    assert not re.search(r"sta1-mp0 +sta3-mp0 .* 0%", seen)  # over two hops
+    assert "sta4-wlan1  sta5-wlan1" in seen
+
+
+BAD = {
+    "syntax": ("x = (\n", r"mn: bad.py:1: syntax error: '\(' was never closed"),
+    "import": (
+        "import nowhere\n",
+        r"mn: bad.py:1: ModuleNotFoundError: No module named 'nowhere'",
+    ),
+    "hardware": (
+        "from mn_wifi.net import Mininet_wifi\nnet = Mininet_wifi()\nnet.addSensor('s')\n",
+        r"mn: bad.py:3: net.addSensor: IEEE 802.15.4 radios need",
+    ),
+    "leaves": ("import sys\nsys.exit('no luck')\n", r"mn: bad.py:2: no luck"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_script_ends_with_one_line(kind: str, tmp_path: Path) -> None:
+    text, said = BAD[kind]
+    script = tmp_path / "bad.py"
+    script.write_text(text)
+    done = mn(tmp_path, script)
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if line.startswith("mn:")]
+    assert len(lines) == 1
+    assert re.match(said, lines[0])
+    assert "Traceback" not in done.stderr
+
+
+def test_for_ends_a_script_that_never_does_and_nothing_is_left(tmp_path: Path) -> None:
+    script = tmp_path / "endless.py"
+    script.write_text(
+        "from mn_wifi.net import Mininet_wifi\n"
+        "net = Mininet_wifi()\nsta1 = net.addStation('sta1', position='0,0,0')\nnet.build()\n"
+        "sta1.cmd('sleep 4321 &')\nwhile True:\n    pass\n"
+    )
+    done = mn(tmp_path, script, "--for", "1", "--no-captures", "--no-analyze")
+    assert done.returncode == 0, done.stderr
+    commands = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
+    assert [words for words in commands if words[:2] == ["sleep", "4321"]] == []
+
+
+def test_a_killed_command_leaves_no_process_and_two_at_once_do_not_meet(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "testbed", "mn", str(SCRIPTS / "roaming.py")]
+    command += ["--runs", str(tmp_path / "runs"), "--for", "60", "--no-captures"]
+    both = [
+        subprocess.Popen(
+            command, cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    deadline = time.monotonic() + 60
+    folders: list[Path] = []
+    while time.monotonic() < deadline and len(folders) < 2:
+        folders = list((tmp_path / "runs").glob("*/samples.jsonl"))
+        assert all(each.poll() is None for each in both)
+        time.sleep(0.2)
+    assert len(folders) == 2  # both have a controller at 6653 and bridges of the same names
+    tree = [child for each in both for child in psutil.Process(each.pid).children(recursive=True)]
+    assert len(tree) > 10
+    both[0].kill()
+    both[1].send_signal(signal.SIGINT)
+    for each in both:
+        each.communicate(timeout=30)
+    _, alive = psutil.wait_procs(tree, timeout=10)
+    assert alive == []
+    assert both[1].returncode == 130
+    left = [folder for folder in STATE.iterdir() if folder.name.startswith(f"{both[1].pid}-")]
+    assert left == []
