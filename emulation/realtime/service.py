@@ -123,6 +123,7 @@ class MediumService(abc.ABC, Generic[C]):
             [
                 (channel.medium, {name: at for at, name in enumerate(self.names[first:])})
                 for channel, first in firsts
+                if config.wire is None  # a switch has no radios that could fail
             ]
         )
         self.epoll.register(self._control.fileno(), select.EPOLLIN)
