@@ -221,6 +221,7 @@ def static(
     cover: str = BITS,
     unmatched: str = "drop",
     covering: int = 1,
+    quotes: int = EVENTS,
 ) -> dict[str, float]:
     """Return what figures 2 to 4 show of one network; `alpha` 0 is the uniform law."""
     rng = random.Random(f"{seed}/{nodes}")
@@ -229,12 +230,12 @@ def static(
     space = Space(SPACE)
     made = population(nodes, workload, space, hashes, rng)
     overlay = StaticOverlay(made.peers, covering=covering, unit=cover)
-    quotes = Quotes(workload, made, rng)
+    made_up = Quotes(workload, made, rng)
     depths: list[int] = []
     causes = {"grid": 0, "bloom": 0, "forwarding": 0}
     wanted_in_all = missing = received = messages = events = 0
     deepest: list[int] = []
-    for publisher, event, wanting in quotes.draw(min(EVENTS, 10 * nodes)):
+    for publisher, event, wanting in made_up.draw(min(quotes, 10 * nodes)):
         cell = space.cell(event)
         wanted = SHARED_BIT | cell_bits(cell, BITS_OF_IDS, hashes)
         found = overlay.spread(publisher, wanted, cell, flood=unmatched == "flood")

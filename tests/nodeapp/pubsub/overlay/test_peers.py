@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ STOCKS = "ABCDE"
 
 
 def overlay_of(
-    count: int, protocol: str = "semantic-overlay", *, wired: bool = True, **parameters: object
+    count: int, protocol: str = "semantic-overlay", *, wired: bool = True, **parameters: Any
 ) -> SimNetwork:
     network = SimNetwork(seed=3)
     network.environment = dataclasses.replace(network.environment, wired=wired, nodes=count)
@@ -63,7 +64,7 @@ def got(network: SimNetwork, publisher: int, sequence: int) -> set[int]:
         ("mirinae", {}),
     ],
 )
-def test_events_reach_all_who_want_them(protocol: str, parameters: dict[str, object]) -> None:
+def test_events_reach_all_who_want_them(protocol: str, parameters: dict[str, Any]) -> None:
     network = overlay_of(24, protocol, **parameters)
     wanted = subscribe_all(network)
     network.run(15.0)

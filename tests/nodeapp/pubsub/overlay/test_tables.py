@@ -7,6 +7,7 @@ import random
 import pytest
 
 from nodeapp.events import Filter
+from nodeapp.predicates import Value
 from nodeapp.pubsub.overlay.hypercube import NODE_BITS, dimensions, unique
 from nodeapp.pubsub.overlay.identifiers import (
     SHARED,
@@ -34,7 +35,10 @@ def test_a_filter_has_the_cells_of_all_events_for_it() -> None:
         low = rng.uniform(-100, 1100)
         words = [f"stock={rng.choice('ACMXY')}", f"price>={low}", f"price<{low + 300}"]
         wanted = Filter.parse(rng.sample(words, rng.randint(0, 3)))
-        event = {"stock": rng.choice(["A", "C", "CC", "M", "Y"]), "price": rng.uniform(0, 999)}
+        event: dict[str, Value] = {
+            "stock": rng.choice(["A", "C", "CC", "M", "Y"]),
+            "price": rng.uniform(0, 999),
+        }
         if wanted.matches(event):
             assert GRID.cell(event) in GRID.filter_cells(wanted)
     assert len(GRID.filter_cells(Filter())) == GRID.cells == 500
