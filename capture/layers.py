@@ -174,7 +174,9 @@ class PubSub(Packet):
     fields_desc: ClassVar[list[AnyField]] = [
         ByteField("version", wire.VERSION),
         ByteEnumField("kind", wire.Kind.HELLO, KIND_NAMES),
-        FlagsField("flags", 0, 8, ["replica", "one-way", "explore", "sealed"]),
+        FlagsField(
+            "flags", 0, 8, ["replica", "one-way", "explore", "sealed", "multicast", "flood"]
+        ),
         ByteField("ttl", 0),
         ByteField("hops", 1),
         FieldLenField("route_length", None, fmt="B", length_of="routing"),

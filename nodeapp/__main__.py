@@ -121,6 +121,11 @@ def _parser() -> argparse.ArgumentParser:
         help='brokers of a mesh, the same at every node: {"range": metres of the mesh radios, '
         '"brokers": [[id, x, y], ...]}, JSON; a node that is none of them is a client',
     )
+    add(
+        "--wired",
+        action="store_true",
+        help="all nodes are on one wired network, each a hop from any other: nothing is routed",
+    )
     add("--seed", type=int, default=0, help="of the node's random numbers (default 0)")
     position = parser.add_mutually_exclusive_group()
     position.add_argument(
@@ -178,6 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 nodes=asked.nodes,
                 brokers=brokers,
                 mesh_range=mesh_range,
+                wired=asked.wired,
             ),
             parameters=dict(asked.set),
             position=asked.position,

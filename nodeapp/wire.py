@@ -70,6 +70,16 @@ class Kind(IntEnum):
     ADVERTISEMENT = 7
     SUBSCRIBERS = 8
     ROUTE_REPLY_ACK = 9
+    JOIN_QUERY = 20
+    JOIN_REPLY = 21
+    LINK = 22
+    HEARTBEAT = 23
+    LEAVE = 24
+    PEER_FAILED = 25
+    RING = 26
+    SEARCH = 27
+    ANNOUNCE = 28
+    CUBE_EVENT = 29
     SUBSCRIPTION_UPDATE = 40
     SUBSCRIPTION_ACK = 41
     INTERESTS = 45
@@ -115,6 +125,8 @@ class TrafficClass(IntEnum):
 _CLASSES: Final = dict.fromkeys(KINDS, TrafficClass.PUBSUB_CONTROL) | {
     int(Kind.EVENT): TrafficClass.EVENTS,
     int(Kind.DELIVERY): TrafficClass.EVENTS,
+    int(Kind.SEARCH): TrafficClass.EVENTS,
+    int(Kind.CUBE_EVENT): TrafficClass.EVENTS,
     int(Kind.HELLO): TrafficClass.ROUTING_CONTROL,
     int(Kind.ROUTE_REQUEST): TrafficClass.ROUTING_CONTROL,
     int(Kind.ROUTE_REPLY): TrafficClass.ROUTING_CONTROL,
@@ -139,6 +151,11 @@ FLAG_EXPLORE: Final = 0x04
 """A subscription whose issuer takes events from here again, whatever it has pruned before."""
 FLAG_SEALED: Final = 0x08
 """A frame that ends with the seal of who transmitted it (`nodeapp.auth`)."""
+
+FLAG_MULTICAST: Final = 0x10
+"""An event of an overlay that goes on to covered peers and neighbours, not to covering ones."""
+FLAG_FLOOD: Final = 0x20
+"""An event of an overlay that goes to every peer, whatever that is interested in."""
 
 
 class WireError(ValueError):

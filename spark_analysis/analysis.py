@@ -115,11 +115,13 @@ def _missing(run: Run, survey: Survey) -> Iterator[str]:
     names = [node.name for node in scenario.nodes]
     points = [point.name for point in scenario.access_points]
     by_radio = "what these nodes sent and received by radio is not counted"
+    on_switch = scenario.wire is not None
+    by_wire = "what these hosts sent is not counted" if on_switch else "flow counters are alone"
     for interface, owners, lost in (
         (ACCESS, [node.name for node in scenario.stations], by_radio),
         (ACCESS, points, by_radio),
         (MESH, points, by_radio),
-        (WIRED, [node.name for node in scenario.nodes if node.wired], "flow counters are alone"),
+        (WIRED, [node.name for node in scenario.nodes if node.wired], by_wire),
         ("lo", names, "what these nodes' clients published and received is not counted"),
     ):
         without = [name for name in owners if (name, interface) not in captured]

@@ -24,6 +24,9 @@ local KINDS = {
   [1] = "HELLO", [2] = "EVENT", [3] = "SUBSCRIPTION",
   [4] = "ROUTE_REQUEST", [5] = "ROUTE_REPLY", [6] = "ROUTE_ERROR",
   [7] = "ADVERTISEMENT", [8] = "SUBSCRIBERS", [9] = "ROUTE_REPLY_ACK",
+  [20] = "JOIN_QUERY", [21] = "JOIN_REPLY", [22] = "LINK", [23] = "HEARTBEAT",
+  [24] = "LEAVE", [25] = "PEER_FAILED", [26] = "RING", [27] = "SEARCH",
+  [28] = "ANNOUNCE", [29] = "CUBE_EVENT",
   [40] = "SUBSCRIPTION_UPDATE", [41] = "SUBSCRIPTION_ACK",
   [45] = "INTERESTS",
   [50] = "DEMAND", [51] = "PRUNE", [52] = "CELL_STATE_REQUEST", [53] = "CELL_STATE",
@@ -66,6 +69,8 @@ local f = {
   one_way = ProtoField.bool("pubsub.flags.one_way", "One way", 8, nil, 0x02),
   explore = ProtoField.bool("pubsub.flags.explore", "Explore", 8, nil, 0x04),
   sealed = ProtoField.bool("pubsub.flags.sealed", "Sealed", 8, nil, 0x08),
+  multicast = ProtoField.bool("pubsub.flags.multicast", "Multicast", 8, nil, 0x10),
+  flood = ProtoField.bool("pubsub.flags.flood", "Flood", 8, nil, 0x20),
   ttl = ProtoField.uint8("pubsub.ttl", "Time to live"),
   hops = ProtoField.uint8("pubsub.hops", "Hops"),
   route_length = ProtoField.uint8("pubsub.route_length", "Route length"),
@@ -312,6 +317,8 @@ function pubsub.dissector(tvb, pinfo, root)
       item:add(f.one_way, range)
       item:add(f.explore, range)
       item:add(f.sealed, range)
+      item:add(f.multicast, range)
+      item:add(f.flood, range)
     end
   end
   local event = string.format("%d/%d", number.publisher, number.sequence)

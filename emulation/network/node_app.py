@@ -30,6 +30,8 @@ def node_arguments(
         arguments += ["--map", str(road_map)]
     if environment.brokers:
         arguments += ["--brokers", str(brokers)]
+    if environment.wired:
+        arguments.append("--wired")
     if environment.nodes:
         arguments += ["--nodes", str(environment.nodes)]
     for name, value in scenario.protocol.parameters.items():

@@ -91,6 +91,7 @@ class MediumService(MediumLoop, Generic[C]):
             [
                 (channel.medium, {name: at for at, name in enumerate(self.names[first:])})
                 for channel, first in firsts
+                if config.wire is None  # a switch has no radios that could fail
             ]
         )
 

@@ -6,10 +6,11 @@ Theory of operation.  The process opens every radio's TAP device inside the name
 a frame read from a device is transmitted, and a frame that the medium delivers is written to the
 devices of its receivers.  Loop and requests are those of `emulation.realtime.service`.
 
-Without access points there is one channel and every radio belongs to a station.  With them there
-are two, which do not disturb each other: one of stations and access radios, one of mesh radios
-(`emulation.radio.addressing`).  Stations then choose an access point at every scan, and the layer 2
-update of the new one comes out of its access device (`emulation.radio.association`).
+Without access points there is one channel and every radio belongs to a station; or, with `wire`,
+the channel is a switch and its devices are those of hosts (`emulation.radio.wire`).  With access
+points there are two, which do not disturb each other: one of stations and access radios, one of
+mesh radios (`emulation.radio.addressing`).  Stations then choose an access point at every scan, and
+the layer 2 update of the new one comes out of its access device (`emulation.radio.association`).
 
 CONFIG.json is a `TapConfig`.  Further requests:
 
@@ -27,7 +28,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from emulation.radio.addressing import (
     Addressing,
@@ -41,6 +42,7 @@ from emulation.radio.association import Associations
 from emulation.radio.delivery import Delivery
 from emulation.radio.medium import Medium
 from emulation.radio.spec import RadioSpec
+from emulation.radio.wire import WireMedium, WireSpec
 from emulation.realtime.control import ControlError
 from emulation.realtime.device import Tap
 from emulation.realtime.layer2_update import layer2_update
@@ -72,10 +74,15 @@ class _Channel:
         addressing: Addressing,
         mtu: int,
         rng: random.Random,
+        wire: WireSpec | None = None,
     ) -> None:
         self.name = name
         self.addressing = addressing
-        self.medium = Medium(radio, len(devices), rng)
+        self.medium = (
+            Medium(radio, len(devices), rng)
+            if wire is None
+            else cast(Medium, WireMedium(wire))  # used as one
+        )
         self.routing_first = radio.queue_order == "routing-first"
         self.taps: list[Tap] = []
         queue = max(radio.queue_frames, LEAST_QUEUE)
@@ -130,7 +137,8 @@ class TapMedium(MediumService[_Channel]):
         devices += [(each.pid, each.access.interface, each.access.mac) for each in points]
         rng = self.rng("medium")
         if config.mesh_radio is None:
-            yield _Channel("", config.radio, devices, AdHocAddressing(self._macs), config.mtu, rng)
+            stations = AdHocAddressing(self._macs)
+            yield _Channel("", config.radio, devices, stations, config.mtu, rng, config.wire)
             return
         infrastructure = InfrastructureAddressing(self._macs, self._associations)
         yield _Channel("access", config.radio, devices, infrastructure, config.mtu, rng)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import RadioSpec
+from emulation.radio.wire import WireSpec
 from emulation.realtime.priority import PriorityName
 from emulation.scenario.access_point import AssociationSpec
 
@@ -51,6 +52,7 @@ class TapConfig(_Config):
     """The whole configuration.
 
     With access points, `radio` is for stations and access radios, `mesh_radio` for mesh radios.
+    With `wire`, the stations are hosts on a switch, and `radio` is not used.
     """
 
     radio: RadioSpec
@@ -58,6 +60,7 @@ class TapConfig(_Config):
     stations: tuple[StationConfig, ...] = Field(min_length=1)
     access_points: tuple[AccessPointConfig, ...] = ()
     mesh_radio: RadioSpec | None = None
+    wire: WireSpec | None = None
     association: AssociationSpec = AssociationSpec()
     control: Path
     tick: float = Field(default=0.1, gt=0, le=60, description="seconds between position updates")
@@ -69,6 +72,8 @@ class TapConfig(_Config):
     def _consistent(self) -> Self:
         if bool(self.access_points) != (self.mesh_radio is not None):
             raise ValueError("there are access points and a mesh_radio, or neither")
+        if self.wire is not None and len(self.wire.delays) != len(self.stations):
+            raise ValueError("a switch needs a cable's delay for every host")
         return self
 
     @property

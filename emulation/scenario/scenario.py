@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.radio.spec import RadioSpec
+from emulation.radio.wire import NO_RANGE, WireSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.scenario.faults import Fault
 from emulation.workloads.base import Operation
@@ -33,7 +34,8 @@ NOMINAL_RANGE: Final = 250.0
 class NodeSpec(BaseModel):
     """One node that runs the node app: its id, its name in Mininet, and where it is when.
 
-    `device` is wlan0 if it has a radio (a station), eth0 if it is wired to an access point.
+    `device` is wlan0 if it has a radio (a station), eth0 if it is wired to an access point or to
+    a switch.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -47,7 +49,7 @@ class NodeSpec(BaseModel):
 
     @property
     def wired(self) -> bool:
-        """Whether this is the broker's host of an access point rather than a station."""
+        """Whether this is a host with a cable rather than a station."""
         return self.device == WIRED
 
     @property
@@ -123,6 +125,9 @@ class Scenario(BaseModel):
     )
     access_points: tuple[AccessPointSpec, ...] = ()
     mesh_radio: RadioSpec | None = None
+    wire: WireSpec | None = Field(
+        None, description="the nodes are hosts on a switch, with these cables; none has a radio"
+    )
     failed_brokers: tuple[tuple[int, float, float], ...] = Field(
         (), description="id, x, y of brokers that all nodes know of and that are not there"
     )
@@ -168,6 +173,13 @@ class Scenario(BaseModel):
 
     def _check_access_points(self) -> None:
         points = self.access_points
+        if self.wire is not None:
+            if points or self.stations or len(self.wire.delays) != len(self.nodes):
+                raise ValueError(
+                    "on a switch all nodes are hosts (device eth0), each with a delay, and there "
+                    "are no access points"
+                )
+            return
         names = {node.name for node in self.nodes} | {point.name for point in points}
         if len({point.id for point in points}) != len(points):
             raise ValueError("two access points share an id")
@@ -231,12 +243,13 @@ class Scenario(BaseModel):
         numbered = [node.id for node in self.nodes] == list(range(1, len(self.nodes) + 1))
         return Environment(
             self.area,
-            self.radio.range or NOMINAL_RANGE,
+            NO_RANGE if self.wire is not None else self.radio.range or NOMINAL_RANGE,
             waypoints=self.road_map,
             nodes=len(self.nodes) if numbered else 0,
             brokers=tuple((point.broker, *point.position) for point in self.access_points)
             + self.failed_brokers,
             mesh_range=0.0 if self.mesh_radio is None else self.mesh_radio.range or NOMINAL_RANGE,
+            wired=self.wire is not None,
         )
 
     def trace(self) -> Trace:

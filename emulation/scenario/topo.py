@@ -2,7 +2,8 @@
 
 A topology is a class with a `build` method, as in Mininet, that calls `addStation` and, if
 stations move, `setMobilityModel`, and for a mesh `addAccessPoint`, `addHost` for each one's broker
-and `addLink` between the two; the names and signatures are Mininet-WiFi's.  The keyword
+and `addLink` between the two; or, without any radio, `addSwitch`, `addHost` and `addLink` from each
+host to the switch.  The names and signatures are Mininet-WiFi's.  The keyword
 arguments of `build` are the parameters that `--set` takes, checked against their annotations, and
 so are the settings of the radio that all topologies share (`emulation.scenario.radio_settings`) and
 the parameters of `workload`, which is what the clients do unless `--workload` says otherwise.
@@ -12,6 +13,7 @@ the parameters of `workload`, which is what the clients do unless `--workload` s
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,6 +24,7 @@ from emulation.mobility.registry import mobility
 from emulation.mobility.routes import Leg, deviating, legs
 from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.radio.spec import PROPAGATION_MODELS, RadioSpec, UnitDisk
+from emulation.radio.wire import WireSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.scenario.connectivity import connected
 from emulation.scenario.faults import make_faults
@@ -71,6 +74,9 @@ class Topo:
         self._stations: dict[str, Position2D] = {}
         self._access_points: dict[str, tuple[Position2D, str]] = {}
         """Where they are, and the SSID."""
+        self._switch = ""
+        self._cables: dict[str, float] = {}
+        """Hosts on the switch, with the one-way delays of their cables, seconds."""
         self._faults: list[str] = []
         self._brokers: dict[str, str] = {}
         """Access point: its broker's host."""
@@ -147,11 +153,28 @@ class Topo:
         self._nodes.append(name)
         return name
 
-    def addLink(self, node1: str, node2: str) -> None:
-        """Wire a host to an access point, in either order.
+    def addSwitch(self, name: str) -> str:
+        """Add the switch, to which all hosts are wired; there are no stations then.
 
-        Raises `ScenarioError` for anything else, and if one of them has a link already.
+        Raises `ScenarioError` for a second one.
         """
+        if self._switch:
+            raise ScenarioError(f"there is a switch already: {self._switch}")
+        self._switch = name
+        return name
+
+    def addLink(self, node1: str, node2: str, delay: float = 0.0) -> None:
+        """Wire a host to an access point or to the switch, in either order.
+
+        `delay` is that of a cable to the switch, one way, seconds.  Raises `ScenarioError` for
+        anything else, and if one of them has a link already.
+        """
+        if self._switch in (node1, node2):
+            host = node2 if node1 == self._switch else node1
+            if host in self._stations or host not in self._nodes or host in self._cables:
+                raise ScenarioError(f"{host} is no host, or is wired to the switch already")
+            self._cables[host] = delay
+            return
         host, point = (node2, node1) if node1 in self._access_points else (node1, node2)
         if point not in self._access_points or host in self._stations or host not in self._nodes:
             raise ScenarioError(f"a link goes from a host to an access point: {node1}, {node2}")
@@ -278,8 +301,12 @@ class Topo:
 
         `workload` takes the place of the topology's own; `faults` are added to the topology's.
         """
-        if not self._stations:
+        if not self._stations and not self._cables:
             raise ScenarioError("the topology has no stations")
+        if self._switch and (self._stations or self._access_points or self.failed_brokers):
+            raise ScenarioError(
+                "what is on a switch are hosts alone: no stations, no access points"
+            )
         tracks = dict(zip(self._stations, self._trajectories(), strict=True))
         said = {name: legs(track) for name, track in tracks.items()}
         if self.turn or self.speed_error:
@@ -289,30 +316,39 @@ class Topo:
         for number, name in enumerate(self._nodes, start=1):
             if name in tracks:
                 nodes.append(NodeSpec(id=number, name=name, waypoints=tracks[name], device=ACCESS))
+            elif name in self._cables:
+                stands = (Waypoint(0.0, *_on_map(number, len(self._nodes))),)
+                nodes.append(NodeSpec(id=number, name=name, waypoints=stands, device=WIRED))
             elif name in points:
                 stands = (Waypoint(0.0, *self._access_points[points[name]][0]),)
                 nodes.append(NodeSpec(id=number, name=name, waypoints=stands, device=WIRED))
             else:
-                raise ScenarioError(f"{name} has no link to an access point: addLink")
+                raise ScenarioError(f"{name} has no link to an access point or switch: addLink")
         # Clients are users' devices if there is infrastructure, and everywhere if not.
         clients = {
             node.id: node.name
             for node in nodes
-            if not node.wired or node.name in self.wired_clients
+            if not node.wired or node.name in self.wired_clients or self._switch
         }
         workload = workload or self.workload
         radio = self.radio_settings.applied(self.radio)
+        if self._switch:
+            radio = radio.model_copy(update={"range": None})
         mesh_radio = None
         if self._access_points:
             mesh_radio = self.radio_settings.applied(self.mesh_radio, like=self.radio)
         road_map = self.mobility.road_map if self.mobility else None
+        if self._switch and any(
+            not text.lstrip().startswith("crash") for text in (*self._faults, *faults)
+        ):
+            raise ScenarioError("hosts on a switch have no radios that could fail: use crash alone")
         made_disk = isinstance(radio.propagation, UnitDisk) and not radio.propagation.collisions
         if made_disk and any(text.startswith("jam") for text in (*self._faults, *faults)):
             raise ScenarioError(
                 "a unit disk without collisions has no interference, so nothing can be jammed: "
                 "choose another propagation model"
             )
-        area = self._area()
+        area = self._area([node.waypoints[0][1:3] for node in nodes if node.name in self._cables])
         return Scenario(
             topology=_snake_case(type(self).__name__),
             topology_parameters=self.parameters,
@@ -336,10 +372,13 @@ class Topo:
             road_map=road_map.waypoints(self.waypoint_spacing) if road_map else (),
             access_points=self._points({node.name: node.id for node in nodes}),
             mesh_radio=mesh_radio,
+            wire=WireSpec(delays=tuple(self._cables[node.name] for node in nodes))
+            if self._switch
+            else None,
             association=self.association,
             faults=make_faults(
                 [*self._faults, *faults],
-                stations=list(self._stations),
+                stations=[*self._stations, *self._cables],
                 hosts=list(self._brokers.values()),
                 access_points=list(self._access_points),
                 area=area,
@@ -378,13 +417,13 @@ class Topo:
         ]
         return tuple(sorted(operations, key=lambda operation: operation.time))
 
-    def _area(self) -> tuple[float, float, float, float]:
+    def _area(self, wired: Sequence[Position2D] = ()) -> tuple[float, float, float, float]:
         """Return the mobility model's area, or the box around all that stands still.
 
-        Raises `ScenarioError` for a station that starts outside.
+        `wired` is where a map shows the hosts on a switch.  Raises `ScenarioError` for a station that starts outside.
         """
         if self.area is None:
-            return _bounds([*self._stations.values(), *self._positions_of_points()])
+            return _bounds([*self._stations.values(), *self._positions_of_points(), *wired])
         x0, y0, x1, y1 = self.area
         for name, (x, y) in self._stations.items():
             if not (x0 <= x <= x1 and y0 <= y <= y1):
@@ -423,6 +462,12 @@ def _bounds(positions: list[Position2D]) -> tuple[float, float, float, float]:
         for values in zip(*positions, strict=True)
     )
     return x0, y0, x1, y1
+
+
+def _on_map(number: int, hosts: int) -> Position2D:
+    """Return where a map shows host `number` of so many on a switch, metres: on a circle."""
+    angle = 2 * math.pi * number / hosts
+    return round(100 + 100 * math.cos(angle), 3), round(100 + 100 * math.sin(angle), 3)
 
 
 def _metre(middle: float) -> tuple[float, float]:

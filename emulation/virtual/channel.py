@@ -1,8 +1,9 @@
 """The channel of a simulation: what lies between the nodes, from one node's stack to another's.
 
-Two implementations exist: stations that hear each other directly (`emulation.virtual.adhoc`), and
-stations and brokers behind access points (`emulation.virtual.mesh`).  `Simulation` takes one of
-them, by the scenario, and does not know which.
+Three implementations exist: stations that hear each other directly (`emulation.virtual.adhoc`),
+stations and brokers behind access points (`emulation.virtual.mesh`), and hosts on a switch
+(`emulation.virtual.wired`).  `Simulation` takes one of them, by the scenario, and does not know
+which.
 
 Nodes are named by their index in `Scenario.nodes`; times are seconds into the run, positions
 metres, sizes bytes of the Ethernet frame.

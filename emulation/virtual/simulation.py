@@ -27,6 +27,7 @@ from emulation.virtual.mesh import MeshChannel
 from emulation.virtual.message import Carried, Message
 from emulation.virtual.packets import HEADERS, LARGEST_WHOLE, frame_lengths
 from emulation.virtual.recording import VirtualRecorder
+from emulation.virtual.wired import WiredChannel
 from nodeapp.auth import Seal
 from nodeapp.client_port import ClientTable
 from nodeapp.host import Host
@@ -60,11 +61,13 @@ class Simulation:
         self.recorder = recorder
         self._failed = failed
         self._trace = scenario.trace()
-        self.channel: Channel = (
-            MeshChannel(scenario, self.clock, recorder, self.hand)
-            if scenario.access_points
-            else AdHocChannel(scenario, self.hand, self._unacknowledged)
-        )
+        self.channel: Channel
+        if scenario.access_points:
+            self.channel = MeshChannel(scenario, self.clock, recorder, self.hand)
+        elif scenario.wire is not None:
+            self.channel = WiredChannel(scenario, self.hand)
+        else:
+            self.channel = AdHocChannel(scenario, self.hand, self._unacknowledged)
         self.medium = self.channel.medium
         """The medium of the stations."""
         self._tick = _tick(scenario)

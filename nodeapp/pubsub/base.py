@@ -44,7 +44,7 @@ class Environment:
     `waypoints` are the points of the road map, metres; empty if there is no map.  `nodes` is how
     many nodes there are, with the ids 1 to `nodes`; 0 if that is not known.  `brokers` are the
     brokers of a mesh, (node id, x, y), whose radios reach `mesh_range` metres; the other nodes are
-    clients then.
+    clients then.  `wired` tells that all nodes are on one wired network, each a hop from any other.
     """
 
     area: tuple[float, float, float, float]
@@ -53,6 +53,7 @@ class Environment:
     nodes: int = 0
     brokers: tuple[tuple[int, float, float], ...] = ()
     mesh_range: float = 0.0
+    wired: bool = False
 
 
 class Route(NamedTuple):

@@ -85,6 +85,14 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
             "subscription_forwarding:SubscriptionForwarding",
             "events follow subscriptions back over a spanning tree of all nodes",
         ),
+        "semantic-overlay": Protocol(
+            "overlay.peer:SemanticOverlay",
+            "peers link to those of similar interests: Bloom filters of cells as identifiers",
+        ),
+        "mirinae": Protocol(
+            "overlay.mirinae:Mirinae",
+            "events go through a hypercube of identifiers, by id covers",
+        ),
         "mobility-prediction": Protocol(
             "mesh.services:MobilityPrediction",
             "brokers of a mesh send events to where a client's route leads",

@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql.types import StructType
 
-from emulation.scenario.access_point import ACCESS, MESH
+from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
 from spark_analysis.captures.source import Survey
 from spark_analysis.schemas import BOOLEAN, LONG, RUN, STRING, column
@@ -48,7 +48,8 @@ def node_rows(
         points = {point.broker: point.name for point in run.scenario.access_points}
         for name, node, node_id, ip in run.nodes():
             point = points.get(node_id)
-            radios = {(node, ACCESS)} if point is None else {(point, ACCESS), (point, MESH)}
+            own = ACCESS if run.scenario.wire is None else WIRED
+            radios = {(node, own)} if point is None else {(point, ACCESS), (point, MESH)}
             loopback = (node, "lo") in captured
             rows.append((name, node, node_id, ip, point, radios <= captured, loopback))
     return rows

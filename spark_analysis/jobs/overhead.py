@@ -13,9 +13,9 @@ extension and body.
 A broadcast that lists its addressees is one frame sent, however many it lists.  All in range
 receive it; `addressed_frames` counts only the receptions of those it lists.
 
-Messages of the kinds EVENT and DELIVERY are event messages, all other kinds control.  Packets that
-are no whole testbed frame (other programs', and events so long that IP had to fragment them) are
-`other`.
+Messages of the kinds EVENT, DELIVERY, SEARCH and CUBE_EVENT are event messages, all other kinds
+control.  Packets that are no whole testbed frame (other programs', and events so long that IP had
+to fragment them) are `other`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from spark_analysis.jobs.runs import RUNS
 from spark_analysis.schemas import INT, LONG, RUN, SHORT, STRING, column
 from spark_analysis.table import Query, Table
 
-EVENT_KINDS: Final = (Kind.EVENT, Kind.DELIVERY)
+EVENT_KINDS: Final = (Kind.EVENT, Kind.DELIVERY, Kind.SEARCH, Kind.CUBE_EVENT)
 """Kinds that carry an event."""
 
 PACKETS: Final = Query(make=lambda inputs: radio_packets(inputs.frames, inputs.of(NODES)))

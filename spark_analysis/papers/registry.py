@@ -25,6 +25,7 @@ PAPERS: Final[Mapping[str, str]] = MappingProxyType(
         "subscription-forwarding": "spark_analysis.papers.subscription_forwarding",
         "georendezvous": "spark_analysis.papers.georendezvous.paper",
         "mesh-prediction": "spark_analysis.papers.mesh_prediction",
+        "semantic-overlay": "spark_analysis.papers.semantic_overlay.paper",
     }
 )
 """Modules that have a `PAPER`, by its key."""

@@ -136,7 +136,8 @@ def node_table(tables: RunTables) -> TextTable:
 
 def _files(tables: RunTables, node: str, missing: Sequence[str]) -> Cell:
     run = tables.run
-    radios = [("radio", f"{node}-{ACCESS}.pcap")]
+    own = ACCESS if tables.scenario.wire is None else WIRED
+    radios = [("radio" if own == ACCESS else "wire", f"{node}-{own}.pcap")]
     for point in tables.scenario.access_points:
         if node == tables.names.get(point.broker):
             radios = [(f"{each} radio", f"{point.port(kind)}.pcap")

@@ -46,6 +46,12 @@ class RealTimeBackend:
         """Return what is missing for access points, as `obstacles` does; subclasses may add."""
         return switches.obstacles()
 
+    def switch_obstacles(self) -> list[str]:
+        """Return what is missing for hosts on a switch; most backends have radios only."""
+        return [
+            "this backend has no switch for hosts without a radio: use --backend tap or virtual"
+        ]
+
     def prepare(self) -> None:
         """Do what the machine needs before a run; a hook for subclasses.  Raises `BackendError`."""
 
@@ -64,6 +70,8 @@ class RealTimeBackend:
         obstacles = self.obstacles()
         if scenario.access_points:
             obstacles += self.access_point_obstacles()
+        if scenario.wire is not None:
+            obstacles += self.switch_obstacles()
         if obstacles:
             raise BackendError(obstacles[0])
         warning = estimate.check(len(scenario.nodes))

@@ -24,9 +24,11 @@ class OwnMediumRun(MininetRun):
         config: dict[str, Any] = {
             "radio": scenario.radio.model_dump(mode="json"),
             "seed": scenario.seed,
-            "stations": self.described(scenario.stations),
+            "stations": self.described(scenario.stations or scenario.nodes),
             "control": str(self.medium_control),
         }
+        if scenario.wire is not None:
+            config["wire"] = scenario.wire.model_dump(mode="json")
         if self.mesh is not None and scenario.mesh_radio is not None:
             config["access_points"] = self.mesh.radios()
             config["mesh_radio"] = scenario.mesh_radio.model_dump(mode="json")

@@ -26,6 +26,8 @@ from topologies.catalog import all_parameters, make_scenario, topology_names, to
 
 OF_TOPIC = ["topics", "publishers", "subscribers", "interval", "size"]
 OF_FEEDS = ["interval", "size", "tail", "arrivals"]
+OF_STOCK = ["stocks", "law", "alpha", "interests", "width", "events", "quotes", "joins", "leaving"]
+OF_STOCK += ["warm_up", "size", "tail"]
 OF_TOPIC += ["selectivity", "admitted", "advertise", "tail", "arrivals"]
 
 
@@ -82,7 +84,7 @@ def test_a_new_workload_is_one_file(
 
 
 def test_the_workloads_that_there_are() -> None:
-    assert workload_names() == ["churn", "content", "feeds", "recorded", "topic"]
+    assert workload_names() == ["churn", "content", "feeds", "recorded", "stock", "topic"]
     for name in workload_names():
         assert workload_summary(name).endswith(".")
         assert all(parameter.help for parameter in workload_parameters(name))
@@ -96,7 +98,7 @@ def test_the_workloads_that_there_are() -> None:
 @pytest.mark.parametrize("name", topology_names())
 def test_topologies_have_the_parameters_of_their_workload(name: str) -> None:
     names = [parameter.name for parameter in topology_parameters(name)]
-    own = OF_FEEDS if name == "mesh_legs" else OF_TOPIC
+    own = {"mesh_legs": OF_FEEDS, "stock_peers": OF_STOCK}.get(name, OF_TOPIC)
     assert names[-len(own) :] == own
 
 
@@ -174,7 +176,7 @@ def test_what_may_be_set_depends_on_the_workload() -> None:
     assert set(own) - set(other) == set(OF_TOPIC)
     assert set(other) - set(own) == {"recording"}
     assert own["workload"].default == "topic"
-    assert own["workload"].choices == ("churn", "content", "feeds", "recorded", "topic")
+    assert own["workload"].choices == ("churn", "content", "feeds", "recorded", "stock", "topic")
 
 
 def test_clients_are_the_stations_of_a_mesh(tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""Hosts on a switch under the virtual clock: the cables alone are between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from emulation.radio.delivery import Delivery
+from emulation.radio.faults import RadioFaults
+from emulation.radio.medium import Medium
+from emulation.radio.wire import WireMedium
+from emulation.scenario.scenario import Scenario
+from emulation.virtual.channel import Hand
+from emulation.virtual.message import Carried
+
+
+class WiredChannel:
+    """The `Channel` of a scenario whose nodes are hosts on a switch."""
+
+    reports_links = False
+    """Ethernet acknowledges nothing."""
+
+    def __init__(self, scenario: Scenario, hand: Hand) -> None:
+        assert scenario.wire is not None
+        self._hand = hand
+        wire = WireMedium(scenario.wire)
+        self.medium = cast(Medium, wire)  # used as one
+        self.faults = RadioFaults([])
+        self.transmit: Callable[[float, int, int, int, Carried], object] = wire.transmit
+        self.next_delivery: Callable[[float], Delivery | None] = wire.next_delivery
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Hand a packet to the node that received it."""
+        self._hand(delivery.time, delivery.receivers, delivery.frame)
+
+    def listen(self, node: int, hand: Hand) -> bool:
+        """Return False: a switch hands a host only what is for it."""
+        return False
+
+    def withdraw(self, node: int, to: int) -> list[Carried]:
+        """Return nothing: what is on a cable stays there."""
+        return []
+
+    def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
+        """Do nothing."""
+
+    def exported(self) -> dict[str, Any] | None:
+        """Return None: there are no access points."""
+        return None

@@ -1,0 +1,162 @@
+"""What the two overlays share: interests as cells, events as identifiers, frames on an underlay."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import Any, Final
+
+from nodeapp.events import Event, Subscription
+from nodeapp.host import Host, Timer
+from nodeapp.pubsub.base import Environment, EventIds, RefusedError, Service
+from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits
+from nodeapp.pubsub.overlay.parameters import IdentifierParameters
+from nodeapp.pubsub.overlay.space import Space, SpaceError
+from nodeapp.routing.underlay import make_underlay
+from nodeapp.wire import Frame, Kind, WireError
+
+MAX_PENDING: Final = 256
+"""Events that wait until a peer is in the overlay."""
+
+
+class OverlayService(Service):
+    """A peer.  Its cells are those of all local subscriptions together."""
+
+    Parameters = IdentifierParameters
+
+    def __init__(
+        self, host: Host, environment: Environment, parameters: IdentifierParameters
+    ) -> None:
+        super().__init__(host, environment, parameters)
+        self.parameters = parameters
+        self.space = Space(parameters.space)
+        self.seen = EventIds()
+        self.underlay = make_underlay(
+            host,
+            parameters,
+            self.counters,
+            self._arrived,
+            self.unreachable,
+            wired=environment.wired,
+        )
+        self._settling: Timer | None = None
+        self._pending: list[Event] = []
+        self.takes: dict[int, Any] = {}
+        """By kind: what takes a frame of another peer that has arrived."""
+
+    @classmethod
+    def misfit(cls, environment: Environment, parameters: Mapping[str, Any]) -> str | None:
+        """Return why the event space is none; None if it is one."""
+        try:
+            Space(str(parameters["space"]))
+        except SpaceError as error:
+            return str(error)
+        return None
+
+    def start(self) -> None:
+        """Begin, with no interest yet."""
+        for kind in self.takes:
+            self.handlers[kind] = self.underlay.receive
+        self.handlers |= self.underlay.handlers
+        self.underlay.start()
+        self._changed()
+
+    # Interests.
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Add a local subscription.  Raises `RefusedError` if it is outside the event space."""
+        try:
+            self.space.filter_cells(subscription.filter)
+        except SpaceError as error:
+            raise RefusedError(str(error)) from None
+        super().subscribe(subscription)
+        self._changed()
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Remove a local subscription."""
+        super().unsubscribe(subscription)
+        self._changed()
+
+    def cells(self) -> frozenset[int]:
+        """Return the cells of all local subscriptions."""
+        found: set[int] = set()
+        for each in self.local:
+            found |= self.space.filter_cells(each.filter)
+        return frozenset(found)
+
+    def _changed(self) -> None:
+        if self._settling is None:
+            self._settling = self.host.call_later(self.parameters.settle, self._settled)
+
+    def _settled(self) -> None:
+        self._settling = None
+        self.interests_changed(self.cells())
+
+    @abc.abstractmethod
+    def interests_changed(self, cells: frozenset[int]) -> None:
+        """Tell others of new interests, which were quiet for a while; at the start, too."""
+
+    # Frames.
+
+    def send(self, kind: Kind, to: int, body: bytes) -> None:
+        """Send a message to a peer."""
+        self.underlay.send(Frame(kind, self.host.node_id, to, hops=0, body=body))
+
+    def _arrived(self, frame: Frame) -> None:
+        """Take a frame that the underlay has brought here."""
+        take = self.takes.get(frame.kind)
+        if take is None or frame.originator == self.host.node_id:
+            self.counters["unexpected kind"] += 1
+            return
+        try:
+            take(frame)
+        except WireError:
+            self.counters["malformed"] += 1
+
+    def unreachable(self, node: int) -> None:
+        """Take note that the underlay has no way to a peer."""
+        self.counters["unreachable"] += 1
+
+    # Events.
+
+    def event_identifier(self, event: Event) -> tuple[int, int]:
+        """Return identifier and cell of an event.  Raises `SpaceError` outside the space."""
+        cell = self.space.cell(event.attributes)
+        bits, hashes = self.parameters.bits, self.parameters.hashes
+        return SHARED_BIT | cell_bits(cell, bits, hashes), cell
+
+    def publish(self, event: Event) -> None:
+        """Publish an event.  Raises `RefusedError` outside the space or out of the overlay."""
+        try:
+            self.space.cell(event.attributes)
+        except SpaceError as error:
+            raise RefusedError(str(error)) from None
+        if self.trouble():
+            raise RefusedError(self.trouble())
+        super().publish(event)
+
+    def disseminate(self, event: Event) -> None:
+        """Send an event on its way, or keep it until this peer is in the overlay."""
+        self.seen.add(event.publisher, event.sequence, self.host.now())
+        if self.ready():
+            self.launch(event)
+        elif len(self._pending) < MAX_PENDING:
+            self._pending.append(event)
+
+    def entered(self) -> None:
+        """Send what has waited."""
+        pending, self._pending = self._pending, []
+        for event in pending:
+            self.launch(event)
+
+    @abc.abstractmethod
+    def launch(self, event: Event) -> None:
+        """Send a local client's event to others."""
+
+    @abc.abstractmethod
+    def ready(self) -> bool:
+        """Return whether this peer is in the overlay."""
+
+    def trouble(self) -> str:
+        """Return why events cannot be carried, and what to do; empty if nothing is wrong."""
+        return ""

@@ -1,0 +1,263 @@
+"""Bodies of the frames between peers of a semantic overlay, in CBOR.
+
+    JOIN_QUERY   [rules, wanted, visited, peer]     wanted: bits that are not covered yet
+    JOIN_REPLY   [refusal, part, parts, [peer...], [[joined, node]...]]   refusal: text or null;
+                                                    the last list is the ring that the asker is of
+    ANNOUNCE     [rules, peer]                      a peer tells another of itself
+    LINK         [added, peer]                      added: the link is made, else ended
+    HEARTBEAT    [[node...], [node...]]             that the sender has chosen; incoming links
+    LEAVE        [[peer...]]                        the leaving peer's own choices
+    PEER_FAILED  [node, [node...]]                  who failed, and whom that had links with
+    RING         [[joined, node]...]                members of a ring
+    SEARCH       [[node...], [node...], event]      visited, way back; event: body of an EVENT
+
+`rules` are [bits, hashes, space]: what all peers of an overlay have to agree on.  A `peer` is
+[node, random id, joined, identifier, [cell...]]: joined in milliseconds of its own clock, the
+identifier as bytes, big-endian; the cells do not name the shared interest.  A description whose
+identifier is not that of its cells is refused: nobody can claim interests that it does not list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from nodeapp import wire
+from nodeapp.pubsub.messages import split_list
+from nodeapp.pubsub.overlay.identifiers import identifier
+from nodeapp.pubsub.overlay.space import MAX_CELLS, MOST
+from nodeapp.pubsub.overlay.tables import Peer, with_shared
+from nodeapp.routing.underlay import is_node
+from nodeapp.wire import WireError
+
+MAX_NODES: Final = 8192
+"""Nodes in one list."""
+
+
+class Rules(NamedTuple):
+    """What all peers of an overlay agree on: bits and hash functions, and the event space."""
+
+    bits: int
+    hashes: int
+    space: str
+
+
+class Described(NamedTuple):
+    """A peer, and when it joined, milliseconds of its own clock."""
+
+    peer: Peer
+    joined: int
+
+    @property
+    def seniority(self) -> tuple[int, int]:
+        """The first in this order is the primary peer of a ring."""
+        return self.joined, self.peer.node
+
+
+class Query(NamedTuple):
+    """What a JOIN_QUERY says."""
+
+    rules: Rules
+    wanted: int
+    visited: list[int]
+    asker: Described
+
+
+class Reply(NamedTuple):
+    """What a JOIN_REPLY says."""
+
+    refusal: str | None
+    part: int
+    parts: int
+    peers: list[Described]
+    ring: list[tuple[int, int]]
+
+
+class Codec:
+    """Encodes and decodes for an overlay with these rules; decoders raise `WireError`."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self._bytes = (rules.bits + 7) // 8
+
+    def _peer(self, item: Any) -> Described:
+        match item:
+            case [node, int(random_id), int(joined), bytes(said), list(cells)] if (
+                is_node(node)
+                and 0 <= random_id < 1 << 64
+                and 0 <= joined < 1 << 63
+                and len(cells) <= MOST
+                and all(type(cell) is int and 0 <= cell < MAX_CELLS for cell in cells)
+            ):
+                found = identifier(cells, self.rules.bits, self.rules.hashes)
+                if said != found.to_bytes(self._bytes, "big"):
+                    raise WireError("an identifier that is not that of its cells")
+                return Described(Peer(node, random_id, found, with_shared(cells)), joined)
+        raise WireError("not a peer")
+
+    def _of_peer(self, described: Described) -> list[Any]:
+        peer, joined = described
+        cells = sorted(cell for cell in peer.cells if cell >= 0)
+        said = peer.identifier.to_bytes(self._bytes, "big")
+        return [peer.node, peer.random_id, joined, said, cells]
+
+    def _size(self, described: Described) -> int:
+        return self._bytes + 26 + 5 * len(described.peer.cells)
+
+    # Joining.
+
+    def query(self, wanted: int, visited: Sequence[int], asker: Described) -> bytes:
+        """Return the body of a JOIN_QUERY."""
+        item = [list(self.rules), wanted.to_bytes(self._bytes, "big"), list(visited)]
+        return wire.encode_body([*item, self._of_peer(asker)])
+
+    def read_query(self, body: bytes) -> Query | Rules:
+        """Return what a JOIN_QUERY says; only its rules if they are not those of here."""
+        match wire.decode_body(body):
+            case [rules, bytes(wanted), visited, asker]:
+                theirs = _rules(rules)
+                if theirs != self.rules:
+                    return theirs
+                if len(wanted) != self._bytes:
+                    raise WireError("wanted bits of another length")
+                number = int.from_bytes(wanted, "big")
+                return Query(theirs, number, nodes_in(visited), self._peer(asker))
+        raise WireError("not a join query")
+
+    def replies(self, peers: Iterable[Described], ring: Iterable[tuple[int, int]]) -> list[bytes]:
+        """Return the bodies of the JOIN_REPLY frames that tell of peers."""
+        lists = split_list(peers, self._size)
+        members = [list(member) for member in ring]
+        return [
+            wire.encode_body([None, part, len(lists), [self._of_peer(e) for e in chunk], members])
+            for part, chunk in enumerate(lists)
+        ]
+
+    @staticmethod
+    def refusal(why: str) -> bytes:
+        """Return the body of a JOIN_REPLY that refuses."""
+        return wire.encode_body([why, 0, 1, [], []])
+
+    def read_reply(self, body: bytes) -> Reply:
+        """Return what a JOIN_REPLY says."""
+        match wire.decode_body(body):
+            case [refusal, int(part), int(parts), list(peers), ring] if 0 <= part < parts:
+                if refusal is not None and not isinstance(refusal, str):
+                    raise WireError("not a refusal")
+                found = [self._peer(peer) for peer in peers]
+                return Reply(refusal, part, parts, found, members_in(ring))
+        raise WireError("not a reply to a join query")
+
+    def announcement(self, me: Described) -> bytes:
+        """Return the body of an ANNOUNCE."""
+        return wire.encode_body([list(self.rules), self._of_peer(me)])
+
+    def read_announcement(self, body: bytes) -> Described | Rules:
+        """Return who announces itself; only its rules if they are not those of here."""
+        match wire.decode_body(body):
+            case [rules, peer]:
+                theirs = _rules(rules)
+                return self._peer(peer) if theirs == self.rules else theirs
+        raise WireError("not an announcement")
+
+    # Links.
+
+    def link(self, me: Described, *, added: bool) -> bytes:
+        """Return the body of a LINK."""
+        return wire.encode_body([added, self._of_peer(me)])
+
+    def read_link(self, body: bytes) -> tuple[bool, Described]:
+        """Return whether a link is made, and by whom."""
+        match wire.decode_body(body):
+            case [bool(added), peer]:
+                return added, self._peer(peer)
+        raise WireError("not a link")
+
+    def leave(self, peers: Iterable[Described]) -> list[bytes]:
+        """Return the bodies of the LEAVE frames to one peer."""
+        return [
+            wire.encode_body([[self._of_peer(each) for each in chunk]])
+            for chunk in split_list(peers, self._size)
+        ]
+
+    def read_leave(self, body: bytes) -> list[Described]:
+        """Return the peers that a leaving one had chosen."""
+        match wire.decode_body(body):
+            case [list(peers)]:
+                return [self._peer(peer) for peer in peers]
+        raise WireError("not a farewell")
+
+
+def _rules(value: Any) -> Rules:
+    match value:
+        case [int(bits), int(hashes), str(space)]:
+            return Rules(bits, hashes, space)
+    raise WireError("not the rules of an overlay")
+
+
+def nodes_in(value: Any) -> list[int]:
+    """Return a decoded list of node ids.  Raises `WireError`."""
+    if isinstance(value, list) and len(value) <= MAX_NODES and all(map(is_node, value)):
+        return value
+    raise WireError("not a list of nodes")
+
+
+def members_in(value: Any) -> list[tuple[int, int]]:
+    """Return the members of a ring: when each joined, and its node.  Raises `WireError`."""
+    found = []
+    for item in value if isinstance(value, list) else [None]:
+        match item:
+            case [int(joined), node] if is_node(node) and 0 <= joined < 1 << 63:
+                found.append((joined, node))
+            case _:
+                raise WireError("not the members of a ring")
+    return found
+
+
+def heartbeat(chosen: Iterable[int], incoming: Iterable[int]) -> bytes:
+    """Return the body of a HEARTBEAT."""
+    return wire.encode_body([list(chosen), list(incoming)])
+
+
+def read_heartbeat(body: bytes) -> tuple[list[int], list[int]]:
+    """Return whom a peer has chosen, and who has chosen it.  Raises `WireError`."""
+    match wire.decode_body(body):
+        case [chosen, incoming]:
+            return nodes_in(chosen), nodes_in(incoming)
+    raise WireError("not a heartbeat")
+
+
+def failed(node: int, links: Iterable[int]) -> bytes:
+    """Return the body of a PEER_FAILED."""
+    return wire.encode_body([node, list(links)])
+
+
+def read_failed(body: bytes) -> tuple[int, list[int]]:
+    """Return who failed, and whom that peer had links with.  Raises `WireError`."""
+    match wire.decode_body(body):
+        case [node, links] if is_node(node):
+            return node, nodes_in(links)
+    raise WireError("not news of a failure")
+
+
+def ring(members: Iterable[tuple[int, int]]) -> bytes:
+    """Return the body of a RING."""
+    return wire.encode_body([list(member) for member in members])
+
+
+def read_ring(body: bytes) -> list[tuple[int, int]]:
+    """Return the members of a ring.  Raises `WireError`."""
+    return members_in(wire.decode_body(body))
+
+
+def search(visited: Sequence[int], way: Sequence[int], event: bytes) -> bytes:
+    """Return the body of a SEARCH."""
+    return wire.encode_body([list(visited), list(way), event])
+
+
+def read_search(body: bytes) -> tuple[list[int], list[int], bytes]:
+    """Return where a search has been, the way back, and the event.  Raises `WireError`."""
+    match wire.decode_body(body):
+        case [visited, way, bytes(event)]:
+            return nodes_in(visited), nodes_in(way), event
+    raise WireError("not a search")

@@ -1,0 +1,295 @@
+"""What a peer knows of others: descriptions, its table, who has chosen it, and its ring.
+
+Links are bidirectional: a peer sends to whom it has chosen and to who has chosen it.  It tells each
+that it chooses, and each that it does not choose any more.
+
+Peers of one ring (equal identifiers and cells) know each other by lists that they pass round.  The
+one that joined first is the primary peer, and has the links; the others keep descriptions of peers
+only, and take over in the order in which they joined.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from nodeapp.host import Host, Timer
+from nodeapp.pubsub.overlay import messages
+from nodeapp.pubsub.overlay.identifiers import covers
+from nodeapp.pubsub.overlay.messages import Codec, Described, Rules
+from nodeapp.pubsub.overlay.parameters import STATIC, OverlayParameters
+from nodeapp.pubsub.overlay.tables import (
+    BITS,
+    Peer,
+    Table,
+    choose,
+    covering_peers,
+    uncovered,
+)
+from nodeapp.wire import Frame, Kind, WireError
+
+MAX_KNOWN: Final = 8192
+"""Peers of which a peer keeps a description."""
+REBUILD: Final = 0.2
+"""Seconds from an announcement until the table is made of all: others come with it."""
+
+Send = Callable[[Kind, int, bytes], None]
+
+
+class Neighbourhood:
+    """One peer's; `send(kind, to, body)` sends."""
+
+    def __init__(
+        self, host: Host, parameters: OverlayParameters, counters: Counter[str], send: Send
+    ) -> None:
+        self.me: Described | None = None
+        self.known: dict[int, Described] = {}
+        self.table = Table()
+        self.told: frozenset[int] = frozenset()
+        """Whom this peer has told that it has chosen them."""
+        self.incoming: set[int] = set()
+        self.ring: dict[int, int] = {}
+        """Members of this peer's ring, itself among them: when each joined."""
+        self.heard: dict[int, float] = {}
+        """When a peer was last heard, seconds."""
+        self.joining = False
+        self.handlers: dict[int, Callable[[Frame], None]] = {
+            Kind.ANNOUNCE: self._announcement_received,
+            Kind.LINK: self._link_received,
+            Kind.RING: self._ring_received,
+        }
+        self.codec = Codec(Rules(parameters.bits, parameters.hashes, parameters.space))
+        self.node = host.node_id
+        self.send = send
+        self.counters = counters
+        self._host = host
+        self._parameters = parameters
+        self._rebuild_at: Timer | None = None
+        self._links: dict[int, Peer] | None = None
+
+    def begin(self, me: Described) -> None:
+        """Be a peer that others do not know yet."""
+        self.me = me
+        self.ring = {self.node: me.joined}
+        self._links = None
+
+    def end(self) -> None:
+        """Be no peer any more; descriptions of others stay."""
+        self.table, self.told, self.me, self.joining = Table(), frozenset(), None, False
+        self.incoming.clear()
+        self.ring.clear()
+        self.heard.clear()
+        self._links = None
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether this peer has the links of its ring."""
+        return self.primary == self.node
+
+    @property
+    def primary(self) -> int:
+        """The peer that has the links of this peer's ring; itself if there is no other."""
+        return min(((at, node) for node, at in self.ring.items()), default=(0, self.node))[1]
+
+    def links(self) -> dict[int, Peer]:
+        """Return the peers that this one has links with, chosen and incoming, by node."""
+        if self._links is None:
+            known = self.known
+            nodes = sorted(self.table.nodes | self.incoming)
+            self._links = {node: known[node].peer for node in nodes if node in known}
+        return self._links
+
+    def everybody(self) -> set[int]:
+        """Return all peers that this one exchanges heartbeats with."""
+        return {*self.table.nodes, *self.incoming, *self.ring} - {self.node}
+
+    # The table.
+
+    def chosen(self) -> Iterator[Peer]:
+        """Yield the peers in the table."""
+        return (self.known[node].peer for node in self.table.nodes if node in self.known)
+
+    def uncovered(self) -> int:
+        """Return the bits of this peer's interests that its table does not cover."""
+        assert self.me is not None
+        return uncovered(self.me.peer, self.chosen())
+
+    def choice(self) -> Table:
+        """Return the table that Algorithms 1 and 2 make of all that is known."""
+        assert self.me is not None
+        parameters = self._parameters
+        return choose(
+            self.me.peer, self._candidates(), covering=parameters.covering, unit=parameters.cover
+        )
+
+    def _candidates(self) -> Iterable[Peer]:
+        """Return the primary peers of all rings that this one knows, its own ring left out."""
+        first: dict[tuple[int, frozenset[int]], Described] = {}
+        for each in self.known.values():
+            key = each.peer.identifier, each.peer.cells
+            if key not in first or each.seniority < first[key].seniority:
+                first[key] = each
+        return (each.peer for each in first.values() if each.peer.node not in self.ring)
+
+    def prefer(self, table: Table) -> None:
+        """Have this table, and tell nobody yet."""
+        self.table = table
+        self._links = None
+
+    def adopt(self, table: Table) -> None:
+        """Have this table: tell those that are new in it, and those that are not any more."""
+        assert self.me is not None
+        before, self.told = self.told, table.nodes
+        self.prefer(table)
+        for node in sorted(table.nodes - before):
+            self.heard[node] = self._host.now()
+            self.send(Kind.LINK, node, self.codec.link(self.me, added=True))
+        for node in sorted(before - table.nodes):
+            self.send(Kind.LINK, node, self.codec.link(self.me, added=False))
+
+    def forget(self, node: int) -> bool:
+        """Go on without a peer; return whether this one had chosen it."""
+        had = node in self.told
+        self.ring.pop(node, None)
+        self.known.pop(node, None)
+        self.incoming.discard(node)
+        self.heard.pop(node, None)
+        self.told = self.told - {node}
+        self.prefer(_without(self.table, node))
+        return had
+
+    def note(self, described: Described) -> None:
+        """Keep a description of another peer."""
+        node = described.peer.node
+        if node == self.node:
+            return
+        if node not in self.known and len(self.known) >= MAX_KNOWN:
+            self.counters["descriptions not kept"] += 1
+            return
+        before = self.known.get(node)
+        if before is not None and before.peer != described.peer:  # it is another one now
+            self.prefer(_without(self.table, node))
+            self.told = self.told - {node}
+        self.known[node] = described
+        self._links = None
+        if self.me is not None and self.me.peer.is_same(described.peer):
+            self.merge([(described.joined, node)])
+
+    def learn(self, described: Described) -> None:
+        """Take a new peer into the table if that covers what was not covered, or is nearer."""
+        self.note(described)
+        if self._parameters.discovery == STATIC:
+            self.soon()
+            return
+        if self.me is None or self.joining or not self.is_primary:
+            return
+        me, peer = self.me.peer, described.peer
+        if peer.node in self.table.nodes or peer.node in self.ring or not self._is_first(described):
+            return
+        covering, covered, neighbours = self.table
+        other = peer.identifier != me.identifier
+        if other and covers(peer.identifier, me.identifier):
+            known = [self.known[node].peer for node in covering if node in self.known]
+            nearest = covering_peers(me, [*known, peer], self._parameters.covering)
+            self._take(self.table._replace(covering=tuple(each.node for each in nearest)))
+        elif other and covers(me.identifier, peer.identifier):
+            if self._adds(me, covered, peer):
+                self._take(self.table._replace(covered=(*covered, peer.node)))
+        elif self._adds(me, neighbours, peer):
+            self._take(self.table._replace(neighbours=(*neighbours, peer.node)))
+
+    def _take(self, table: Table) -> None:
+        if table != self.table:
+            self.adopt(table)
+
+    def _is_first(self, described: Described) -> bool:
+        """Return whether no senior peer of the same ring is among the links."""
+        return not any(
+            self.known[node].peer.is_same(described.peer)
+            and self.known[node].seniority < described.seniority
+            for node in self.links()
+        )
+
+    def _adds(self, me: Peer, nodes: Iterable[int], peer: Peer) -> bool:
+        """Return whether a peer covers interests that these do not."""
+        there = [self.known[node].peer for node in nodes if node in self.known]
+        if self._parameters.cover == BITS:
+            return bool(uncovered(me, there) & peer.identifier)
+        left = set(me.cells).difference(*(each.cells for each in there))
+        return not left.isdisjoint(peer.cells)
+
+    def soon(self) -> None:
+        """Make the table of all that is known in a while."""
+        if self._rebuild_at is None:
+            self._rebuild_at = self._host.call_later(REBUILD, self._rebuild)
+
+    def _rebuild(self) -> None:
+        self._rebuild_at = None
+        if self.me is not None:
+            self.adopt(self.choice() if self.is_primary else Table())
+
+    def _announcement_received(self, frame: Frame) -> None:
+        described = self.codec.read_announcement(frame.body)
+        if isinstance(described, Rules):
+            self.counters["other rules"] += 1
+            return
+        _from(frame, described)
+        self.learn(described)
+        if self.me is not None and frame.originator in self.told:
+            self.send(Kind.LINK, frame.originator, self.codec.link(self.me, added=True))
+
+    def _link_received(self, frame: Frame) -> None:
+        added, described = self.codec.read_link(frame.body)
+        _from(frame, described)
+        node = frame.originator
+        self._links = None
+        if not added:
+            self.incoming.discard(node)
+        elif self.me is not None:
+            self.heard[node] = self._host.now()
+            self.note(described)
+            if node in self.known:
+                self.incoming.add(node)
+                self._links = None
+            self.learn(described)
+
+    # Rings.
+
+    def merge(self, members: Iterable[tuple[int, int]]) -> None:
+        """Take members of this peer's ring; pass the list on if there was a new one."""
+        new = {node: at for at, node in members if self.ring.get(node) != at and node != self.node}
+        if self.me is None or not new:
+            return
+        was = self.is_primary
+        self.ring |= new
+        for node in new:
+            self.heard[node] = self._host.now()
+        body = messages.ring((at, node) for node, at in self.ring.items())
+        for node in self.ring:
+            if node != self.node:
+                self.send(Kind.RING, node, body)
+        if was and not self.is_primary and self.told:
+            self.adopt(Table())
+
+    def _ring_received(self, frame: Frame) -> None:
+        members = messages.read_ring(frame.body)
+        if self.node in {node for _, node in members}:
+            self.merge(members)
+
+    def successor(self) -> int | None:
+        """Return the next peer of the ring, in order of joining; None if there is no other."""
+        order = [node for _, node in sorted((at, node) for node, at in self.ring.items())]
+        if len(order) < 2 or self.node not in order:
+            return None
+        return order[(order.index(self.node) + 1) % len(order)]
+
+
+def _without(table: Table, node: int) -> Table:
+    return Table(*(tuple(each for each in kind if each != node) for kind in table))
+
+
+def _from(frame: Frame, described: Described) -> None:
+    """Raise `WireError` if a peer tells of another as if it were that."""
+    if described.peer.node != frame.originator:
+        raise WireError("a peer that says it is another")

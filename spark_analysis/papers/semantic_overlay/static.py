@@ -1,0 +1,270 @@
+"""The static setting: every peer has made its table of the whole network, by Algorithms 1 and 2.
+
+Peers, subscriptions and quotes are those of `emulation.workloads.stock`, tables those of
+`nodeapp.pubsub.overlay.tables`, and an event goes the way that `nodeapp.pubsub.overlay.peer` sends
+it, all links being equally fast.  So a network of 4,000 peers takes seconds and no messages.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, Final, NamedTuple
+
+from emulation.workloads.stock import PARETO, UNIFORM, StockWorkload
+from nodeapp.events import Filter
+from nodeapp.pubsub.overlay.identifiers import (
+    SHARED,
+    SHARED_BIT,
+    cell_bits,
+    covers,
+    distance,
+    identifier,
+)
+from nodeapp.pubsub.overlay.space import Space
+from nodeapp.pubsub.overlay.tables import (
+    BITS,
+    Peer,
+    Table,
+    choose_in_order,
+    matches,
+    with_shared,
+)
+
+SPACE: Final = "stock:A:Z:25,price:0:1000:20"
+BITS_OF_IDS: Final = 1024
+STOCKS: Final = 100
+SEARCH_HOPS: Final = 64
+EVENTS: Final = 400
+"""Quotes of a network at most, at peers drawn at random: of the up to ten a peer, a sample."""
+
+
+class Population(NamedTuple):
+    """Peers 1 to n, and the filters of each, `filters[0]` being those of peer 1."""
+
+    peers: list[Peer]
+    filters: list[list[Filter]]
+
+
+def population(
+    nodes: int, workload: StockWorkload, space: Space, hashes: int, rng: random.Random
+) -> Population:
+    """Return peers with random ids and interests."""
+    made = workload.filters(rng)
+    peers, filters = [], []
+    for node in range(1, nodes + 1):
+        wanted = [
+            Filter.decode([list(each) for each in next(made)]) for _ in range(workload.interests)
+        ]
+        cells = frozenset().union(*(space.filter_cells(each) for each in wanted))
+        mine = identifier(cells, BITS_OF_IDS, hashes)
+        peers.append(Peer(node, rng.getrandbits(64), mine, with_shared(cells)))
+        filters.append(wanted)
+    return Population(peers, filters)
+
+
+def rings(peers: Sequence[Peer]) -> dict[int, list[int]]:
+    """Return the rings of peers by the node of their primary peer, which was there first."""
+    first: dict[tuple[int, frozenset[int]], int] = {}
+    found: dict[int, list[int]] = {}
+    for peer in peers:
+        primary = first.setdefault((peer.identifier, peer.cells), peer.node)
+        found.setdefault(primary, []).append(peer.node)
+    return found
+
+
+@dataclass
+class Spread:
+    """Where an event went: overlay hops by node, who merely searched, and the messages sent."""
+
+    hops: dict[int, int] = field(default_factory=dict)
+    searched: list[int] = field(default_factory=list)
+    messages: int = 0
+
+
+class StaticOverlay:
+    """The tables of all peers; `unit` is what they cover, `covering` how many covering links."""
+
+    def __init__(self, peers: Sequence[Peer], *, covering: int = 1, unit: str = BITS) -> None:
+        self.unit = unit
+        self.peers = {peer.node: peer for peer in peers}
+        self.rings = rings(peers)
+        self.ring_of = {node: ring for ring in self.rings.values() for node in ring}
+        primaries = sorted((self.peers[node] for node in self.rings), key=lambda peer: peer.order)
+        self.tables: dict[int, Table] = {}
+        self.links: dict[int, set[int]] = {peer.node: set() for peer in primaries}
+        for index, peer in enumerate(primaries):
+            ordered = [*primaries[index + 1 :], *primaries[:index]]
+            table = choose_in_order(peer, ordered, covering=covering, unit=unit)
+            self.tables[peer.node] = table
+            for node in table.nodes:
+                self.links[peer.node].add(node)
+                self.links[node].add(peer.node)
+
+    def spread(self, publisher: int, wanted: int, cell: int, *, flood: bool = False) -> Spread:
+        """Return where an event goes that a peer publishes."""
+        made = Spread({publisher: 0})
+        first = self._first(publisher, wanted, cell, made)
+        if first is None:
+            if flood:
+                self._fan_out(publisher, None, cell, made)
+            return made
+        self._fan_out(first, wanted, cell, made)
+        return made
+
+    def _first(self, publisher: int, wanted: int, cell: int, made: Spread) -> int | None:
+        """Return the peer from which the event spreads; searching from the publisher on."""
+        here, hops, way = publisher, 0, [publisher]
+        visited = {publisher}
+        cells = frozenset((cell, SHARED))
+        while True:
+            peer = self.peers[here]
+            if matches(peer, wanted, cell, self.unit):
+                return here
+            links = self._links(here)
+            if any(matches(self.peers[node], wanted, cell, self.unit) for node in links):
+                return here
+            left = [
+                (distance(wanted, cells, other.identifier, other.cells, BITS_OF_IDS), node)
+                for node in links
+                if node not in visited
+                for other in [self.peers[node]]
+            ]
+            if len(visited) > SEARCH_HOPS or (not left and len(way) < 2):
+                return None
+            if left:
+                here = min(left)[1]
+                way.append(here)
+            else:
+                way.pop()
+                here = way[-1]
+            hops += 1
+            made.messages += 1
+            if here not in visited:
+                visited.add(here)
+                made.searched.append(here)
+                made.hops[here] = hops
+
+    def _links(self, node: int) -> set[int]:
+        """Return whom a peer searches at: its links, or the primary peer of its ring."""
+        return self.links[node] if node in self.links else {self.ring_of[node][0]}
+
+    def _fan_out(self, first: int, wanted: int | None, cell: int, made: Spread) -> None:
+        """Send an event to all links that match, hop by hop; to all links if `wanted` is None."""
+        hops, peers, unit = made.hops, self.peers, self.unit
+        begin = hops[first]
+        frontier, depth, seen = [first], begin, {first}
+        while frontier:
+            depth += 1
+            reached = []
+            for node in frontier:
+                ring = self.ring_of[node]
+                onward = list(self.links.get(node, ()))
+                if wanted is not None:
+                    onward = [to for to in onward if matches(peers[to], wanted, cell, unit)]
+                if len(ring) > 1 and (wanted is None or matches(peers[node], wanted, cell, unit)):
+                    onward.append(ring[(ring.index(node) + 1) % len(ring)])
+                made.messages += len(onward)
+                for to in onward:
+                    if to not in seen:
+                        seen.add(to)
+                        hops.setdefault(to, depth)
+                        reached.append(to)
+            frontier = reached
+
+
+class Quotes:
+    """Events of a workload over a population, with who wants each."""
+
+    def __init__(self, workload: StockWorkload, made: Population, rng: random.Random) -> None:
+        self._workload = workload
+        self._law = workload.quote_law()
+        self._rng = rng
+        self._nodes = len(made.peers)
+        self._by_stock: dict[Any, list[tuple[int, Filter]]] = {}
+        for node, filters in enumerate(made.filters, start=1):
+            for wanted in filters:
+                stock = wanted.predicates[0].value
+                self._by_stock.setdefault(stock, []).append((node, wanted))
+
+    def draw(self, count: int) -> Iterator[tuple[int, Mapping[str, Any], set[int]]]:
+        """Yield publisher, attributes and the nodes that want the event, the publisher's apart."""
+        for _ in range(count):
+            publisher = self._rng.randint(1, self._nodes)
+            event = self._workload.quote(self._law, self._rng)
+            wanting = {
+                node
+                for node, wanted in self._by_stock.get(event["stock"], ())
+                if node != publisher and wanted.matches(event)
+            }
+            yield publisher, event, wanting
+
+
+def cause(peer: Peer, wanted: int, cell: int) -> str:
+    """Return why a peer gets an event that none of its filters matches.
+
+    `grid`: its cell is one of the peer's, whose filter has a part of it; `bloom`: all of its bits
+    are the peer's by a collision; `forwarding`: neither, the peer only passes it on.
+    """
+    if cell in peer.cells:
+        return "grid"
+    return "bloom" if covers(peer.identifier, wanted) else "forwarding"
+
+
+def static(
+    nodes: int,
+    seed: int,
+    alpha: float = 0.0,
+    hashes: int = 3,
+    cover: str = BITS,
+    unmatched: str = "drop",
+    covering: int = 1,
+    quotes: int = EVENTS,
+) -> dict[str, float]:
+    """Return what figures 2 to 4 show of one network; `alpha` 0 is the uniform law."""
+    rng = random.Random(f"{seed}/{nodes}")
+    law = PARETO if alpha else UNIFORM
+    workload = StockWorkload(stocks=STOCKS, law=law, alpha=alpha or 1.0)
+    space = Space(SPACE)
+    made = population(nodes, workload, space, hashes, rng)
+    overlay = StaticOverlay(made.peers, covering=covering, unit=cover)
+    made_up = Quotes(workload, made, rng)
+    depths: list[int] = []
+    causes = {"grid": 0, "bloom": 0, "forwarding": 0}
+    wanted_in_all = missing = received = messages = events = 0
+    deepest: list[int] = []
+    for publisher, event, wanting in made_up.draw(min(quotes, 10 * nodes)):
+        cell = space.cell(event)
+        wanted = SHARED_BIT | cell_bits(cell, BITS_OF_IDS, hashes)
+        found = overlay.spread(publisher, wanted, cell, flood=unmatched == "flood")
+        events += 1
+        messages += found.messages
+        got = found.hops.keys() - {publisher}
+        received += len(got)
+        wanted_in_all += len(wanting)
+        missing += len(wanting - got)
+        reached = [found.hops[node] for node in wanting & got]
+        depths += reached
+        if reached:
+            deepest.append(max(reached))
+        for node in got - wanting:
+            causes[cause(overlay.peers[node], wanted, cell)] += 1
+    tables = [len(table.nodes) for table in overlay.tables.values()]
+    links = [len(each) for each in overlay.links.values()]
+    return {
+        "depth": fmean(depths) if depths else float("nan"),
+        "deepest": fmean(deepest) if deepest else float("nan"),
+        "table": fmean(tables),
+        "table_most": max(tables),
+        "links": fmean(links),
+        "links_most": max(links),
+        "bound": 2 * BITS_OF_IDS + covering,
+        "false_positives": sum(causes.values()) / max(received, 1),
+        **{f"by_{name}": number / max(received, 1) for name, number in causes.items()},
+        "false_negatives": missing / max(wanted_in_all, 1),
+        "event_messages": messages / events,
+        "interested": wanted_in_all / events,
+        "rings": sum(len(ring) > 1 for ring in overlay.rings.values()),
+    }

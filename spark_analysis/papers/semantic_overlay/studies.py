@@ -1,0 +1,213 @@
+"""What is run: static networks by size, law of the interests and hashes; joins; equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from spark_analysis.papers.computed import Computed, Function
+from spark_analysis.papers.paper import Axis, Figure, Preset, Scope, Study, per_point
+from spark_analysis.papers.semantic_overlay.compared import compared
+from spark_analysis.papers.semantic_overlay.dynamic import dynamic
+from spark_analysis.papers.semantic_overlay.equations import STEPS, by_nodes, by_ratio
+from spark_analysis.papers.semantic_overlay.static import static
+from spark_analysis.report.curves import Quantity
+
+NODES: Final = Axis("nodes", "number of peers")
+ALPHA: Final = Axis("alpha", "exponent of the Pareto law")
+HASHES: Final = Axis("hashes", "hash functions, K")
+COVER: Final = Axis("cover", "tables cover", names={"bits": "bits", "cells": "cells"})
+STEP: Final = Axis("step", "publications a join, in steps of 0.4 k d/(2p)")
+SETTING: Final = Axis("study", "setting", names={"static": "static", "dynamic": "with joins"})
+SYSTEM: Final = Axis(
+    "system",
+    "system",
+    names={"semantic-overlay": "semantic overlay", "mirinae": "Mirinae"},
+)
+SIZES: Final = (125, 250, 500, 1000, 2000, 4000)
+LARGEST: Final = 4000
+OF_HASHES: Final = 1000
+OF_LAW: Final = 100
+"""Quotes of a network whose interests follow a law: each has many takers."""
+
+
+def _computed(
+    function: Function, columns: tuple[str, ...], **settings: Any
+) -> Callable[[Scope], Computed]:
+    def source(scope: Scope) -> Computed:
+        vary = {each: scope.values[each] for each in columns}
+        return Computed(function, vary, scope.seeds, settings=settings)
+
+    return source
+
+
+def _growing(seconds: float, power: float) -> Callable[[Mapping[str, Any], float], float]:
+    """Return a cost that grows with the number of peers; `seconds` are those of 1,000."""
+    return lambda parameters, duration: seconds * (float(parameters["nodes"]) / 1000) ** power
+
+
+STUDIES: Final = (
+    Study("static", "static setting", (NODES,), _computed(static, ("nodes",)), _growing(0.6, 1.5)),
+    Study(
+        "popularity",
+        "interests by a Pareto law",
+        (NODES, ALPHA),
+        _computed(static, ("nodes", "alpha"), quotes=OF_LAW),
+        lambda parameters, duration: 8.0 * float(parameters["nodes"]) / LARGEST,
+    ),
+    Study(
+        "hashes",
+        "hash functions, and what tables cover",
+        (NODES, HASHES, COVER),
+        _computed(static, ("nodes", "hashes", "cover"), unmatched="flood"),
+        per_point(1.0),
+    ),
+    Study(
+        "dynamic",
+        "peers that join at random times",
+        (NODES,),
+        _computed(dynamic, ("nodes",)),
+        _growing(11.0, 1.15),
+    ),
+    Study(
+        "compared",
+        "the compared overlay",
+        (NODES,),
+        _computed(compared, ("nodes",)),
+        _growing(3.0, 2.0),
+    ),
+    Study(
+        "overhead",
+        "overhead by number of peers, computed",
+        (NODES,),
+        lambda scope: Computed(by_nodes, {"nodes": scope.values["nodes"]}, inline=True),
+        per_point(0.001),
+    ),
+    Study(
+        "ratio",
+        "overhead by ratio of rates, computed",
+        (STEP,),
+        lambda scope: Computed(by_ratio, {"step": scope.values["step"]}, inline=True),
+        per_point(0.001),
+    ),
+)
+
+
+def _preset(name: str, summary: str, sizes: tuple[int, ...], law: int, **rest: Any) -> Preset:
+    compared_at: tuple[int, ...] = rest.pop("compared")
+    joined: tuple[int, ...] = rest.pop("joined")
+    alphas: tuple[float, ...] = rest.pop("alphas")
+    values: dict[str, dict[str, tuple[Any, ...]]] = {
+        "static": {"nodes": sizes},
+        "popularity": {"nodes": (law,), "alpha": alphas},
+        "hashes": {
+            "nodes": (min(OF_HASHES, sizes[-1]),),
+            "hashes": (1, 2, 3, 5),
+            "cover": ("bits", "cells"),
+        },
+        "dynamic": {"nodes": joined},
+        "compared": {"nodes": compared_at},
+        "overhead": {"nodes": (64, 128, 256, 512, 1024, 2048, 4096)},
+        "ratio": {"step": tuple(range(STEPS + 1))},
+    }
+    return Preset(name, summary, values, **rest)
+
+
+PRESETS: Final = (
+    _preset(
+        "quick",
+        "3 networks of up to 500 peers, to see that all works: it decides little",
+        (125, 250, 500),
+        500,
+        alphas=(1.0, 4.0),
+        joined=(125, 250, 500),
+        compared=(125, 250),
+        seeds=3,
+    ),
+    _preset(
+        "paper",
+        "as published: 1,024 bits, 10 networks of each size, up to 4,000 peers",
+        SIZES,
+        LARGEST,
+        alphas=(1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0),
+        joined=SIZES,
+        compared=(125, 250, 500, 1000),
+        seeds=10,
+    ),
+)
+
+_MEAN: Final = "Mean of the networks with its 95 % confidence interval."
+
+
+def _figure(
+    studies: tuple[str, ...],
+    column: str,
+    title: str,
+    caption: str,
+    unit: str,
+    x: Axis,
+    *series: Axis,
+    scale: float = 1.0,
+) -> Figure:
+    return Figure(studies, Quantity(column, title, f"{caption} {_MEAN}", unit, scale), x, series)
+
+
+_DEPTH: Final = "Overlay hops of deliveries to peers that want the event, searching included."
+_TABLE: Final = "Links that a peer has chosen."
+_LINKS: Final = "Links of a peer, chosen and incoming."
+_FALSE: Final = "Of all peers that get an event, those of which no subscription matches it."
+_LOST: Final = "Of the peers that want an event, those that do not get it."
+FIGURES: Final = (
+    _figure(("static",), "depth", "Delivery depth, static (2a)", _DEPTH, "hops", NODES),
+    _figure(("static",), "table", "Routing table, static (2b)", _TABLE, "entries", NODES),
+    _figure(("static",), "links", "The same with incoming links", _LINKS, "entries", NODES),
+    _figure(("static",), "table_most", "Largest routing table", _TABLE, "entries", NODES),
+    _figure(
+        ("popularity",), "false_positives", "False positives (3)", _FALSE, "%", ALPHA, scale=100.0
+    ),
+    *(
+        _figure(("popularity",), f"by_{cause}", f"False positives by {name}", text, "%", ALPHA,
+                scale=100.0)
+        for cause, name, text in (
+            ("grid", "the grid", "The event's cell is one of the peer's; its filter has a part."),
+            ("bloom", "collision", "All bits of the event are the peer's, by a collision."),
+            ("forwarding", "forwarding", "The peer is on the way of a search."),
+        )
+    ),
+    _figure(("popularity",), "table", "Routing table by law (4)", _TABLE, "entries", ALPHA),
+    _figure(
+        ("static", "dynamic"), "links", "Routing table with joins (5a)", _LINKS, "entries", NODES,
+        SETTING,
+    ),
+    _figure(("static", "dynamic"), "table", "Chosen links", _TABLE, "entries", NODES, SETTING),
+    _figure(
+        ("static", "dynamic"), "depth", "Delivery depth with joins (5b)", _DEPTH, "hops", NODES,
+        SETTING,
+    ),
+    _figure(
+        ("overhead",), "overhead", "Overhead by peers, computed (6a)",
+        "Propositions 2 and 3, in units of p times publications a second.", "", NODES, SYSTEM,
+    ),
+    _figure(
+        ("ratio",), "overhead", "Overhead by rates, computed (6b)",
+        "Propositions 2 and 3, in units of k d/2 ln n times joins a second.", "", STEP, SYSTEM,
+    ),
+    _figure(
+        ("static", "dynamic"), "false_negatives", "False negatives", _LOST, "%", NODES, SETTING,
+        scale=100.0,
+    ),
+    _figure(
+        ("hashes",), "false_negatives", "False negatives by hash functions", _LOST, "%", HASHES,
+        COVER, scale=100.0,
+    ),
+    _figure(("hashes",), "false_positives", "False positives by hash functions", _FALSE, "%",
+            HASHES, COVER, scale=100.0),
+    _figure(("hashes",), "table", "Routing table by hash functions", _TABLE, "entries", HASHES,
+            COVER),
+    _figure(("dynamic",), "join_queries", "Queries of a join", "Each time one is sent.", "messages",
+            NODES),
+    _figure(("static", "dynamic"), "event_messages", "Messages of an event", "Searching included.",
+            "messages", NODES, SETTING),
+    _figure(("compared",), "uninterested", "Mirinae: deliveries to peers that do not want an event",
+            "Peers whose identifier does not match.", "messages", NODES),
+)  # fmt: skip

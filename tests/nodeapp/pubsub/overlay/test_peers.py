@@ -1,0 +1,216 @@
+"""Peers on an ideal wired network: joining, rings, failures, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import Any
+
+import pytest
+
+from nodeapp import wire
+from nodeapp.pubsub.overlay.messages import Codec, Described, Rules
+from nodeapp.pubsub.overlay.peer import SemanticOverlay
+from nodeapp.pubsub.overlay.tables import Peer, with_shared
+from nodeapp.wire import Frame, Kind, WireError
+from tests.nodeapp.network import SimHost, SimNetwork
+
+STOCKS = "ABCDE"
+
+
+def overlay_of(
+    count: int, protocol: str = "semantic-overlay", *, wired: bool = True, **parameters: Any
+) -> SimNetwork:
+    network = SimNetwork(seed=3)
+    network.environment = dataclasses.replace(network.environment, wired=wired, nodes=count)
+    for node in range(count):
+        network.add((50.0 * (node % 4), 0.0), protocol, {"settle": 0.05, **parameters})
+    return network
+
+
+def service(host: SimHost) -> SemanticOverlay:
+    assert isinstance(host.service, SemanticOverlay)
+    return host.service
+
+
+def subscribe_all(network: SimNetwork, seed: int = 1) -> dict[int, tuple[str, int, int]]:
+    rng, wanted = random.Random(seed), {}
+    for node, host in network.nodes.items():
+        stock, low = rng.choice(STOCKS), rng.randrange(0, 800)
+        wanted[node] = (stock, low, low + 200)
+        assert host.subscribe(f"stock={stock}", f"price>={low}", f"price<={low + 200}") is None
+        network.run(0.3)
+    return wanted
+
+
+def expected(wanted: dict[int, tuple[str, int, int]], stock: str, price: int) -> set[int]:
+    return {
+        node for node, (of, low, high) in wanted.items() if of == stock and low <= price <= high
+    }
+
+
+def got(network: SimNetwork, publisher: int, sequence: int) -> set[int]:
+    return {
+        node for node, host in network.nodes.items() if host.notified()[publisher, sequence] == 1
+    }
+
+
+@pytest.mark.parametrize(
+    ("protocol", "parameters"),
+    [
+        ("semantic-overlay", {"hashes": 1}),
+        ("semantic-overlay", {"cover": "cells", "discovery": "static", "unmatched": "flood"}),
+        ("semantic-overlay", {"hashes": 1, "discovery": "static", "messages": "split"}),
+        ("mirinae", {}),
+    ],
+)
+def test_events_reach_all_who_want_them(protocol: str, parameters: dict[str, Any]) -> None:
+    network = overlay_of(24, protocol, **parameters)
+    wanted = subscribe_all(network)
+    network.run(15.0)
+    for publisher in range(1, 25):
+        stock, price = STOCKS[publisher % 5], 37 * publisher
+        assert network.nodes[publisher].publish(f"stock={stock}", f"price={price}") is None
+    network.run(5.0)
+    for publisher in range(1, 25):
+        want = expected(wanted, STOCKS[publisher % 5], 37 * publisher)
+        assert got(network, publisher, 1) == want
+    assert all(host.notified().total() == len(host.notified()) for host in network.nodes.values())
+
+
+def test_an_overlay_on_an_ad_hoc_network_is_the_same() -> None:
+    network = overlay_of(8, wired=False, hashes=1, discovery="static")
+    network.environment = dataclasses.replace(network.environment, radio_range=60.0)
+    wanted = subscribe_all(network)
+    network.run(20.0)
+    assert network.nodes[4].publish("stock=A", "price=500") is None
+    network.run(3.0)
+    assert got(network, 4, 1) == expected(wanted, "A", 500)
+    assert network.frames(Kind.ROUTE_REQUEST)
+
+
+def test_peers_of_equal_interests_are_a_ring_and_the_next_takes_over() -> None:
+    network = overlay_of(6, heartbeat_interval=1.0, heartbeat_timeout=3.5)
+    for node in (1, 2, 3):
+        assert network.nodes[node].subscribe("stock=B", "price<100") is None
+        network.run(0.5)
+    for node in (4, 5, 6):
+        assert network.nodes[node].subscribe("stock=B", f"price<{100 * node}") is None
+        network.run(0.5)
+    network.run(5.0)
+    rings = [service(network.nodes[node]).membership.around for node in (1, 2, 3)]
+    assert all(set(around.ring) == {1, 2, 3} for around in rings)
+    assert [around.is_primary for around in rings] == [True, False, False]
+    assert not rings[1].links()
+    assert network.nodes[6].publish("stock=B", "price=10") is None
+    network.run(1.0)
+    assert got(network, 6, 1) == {1, 2, 3, 4, 5, 6}
+    network.nodes[1].failed = True
+    network.run(12.0)
+    assert [around.is_primary for around in rings[1:]] == [True, False]
+    assert network.nodes[6].publish("stock=B", "price=10") is None
+    network.run(1.0)
+    assert got(network, 6, 2) == {2, 3, 4, 5, 6}
+
+
+def test_links_to_peers_that_leave_or_fail_are_repaired() -> None:
+    network = overlay_of(16, hashes=1, heartbeat_interval=1.0, heartbeat_timeout=3.5)
+    wanted = subscribe_all(network)
+    network.run(10.0)
+    assert network.nodes[5].unsubscribe() is None
+    network.nodes[9].failed = True
+    network.run(15.0)
+    for host in network.nodes.values():
+        if host.node_id not in (5, 9):
+            assert not {5, 9} & service(host).membership.around.links().keys()
+    assert network.frames(Kind.LEAVE)
+    assert network.frames(Kind.PEER_FAILED)
+    for number, stock in enumerate(STOCKS, start=1):
+        assert network.nodes[1].publish(f"stock={stock}", "price=444") is None
+        network.run(2.0)
+        assert got(network, 1, number) == expected(wanted, stock, 444) - {5, 9}
+
+
+def test_other_rules_are_refused_at_the_join() -> None:
+    network = overlay_of(2)
+    stranger = network.add((0.0, 0.0), "semantic-overlay", {"bits": 512, "settle": 0.05})
+    assert stranger.subscribe("stock=A") is None
+    network.run(3.0)
+    refused = stranger.publish("stock=A", "price=1")
+    assert refused is not None
+    assert "bits=1024" in refused
+    assert "bits=512" in refused
+    assert "set them alike" in refused
+
+
+def test_a_bootstrap_peer_that_is_not_there_is_asked_again_and_then_named() -> None:
+    network = overlay_of(3, bootstrap="2", query_timeout=0.5, join_attempts=3)
+    network.nodes[2].failed = True
+    assert network.nodes[1].subscribe("stock=A") is None
+    network.run(1.0)
+    assert network.nodes[1].publish("stock=A", "price=1") is None  # it may still come
+    network.run(5.0)
+    refused = network.nodes[1].publish("stock=A", "price=2")
+    assert refused is not None
+    assert "no answer from bootstrap peer 2" in refused
+    assert len(network.frames(Kind.JOIN_QUERY)) == 3
+
+
+def test_what_is_outside_the_space_is_refused() -> None:
+    network = overlay_of(2)
+    refused = network.nodes[1].subscribe("price>5000")
+    assert refused is not None
+    assert "outside" in refused
+    refused = network.nodes[1].publish("stock=A", "price=5000")
+    assert refused is not None
+    assert "price (a number from 0" in refused
+
+
+def test_a_peer_that_lies_or_sends_garbage_changes_nothing() -> None:
+    network = overlay_of(4)
+    wanted = subscribe_all(network)
+    network.run(5.0)
+    victim = service(network.nodes[1])
+    before = dict(victim.membership.around.known)
+    codec = Codec(Rules(1024, 3, victim.parameters.space))
+    liar = Described(Peer(3, 7, (1 << 1024) - 1, with_shared({5})), 0)  # all bits, one cell
+    other = Described(Peer(2, 7, codec_identifier({5}), with_shared({5})), 0)  # as if it were 2
+    bodies = [codec.link(liar, added=True), codec.link(other, added=True), b"", b"\xff" * 40]
+    rng = random.Random(4)
+    for kind in (*range(20, 30), Kind.EVENT):
+        samples = [*bodies, rng.randbytes(60), wire.encode_body([[1, -1], "x", {"a": 1}])]
+        for body in samples:
+            frame = Frame(kind, 3, 1, 3, 1, ttl=0, hops=1, body=body)
+            network.nodes[1].hear(frame.encode(), 3)
+    network.run(5.0)
+    around = victim.membership.around
+    assert {node: around.known[node].peer for node in before} == {
+        node: each.peer for node, each in before.items()
+    }
+    assert victim.counters["malformed"] > 40
+    with pytest.raises(WireError, match="not that of its cells"):
+        codec.read_link(codec.link(liar, added=True))
+    assert network.nodes[2].publish("stock=B", "price=444") is None
+    network.run(2.0)
+    assert got(network, 2, 1) == expected(wanted, "B", 444)
+
+
+def codec_identifier(cells: set[int]) -> int:
+    from nodeapp.pubsub.overlay.identifiers import identifier
+
+    return identifier(cells, 1024, 3)
+
+
+def test_news_that_a_peer_has_failed_is_not_believed_while_it_is_heard() -> None:
+    network = overlay_of(3, heartbeat_interval=1.0, heartbeat_timeout=3.5)
+    for host in network.nodes.values():
+        assert host.subscribe("stock=A", f"price<{300 * host.node_id}") is None
+        network.run(0.5)
+    network.run(5.0)
+    around = service(network.nodes[1]).membership.around
+    assert 2 in around.links()
+    body = wire.encode_body([2, [1]])
+    news = Frame(Kind.PEER_FAILED, 3, 1, hops=1, body=body)
+    network.nodes[1].hear(news.encode(), 3)
+    assert 2 in around.links()
+    assert service(network.nodes[1]).counters["failures not believed"] == 1
