@@ -420,7 +420,8 @@ class Topo:
     def _area(self, wired: Sequence[Position2D] = ()) -> tuple[float, float, float, float]:
         """Return the mobility model's area, or the box around all that stands still.
 
-        `wired` is where a map shows the hosts on a switch.  Raises `ScenarioError` for a station that starts outside.
+        `wired` is where a map shows the hosts on a switch.  Raises `ScenarioError` for a station
+        that starts outside.
         """
         if self.area is None:
             return _bounds([*self._stations.values(), *self._positions_of_points(), *wired])
