@@ -25,7 +25,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.vm.build import Image
 from nodeapp.wire import Kind, WireError, decode
 
-pytestmark = [pytest.mark.vm, pytest.mark.root, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.root, pytest.mark.spark]
 
 SIDE = 2
 STATIONS = 4
