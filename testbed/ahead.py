@@ -128,7 +128,7 @@ def main(arguments: list[str]) -> int:
     if _may_return_to(niceness):
         os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        _share_as(os.getpid(), LOWEST)
+        share_as(os.getpid(), LOWEST)
     from spark_analysis.captures.session import spark_session
     from spark_analysis.errors import AnalysisError
     from testbed.analyze import analyse_folders
@@ -194,7 +194,7 @@ def _may_return_to(niceness: int) -> bool:
     return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20 - niceness
 
 
-def _share_as(process: int, niceness: int) -> None:
+def share_as(process: int, niceness: int) -> None:
     """Let the session of a process have the share of processors that a niceness has."""
     with suppress(OSError):  # a kernel without autogroups, or it has ended
         Path(f"/proc/{process}/autogroup").write_text(str(niceness), encoding="ascii")
@@ -202,7 +202,7 @@ def _share_as(process: int, niceness: int) -> None:
 
 def _raise_priority(process: int, niceness: int) -> None:
     """Give a priority to a process, with all of its threads and children, as far as allowed."""
-    _share_as(process, niceness)
+    share_as(process, niceness)
     with suppress(psutil.Error):
         here = psutil.Process(process)
         for each in (here, *here.children(recursive=True)):
