@@ -104,8 +104,8 @@ def agree(
             with AnalysisDisplay(console) as display:
                 written = agree_and_report(folders, names(chosen), folder, display.progress)
             needed = max((each.agreement.needed or 0 for each in written), default=0)
-            more = min(max(needed, len(folders) + 1), 2 * len(folders), MOST_REPEATS)
-            if repeats != AUTO or not needed or more <= len(folders):
+            more = enough(len(folders), needed)
+            if repeats != AUTO or more <= len(folders):
                 break
             console.print(f"not decided after {len(folders)} repeats: {more} are tried")
             again = _watch(console, duration)
@@ -124,6 +124,15 @@ def agree(
         console.print(f"report: {each.page}", highlight=False, soft_wrap=True)
     if any(each.agreement.outcome != AgreementOutcome.AGREE for each in written):
         raise typer.Exit(FAILED)
+
+
+def enough(made: int, needed: int) -> int:
+    """Return how many repeats to have next if so many are made and so many would decide.
+
+    0 needed is decided.  At most twice as many at a time: what would decide is itself an estimate
+    from those that are made.
+    """
+    return min(max(needed, made + 1), 2 * made, MOST_REPEATS) if needed else made
 
 
 def _repeats(text: str) -> int:

@@ -21,7 +21,6 @@ import json
 import os
 import resource
 import select
-import signal
 import subprocess
 import sys
 import tempfile
@@ -35,11 +34,10 @@ import typer
 from capture.lifetime import die_with_parent
 from emulation.network.processes import PROJECT
 from emulation.scenario.runfolder import RunFolder, read_run
+from spark_analysis import scratch
 
 LOWEST: Final = 19
 """Niceness while the run goes on."""
-GRACE: Final = 3.0
-"""Seconds in which a process that is not wanted ends by itself."""
 
 
 class Told(NamedTuple):
@@ -61,6 +59,7 @@ class Analyst:
         self._process: subprocess.Popen[bytes] | None = None
         self._answer = -1
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
+        self._share = _share()
 
     def __enter__(self) -> Self:
         return self
@@ -74,7 +73,7 @@ class Analyst:
             return
         self._answer, theirs = os.pipe()
         path = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
-        words = [str(theirs), str(os.getpid()), str(self._niceness)]
+        words = [str(theirs), str(os.getpid()), str(self._niceness), str(self._share)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", __spec__.name, *words],
             stdin=subprocess.PIPE,
@@ -92,12 +91,12 @@ class Analyst:
         self.start()
         assert self._process is not None
         assert self._process.stdin is not None
-        # At once: at the lowest priority it might take long to see that it is ordered.
-        _raise_priority(self._process.pid, self._niceness)
         order = json.dumps({"folder": str(folder), "quiet": quiet}) + "\n"
         with suppress(BrokenPipeError):  # its exit code tells
             self._process.stdin.write(order.encode())
             self._process.stdin.close()
+        # At the lowest priority it might take long to see that it is ordered.
+        _raise_priority(self._process.pid, self._niceness, self._share)
         with os.fdopen(self._answer, "rb") as answer:
             self._answer = -1
             told = answer.read()
@@ -107,28 +106,28 @@ class Analyst:
         return Told(**json.loads(told))
 
     def close(self) -> None:
-        """End it, if it has not done its work."""
+        """End it, if it has not done its work; Java ends when it has lost its parent."""
         if self._answer >= 0:
             os.close(self._answer)
+            self._answer = -1
         if self._process is None or self._process.poll() is not None:
             return
-        self._process.terminate()
-        try:
-            self._process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        # At its priority it might take long to end by itself.
+        self._process.kill()
+        self._process.wait()
+        scratch.clean()
 
 
 def main(arguments: list[str]) -> int:
-    """Be the process: the arguments are the pipe, the parent and its niceness."""
-    pipe, parent, niceness = map(int, arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    """Be the process: the arguments are the pipe, the parent, its niceness and its session's."""
+    pipe, parent, niceness, share = map(int, arguments)
     die_with_parent(parent=parent)
     if _may_return_to(niceness):
         os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        _share_as(os.getpid(), LOWEST)
+        share_as(os.getpid(), LOWEST)
+        if _ordered():  # before that, so nobody else is going to raise it
+            _raise_priority(os.getpid(), niceness, share)
     from spark_analysis.captures.session import spark_session
     from spark_analysis.errors import AnalysisError
     from testbed.analyze import analyse_folders
@@ -145,7 +144,7 @@ def main(arguments: list[str]) -> int:
         line = sys.stdin.readline()
         if not line:
             return 1
-        _raise_priority(os.getpid(), niceness)  # and what has begun since it was ordered
+        _raise_priority(os.getpid(), niceness, share)  # and what has begun since it was ordered
         order = json.loads(line)
         folder = Path(order["folder"])
         quiet(order["quiet"])
@@ -171,7 +170,6 @@ def _ordered() -> bool:
 def _rehearse() -> None:
     """Analyse a tiny run, and report on it.  Raises `_OrderedError` when an order comes."""
     from emulation.backends.virtual import VirtualBackend
-    from spark_analysis import scratch
     from spark_analysis.reports import analyse_and_report
     from topologies.catalog import make_scenario
 
@@ -194,15 +192,23 @@ def _may_return_to(niceness: int) -> bool:
     return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20 - niceness
 
 
-def _share_as(process: int, niceness: int) -> None:
+def share_as(process: int, niceness: int) -> None:
     """Let the session of a process have the share of processors that a niceness has."""
     with suppress(OSError):  # a kernel without autogroups, or it has ended
         Path(f"/proc/{process}/autogroup").write_text(str(niceness), encoding="ascii")
 
 
-def _raise_priority(process: int, niceness: int) -> None:
+def _share() -> int:
+    """Return the niceness of the session of this process (proc(5), autogroup); 0 if it has none."""
+    try:
+        return int(Path("/proc/self/autogroup").read_text(encoding="ascii").split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _raise_priority(process: int, niceness: int, share: int) -> None:
     """Give a priority to a process, with all of its threads and children, as far as allowed."""
-    _share_as(process, niceness)
+    share_as(process, share)
     with suppress(psutil.Error):
         here = psutil.Process(process)
         for each in (here, *here.children(recursive=True)):

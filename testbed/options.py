@@ -53,6 +53,9 @@ StrictOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", help="print errors only (and what --json prints)")
 ]
+LiveOption = Annotated[
+    bool, typer.Option("--live", help="show the run on a page at 127.0.0.1 while it goes on")
+]
 NodesOption = Annotated[
     int | None, typer.Option("--nodes", help="number of stations (short for --set nodes=N)")
 ]

@@ -15,6 +15,7 @@ from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from testbed.ahead import Analyst, Told, possible
 from testbed.display import RunDisplay, warn_of_infidelity
+from testbed.live import Live
 from testbed.options import (
     FAILED,
     INTERRUPTED,
@@ -28,6 +29,7 @@ from testbed.options import (
     DurationOption,
     FaultOption,
     JsonOption,
+    LiveOption,
     NodesOption,
     Protocol,
     QuietOption,
@@ -87,6 +89,7 @@ def run(
     strict: StrictOption = False,
     as_json: JsonOption = False,
     be_quiet: QuietOption = False,
+    live: LiveOption = False,
 ) -> None:
     """Run one scenario, capture it, analyse the captures and write a report.
 
@@ -123,7 +126,7 @@ def run(
 
         _execute(scenario, FramesBackend(), runs, analyze, end=end)
         return
-    _execute(scenario, _backend(backend), runs, analyze, end=end)
+    _execute(scenario, _backend(backend), runs, analyze, end=end, live=live)
 
 
 def cli(
@@ -138,6 +141,7 @@ def cli(
     fault: FaultOption = None,
     runs: RunsOption = RUNS,
     analyze: AnalyseOption = True,
+    live: LiveOption = False,
 ) -> None:
     """Run one scenario with the Mininet CLI open; leaving the prompt ends the run.
 
@@ -150,7 +154,7 @@ def cli(
 
         Prompt(run)
 
-    _execute(scenario, _backend(backend), runs, analyze, interact)
+    _execute(scenario, _backend(backend), runs, analyze, interact, live=live)
 
 
 def _backend(name: str) -> Backend:
@@ -167,7 +171,10 @@ def _execute(
     analyze: bool,
     interact: Callable[[LiveRun], None] | None = None,
     end: _End = _AS_IT_IS,
+    live: bool = False,
 ) -> None:
+    if live and backend.name == "virtual":
+        fail("--live is for runs in real time: the report of a virtual run has its replay", USAGE)
     obstacles = backend.obstacles()
     if obstacles:
         fail(obstacles[0])
@@ -177,7 +184,17 @@ def _execute(
         fail(f"cannot write a run folder under {runs}: {error.strerror}; name another by --runs")
     with Analyst() as analyst:
         ahead = analyst if analyze and possible() else None
-        _perform(scenario, backend, folder, interact, ahead)
+
+        def under_way() -> None:
+            if live:
+                address = shown.start(folder.path)
+                if address is not None:
+                    console.print(f"live: {address}", highlight=False, soft_wrap=True)
+            if ahead is not None:
+                ahead.start()
+
+        with Live() as shown:
+            _perform(scenario, backend, folder, interact, under_way)
         _conclude(folder, analyze, end, ahead)
 
 
@@ -186,18 +203,15 @@ def _perform(
     backend: Backend,
     folder: RunFolder,
     interact: Callable[[LiveRun], None] | None,
-    ahead: Analyst | None,
+    under_way: Callable[[], None],
 ) -> None:
     """Run the scenario; KeyboardInterrupt ends it early, and the command if it is raised.
 
-    `ahead` is made ready for the analysis meanwhile.
+    `under_way` is called when it is, and perhaps again.
     """
     try:
         with RunDisplay(
-            console,
-            scenario.duration,
-            bar=interact is None,
-            under_way=ahead.start if ahead is not None else lambda: None,
+            console, scenario.duration, bar=interact is None, under_way=under_way
         ) as display:
             backend.execute(scenario, folder, display, interact)
     except KeyboardInterrupt:

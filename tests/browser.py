@@ -60,6 +60,10 @@ class Browser:
         """Load a page."""
         self._call("POST", "/url", {"url": page.resolve().as_uri()})
 
+    def visit(self, address: str) -> None:
+        """Load what is at an address."""
+        self._call("POST", "/url", {"url": address})
+
     def run(self, script: str) -> Any:
         """Return what a script returns."""
         return self._call("POST", "/execute/sync", {"script": script, "args": []})

@@ -32,6 +32,7 @@ from typing import Any, Final
 
 from capture.lifetime import die_with_parent
 from capture.namespaces import network_namespace
+from emulation.errors import explained
 from emulation.realtime.control import ControlError, ControlServer
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
@@ -285,7 +286,16 @@ class Driver:
 def main() -> int:
     """Run the driver from its configuration file."""
     die_with_parent()
-    config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    try:
+        _serve(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    except (OSError, ControlError) as error:
+        reason = explained(error) if isinstance(error, OSError) else error
+        print(f"driver: {reason}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _serve(config: Mapping[str, Any]) -> None:
     with ControlServer(config["control"]) as control:
         driver = Driver(Scenario.load(Path(config["scenario"])), config["pids"], control)
         status, start = Path(config["status"]), Path(config["start"])
@@ -295,7 +305,6 @@ def main() -> int:
             time.sleep(START_POLL)
         driver.run(float(text))
         status.write_text(json.dumps(driver.status()), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+import psutil
+
 from capture.lifetime import die_with_parent
 
 START_LIMIT: Final = 60.0
@@ -148,6 +150,21 @@ class Warm:
                 raise OSError(answer["errno"], answer["error"])
             process: Forked = answer["process"]
             return process
+
+    def trouble(self) -> str | None:
+        """Return what is wrong with the warm process, in words that follow its name; else None.
+
+        When it ends, those that die with the run do.  When it is stopped, nobody tells of the end
+        of any: it is made to go on, so that a run can end them all.
+        """
+        self.receive(0.0)
+        if self._gone or self._process.poll() is not None:
+            return "has ended"
+        with contextlib.suppress(psutil.Error):
+            if psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED:
+                self._process.send_signal(signal.SIGCONT)
+                return "was stopped by a signal"
+        return None
 
     def send_signal(self, pid: int, number: int) -> None:
         """Have the warm process signal one of its own, if that has not ended."""

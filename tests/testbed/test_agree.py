@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from emulation.backends.base import Backend, BackendError, Observer
 from emulation.backends.virtual import VirtualBackend
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
+from spark_analysis.agreement.agreement import AgreementOutcome
+from testbed import agree
+from testbed.agree import MOST_REPEATS, enough
 from testbed.app import app
 from testbed.repeats import AgreeError, RepeatTurn, check, make_folder, names, run_repeats
 from topologies.catalog import make_scenario
@@ -245,3 +249,46 @@ def test_another_radio_is_found_out(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     result = json.loads((tmp_path / "agreement.json").read_text(encoding="utf-8"))
     assert result["outcome"] == "disagree"
     assert not result["criteria"][0]["ok"]
+
+
+@pytest.mark.parametrize(
+    ("made", "needed", "then"),
+    [(3, 0, 3), (3, 2, 4), (3, 5, 5), (3, 50, 6), (60, 90, 90), (60, 400, MOST_REPEATS)],
+)
+def test_as_many_repeats_are_made_as_would_decide(made: int, needed: int, then: int) -> None:
+    assert enough(made, needed) == then
+
+
+@pytest.mark.parametrize(
+    ("estimates", "told", "runs"),
+    [([9, 7, 0], [3, 6], 7), ([400] * 9, [3, 6, 12, 24, 48, 96], MOST_REPEATS), ([0], [], 3)],
+)
+def test_auto_repeats_until_it_is_decided_or_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    estimates: list[int],
+    told: list[int],
+    runs: int,
+) -> None:
+    log: list[Any] = []
+    known = {name: Fake(name, log) for name in ("one", "two")}
+    left = iter(estimates)
+    compared: list[int] = []
+
+    def compare(folders: list[Any], *_: object) -> list[Any]:
+        """In place of Spark: the comparison of runs is tested where it is."""
+        compared.append(len(folders))
+        found = SimpleNamespace(needed=next(left), outcome=AgreementOutcome.AGREE)
+        return [SimpleNamespace(agreement=found, page=tmp_path / "page.html")]
+
+    monkeypatch.setattr(agree, "backends", lambda: known)
+    monkeypatch.setattr(agree, "agree_and_report", compare)
+    monkeypatch.setattr(agree, "show", lambda *_: None)
+    words = ["agree", "roaming_field", "flooding", "--backends", "one,two", "--repeats", "auto"]
+    result = CliRunner().invoke(app, [*words, "--nodes", "6", "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert compared == [*told, runs]
+    seeds = [(name, scenario.seed) for name, scenario, _ in log]
+    assert len(seeds) == len(set(seeds)) == 2 * runs, "no repeat is made twice"
+    for made in told:
+        assert f"not decided after {made} repeats" in result.output

@@ -74,7 +74,8 @@ class RealTimeBackend:
             obstacles += self.switch_obstacles()
         if obstacles:
             raise BackendError(obstacles[0])
-        warning = estimate.check(len(scenario.nodes))
+        received = estimate.beacons_received(scenario)
+        warning = estimate.check(len(scenario.nodes), received=received)
         if warning is not None:
             observer.problem(warning)
         processes.sweep()

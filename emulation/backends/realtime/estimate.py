@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from typing import Final
 
+import numpy as np
 import psutil
 
 from emulation.backends.base import BackendError
+from emulation.scenario.scenario import NOMINAL_RANGE, Scenario
 
 STATION_MEMORY: Final = 4 << 20
 """Bytes of a node: its app, its shell and the kernel's part; 5,000 took 19 GB."""
@@ -15,14 +17,39 @@ STATION_SECONDS: Final = 0.12
 """Seconds until one more node is ready, on two cores; 5,000 took ten minutes."""
 A_CORE: Final = 100
 """Nodes of the default scenario for which a core keeps real time (docs/benchmarks.md)."""
+RECEPTION: Final = 1e-4
+"""Processor seconds of a frame that a node receives: medium, captures, node app.
+
+0.09 to 0.12 ms of beacons with 12 neighbours (tests/benchmarks/tap_load.py)."""
+CARRIED: Final = 0.7
+"""Share of the processors that beacons alone may take: events and whoever else runs need theirs."""
 ELSEWHERE: Final = "use fewer, or --backend virtual, which needs no processes"
 
 
-def check(nodes: int, available: int | None = None, cores: int | None = None) -> str | None:
+def beacons_received(scenario: Scenario) -> float:
+    """Return how many beacons all nodes receive a second, where they are at the beginning.
+
+    0 if the protocol has none; all in range of each other's radio are taken to hear each other.
+    """
+    interval = scenario.protocol.parameters.get("hello_interval")
+    if not isinstance(interval, int | float) or interval <= 0 or scenario.access_points:
+        return 0.0
+    xy = scenario.trace().positions(0.0)
+    reach = scenario.radio.range or NOMINAL_RANGE
+    near = sum(int((np.hypot(*(xy - here).T) <= reach).sum()) - 1 for here in xy)
+    return float(near / interval)
+
+
+def check(
+    nodes: int,
+    available: int | None = None,
+    cores: int | None = None,
+    received: float = 0.0,
+) -> str | None:
     """Return a warning if a run of so many nodes will hardly keep real time, None if it may.
 
-    `available` is memory in bytes and `cores` their number: this machine's unless given.  Raises
-    `BackendError` if there is not enough memory.
+    `available` is memory in bytes and `cores` their number: this machine's unless given; `received`
+    are beacons a second.  Raises `BackendError` if there is not enough memory.
     """
     if available is None:
         available = psutil.virtual_memory().available
@@ -33,6 +60,12 @@ def check(nodes: int, available: int | None = None, cores: int | None = None) ->
             f"{available / 1e9:.1f} GB are free: {ELSEWHERE}"
         )
     cores = cores or len(os.sched_getaffinity(0))
+    if received * RECEPTION > cores * CARRIED:
+        return (
+            f"beacons alone are received {received:,.0f} times a second, which takes about "
+            f"{received * RECEPTION:.1f} of {cores} cores: the run will hardly keep real time; "
+            f"raise hello_interval, or {ELSEWHERE}"
+        )
     if nodes <= cores * A_CORE:
         return None
     minutes = nodes * STATION_SECONDS / 60

@@ -88,6 +88,9 @@ class Helpers(dict[str, Process]):
 
     def check(self) -> None:
         """Raise `BackendError` if one of them has failed since the last call."""
+        trouble = self._warm.trouble() if self._warm is not None else None
+        if trouble is not None:
+            raise BackendError(f"the process that helpers are forked from {trouble}")
         for name, process in self.items():
             code = process.poll()
             if code not in (None, 0) and name not in self._reported:

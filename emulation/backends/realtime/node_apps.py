@@ -118,6 +118,12 @@ class NodeApps(dict[str, Process]):
             said = last_line(self._folder.log(first))
             raise BackendError(f"every node app ended at its start; {first.name}: {said}")
 
+    def check(self) -> None:
+        """Raise `BackendError` if what the node apps are forked from has failed."""
+        trouble = self._warm.trouble() if self._warm is not None else None
+        if trouble is not None:
+            raise BackendError(f"the process that node apps are forked from {trouble}")
+
     def deaths(self) -> Iterator[tuple[str, str, str | None]]:
         """Yield each node app that has ended since the last call: name, and a line about it.
 

@@ -377,6 +377,8 @@ class RealTimeRun(ABC):
             raise failures[0]
 
     def _check(self) -> None:
+        self.nodes.check()
+        self.helpers.check()
         if self.epoch:
             self.faults.pass_time(self.now())
         self._defect_logs.look([*self.nodes])
@@ -386,7 +388,6 @@ class RealTimeRun(ABC):
                 self.defects.add(name, error)
         for line in self._watchdog.stopped_apps():
             self.problem(line)
-        self.helpers.check()
         self._watchdog.check()
         self.check()
 

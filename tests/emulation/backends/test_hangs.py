@@ -62,6 +62,32 @@ def test_a_helper_that_hangs_fails_the_run(
     assert facts(folder.path)["ended"] == "failed"
 
 
+@pytest.mark.parametrize(
+    ("what", "loaded", "number", "told"),
+    [
+        ("node apps", "nodeapp.__main__", signal.SIGKILL, "has ended"),
+        ("helpers", "capture.recorder", signal.SIGSTOP, "was stopped by a signal"),
+    ],
+)
+def test_a_run_whose_processes_have_lost_their_origin_ends(
+    tmp_path: Path, what: str, loaded: str, number: signal.Signals, told: str
+) -> None:
+    folder = RunFolder.create(tmp_path, quiet(duration=20.0))
+    hit: list[psutil.Process] = []
+
+    def strike(seconds: float) -> None:
+        if seconds > 0.3 and not hit:
+            words = ((child, child.cmdline()) for child in psutil.Process().children())
+            hit.extend(child for child, line in words if loaded in line)
+            hit[0].send_signal(number)
+
+    observer = Recorded(strike)
+    message = f"the process that {what} are forked from {told}"
+    with pytest.raises(BackendError, match=message):
+        TapBackend().execute(quiet(duration=20.0), folder, observer)
+    assert facts(folder.path)["problems"] == [f"the run failed: {message}"]
+
+
 def test_a_node_app_that_is_stopped_is_told(tmp_path: Path) -> None:
     scenario = quiet(duration=2.5)
     folder = RunFolder.create(tmp_path, scenario)
