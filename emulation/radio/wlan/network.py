@@ -78,14 +78,16 @@ class Network:
         self.members = Membership(self.radios, self.channels, rule or AssociationRule())
         self.lost: Counter[str] = Counter()
         """Frames that could not be sent on, by reason."""
+        self.traffic: dict[tuple[int, int], tuple[int, int]] = {}
+        """Source and receiver of one hop: frames that have arrived, and their bytes."""
         self.on_air: Callable[[Channel, Transmission], None] | None = None
         """Told of every frame that is put on the air, and ..."""
         self.on_heard: Callable[[Channel, Delivery], None] | None = None
         """... of those that somebody receives or listens to."""
         self._node_of = np.array([nodes.index(each.node) for each in self.radios], dtype=np.intp)
         self._by_mac = {radio.mac: radio.index for radio in self.radios}
-        self._behind: dict[bytes, int] = {}
-        """Address: the station with four addresses behind which it is."""
+        self._behind: dict[tuple[int, bytes], int] = {}
+        """Access point, address: its station with four addresses behind which that is."""
         self._meshes: dict[int, MeshRadio] = {}
         self._listening: set[int] = set()
         self._watched: set[int] = set()
@@ -142,10 +144,13 @@ class Network:
 
     def _station_at(self, point: Radio, address: bytes) -> int | None:
         """Return the station of an access point that has an address, or is in front of it."""
-        station = self.members.members.get(address, self._behind.get(address))
-        if station is None or self.radios[station].access_point != point.index:
-            return None
-        return station
+        for station in (
+            self.members.members.get(address),
+            self._behind.get((point.index, address)),
+        ):
+            if station is not None and self.radios[station].access_point == point.index:
+                return station
+        return None
 
     def next_event(self) -> float:
         """Return when `advance` has something to do next; infinity if nothing is under way."""
@@ -186,18 +191,25 @@ class Network:
             for index in delivery.receivers:
                 mesh = self._meshes.get(index)
                 if mesh is not None and self.radios[index].ssid == source.ssid:
+                    if packet.element is None:
+                        self._count(delivery.source, index, packet.frame)
                     for frame in mesh.receive(delivery.time, source.index, packet):
                         self._hand_over(delivery, index, frame, arrived)
             return
         for index in delivery.receivers:
             receiver = self.radios[index]
             if self._accepts(source, receiver, packet.frame):
+                self._count(delivery.source, index, packet.frame)
                 if receiver.mode == "master":
                     self._relay(channel, receiver, delivery, arrived)
                 else:
                     self._hand_over(delivery, index, packet.frame, arrived)
             elif source.is_station or not is_group(packet.frame):
                 self.lost["under way at a change"] += 1
+
+    def _count(self, source: int, receiver: int, frame: bytes) -> None:
+        frames, size = self.traffic.get((source, receiver), (0, 0))
+        self.traffic[source, receiver] = frames + 1, size + len(frame)
 
     def _accepts(self, source: Radio, receiver: Radio, frame: bytes) -> bool:
         """Return whether a radio that has received a frame passes it on."""
@@ -207,7 +219,9 @@ class Network:
             if receiver.access_point != source.index:
                 return False
             sender = frame[_SOURCE]
-            mine = sender == receiver.mac or self._behind.get(sender) == receiver.index
+            mine = (
+                sender == receiver.mac or self._behind.get((source.index, sender)) == receiver.index
+            )
             return not (is_group(frame) and mine)
         if source.mode != receiver.mode:
             return False
@@ -220,7 +234,7 @@ class Network:
         frame: bytes = delivery.frame.frame
         station = self.radios[delivery.source]
         if station.mode == "wds" and frame[_SOURCE] != station.mac:
-            self._behind[frame[_SOURCE]] = station.index
+            self._behind[point.index, frame[_SOURCE]] = station.index
         address = frame[_DESTINATION]
         here = not point.isolate and (
             is_group(address) or self._station_at(point, address) is not None

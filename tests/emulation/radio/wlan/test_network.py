@@ -51,6 +51,25 @@ def test_a_station_with_four_addresses_forwards_for_those_behind_it() -> None:
     assert lab.send("bridge", lab.frame(BEHIND, GROUP)) == ["ap", "b"]
 
 
+def test_access_points_joined_by_four_addresses_are_one_network() -> None:
+    lab = Lab(
+        {
+            "ap1": MASTER,
+            "ap2": MASTER | {"channel": 6},
+            "wds": {"mode": "wds", "access_point": "ap1"},
+            "a": {"access_point": "ap1"},
+            "b": {"access_point": "ap2"},
+        },
+        [(0, 0), (50, 0), (50, 0), (-30, 0), (80, 0)],
+    )
+    there, back = lab.frame("a", "b"), lab.frame("b", "a")
+    # The bridge of ap2's node joins ap2 and wds: what comes out of one is sent by the other.
+    assert lab.send("b", back) == ["ap2"]
+    assert lab.send("wds", back) == ["a"]
+    assert lab.send("a", there) == ["wds"], "b is a member of ap2, and behind wds to ap1"
+    assert lab.send("ap2", there) == ["b"]
+
+
 def test_only_radios_on_the_same_frequency_and_medium_hear_each_other() -> None:
     lab = Lab(
         {
