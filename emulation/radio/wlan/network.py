@@ -56,6 +56,16 @@ class Arrival(NamedTuple):
     frame: bytes
 
 
+class _Hop(NamedTuple):
+    """A packet that a radio has received from another one at `time`."""
+
+    time: float
+    channel: Channel
+    source: int
+    receiver: int
+    packet: Packet
+
+
 class Network:
     """The network of `settings`, all of whose nodes are at (0, 0) to begin with.
 
@@ -91,7 +101,7 @@ class Network:
         self._meshes: dict[int, MeshRadio] = {}
         self._listening: set[int] = set()
         self._watched: set[int] = set()
-        self._delayed: list[tuple[float, int, Arrival]] = []
+        self._delayed: list[tuple[float, int, _Hop]] = []
         self._order = 0
         for each, given in zip(self.radios, settings, strict=True):
             if given.range is not None:
@@ -170,7 +180,7 @@ class Network:
             if self.members.due <= due:
                 self.scan(due if due > -NEVER else now)
             while self._delayed and self._delayed[0][0] <= due:
-                arrived.append(heappop(self._delayed)[2])
+                self._receive(heappop(self._delayed)[2], arrived)
             for mesh in self._meshes.values():
                 if mesh.due <= due:
                     mesh.step(due)
@@ -186,26 +196,34 @@ class Network:
             self.on_heard(channel, delivery)
         if isinstance(delivery, Overheard):
             return
-        source, packet = self.radios[delivery.source], delivery.frame
-        if source.mode == "mesh":
-            for index in delivery.receivers:
-                mesh = self._meshes.get(index)
-                if mesh is not None and self.radios[index].ssid == source.ssid:
-                    if packet.element is None:
-                        self._count(delivery.source, index, packet.frame)
-                    for frame in mesh.receive(delivery.time, source.index, packet):
-                        self._hand_over(delivery, index, frame, arrived)
-            return
         for index in delivery.receivers:
-            receiver = self.radios[index]
-            if self._accepts(source, receiver, packet.frame):
-                self._count(delivery.source, index, packet.frame)
-                if receiver.mode == "master":
-                    self._relay(channel, receiver, delivery, arrived)
-                else:
-                    self._hand_over(delivery, index, packet.frame, arrived)
-            elif source.is_station or not is_group(packet.frame):
-                self.lost["under way at a change"] += 1
+            hop = _Hop(delivery.time, channel, delivery.source, index, delivery.frame)
+            override = self.channels.overrides.get((delivery.source, index))
+            if override is None or not override.delay:
+                self._receive(hop, arrived)
+            else:
+                self._order += 1
+                due = delivery.time + override.delay
+                heappush(self._delayed, (due, self._order, hop._replace(time=due)))
+
+    def _receive(self, hop: _Hop, arrived: list[Arrival]) -> None:
+        """Have a radio take a frame that it has received."""
+        source, receiver, packet = self.radios[hop.source], self.radios[hop.receiver], hop.packet
+        if source.mode == "mesh":
+            mesh = self._meshes.get(hop.receiver)
+            if mesh is not None and receiver.ssid == source.ssid:
+                if packet.element is None:
+                    self._count(hop.source, hop.receiver, packet.frame)
+                for frame in mesh.receive(hop.time, hop.source, packet):
+                    arrived.append(Arrival(hop.time, hop.receiver, frame))
+        elif self._accepts(source, receiver, packet.frame):
+            self._count(hop.source, hop.receiver, packet.frame)
+            if receiver.mode == "master":
+                self._relay(hop, arrived)
+            else:
+                arrived.append(Arrival(hop.time, hop.receiver, packet.frame))
+        elif source.is_station or not is_group(packet.frame):
+            self.lost["under way at a change"] += 1
 
     def _count(self, source: int, receiver: int, frame: bytes) -> None:
         frames, size = self.traffic.get((source, receiver), (0, 0))
@@ -227,34 +245,19 @@ class Network:
             return False
         return source.mode == "ocb" or source.ssid == receiver.ssid
 
-    def _relay(
-        self, channel: Channel, point: Radio, delivery: Delivery, arrived: list[Arrival]
-    ) -> None:
+    def _relay(self, hop: _Hop, arrived: list[Arrival]) -> None:
         """Have an access point pass on what one of its stations sent."""
-        frame: bytes = delivery.frame.frame
-        station = self.radios[delivery.source]
+        frame, point, station = hop.packet.frame, self.radios[hop.receiver], self.radios[hop.source]
         if station.mode == "wds" and frame[_SOURCE] != station.mac:
             self._behind[point.index, frame[_SOURCE]] = station.index
         address = frame[_DESTINATION]
         here = not point.isolate and (
             is_group(address) or self._station_at(point, address) is not None
         )
-        if here:
-            self._transmit(delivery.time, channel, point, frame)
+        if here and self.channels.of(point.index) is hop.channel:
+            self._transmit(hop.time, hop.channel, point, frame)
         if is_group(address) or not here:
-            self._hand_over(delivery, point.index, frame, arrived)
-
-    def _hand_over(
-        self, delivery: Delivery, receiver: int, frame: bytes, arrived: list[Arrival]
-    ) -> None:
-        arrival = Arrival(delivery.time, receiver, frame)
-        override = self.channels.overrides.get((delivery.source, receiver))
-        if override is None or not override.delay:
-            arrived.append(arrival)
-            return
-        self._order += 1
-        due = delivery.time + override.delay
-        heappush(self._delayed, (due, self._order, arrival._replace(time=due)))
+            arrived.append(Arrival(hop.time, point.index, frame))
 
     # What changes.
 
@@ -267,11 +270,11 @@ class Network:
         """Give a radio other settings; `range` is in the place of the power if it is given."""
         before = radio.settings()
         radio.apply(settings)
+        power = settings.tx_power_dbm, settings.antenna_gain_dbi
+        if power != (before.tx_power_dbm, before.antenna_gain_dbi):
+            self.channels.set_power(radio, *power)
         if settings.range is not None:
             self.channels.set_range(radio, settings.range)
-        power = settings.tx_power_dbm, settings.antenna_gain_dbi
-        if settings.range is None and power != (before.tx_power_dbm, before.antenna_gain_dbi):
-            self.channels.set_power(radio, *power)
         if radio.settings() == before:
             return
         same = {"tx_power_dbm", "antenna_gain_dbi", "passphrase", "isolate"}

@@ -216,6 +216,16 @@ def test_an_overridden_link_delays_and_lengthens_the_reach() -> None:
     assert lab.send("a", frame) == []
 
 
+def test_a_delay_holds_up_what_an_access_point_passes_on_too() -> None:
+    lab = _cell()
+    lab.network.override(lab.now, lab.radio("a"), lab.radio("ap"), Override(delay=0.5))
+    frame = lab.frame("a", "b")
+    lab.network.send(lab.now, lab.names.index("a"), frame)
+    assert lab.let_pass(0.5) == []
+    assert lab.let_pass(0.01) == [("b", frame)]
+    assert lab.network.traffic[1, 0] == lab.network.traffic[0, 2] == (1, len(frame))
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     def run() -> list[tuple[float, int]]:
         lab = Lab(
