@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from emulation.radio.spec import LogDistance
 from emulation.radio.wlan.membership import MembershipError
 from emulation.radio.wlan.radios import Override
-from tests.emulation.radio.wlan.lab import GROUP, Lab, mac
+from tests.emulation.radio.wlan.lab import GROUP, RADIO, Lab, level_at, mac
 
 MASTER: dict[str, object] = {"mode": "master", "ssid": "one"}
 BEHIND = b"\x02\xaa\x00\x00\x00\x01"
@@ -155,6 +156,20 @@ def test_a_station_is_associated_up_to_the_range_that_the_threshold_gives() -> N
     lab.move("a", 199, 0.1)
     assert lab.access_point("a") == "ap"
     assert lab.send("a", lab.frame("a", "ap")) == ["ap"]
+
+
+@pytest.mark.parametrize(
+    ("exponent", "power", "metres"),
+    [(3, 14, 315), (3.5, 14, 138.5), (4, 14, 74.8), (4.5, 14, 46.3), (5, 14, 31.6), (4, 15, 79.2)],
+)
+def test_ranges_are_those_that_scripts_for_mininet_wifi_are_written_for(
+    exponent: float, power: float, metres: float
+) -> None:
+    radio = RADIO.model_copy(update={"propagation": LogDistance(exponent=exponent)})
+    lab = Lab({"ap": MASTER | {"tx_power_dbm": power}, "a": {}}, [(0, 0), (1, 0)], radio)
+    # 2,412 MHz here, 2,400 there: 0.04 dB.
+    assert lab.network.channels.range(lab.radio("ap")) == pytest.approx(metres, rel=0.005)
+    assert level_at(metres, exponent, power) == pytest.approx(-91, abs=0.1)
 
 
 def test_networks_and_passphrases_are_compared() -> None:
