@@ -164,32 +164,50 @@ class Network:
 
     def next_event(self) -> float:
         """Return when `advance` has something to do next; infinity if nothing is under way."""
+        due = self._own_due()
+        for channel in self.channels:
+            due = min(due, channel.medium.next_event())
+        return due
+
+    def _own_due(self) -> float:
+        """Return when something happens that is not on the air."""
         due = self.members.due
         if self._delayed:
             due = min(due, self._delayed[0][0])
         for mesh in self._meshes.values():
-            due = min(due, mesh.due)
-        for channel in self.channels:
-            due = min(due, channel.medium.next_event())
+            if mesh.due < due:
+                due = mesh.due
         return due
 
     def advance(self, now: float) -> list[Arrival]:
         """Let time pass until `now`; return what has arrived at hosts since the last call."""
         arrived: list[Arrival] = []
-        while (due := self.next_event()) <= now:
-            if self.members.due <= due:
-                self.scan(due if due > -NEVER else now)
-            while self._delayed and self._delayed[0][0] <= due:
-                self._receive(heappop(self._delayed)[2], arrived)
-            for mesh in self._meshes.values():
-                if mesh.due <= due:
-                    mesh.step(due)
+        while True:
+            own, first, second, earliest = self._own_due(), NEVER, NEVER, None
             for channel in self.channels:
-                if channel.medium.next_event() <= due:
-                    delivery = channel.medium.next_delivery(due)
-                    if delivery is not None:
-                        self._arrive(channel, delivery, arrived)
-        return arrived
+                due = channel.medium.next_event()
+                if due < first:
+                    first, second, earliest = due, first, channel
+                elif due < second:
+                    second = due
+            if min(own, first) > now:
+                return arrived
+            if own <= first or earliest is None:
+                self._do(own if own > -NEVER else now, arrived)
+            else:
+                delivery = earliest.medium.next_delivery(min(now, own, second))
+                if delivery is not None:
+                    self._arrive(earliest, delivery, arrived)
+
+    def _do(self, due: float, arrived: list[Arrival]) -> None:
+        """Do what is due that is not on the air."""
+        if self.members.due <= due:
+            self.scan(due)
+        while self._delayed and self._delayed[0][0] <= due:
+            self._receive(heappop(self._delayed)[2], arrived)
+        for mesh in self._meshes.values():
+            if mesh.due <= due:
+                mesh.step(due)
 
     def _arrive(self, channel: Channel, delivery: Delivery, arrived: list[Arrival]) -> None:
         if self.on_heard is not None:
@@ -376,6 +394,7 @@ class Network:
         mesh = self._meshes.get(status.source)
         if mesh is not None and not status.acknowledged:
             mesh.link_failed(status.time, status.destination)
+            return True  # it acts before anything else happens
         return False
 
     def mesh(self, index: int) -> MeshRadio | None:
