@@ -320,7 +320,7 @@ class Requests:
             "rate_mbps": None if point is None else channels.rate_mbps(radio.index, point.index),
             "back_mbps": None if point is None else channels.rate_mbps(point.index, radio.index),
             "stations": [each.interface for each in self.network.members.stations_of(radio)],
-            "counters": {name: counters[ours] for name, ours in COUNTERS.items()},
+            "counters": {name: counters.get(ours, 0) for name, ours in COUNTERS.items()},
         }
 
     def _level(self, source: Radio, receiver: Radio) -> float:
