@@ -98,6 +98,27 @@ def test_only_radios_on_the_same_frequency_and_medium_hear_each_other() -> None:
     assert lab.send("a", lab.frame("a", "next")) == ["next"]
 
 
+def test_several_radios_of_a_node_are_where_it_is_and_on_their_own_channels() -> None:
+    lab = Lab(
+        {
+            "a": {"mode": "adhoc", "ssid": "x"},
+            "a1": {"mode": "ocb", "channel": 11, "node": "a"},
+            "b": {"mode": "adhoc", "ssid": "x"},
+            "c": {"mode": "ocb", "channel": 11},
+        },
+        [(0, 0), (9999, 9999), (20, 0), (20, 0)],
+    )
+    assert lab.send("a", lab.frame("a", GROUP)) == ["b"]
+    assert lab.send("a1", lab.frame("a1", "c")) == ["c"]
+    lab.radio("a").up = False
+    lab.network.retune(lab.now, lab.radio("a"))
+    assert lab.send("a", lab.frame("a", GROUP)) == []
+    assert lab.network.lost["sent while off"] == 1
+    assert lab.send("a1", lab.frame("a1", "c")) == ["c"]
+    lab.move("a", 5000, 0)
+    assert lab.send("a1", lab.frame("a1", "c")) == []
+
+
 def test_two_channels_carry_twice_what_one_does() -> None:
     def carried(channel: int) -> float:
         names = {"a": 1, "b": 1, "c": channel, "d": channel}
