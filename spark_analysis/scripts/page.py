@@ -105,12 +105,12 @@ def draw_map(tables: ScriptTables) -> Drawing:
             if len(kinds) <= NAMED:
                 axes.annotate(str(name), (x, y), xytext=(5, 4), textcoords="offset points")
         # What the script wants drawn, if it says so, and all that is elsewhere.
-        for column, (side, name) in enumerate(((axes.set_xlim, "x"), (axes.set_ylim, "y"))):
+        for column, name in enumerate("xy"):
             low, high = places[:, column].min(), places[:, column].max()
             low = min(low, plot.get(f"min_{name}", 0.0 if plot else low))
             high = max(high, plot.get(f"max_{name}", high))
             margin = 0.04 * max(high - low, 1.0)
-            side(low - margin, high + margin)
+            axes.set(**{f"{name}lim": (low - margin, high + margin)})
         axes.set_xlabel("x, m")
         axes.set_ylabel("y, m")
     caption = (
