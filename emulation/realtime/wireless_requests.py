@@ -34,6 +34,7 @@ CLOCK_MONOTONIC.
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -88,6 +89,10 @@ class Requests:
             answer: Mapping[str, Any] = operation(request, now)
         except MembershipError as error:
             raise ControlError(str(error)) from None
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # A defect, or a request of the wrong shape: the network outlives it.
+            traceback.print_exc()
+            raise ControlError(f"{request['op']}: cannot be answered: {error!r}") from None
         return answer
 
     # Names.
