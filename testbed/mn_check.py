@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 
 from emulation.scripts.runner import OUTCOME
-from testbed.mn import make_folder, run_script
+from testbed.mn_run import make_folder, run_script
 from testbed.options import FAILED, USAGE, console, fail
 
 SECONDS: Final = 3.0

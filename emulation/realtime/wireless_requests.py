@@ -24,7 +24,9 @@ CLOCK_MONOTONIC.
     radios [{interface} | {node} | {netns}]
                                 {"radios": [...]}: settings and state; `netns`: inode of a namespace
     scan {interface}            {"bss": [...]}: access points that it hears, strongest first
-    neighbours {interface}      {"neighbours": [...]}: radios that it communicates with
+    neighbours {interface}      {"neighbours": [...]}: radios that it communicates with; `tx`, `rx`:
+                                frames and bytes that have arrived
+    traffic                     {"traffic": [{source, receiver, frames, bytes}]}: of each hop
     mpaths {interface}          {"paths": [...], "proxies": [...]} of a mesh radio
     links [{name}]              {"links": [...]} as of `emulation.realtime.service`, interfaces
 """
@@ -32,6 +34,7 @@ CLOCK_MONOTONIC.
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +51,17 @@ from emulation.realtime.control import ControlError
 from emulation.realtime.loop import number_of
 from emulation.realtime.wireless_config import NodeConfig
 
+COUNTERS: Final = {
+    "tx_frames": "sent",
+    "tx_retries": "retries",
+    "tx_failed": "retry_drops",
+    "tx_dropped": "queue_drops",
+    "rx_frames": "received",
+    "collisions": "collisions",
+    "noise_losses": "noise_losses",
+    "airtime": "airtime",
+}
+"""Counters of a radio, each with its name in `emulation.radio.counters`."""
 _POSITION: Final = (2, 3)
 """Numbers that a position may have."""
 
@@ -75,6 +89,10 @@ class Requests:
             answer: Mapping[str, Any] = operation(request, now)
         except MembershipError as error:
             raise ControlError(str(error)) from None
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # A defect, or a request of the wrong shape: the network outlives it.
+            traceback.print_exc()
+            raise ControlError(f"{request['op']}: cannot be answered: {error!r}") from None
         return answer
 
     # Names.
@@ -293,6 +311,7 @@ class Requests:
             for name, values in each.medium.counters.as_dict().items():
                 counters[name] = counters.get(name, 0) + values[radio.index]
         return {
+            "number": radio.index,
             **radio.settings().model_dump(exclude={"channel", "range", "frequency_mhz"}),
             "frequency_mhz": tuned.frequency_mhz,
             "channel": channel_number(tuned.frequency_mhz),
@@ -306,7 +325,7 @@ class Requests:
             "rate_mbps": None if point is None else channels.rate_mbps(radio.index, point.index),
             "back_mbps": None if point is None else channels.rate_mbps(point.index, radio.index),
             "stations": [each.interface for each in self.network.members.stations_of(radio)],
-            "counters": counters,
+            "counters": {name: counters.get(ours, 0) for name, ours in COUNTERS.items()},
         }
 
     def _level(self, source: Radio, receiver: Radio) -> float:
@@ -349,6 +368,8 @@ class Requests:
                     "signal_dbm": self._level(peer, radio),
                     "tx_mbps": channels.rate_mbps(radio.index, peer.index),
                     "rx_mbps": channels.rate_mbps(peer.index, radio.index),
+                    "tx": self.network.traffic.get((radio.index, peer.index), (0, 0)),
+                    "rx": self.network.traffic.get((peer.index, radio.index), (0, 0)),
                     "connected_seconds": _since(peer if radio.mode == "master" else radio, now),
                     "airtime_us": channels.airtime(radio.index, peer.index),
                 }
@@ -384,6 +405,19 @@ class Requests:
                 {"destination": address.hex(":"), "proxy": proxy.hex(":")}
                 for address, proxy in mesh.proxies.items()
             ],
+        }
+
+    def _op_traffic(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        return {
+            "traffic": [
+                {
+                    "source": self._interface(source),
+                    "receiver": self._interface(receiver),
+                    "frames": frames,
+                    "bytes": size,
+                }
+                for (source, receiver), (frames, size) in self.network.traffic.items()
+            ]
         }
 
     def _op_links(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:

@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
 
 def _prepare(session: Session) -> None:
     """Bring up loopback, show this namespace's devices in /sys, and make folders and programs."""
-    from emulation.network.wifi import stand_ins
+    from emulation.network.wifi.stand_ins import write as write_stand_ins
     from emulation.scripts.switches import write_controller
 
     for words in (
@@ -76,7 +76,7 @@ def _prepare(session: Session) -> None:
     (session.spec.folder / "captures").mkdir(exist_ok=True)
     session.programs.mkdir(exist_ok=True)
     write_controller(session.programs)
-    stand_ins.write(session.programs, session.control)
+    write_stand_ins(session.programs, session.control)
 
 
 def _interrupt(_number: int, _frame: Any) -> None:

@@ -58,8 +58,15 @@ class Sumo:
             limit(wish, "the cars stay where they are: give config_file='MAP.sumocfg'")
             return
         log = (self._net.session.logs / "sumo.log").open("ab")
+        for car in self._net.cars:
+            if not hasattr(car, "position"):
+                car.position = (0.0, 0.0, 0.0)
         process = subprocess.Popen(
-            ["sumo", "-c", str(self._config), "--fcd-output", "/dev/stdout", "--no-step-log"],
+            [
+                *("sumo", "-c", str(self._config), "--fcd-output", "/dev/stdout", "--no-step-log"),
+                # A map may ask for a TraCI client, whom SUMO would await, and for files beside it.
+                *("--remote-port", "0", "--tripinfo-output", str(log.name) + ".trips.xml"),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -90,6 +90,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
         figure = svg.new_figure(WIDTH, WIDTH * 0.7)
         axes = figure.add_subplot()
         axes.set_aspect("equal", adjustable="datalim")
+        places = tables.positions[["x", "y"]].to_numpy(float)
         for index, (name, group) in enumerate(tables.positions.groupby("node", sort=False)):
             way = group[["x", "y"]].to_numpy(float)
             mobile = kinds.get(str(name)) in ("Station", "Car")
@@ -103,10 +104,13 @@ def draw_map(tables: ScriptTables) -> Drawing:
             tooltips[f"node{index}"] = f"{name} at {x:.1f}, {y:.1f} m"
             if len(kinds) <= NAMED:
                 axes.annotate(str(name), (x, y), xytext=(5, 4), textcoords="offset points")
-        # What the script wants drawn, if it says so.
-        for side, name in ((axes.set_xlim, "x"), (axes.set_ylim, "y")):
-            if f"max_{name}" in plot:
-                side(plot.get(f"min_{name}", 0.0), plot[f"max_{name}"])
+        # What the script wants drawn, if it says so, and all that is elsewhere.
+        for column, name in enumerate("xy"):
+            low, high = places[:, column].min(), places[:, column].max()
+            low = min(low, plot.get(f"min_{name}", 0.0 if plot else low))
+            high = max(high, plot.get(f"max_{name}", high))
+            margin = 0.04 * max(high - low, 1.0)
+            axes.set(**{f"{name}lim": (low - margin, high + margin)})
         axes.set_xlabel("x, m")
         axes.set_ylabel("y, m")
     caption = (

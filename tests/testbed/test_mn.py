@@ -52,6 +52,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
         "py __import__('time').sleep(max(0, 5 - net.mover.now()))",
         "aps",
         "h1 ping -c 2 -W 2 sta1",
+        "sta2 iw dev sta2-wlan0 link",
         "distance sta1 ap2",
         "py sta1.wintfs[0].associatedTo.name",
         "sh ovs-ofctl dump-flows ap2",
@@ -65,6 +66,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     assert "Traceback" not in seen
     assert seen.count(" 0% packet loss") == 3, seen
     assert re.search(r"ap2-wlan1 'east' channel 6: sta1-wlan0 \(-\d+", seen)
+    assert "SSID: west" in seen
     assert "The distance between sta1 and ap2 is 5.00 meters" in seen
     assert "ap2-wlan1" in seen
     assert "actions=" in seen

@@ -56,6 +56,16 @@ class Arrival(NamedTuple):
     frame: bytes
 
 
+class _Hop(NamedTuple):
+    """A packet that a radio has received from another one at `time`."""
+
+    time: float
+    channel: Channel
+    source: int
+    receiver: int
+    packet: Packet
+
+
 class Network:
     """The network of `settings`, all of whose nodes are at (0, 0) to begin with.
 
@@ -78,18 +88,20 @@ class Network:
         self.members = Membership(self.radios, self.channels, rule or AssociationRule())
         self.lost: Counter[str] = Counter()
         """Frames that could not be sent on, by reason."""
+        self.traffic: dict[tuple[int, int], tuple[int, int]] = {}
+        """Source and receiver of one hop: frames that have arrived, and their bytes."""
         self.on_air: Callable[[Channel, Transmission], None] | None = None
         """Told of every frame that is put on the air, and ..."""
         self.on_heard: Callable[[Channel, Delivery], None] | None = None
         """... of those that somebody receives or listens to."""
         self._node_of = np.array([nodes.index(each.node) for each in self.radios], dtype=np.intp)
         self._by_mac = {radio.mac: radio.index for radio in self.radios}
-        self._behind: dict[bytes, int] = {}
-        """Address: the station with four addresses behind which it is."""
+        self._behind: dict[tuple[int, bytes], int] = {}
+        """Access point, address: its station with four addresses behind which that is."""
         self._meshes: dict[int, MeshRadio] = {}
         self._listening: set[int] = set()
         self._watched: set[int] = set()
-        self._delayed: list[tuple[float, int, Arrival]] = []
+        self._delayed: list[tuple[float, int, _Hop]] = []
         self._order = 0
         for each, given in zip(self.radios, settings, strict=True):
             if given.range is not None:
@@ -142,62 +154,98 @@ class Network:
 
     def _station_at(self, point: Radio, address: bytes) -> int | None:
         """Return the station of an access point that has an address, or is in front of it."""
-        station = self.members.members.get(address, self._behind.get(address))
-        if station is None or self.radios[station].access_point != point.index:
-            return None
-        return station
+        for station in (
+            self.members.members.get(address),
+            self._behind.get((point.index, address)),
+        ):
+            if station is not None and self.radios[station].access_point == point.index:
+                return station
+        return None
 
     def next_event(self) -> float:
         """Return when `advance` has something to do next; infinity if nothing is under way."""
+        due = self._own_due()
+        for channel in self.channels:
+            due = min(due, channel.medium.next_event())
+        return due
+
+    def _own_due(self) -> float:
+        """Return when something happens that is not on the air."""
         due = self.members.due
         if self._delayed:
             due = min(due, self._delayed[0][0])
         for mesh in self._meshes.values():
-            due = min(due, mesh.due)
-        for channel in self.channels:
-            due = min(due, channel.medium.next_event())
+            if mesh.due < due:
+                due = mesh.due
         return due
 
     def advance(self, now: float) -> list[Arrival]:
         """Let time pass until `now`; return what has arrived at hosts since the last call."""
         arrived: list[Arrival] = []
-        while (due := self.next_event()) <= now:
-            if self.members.due <= due:
-                self.scan(due if due > -NEVER else now)
-            while self._delayed and self._delayed[0][0] <= due:
-                arrived.append(heappop(self._delayed)[2])
-            for mesh in self._meshes.values():
-                if mesh.due <= due:
-                    mesh.step(due)
+        while True:
+            own, first, second, earliest = self._own_due(), NEVER, NEVER, None
             for channel in self.channels:
-                if channel.medium.next_event() <= due:
-                    delivery = channel.medium.next_delivery(due)
-                    if delivery is not None:
-                        self._arrive(channel, delivery, arrived)
-        return arrived
+                due = channel.medium.next_event()
+                if due < first:
+                    first, second, earliest = due, first, channel
+                elif due < second:
+                    second = due
+            if min(own, first) > now:
+                return arrived
+            if own <= first or earliest is None:
+                self._do(own if own > -NEVER else now, arrived)
+            else:
+                delivery = earliest.medium.next_delivery(min(now, own, second))
+                if delivery is not None:
+                    self._arrive(earliest, delivery, arrived)
+
+    def _do(self, due: float, arrived: list[Arrival]) -> None:
+        """Do what is due that is not on the air."""
+        if self.members.due <= due:
+            self.scan(due)
+        while self._delayed and self._delayed[0][0] <= due:
+            self._receive(heappop(self._delayed)[2], arrived)
+        for mesh in self._meshes.values():
+            if mesh.due <= due:
+                mesh.step(due)
 
     def _arrive(self, channel: Channel, delivery: Delivery, arrived: list[Arrival]) -> None:
         if self.on_heard is not None:
             self.on_heard(channel, delivery)
         if isinstance(delivery, Overheard):
             return
-        source, packet = self.radios[delivery.source], delivery.frame
-        if source.mode == "mesh":
-            for index in delivery.receivers:
-                mesh = self._meshes.get(index)
-                if mesh is not None and self.radios[index].ssid == source.ssid:
-                    for frame in mesh.receive(delivery.time, source.index, packet):
-                        self._hand_over(delivery, index, frame, arrived)
-            return
         for index in delivery.receivers:
-            receiver = self.radios[index]
-            if self._accepts(source, receiver, packet.frame):
-                if receiver.mode == "master":
-                    self._relay(channel, receiver, delivery, arrived)
-                else:
-                    self._hand_over(delivery, index, packet.frame, arrived)
-            elif source.is_station or not is_group(packet.frame):
-                self.lost["under way at a change"] += 1
+            hop = _Hop(delivery.time, channel, delivery.source, index, delivery.frame)
+            override = self.channels.overrides.get((delivery.source, index))
+            if override is None or not override.delay:
+                self._receive(hop, arrived)
+            else:
+                self._order += 1
+                due = delivery.time + override.delay
+                heappush(self._delayed, (due, self._order, hop._replace(time=due)))
+
+    def _receive(self, hop: _Hop, arrived: list[Arrival]) -> None:
+        """Have a radio take a frame that it has received."""
+        source, receiver, packet = self.radios[hop.source], self.radios[hop.receiver], hop.packet
+        if source.mode == "mesh":
+            mesh = self._meshes.get(hop.receiver)
+            if mesh is not None and receiver.ssid == source.ssid:
+                if packet.element is None:
+                    self._count(hop.source, hop.receiver, packet.frame)
+                for frame in mesh.receive(hop.time, hop.source, packet):
+                    arrived.append(Arrival(hop.time, hop.receiver, frame))
+        elif self._accepts(source, receiver, packet.frame):
+            self._count(hop.source, hop.receiver, packet.frame)
+            if receiver.mode == "master":
+                self._relay(hop, arrived)
+            else:
+                arrived.append(Arrival(hop.time, hop.receiver, packet.frame))
+        elif source.is_station or not is_group(packet.frame):
+            self.lost["under way at a change"] += 1
+
+    def _count(self, source: int, receiver: int, frame: bytes) -> None:
+        frames, size = self.traffic.get((source, receiver), (0, 0))
+        self.traffic[source, receiver] = frames + 1, size + len(frame)
 
     def _accepts(self, source: Radio, receiver: Radio, frame: bytes) -> bool:
         """Return whether a radio that has received a frame passes it on."""
@@ -207,40 +255,27 @@ class Network:
             if receiver.access_point != source.index:
                 return False
             sender = frame[_SOURCE]
-            mine = sender == receiver.mac or self._behind.get(sender) == receiver.index
+            mine = (
+                sender == receiver.mac or self._behind.get((source.index, sender)) == receiver.index
+            )
             return not (is_group(frame) and mine)
         if source.mode != receiver.mode:
             return False
         return source.mode == "ocb" or source.ssid == receiver.ssid
 
-    def _relay(
-        self, channel: Channel, point: Radio, delivery: Delivery, arrived: list[Arrival]
-    ) -> None:
+    def _relay(self, hop: _Hop, arrived: list[Arrival]) -> None:
         """Have an access point pass on what one of its stations sent."""
-        frame: bytes = delivery.frame.frame
-        station = self.radios[delivery.source]
+        frame, point, station = hop.packet.frame, self.radios[hop.receiver], self.radios[hop.source]
         if station.mode == "wds" and frame[_SOURCE] != station.mac:
-            self._behind[frame[_SOURCE]] = station.index
+            self._behind[point.index, frame[_SOURCE]] = station.index
         address = frame[_DESTINATION]
         here = not point.isolate and (
             is_group(address) or self._station_at(point, address) is not None
         )
-        if here:
-            self._transmit(delivery.time, channel, point, frame)
+        if here and self.channels.of(point.index) is hop.channel:
+            self._transmit(hop.time, hop.channel, point, frame)
         if is_group(address) or not here:
-            self._hand_over(delivery, point.index, frame, arrived)
-
-    def _hand_over(
-        self, delivery: Delivery, receiver: int, frame: bytes, arrived: list[Arrival]
-    ) -> None:
-        arrival = Arrival(delivery.time, receiver, frame)
-        override = self.channels.overrides.get((delivery.source, receiver))
-        if override is None or not override.delay:
-            arrived.append(arrival)
-            return
-        self._order += 1
-        due = delivery.time + override.delay
-        heappush(self._delayed, (due, self._order, arrival._replace(time=due)))
+            arrived.append(Arrival(hop.time, point.index, frame))
 
     # What changes.
 
@@ -253,11 +288,11 @@ class Network:
         """Give a radio other settings; `range` is in the place of the power if it is given."""
         before = radio.settings()
         radio.apply(settings)
+        power = settings.tx_power_dbm, settings.antenna_gain_dbi
+        if power != (before.tx_power_dbm, before.antenna_gain_dbi):
+            self.channels.set_power(radio, *power)
         if settings.range is not None:
             self.channels.set_range(radio, settings.range)
-        power = settings.tx_power_dbm, settings.antenna_gain_dbi
-        if settings.range is None and power != (before.tx_power_dbm, before.antenna_gain_dbi):
-            self.channels.set_power(radio, *power)
         if radio.settings() == before:
             return
         same = {"tx_power_dbm", "antenna_gain_dbi", "passphrase", "isolate"}
@@ -359,6 +394,7 @@ class Network:
         mesh = self._meshes.get(status.source)
         if mesh is not None and not status.acknowledged:
             mesh.link_failed(status.time, status.destination)
+            return True  # it acts before anything else happens
         return False
 
     def mesh(self, index: int) -> MeshRadio | None:

@@ -93,7 +93,7 @@ class Lab:
         return self.network.radios[self.names.index(name)]
 
 
-def metres(level_db: float, exponent: float = 4.0, mhz: float = 2412.0) -> float:
-    """Return the distance with a loss, by the textbook: free space to 1 m, then the exponent."""
+def level_at(metres: float, exponent: float, power_dbm: float, mhz: float = 2412.0) -> float:
+    """Return the level at a distance by the textbook: 5 dBi at both ends, free space to 1 m."""
     first = 20 * math.log10(4 * math.pi * mhz * 1e6 / 299_792_458)
-    return float(10 ** ((level_db - first) / (10 * exponent)))
+    return power_dbm + 10 - first - 10 * exponent * math.log10(metres)

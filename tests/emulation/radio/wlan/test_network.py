@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from emulation.radio.spec import LogDistance
 from emulation.radio.wlan.membership import MembershipError
 from emulation.radio.wlan.radios import Override
-from tests.emulation.radio.wlan.lab import GROUP, Lab, mac
+from tests.emulation.radio.wlan.lab import GROUP, RADIO, Lab, level_at, mac
 
 MASTER: dict[str, object] = {"mode": "master", "ssid": "one"}
 BEHIND = b"\x02\xaa\x00\x00\x00\x01"
@@ -51,6 +52,25 @@ def test_a_station_with_four_addresses_forwards_for_those_behind_it() -> None:
     assert lab.send("bridge", lab.frame(BEHIND, GROUP)) == ["ap", "b"]
 
 
+def test_access_points_joined_by_four_addresses_are_one_network() -> None:
+    lab = Lab(
+        {
+            "ap1": MASTER,
+            "ap2": MASTER | {"channel": 6},
+            "wds": {"mode": "wds", "access_point": "ap1"},
+            "a": {"access_point": "ap1"},
+            "b": {"access_point": "ap2"},
+        },
+        [(0, 0), (50, 0), (50, 0), (-30, 0), (80, 0)],
+    )
+    there, back = lab.frame("a", "b"), lab.frame("b", "a")
+    # The bridge of ap2's node joins ap2 and wds: what comes out of one is sent by the other.
+    assert lab.send("b", back) == ["ap2"]
+    assert lab.send("wds", back) == ["a"]
+    assert lab.send("a", there) == ["wds"], "b is a member of ap2, and behind wds to ap1"
+    assert lab.send("ap2", there) == ["b"]
+
+
 def test_only_radios_on_the_same_frequency_and_medium_hear_each_other() -> None:
     lab = Lab(
         {
@@ -76,6 +96,27 @@ def test_only_radios_on_the_same_frequency_and_medium_hear_each_other() -> None:
     radio.frequency_mhz = 2412.0
     lab.network.retune(lab.now, radio)
     assert lab.send("a", lab.frame("a", "next")) == ["next"]
+
+
+def test_several_radios_of_a_node_are_where_it_is_and_on_their_own_channels() -> None:
+    lab = Lab(
+        {
+            "a": {"mode": "adhoc", "ssid": "x"},
+            "a1": {"mode": "ocb", "channel": 11, "node": "a"},
+            "b": {"mode": "adhoc", "ssid": "x"},
+            "c": {"mode": "ocb", "channel": 11},
+        },
+        [(0, 0), (9999, 9999), (20, 0), (20, 0)],
+    )
+    assert lab.send("a", lab.frame("a", GROUP)) == ["b"]
+    assert lab.send("a1", lab.frame("a1", "c")) == ["c"]
+    lab.radio("a").up = False
+    lab.network.retune(lab.now, lab.radio("a"))
+    assert lab.send("a", lab.frame("a", GROUP)) == []
+    assert lab.network.lost["sent while off"] == 1
+    assert lab.send("a1", lab.frame("a1", "c")) == ["c"]
+    lab.move("a", 5000, 0)
+    assert lab.send("a1", lab.frame("a1", "c")) == []
 
 
 def test_two_channels_carry_twice_what_one_does() -> None:
@@ -138,6 +179,20 @@ def test_a_station_is_associated_up_to_the_range_that_the_threshold_gives() -> N
     assert lab.send("a", lab.frame("a", "ap")) == ["ap"]
 
 
+@pytest.mark.parametrize(
+    ("exponent", "power", "metres"),
+    [(3, 14, 315), (3.5, 14, 138.5), (4, 14, 74.8), (4.5, 14, 46.3), (5, 14, 31.6), (4, 15, 79.2)],
+)
+def test_ranges_are_those_that_scripts_for_mininet_wifi_are_written_for(
+    exponent: float, power: float, metres: float
+) -> None:
+    radio = RADIO.model_copy(update={"propagation": LogDistance(exponent=exponent)})
+    lab = Lab({"ap": MASTER | {"tx_power_dbm": power}, "a": {}}, [(0, 0), (1, 0)], radio)
+    # 2,412 MHz here, 2,400 there: 0.04 dB.
+    assert lab.network.channels.range(lab.radio("ap")) == pytest.approx(metres, rel=0.005)
+    assert level_at(metres, exponent, power) == pytest.approx(-91, abs=0.1)
+
+
 def test_networks_and_passphrases_are_compared() -> None:
     secret = MASTER | {"security": "wpa2", "passphrase": "12345678"}
     lab = Lab(
@@ -195,6 +250,16 @@ def test_an_overridden_link_delays_and_lengthens_the_reach() -> None:
     for ends in ((a, b), (b, a)):
         lab.network.override(lab.now, *ends, Override())
     assert lab.send("a", frame) == []
+
+
+def test_a_delay_holds_up_what_an_access_point_passes_on_too() -> None:
+    lab = _cell()
+    lab.network.override(lab.now, lab.radio("a"), lab.radio("ap"), Override(delay=0.5))
+    frame = lab.frame("a", "b")
+    lab.network.send(lab.now, lab.names.index("a"), frame)
+    assert lab.let_pass(0.5) == []
+    assert lab.let_pass(0.01) == [("b", frame)]
+    assert lab.network.traffic[1, 0] == lab.network.traffic[0, 2] == (1, len(frame))
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

@@ -1,0 +1,84 @@
+"""What the stand-ins share: the radios of the namespace that they run in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from emulation.realtime.control import ControlError, request
+
+NO_DEVICE: Final = "command failed: No such device (-19)"
+NO_DEVICE_CODE: Final = 237
+"""Exit code of iw: -19, ENODEV."""
+
+
+class ToolError(Exception):
+    """A command that fails; `code` is the exit code."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Medium:
+    """The medium at a control socket, as seen from this network namespace."""
+
+    def __init__(self, control: str) -> None:
+        self._control = control
+        self.netns = Path("/proc/self/ns/net").stat().st_ino
+
+    def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
+        """Return the answer to a request.  Raises `ToolError`."""
+        given = {key: value for key, value in arguments.items() if value is not None}
+        try:
+            return request(self._control, {"op": op} | given)
+        except ControlError as error:
+            raise ToolError(f"command failed: {error}") from None
+
+    def radios(self) -> list[dict[str, Any]]:
+        """Return the radios of this namespace."""
+        found: list[dict[str, Any]] = self.ask("radios", netns=self.netns)["radios"]
+        return found
+
+    def radio(self, interface: str) -> dict[str, Any]:
+        """Return one radio of this namespace.  Raises `ToolError`."""
+        for radio in self.radios():
+            if radio["interface"] == interface:
+                return radio
+        raise ToolError(NO_DEVICE, NO_DEVICE_CODE)
+
+    def monitors(self) -> list[dict[str, Any]]:
+        """Return the monitors of this namespace."""
+        found = self.ask("monitors")["monitors"]
+        return [each for each in found if each["netns"] == self.netns]
+
+
+def run(tool: Callable[[Sequence[str], Medium], str], arguments: list[str]) -> int:
+    """Run a tool: the control socket comes first, then its own arguments; return the exit code."""
+    try:
+        output = tool(arguments[1:], Medium(arguments[0]))
+    except ToolError as error:
+        print(error, file=sys.stderr)
+        return error.code
+    except BrokenPipeError:
+        return 1
+    sys.stdout.write(output)
+    return 0
+
+
+def rate_text(mbps: float) -> str:
+    """Return a rate as iw shows it."""
+    return f"{mbps:.1f} MBit/s"
+
+
+def mode_name(radio: Mapping[str, Any]) -> str:
+    """Return the type of an interface as iw calls it."""
+    names = {
+        "master": "AP",
+        "adhoc": "IBSS",
+        "mesh": "mesh point",
+        "ocb": "outside context of a BSS",
+    }
+    return names.get(radio["mode"], "managed")

@@ -1,0 +1,123 @@
+"""Stand-in for `wpa_cli` (wpa_supplicant 2.10): see the package."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from emulation.network.stand_ins.medium import Medium, ToolError, run
+
+COMMANDS: Final = (
+    "status, scan, scan_results, signal_poll, roam BSSID, disconnect, reconnect, reassociate, "
+    "list_networks, ping"
+)
+KEYS: Final = {"open": "NONE", "wep": "NONE", "wpa": "WPA-PSK", "wpa2": "WPA2-PSK", "wpa3": "SAE"}
+FLAGS: Final = {
+    "open": "[ESS]",
+    "wep": "[WEP][ESS]",
+    "wpa": "[WPA-PSK-TKIP][ESS]",
+    "wpa2": "[WPA2-PSK-CCMP][ESS]",
+    "wpa3": "[WPA2-SAE-CCMP][ESS]",
+}
+
+
+def wpa_cli(arguments: Sequence[str], medium: Medium) -> str:
+    """Return the output of a command.  Raises `ToolError`."""
+    words, name, said = list(arguments), None, ""
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option in ("-i", "-p") and words:
+            value = words.pop(0)
+            name = value if option == "-i" else name
+        elif option.startswith("-i"):
+            name = option[2:]
+        else:
+            raise ToolError(f"wpa_cli: the stand-in does not know the option {option}", 255)
+    if name is None:
+        stations = [each for each in medium.radios() if each["mode"] in ("managed", "wds")]
+        if not stations:
+            raise ToolError("Failed to connect to non-global ctrl_ifname: (nil)", 255)
+        name = stations[0]["interface"]
+        said = f"Selected interface '{name}'\n"
+    try:
+        radio = medium.radio(name)
+    except ToolError:
+        message = f"Failed to connect to non-global ctrl_ifname: {name}  error: No such file"
+        raise ToolError(message, 255) from None
+    return said + _answer(medium, radio, words)
+
+
+def _answer(medium: Medium, radio: dict[str, Any], words: list[str]) -> str:
+    name = radio["interface"]
+    match words:
+        case ["ping"]:
+            return "PONG\n"
+        case ["status"]:
+            return _status(medium, radio)
+        case ["scan"]:
+            return "OK\n"
+        case ["scan_results"]:
+            lines = ["bssid / frequency / signal level / flags / ssid"]
+            for bss in medium.ask("scan", interface=name)["bss"]:
+                mhz, dbm = f"{bss['frequency_mhz']:g}", f"{bss['signal_dbm']:.0f}"
+                flags = FLAGS[bss["security"]]
+                lines.append("\t".join((bss["bssid"], mhz, dbm, flags, bss["ssid"])))
+            return "\n".join(lines) + "\n"
+        case ["signal_poll"]:
+            if radio["signal_dbm"] is None:
+                return "FAIL\n"
+            return (
+                f"RSSI={radio['signal_dbm']:.0f}\nLINKSPEED={radio['rate_mbps'] or 0:.0f}\n"
+                f"NOISE=9999\nFREQUENCY={radio['frequency_mhz']:g}\n"
+            )
+        case ["list_networks"]:
+            state = "[CURRENT]" if radio["bssid"] else ""
+            head = "network id / ssid / bssid / flags\n"
+            return head + f"0\t{radio['network']}\tany\t{state}\n"
+        case ["roam", bssid]:
+            return _told(medium, "connect", interface=name, bssid=bssid)
+        case ["reconnect" | "reassociate"]:
+            return _told(medium, "connect", interface=name)
+        case ["disconnect"]:
+            return _told(medium, "disconnect", interface=name)
+    raise ToolError(
+        f"wpa_cli {' '.join(words)}: the medium does not answer this command; it knows {COMMANDS}",
+        255,
+    )
+
+
+def _told(medium: Medium, op: str, **arguments: Any) -> str:
+    """Return what wpa_cli says; why a command failed goes to standard error."""
+    try:
+        medium.ask(op, **arguments)
+    except ToolError as error:
+        print(error, file=sys.stderr)
+        return "FAIL\n"
+    return "OK\n"
+
+
+def _status(medium: Medium, radio: dict[str, Any]) -> str:
+    if radio["bssid"] is None:
+        return f"wpa_state=DISCONNECTED\naddress={radio['mac']}\n"
+    bss = medium.ask("scan", interface=radio["interface"])["bss"]
+    own = next((each for each in bss if each["associated"]), None)
+    security = own["security"] if own is not None else radio["security"]
+    cipher = "NONE" if security == "open" else "CCMP"
+    pairs = {
+        "bssid": radio["bssid"],
+        "freq": f"{radio['frequency_mhz']:g}",
+        "ssid": radio["network"],
+        "id": "0",
+        "mode": "station",
+        "pairwise_cipher": cipher,
+        "group_cipher": cipher,
+        "key_mgmt": KEYS[security],
+        "wpa_state": "COMPLETED",
+        "address": radio["mac"],
+    }
+    return "".join(f"{key}={value}\n" for key, value in pairs.items())
+
+
+if __name__ == "__main__":
+    sys.exit(run(wpa_cli, sys.argv[1:]))

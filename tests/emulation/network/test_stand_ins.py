@@ -1,0 +1,158 @@
+"""The stand-ins for the wireless tools, run in the namespaces of nodes of a real medium process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from emulation.network.wifi.stand_ins import write
+from emulation.realtime.control import request
+from tests.emulation.realtime.tap_stations import Station, medium, namespaces
+
+RADIOS: tuple[dict[str, str | int], ...] = (
+    {"mode": "master", "ssid": "one", "channel": 6},
+    {"mode": "master", "ssid": "two", "security": "wpa2", "passphrase": "12345678"},
+    {"ssid": "one"},
+    {"mode": "mesh", "ssid": "m", "channel": 1},
+)
+
+
+class _Lab(NamedTuple):
+    stations: list[Station]
+    control: Path
+    tools: Path
+
+    def fails(self, line: str, node: int = 2) -> str:
+        """Return why a command fails."""
+        result = self._run(line, node)
+        assert result[0] != 0
+        assert result[1] == ""
+        return result[2]
+
+    def says(self, line: str, node: int = 2) -> str:
+        """Return the output of a command in a node's namespace."""
+        result = self._run(line, node)
+        assert result[0] == 0, result
+        return result[1]
+
+    def _run(self, line: str, node: int) -> tuple[int, str, str]:
+        path = f"PATH={self.tools}:{os.environ['PATH']}"
+        done = self.stations[node].run("env", path, *line.split())
+        return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Lab]:
+    folder = tmp_path_factory.mktemp("stand-ins")
+    with namespaces(4) as nodes:
+        places = [(0, 0), (40, 0), (10, 0), (0, 20)]
+        config = {
+            "seed": 1,
+            "radio": {"propagation": {"model": "log-distance", "exponent": 4}},
+            "control": str(folder / "medium.control"),
+            "nodes": [
+                {"name": each.name, "pid": each.pid, "position": place}
+                for each, place in zip(nodes, places, strict=True)
+            ],
+            "radios": [
+                {"node": each.name, "interface": each.interface, "mac": each.mac, **given}
+                for each, given in zip(nodes, RADIOS, strict=True)
+            ],
+        }
+        (folder / "medium.json").write_text(json.dumps(config))
+        module = "emulation.realtime.wireless"
+        with medium(folder / "medium.json", nodes, neighbours=False, module=module) as control:
+            write(folder / "tools", control)
+            yield _Lab(nodes, control, folder / "tools")
+
+
+def _number(pattern: str, text: str) -> float:
+    found = re.search(pattern, text)
+    assert found is not None, text
+    return float(found[1])
+
+
+@pytest.mark.root
+def test_iw_shows_the_link_the_neighbourhood_and_the_stations(lab: _Lab) -> None:
+    one, _, station, _ = lab.stations
+    assert station.reaches(one)
+    link = lab.says(f"iw dev {station.interface} link")
+    assert link.startswith(f"Connected to {one.mac} (on {station.interface})\n\tSSID: one\n")
+    # 14 + 10 dBm less 40.1 dB to 1 m, and 40 dB to 10 m.
+    assert _number(r"signal: (-\d+) dBm", link) == -56
+    assert _number(r"tx bitrate: ([\d.]+) MBit/s", link) == 54
+    assert "\tfreq: 2437\n" in link
+    info = lab.says(f"iw dev {station.interface} info")
+    for line in (f"addr {station.mac}", "type managed", "channel 6 (2437 MHz), width: 20 MHz"):
+        assert f"\t{line}" in info
+    assert _number(r"txpower ([\d.]+) dBm", info) == 14
+    scan = lab.says(f"iw dev {station.interface} scan")
+    assert re.findall(r"SSID: (\w+)", scan) == ["one", "two"]
+    assert re.findall(r"signal: (-[\d.]+) dBm", scan) == ["-56.18", "-75.18"]
+    assert scan.index("-- associated") < scan.index("RSN:")
+    dump = lab.says(f"iw dev {one.interface} station dump", node=0)
+    assert dump.startswith(f"Station {station.mac} (on {one.interface})\n")
+    assert _number(r"rx packets:\t(\d+)", dump) >= 2
+    assert lab.says("iw dev", node=1).count("Interface") == 1
+    mesh = lab.stations[3].interface
+    assert lab.says(f"iw dev {mesh} mpath dump", node=3).startswith("DEST ADDR         NEXT HOP")
+
+
+@pytest.mark.root
+def test_the_tools_change_what_the_medium_does(lab: _Lab) -> None:
+    one, two, station, _ = lab.stations
+    name = station.interface
+    lab.says(f"iw dev {name} disconnect")
+    assert lab.says(f"iw dev {name} link") == "Not connected.\n"
+    assert not station.reaches(one, timeout=0.2)
+    said = lab.fails(f"iw dev {name} connect two")
+    assert "cannot join network 'two': the passphrase is not that of the network" in said
+    lab.says(f"iw dev {name} connect two key 0:12345678")
+    assert station.reaches(two)
+    status = lab.says(f"wpa_cli -i {name} status")
+    assert f"bssid={two.mac}\nfreq=2412\nssid=two\n" in status
+    assert "wpa_state=COMPLETED\n" in status
+    assert lab.says(f"wpa_cli -i {name} roam {one.mac}") == "OK\n"
+    shown = lab.says(f"iwconfig {name}")
+    assert 'ESSID:"one"' in shown
+    assert f"Access Point: {one.mac.upper()}" in shown
+    assert _number(r"Signal level=(-\d+) dBm", shown) == -56
+    lab.says(f"iw dev {name} set txpower fixed -2000")
+    (facts,) = request(lab.control, {"op": "radios", "interface": name})["radios"]
+    assert facts["tx_power_dbm"] == -20
+    assert facts["connected_to"] == one.interface
+    lab.says(f"iwconfig {name} txpower 14 essid one")
+    lab.says(f"iw dev {name} interface add mon0 type monitor")
+    assert "type monitor" in lab.says("iw dev")
+    assert "radiotap" in station.run("ip", "link", "show", "mon0").stdout
+    lab.says("iw dev mon0 del")
+    assert "mon0" not in station.run("ip", "link").stdout
+    lab.says(f"iw dev {name} ibss join adhoc-net 2462")
+    assert "Joined IBSS" in lab.says(f"iw dev {name} link")
+    assert "type IBSS" in lab.says(f"iw dev {name} info")
+    lab.says(f"iw dev {name} ibss leave")
+    lab.says(f"iw dev {name} connect one")
+    assert station.reaches(one)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (lambda name: f"iw dev {name} survey dump", "the medium does not answer this command"),
+        (lambda _: "iw dev wlan7 link", "No such device (-19)"),
+        (lambda name: f"iw dev {name} set channel 77777", "there is no channel 77777"),
+        (lambda name: f"iw dev {name} set freq fast", "a frequency must be a number, not 'fast'"),
+        (lambda name: f"iw dev {name} del", "is no monitor"),
+        (lambda name: f"iwconfig {name} sens 3", "the medium does not answer 'sens 3'"),
+        (lambda name: f"wpa_cli -i {name} wps_pbc", "it knows status, scan"),
+    ],
+)
+def test_anything_else_fails_and_says_why(lab: _Lab, line: Callable[[str], str], why: str) -> None:
+    assert why in lab.fails(line(lab.stations[2].interface))
