@@ -112,6 +112,7 @@ def examine() -> list[Diagnosis]:
         ("capture buffers", "captures without loss at high rates", _receive_buffer, False),
         ("disk", "captures and reports", _disk, True),
         ("compiled modules", "the same runs in half the time", compiled.obstacle, False),
+        ("Java class data", "analyses of short runs in two thirds of the time", _class_data, False),
     )
     for subject, purpose, check, necessary in checks:
         obstacle = check()
@@ -140,6 +141,12 @@ def _virtual_machine() -> Diagnosis:
         return without(str(error))
     means = "KVM" if verdict.works else f"processor emulated, for KVM fails: {verdict.reason}"
     return Diagnosis(subject, f"{purpose} ({means})", (), needed=False)
+
+
+def _class_data() -> str | None:
+    from spark_analysis.captures import class_data
+
+    return class_data.obstacle()
 
 
 def _java() -> str | None:

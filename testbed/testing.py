@@ -22,9 +22,10 @@ from testbed.options import USAGE, console, fail
 STYLE: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
 TYPES: Final = ("mypy",)
 FAST: Final = ("-m", "not root and not vm and not spark")
-WORKERS: Final = 4
+WORKERS: Final = 5
 """Processes that share all tests: one has the runs in the virtual machine, one its other tests, one
-those that look at all of the host and mostly wait, one computes; tests/conftest.py gives them out.
+those that look at all of the host and mostly wait, two have a Spark session each;
+tests/conftest.py gives them out.
 """
 FAST_WORKERS: Final = 2
 

@@ -39,7 +39,9 @@ ALONE: Final = "mark.root"
 """Files of tests that look at all of the host: one at a time as well."""
 SPARK: Final = "mark.spark"
 """Files that share a Spark session, which one process starts."""
-FIRST: Final = (RADIOS[0], ALONE, SPARK, MACHINE, BUILDS)
+SWEEPS: Final = ("tests/spark_analysis/papers/", "tests/spark_analysis/sweeps/")
+"""Files that share another one: their runs and analyses are half of those with Spark."""
+FIRST: Final = (RADIOS[0], ALONE, SPARK, SWEEPS[0], MACHINE, BUILDS)
 """Begun in this order, as those that take longest; then the files with the most tests."""
 
 HIDDEN: Final = {"spark": "JAVA_HOME", "vm": "TESTBED_VM_CACHE"}
@@ -126,4 +128,5 @@ def _scope(path: Path, file: str) -> str:
         return BUILDS
     if file in RADIOS:
         return RADIOS[0]
-    return next((mark for mark in (MACHINE, ALONE, SPARK) if mark in text), file)
+    found = next((mark for mark in (MACHINE, ALONE, SPARK) if mark in text), file)
+    return SWEEPS[0] if found == SPARK and file.startswith(SWEEPS) else found

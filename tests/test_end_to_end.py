@@ -31,7 +31,6 @@ def run(runs: Path) -> tuple[Path, str]:
     return folder, result.stderr
 
 
-@pytest.mark.timeout(180)
 def test_a_run_ends_in_a_report(tmp_path: Path) -> None:
     folder, shown = run(tmp_path)
     summary = pd.read_parquet(folder / "metrics" / "summary.parquet").iloc[0]

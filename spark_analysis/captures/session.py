@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -30,6 +30,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from spark_analysis import scratch
+from spark_analysis.captures import class_data
 from spark_analysis.captures.source import PcapDataSource
 from spark_analysis.errors import AnalysisError, first_line
 
@@ -93,8 +94,14 @@ def _path(environment: Mapping[str, str]) -> str:
     return environment.get("PATH", "")
 
 
-def settings(master: str, scratch: Path) -> dict[str, str]:
-    """Return the configuration of a session; tables that are saved by name go to `scratch`."""
+def settings(
+    master: str, scratch: Path, java_options: Sequence[str] | None = None
+) -> dict[str, str]:
+    """Return the configuration of a session; tables that are saved by name go to `scratch`.
+
+    `java_options` are given to Java besides the usual ones (default: those for its class data).
+    """
+    further = class_data.options() if java_options is None else java_options
     local = master.startswith("local")
     cores = _cores(master)
     options = {
@@ -102,7 +109,7 @@ def settings(master: str, scratch: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
-        "spark.driver.extraJavaOptions": " ".join(_JAVA_OPTIONS),
+        "spark.driver.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *further)),
         "spark.driver.memory": "2g",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
@@ -137,12 +144,15 @@ def _cores(master: str) -> int:
 
 @contextmanager
 def spark_session(
-    master: str = "local[*]", extra: Mapping[str, str] | None = None
+    master: str = "local[*]",
+    extra: Mapping[str, str] | None = None,
+    java_options: Sequence[str] | None = None,
 ) -> Iterator[SparkSession]:
     """Start Spark for the block, with the `pcap` data source; stop it after.
 
     Inside another such block its session is used, whatever the master, and goes on.  `extra` are
-    further Spark options.  Raises `SessionError` if Spark cannot start.
+    further Spark options, `java_options` as for `settings`.  Raises `SessionError` if Spark cannot
+    start.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -151,7 +161,8 @@ def spark_session(
     java_version()
     find_master(master)
     with tempfile.TemporaryDirectory(prefix=scratch.prefix(), ignore_cleanup_errors=True) as folder:
-        spark = _start(master, settings(master, Path(folder)) | dict(extra or {}), Path(folder))
+        options = settings(master, Path(folder), java_options) | dict(extra or {})
+        spark = _start(master, options, Path(folder))
         try:
             spark.dataSource.register(PcapDataSource)
             yield spark

@@ -62,7 +62,6 @@ with spark_session("local[2]"):  # one for both: a cold start costs seconds
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
 def test_a_job_and_a_metric_are_a_file_each(extended: Path, tmp_path: Path) -> None:
     sweep = tmp_path / "sweep"
     done = subprocess.run(

@@ -46,7 +46,7 @@ def said(command: typer.Typer, capfd: pytest.CaptureFixture[str], *words: str) -
 def test_all_of_it_is_run(command: typer.Typer, capfd: pytest.CaptureFixture[str]) -> None:
     code, text = said(command, capfd)
     assert code == 0
-    for name in ("style says all", "kinds says", "pytest says --numprocesses=4"):
+    for name in ("style says all", "kinds says", "pytest says --numprocesses=5"):
         assert name in text
 
 

@@ -30,7 +30,7 @@ from tests.emulation.mesh_lab import (
 from tests.hwsim import HERE
 
 NEEDS_SWITCH = pytest.mark.skipif(bool(switches.obstacles()), reason="no Open vSwitch or Ryu")
-REAL = [pytest.mark.root, pytest.mark.timeout(300), HERE, NEEDS_SWITCH]
+REAL = [pytest.mark.root, HERE, NEEDS_SWITCH]
 
 
 def real(test: Any) -> Any:

@@ -83,7 +83,6 @@ def test_a_wmediumd_that_runs_is_seen(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @HERE
 @pytest.mark.root
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", ["adhoc", "mesh"])
 def test_stations_hear_each_other_and_nothing_is_left(tmp_path: Path, mode: str) -> None:
     settings = {"nodes": 3, "side": 60, "speed": 0, "topics": 0, "mode": mode}
@@ -105,7 +104,6 @@ def test_stations_hear_each_other_and_nothing_is_left(tmp_path: Path, mode: str)
 @HERE
 @NEEDS_SWITCH
 @pytest.mark.root
-@pytest.mark.timeout(300)
 def test_a_station_that_moves_changes_its_access_point_and_nothing_is_left(tmp_path: Path) -> None:
     scenario = handover()
     folder = RunFolder.create(tmp_path, scenario)

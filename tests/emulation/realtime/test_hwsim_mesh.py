@@ -71,7 +71,6 @@ def test_both_modes_join_on_the_same_channel_at_the_same_rates() -> None:
 
 @HERE
 @pytest.mark.root
-@pytest.mark.timeout(200)
 def test_neighbours_open_peer_links_and_nobody_forwards(tmp_path: Path) -> None:
     subprocess.run(["modprobe", "mac80211_hwsim", "radios=0"], check=True, timeout=60)
     with namespaces(3) as stations:

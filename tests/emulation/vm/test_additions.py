@@ -11,7 +11,7 @@ from emulation.vm.inputs import inputs_of
 from emulation.vm.machine import Machine
 from tests.emulation.vm.conftest import Stages
 
-pytestmark = [pytest.mark.vm, pytest.mark.root, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.root]
 
 
 def test_extra_files_and_a_provisioning_script_shape_the_image(

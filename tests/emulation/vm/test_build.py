@@ -20,8 +20,6 @@ from emulation.vm.errors import VmError
 from emulation.vm.inputs import ImageInputs, inputs_of
 from tests.emulation.vm.conftest import Stages
 
-pytestmark = pytest.mark.timeout(300)
-
 FEW = ImageInputs(inputs_of().requirements[:1])
 """What an image is made of that is never finished: one Python package is soon fetched."""
 

@@ -60,7 +60,6 @@ def test_without_qemu_a_run_says_what_to_install(
 
 @pytest.mark.vm
 @pytest.mark.root
-@pytest.mark.timeout(420)
 def test_any_command_runs_and_its_exit_code_comes_back(image: Image, tmp_path: Path) -> None:
     done = subprocess.run(
         [*TESTBED, "vm", "run", "--runs", tmp_path, "--", "list", "no-such-thing"],
@@ -76,7 +75,6 @@ def test_any_command_runs_and_its_exit_code_comes_back(image: Image, tmp_path: P
 
 @pytest.mark.vm
 @pytest.mark.root
-@pytest.mark.timeout(420)
 def test_an_interrupted_run_leaves_its_folder_and_no_process(image: Image, tmp_path: Path) -> None:
     words = "roaming_field flooding --backend tap --nodes 3 --duration 600 --set subscribers=2"
     with subprocess.Popen(
@@ -147,7 +145,6 @@ class Terminal:
 
 @pytest.mark.vm
 @pytest.mark.root
-@pytest.mark.timeout(600)
 def test_the_mininet_prompt_works_over_the_console(image: Image, tmp_path: Path) -> None:
     words = "roaming_field flooding --backend tap --nodes 3 --set subscribers=2"
     near = "--set speed=0 --set side=100 --no-analyze --runs"
@@ -172,7 +169,6 @@ def test_the_mininet_prompt_works_over_the_console(image: Image, tmp_path: Path)
 
 @pytest.mark.vm
 @pytest.mark.root
-@pytest.mark.timeout(420)
 def test_a_shell_knows_the_size_of_the_terminal_and_the_escape_ends_it(
     image: Image, tmp_path: Path
 ) -> None:

@@ -49,7 +49,6 @@ def test_what_is_not_certain_is_neither_right_nor_wrong() -> None:
 
 @pytest.mark.vm
 @pytest.mark.root
-@pytest.mark.timeout(420)
 def test_a_machine_whose_clock_is_wrong_is_booted_anew(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

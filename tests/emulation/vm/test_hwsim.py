@@ -25,7 +25,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.vm.build import Image
 from nodeapp.wire import Kind, WireError, decode
 
-pytestmark = [pytest.mark.vm, pytest.mark.root, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.root, pytest.mark.spark]
 
 SIDE = 2
 STATIONS = 4
@@ -57,8 +57,10 @@ def logs(root: Path) -> str:
 def test_events_cross_access_points_under_a_controller(image: Image, tmp_path: Path) -> None:
     done = on_this_machine(
         *("vm", "run", "mesh_grid", "flooding", "--backend", "hwsim"),
-        *("--nodes", STATIONS, "--duration", 24, "--runs", tmp_path),
-        *settings(side=SIDE, range=RANGE, topics=1, publishers=1, subscribers=SUBSCRIBERS),
+        *("--nodes", STATIONS, "--duration", 17, "--runs", tmp_path),
+        *settings(
+            side=SIDE, range=RANGE, topics=1, publishers=1, subscribers=SUBSCRIBERS, interval=1
+        ),
     )
     assert done.returncode == 0, done.stderr + logs(tmp_path)
     (folder,) = tmp_path.iterdir()

@@ -22,7 +22,6 @@ TESTS = (
 
 @pytest.mark.vm
 @pytest.mark.root
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(has_hwsim(), reason="the tests run on this machine")
 def test_in_the_virtual_machine(machine: Machine) -> None:
     assert all(Path(PROJECT / path).exists() for path in TESTS)

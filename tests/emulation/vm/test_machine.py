@@ -18,7 +18,7 @@ from emulation.vm.errors import VmError
 from emulation.vm.machine import Machine
 from emulation.vm.qemu import Hardware, Share
 
-pytestmark = [pytest.mark.vm, pytest.mark.root, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.vm, pytest.mark.root]
 
 BOOT_TO_FIRST_COMMAND = 30.0
 """Seconds; about 5 on an idle machine."""

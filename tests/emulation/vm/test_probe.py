@@ -15,7 +15,7 @@ from emulation.vm import probe
 from emulation.vm.build import Image
 from emulation.vm.errors import VmError
 
-pytestmark = [pytest.mark.vm, pytest.mark.root, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.vm, pytest.mark.root]
 
 SCRIPT = """#!{python}
 import os, sys

@@ -18,7 +18,7 @@ from spark_analysis.jobs.delivery import DELIVERY
 from spark_analysis.summaries import tables
 from topologies.catalog import make_scenario
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark]
 
 SCHEMES = [
     f"{point}-{routing}"

@@ -20,7 +20,7 @@ from spark_analysis.jobs.subscriptions import SUBSCRIPTIONS
 from spark_analysis.summaries import tables
 from topologies.catalog import make_scenario
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark]
 
 FIELD: Mapping[str, Any] = {"nodes": 20, "speed": 0, "propagation": "unitDisk", "interval": 1}
 """Dispatchers that stand still in a connected field of several hops, whose links lose nothing."""

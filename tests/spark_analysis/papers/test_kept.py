@@ -63,7 +63,6 @@ def test_what_a_run_took_is_a_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(400)
 def test_a_sweep_keeps_deliveries_if_asked(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from spark_analysis.papers.paper import Preset
 from testbed.commands import COMMANDS
 from tests.spark_analysis.papers import made_up
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark]
 
 OTHER = """
 \"\"\"Another paper: the closed form alone.\"\"\"

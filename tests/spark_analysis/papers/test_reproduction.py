@@ -201,7 +201,6 @@ TINY = Preset(
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(400)
 def test_a_small_reproduction_runs_and_is_not_run_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:

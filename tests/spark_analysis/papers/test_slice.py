@@ -17,7 +17,6 @@ from tests.spark_analysis.papers import made_up
 
 @pytest.mark.root
 @pytest.mark.spark
-@pytest.mark.timeout(400)
 def test_a_slice_runs_every_protocol_on_both_backends(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -236,7 +236,6 @@ def test_whatever_a_run_imports_is_in_the_closure(
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)  # Spark starts and compiles its queries for this alone
 def test_whatever_a_point_imports_is_in_the_closure(tmp_path: Path) -> None:
     options = spark_settings("local[1]", tmp_path)
     point = (TOPOLOGY, PROTOCOL, {"nodes": "7"}, options)

@@ -177,7 +177,6 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)  # six Java machines
 def test_a_cluster_runs_the_points(cluster: str, tmp_path: Path) -> None:
     words = ["sweep", "roaming_field", "flooding", "--vary", "speed=0,5", "--seeds", "1"]
     words += ["--duration", "14", "--nodes", "7", "--set", "interval=1", "--master", cluster]

@@ -1,0 +1,59 @@
+"""Java's class data: the classes of an analysis, read and verified once and mapped at each start.
+
+Loading classes is much of what a cold Java machine does.  `run_testbed.sh compile` has Java write
+what it had loaded at the end of a short analysis (dynamic class data sharing, JEP 350) into a file
+below `.compiled`; later machines map that.  Java itself checks that the file is of this very Java
+and of these jars, and does without it otherwise; results do not depend on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pyspark
+
+from nodeapp.compiled import FOLDER, ROOT
+
+SUFFIX: Final = ".jsa"
+_QUIET: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
+"""A file that does not fit is no reason to print anything between a command's lines."""
+
+
+def archive() -> Path | None:
+    """Return where the class data of this Java and Spark are, or would be; None without Java."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    try:
+        runtime = Path(java or "").resolve(strict=True).parent.parent / "lib/modules"
+        status = runtime.stat()
+    except OSError:
+        return None
+    # An upgrade of Java leaves its path as it was.
+    told = (str(runtime), status.st_mtime_ns, status.st_size, pyspark.__version__, pyspark.__file__)
+    key = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+    return ROOT / FOLDER / f"classes-{key}{SUFFIX}"
+
+
+def obstacle() -> str | None:
+    """Return why no class data are used, and what to do; None if they are."""
+    path = archive()
+    if path is None:
+        return "no Java"
+    return None if path.is_file() else "none written: run_testbed.sh compile"
+
+
+def options() -> tuple[str, ...]:
+    """Return the options with which Java uses the class data; none if there are none."""
+    path = archive()
+    if path is None or not path.is_file():
+        return ()
+    return (f'-XX:SharedArchiveFile="{path}"', *_QUIET)
+
+
+def writing(path: Path) -> tuple[str, ...]:
+    """Return the options with which Java writes the class data to `path` when it ends."""
+    return (f'-XX:ArchiveClassesAtExit="{path}"', *_QUIET)

@@ -1,0 +1,68 @@
+"""Writes Java's class data (`spark_analysis.captures.class_data`), by a short analysis.
+
+`python -m testbed.class_data` does it; its process is one of its own, as the Java machine writes
+when it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkContext
+
+from emulation.backends.virtual import simulate
+from emulation.scenario.runfolder import RunFolder
+from emulation.virtual.recording import PcapRecorder
+from spark_analysis.analysis import analyse
+from spark_analysis.captures import class_data
+from spark_analysis.captures.session import spark_session
+from topologies.catalog import make_scenario
+
+TOPOLOGIES: Final = ("roaming_field", "mesh_grid")
+"""Between them their runs fill nearly all tables."""
+LIMIT: Final = 300.0
+"""Seconds that Java may take to write."""
+
+
+def write() -> None:
+    """Write the class data of this Java, if there is one and it has none yet.
+
+    Raises OSError and `AnalysisError`.  What takes Java's classes from there meanwhile is not
+    disturbed: the file appears whole.
+    """
+    target = class_data.archive()
+    if target is None or target.is_file():
+        return
+    target.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="classes-") as work:
+        written = Path(work, target.name)
+        _analyse(Path(work), written)
+        for old in target.parent.glob(f"classes-*{class_data.SUFFIX}"):
+            old.unlink()
+        written.replace(target)
+
+
+def _analyse(work: Path, written: Path) -> None:
+    folders = []
+    for topology in TOPOLOGIES:
+        settings = {"nodes": 8, "interval": 1} | ({"side": 2} if topology == "mesh_grid" else {})
+        scenario = make_scenario(topology, "flooding", seed=1, duration=21, settings=settings)
+        folder = RunFolder.create(work, scenario)
+        simulate(scenario, folder, PcapRecorder(scenario, folder))
+        folders.append(folder.path)
+    with spark_session(java_options=class_data.writing(written)) as spark:
+        analyse(spark, folders)
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    java = gateway.proc
+    java.stdin.close()  # its sign to end
+    java.wait(LIMIT)
+
+
+if __name__ == "__main__":
+    os.nice(1)
+    write()
