@@ -143,7 +143,7 @@ def _first(inputs: Inputs, names: list[str]) -> Iterator[tuple[tuple[str, int, i
             yield event, node, of_event[node]
 
 
-OVERLAY_RECEPTIONS: Final = Table(
+OVERLAY_RECEPTIONS: Final[Table] = Table(
     name="overlay_receptions",
     description="overlays: the first time that each peer got each event, and why",
     schema=StructType(
