@@ -16,7 +16,6 @@ Other protocols have no rows, and cost no query.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -28,16 +27,11 @@ from nodeapp.events import Subscription
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits, covers, identifier
 from nodeapp.pubsub.overlay.space import Space
 from nodeapp.wire import Kind
-from spark_analysis.job import Job
 from spark_analysis.jobs.columns import EVENT
 from spark_analysis.jobs.delivery import DELIVERY
 from spark_analysis.jobs.overhead import PACKETS
 from spark_analysis.jobs.publications import PUBLICATIONS
 from spark_analysis.jobs.subscriptions import SUBSCRIPTIONS
-from spark_analysis.report.quantities import count, number, share
-from spark_analysis.report.section import Section
-from spark_analysis.report.text_table import TextTable
-from spark_analysis.result import RunTables
 from spark_analysis.schemas import (
     BOOLEAN,
     INT,
@@ -53,7 +47,6 @@ from spark_analysis.table import Inputs, Table
 OVERLAYS: Final = ("semantic-overlay", "mirinae")
 KINDS: Final = (Kind.EVENT, Kind.SEARCH, Kind.CUBE_EVENT)
 """Kinds that carry an event from peer to peer."""
-CAUSES: Final = ("grid", "bloom", "forwarding")
 
 
 def _overlays(inputs: Inputs) -> list[Run]:
@@ -161,29 +154,3 @@ OVERLAY_RECEPTIONS: Final[Table] = Table(
     make=lambda inputs: inputs.rows(inputs.once(receptions), OVERLAY_RECEPTIONS.schema),
 )
 """One peer that got an event over the overlay; the publisher's own node is left out."""
-
-
-def text_tables(tables: RunTables) -> list[TextTable]:
-    """Return what an overlay's run came to; nothing for other protocols."""
-    if tables.scenario.protocol.name not in OVERLAYS:
-        return []
-    got = tables.table("overlay_receptions")
-    wanted = got[got["wanted"]]
-    causes: Counter[str] = Counter(got["cause"].dropna())
-    rows = [
-        ["receptions of an event by a peer", count(len(got))],
-        ["wanted", count(len(wanted))],
-        ["overlay hops of these, mean", number(float(wanted["depth"].mean()))],
-        *([f"not wanted: {cause}", count(causes[cause])] for cause in CAUSES),
-        ["false positives", share(1 - len(wanted) / len(got)) if len(got) else "–"],
-    ]
-    sizes = tables.table("overlay_links")
-    if len(sizes):
-        last = sizes[sizes["time"] == sizes["time"].max()]["links"]
-        rows.append(["links of a peer at the end, mean", number(float(last.mean()))])
-        rows.append(["links of a peer, most", count(int(sizes["links"].max()))])
-    note = "From the captures: first receptions at peers, and heartbeats."
-    return [TextTable("Overlay", note, ("what", "value"), rows, words=1)]
-
-
-JOB: Final = Job(OVERLAY_RECEPTIONS, Section(tables=text_tables))

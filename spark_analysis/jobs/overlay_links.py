@@ -14,7 +14,6 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from nodeapp.wire import Kind
-from spark_analysis.job import Job
 from spark_analysis.jobs.overhead import PACKETS
 from spark_analysis.jobs.runs import RUNS
 from spark_analysis.schemas import DOUBLE, INT, LONG, RUN, column
@@ -62,6 +61,3 @@ OVERLAY_LINKS: Final[Table] = Table(
     make=links,
 )
 """The table of one peer in one interval."""
-
-
-JOB: Final = Job(OVERLAY_LINKS)

@@ -11,7 +11,7 @@ from emulation.backends.virtual import simulate
 from emulation.scenario.runfolder import RunFolder
 from emulation.virtual.recording import PcapRecorder
 from spark_analysis.analysis import analyse
-from spark_analysis.jobs.overlay import text_tables
+from spark_analysis.report.overlay_text import text_tables
 from spark_analysis.result import RunTables
 from topologies.catalog import make_scenario
 
