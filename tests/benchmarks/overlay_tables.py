@@ -62,7 +62,8 @@ def with_words(peers: list[Peer]) -> Links:
 
 def _first(there: npt.NDArray[np.bool_], way: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return who is the first to have each bit, of bits that somebody has."""
-    return way[there.argmax(axis=0)[there.any(axis=0)]]
+    first: npt.NDArray[np.int64] = way[there.argmax(axis=0)[there.any(axis=0)]]
+    return first
 
 
 def main(count: int) -> None:
