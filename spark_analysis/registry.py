@@ -16,12 +16,23 @@ from typing import Final
 
 from spark_analysis import jobs
 from spark_analysis.job import Job
-from spark_analysis.jobs import delay, delivery, legs, nodes, overhead, recovery, subscriptions
+from spark_analysis.jobs import (
+    delay,
+    delivery,
+    legs,
+    nodes,
+    overhead,
+    overlay,
+    overlay_links,
+    recovery,
+    subscriptions,
+)
 from spark_analysis.metrics import summary
 from spark_analysis.report import (
     delay_text,
     delivery_text,
     legs_text,
+    overlay_text,
     recovery_text,
     traffic_text,
 )
@@ -47,5 +58,7 @@ JOBS: Final[tuple[Job, ...]] = (
     Job(overhead.OVERHEAD, traffic_text.KINDS),
     Job(overhead.LOAD, traffic_text.LOADS),
     Job(legs.LEGS, legs_text.CLIENTS),
+    Job(overlay.OVERLAY_RECEPTIONS, overlay_text.OVERLAY),
+    Job(overlay_links.OVERLAY_LINKS),
     *found(),
 )

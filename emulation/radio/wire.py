@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from emulation.radio.counters import Counters
 from emulation.radio.delivery import Delivery
-from emulation.radio.links import Link
+from emulation.radio.link_row import Link
 
 FOREVER: Final = float("inf")
 BROADCAST: Final = -1

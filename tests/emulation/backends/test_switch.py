@@ -1,0 +1,44 @@
+"""Hosts on a switch with real processes: an overlay over the kernel's own network stack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from emulation.backends.hwsim import HwsimBackend
+from emulation.backends.tap import TapBackend
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
+from testbed.app import app
+from tests.emulation.mesh_lab import notified
+
+WORDS = "run stock_peers semantic-overlay --nodes 6 --duration 9 --set warm_up=4 --set tail=2"
+SETTINGS = "--set stocks=1 --set settle=0.05 --set hashes=1 --set requery_interval=0.5"
+
+
+@pytest.mark.root
+def test_peers_are_processes_on_a_switch(tmp_path: Path) -> None:
+    line = [*WORDS.split(), *SETTINGS.split(), "--no-analyze", "--runs", str(tmp_path)]
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == 0, result.output
+    (path,) = tmp_path.iterdir()
+    folder = RunFolder(path)
+    facts = json.loads(folder.record.read_text())
+    assert (facts["backend"], facts["ended"], facts["problems"]) == ("tap", "completed", [])
+    scenario = Scenario.load(folder.scenario)
+    received = notified(folder, scenario)
+    assert len(received) > 6
+    assert set(received.values()) == {1}
+    macs = [bytes.fromhex(node.mac.replace(":", "")) for node in scenario.nodes]
+    for node in scenario.nodes:
+        captured = folder.port_capture(node.interface).read_bytes()
+        assert sum(mac in captured for mac in macs) > 1
+
+
+def test_backends_with_radios_only_say_which_has_a_switch() -> None:
+    assert TapBackend().switch_obstacles() == []
+    [said] = HwsimBackend().switch_obstacles()
+    assert "--backend tap or virtual" in said

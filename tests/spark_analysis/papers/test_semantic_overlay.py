@@ -1,0 +1,100 @@
+"""The paper's static computation is what the protocol does, and its claims can fail."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+
+from spark_analysis.papers.claims import Verdict, judge
+from spark_analysis.papers.cost import preset_cost
+from spark_analysis.papers.registry import load_paper
+from spark_analysis.papers.semantic_overlay.compared import compared
+from spark_analysis.papers.semantic_overlay.dynamic import dynamic
+from spark_analysis.papers.semantic_overlay.equations import (
+    crossing,
+    dissemination,
+    join_messages,
+    uninterested,
+)
+from spark_analysis.papers.semantic_overlay.static import static
+
+
+def test_peers_that_join_find_each_other() -> None:
+    row = dynamic(30, 1)
+    assert row["problems"] == 0
+    assert row["false_negatives"] < 0.1
+    assert 5 < row["table"] <= row["links"] <= row["links_most"] < row["bound"] == 2049
+    assert row["join_queries"] >= 29 / 30
+    assert row["depth"] >= 1
+
+
+def test_static_networks_are_those_of_the_options() -> None:
+    rows = {
+        cover: static(120, 2, hashes=3, cover=cover, unmatched="flood")
+        for cover in ("bits", "cells")
+    }
+    assert rows["cells"]["false_negatives"] == 0 < rows["bits"]["false_negatives"]
+    assert rows["cells"]["by_bloom"] == 0
+    for row in rows.values():
+        causes = row["by_grid"] + row["by_bloom"] + row["by_forwarding"]
+        assert row["false_positives"] == pytest.approx(causes)
+    popular = static(120, 2, alpha=3.0)
+    assert popular["rings"] > 0
+    assert popular["false_positives"] < static(120, 2)["false_positives"]
+
+
+def test_the_compared_overlay_loses_nothing() -> None:
+    row = compared(60, 1)
+    assert row["missing"] == 0
+    assert 0 < row["uninterested"] < row["messages"]
+    assert row["p_ln_n"] == pytest.approx(row["p"] * math.log(60))
+
+
+def test_the_equations_are_the_papers() -> None:
+    # Equation 6 has a closed form: the mean over binomial m of 1 - (1 - delta)^(d - m).
+    assert uninterested(0.3, 16) == pytest.approx(1 - (1 - 0.3 / 2) ** 16)
+    ratio = crossing(0.25, bits=64)
+    assert join_messages(500, bits=64) == pytest.approx(ratio * dissemination(500, 0.25))
+
+
+def points(**columns: object) -> pd.DataFrame:
+    """Return the rows of 3 seeds at 3 sizes, the same but for the number of peers."""
+    rows = [
+        {"seed": seed, "nodes": nodes, "depth": math.log(nodes) + 0.01 * seed, **columns}
+        for seed in (1, 2, 3)
+        for nodes in (250, 1000, 4000)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_claims_can_hold_and_fail() -> None:
+    paper = load_paper("semantic-overlay")
+    common = {"table": 29.0, "links": 30.0, "bound": 2049, "false_negatives": 0.001}
+    common |= {"table_most": 50.0, "links_most": 90.0}
+    dynamic_rows = points(study="dynamic", join_queries=512 * math.log(1000), **common)
+    dynamic_rows["links"] += 5 + dynamic_rows["seed"]
+    static_rows = points(study="static", **common).assign(depth=lambda rows: rows["depth"] + 1)
+    others = points(study="compared", uninterested=0.1 * math.log(1000), p=0.1)
+    others["p_ln_n"] = others["p"] * others["nodes"].map(math.log)
+    verdicts = {
+        (finding.claim.key, finding.study): finding.verdict
+        for finding in judge(paper.claims, pd.concat([dynamic_rows, static_rows, others]))
+    }
+    assert set(verdicts.values()) == {Verdict.HOLDS}
+    assert len(verdicts) == 12
+    linear = static_rows.assign(
+        depth=static_rows["nodes"] / 100, table=static_rows["nodes"], table_most=3000.0,
+        false_negatives=0.2,
+    )  # fmt: skip
+    failed = {each.claim.key: each.verdict for each in judge(paper.claims, linear)}
+    assert failed == dict.fromkeys(("depth", "levels-off", "bound", "few-lost"), Verdict.FAILS)
+
+
+def test_the_presets_say_what_they_cost() -> None:
+    paper = load_paper("semantic-overlay")
+    for name, least, most in (("quick", 10, 300), ("paper", 300, 75 * 60)):
+        preset = paper.preset(name)
+        assert preset is not None
+        assert least < preset_cost(paper, preset).seconds < most
