@@ -70,11 +70,16 @@ class Machine:
         shares: Sequence[Share],
         log: Path,
         interrupts: Interrupts | None = None,
+        code: Path | None = None,
     ) -> None:
-        """Describe a machine; entering the context boots it.  The guest's console goes to `log`."""
+        """Describe a machine; entering the context boots it.  The guest's console goes to `log`.
+
+        `code` is a squashfs whose folders hide those of the same names in the first share.
+        """
         self.image, self.hardware, self.shares, self.log = image, hardware, tuple(shares), log
         self.boot_seconds = 0.0
         self._interrupts = interrupts
+        self._code = code
         self._receiver = channel.Receiver()
         self._process: subprocess.Popen[bytes] | None = None
         self._heard = 0.0
@@ -126,7 +131,7 @@ class Machine:
                 inherited = (control.fileno(), terminal.fileno())
                 command = qemu.boot_options(
                     self.hardware, self.image.kernel, self.image.initramfs, self.log
-                ) + qemu.machine_options(self.image.root, *inherited, self.shares)
+                ) + qemu.machine_options(self.image.root, *inherited, self.shares, self._code)
                 self._process = start_tied(
                     command, pass_fds=inherited, stderr=self._errors_path().open("wb")
                 )
@@ -137,6 +142,9 @@ class Machine:
         first = self._read_clock()
         for number, share in enumerate(self.shares):
             self._mount(qemu.tag(number), share)
+        if self._code is not None:
+            self.send(channel.message(op="mount code", target=str(self.shares[0].target)))
+            self._await_mounted(self._code)
         deadline = time.monotonic() + CLOCK_LIMIT
         while True:
             time.sleep(CLOCK_INTERVAL)
@@ -163,9 +171,12 @@ class Machine:
                 overlay=share.overlay,
             )
         )
+        self._await_mounted(share.path)
+
+    def _await_mounted(self, path: Path) -> None:
         reply = self._expect("mounted", time.monotonic() + BOOT_LIMIT, "does not mount its shares")
         if reply["error"]:
-            raise VmError(f"the guest cannot mount {share.path}: {reply['error']}")
+            raise VmError(f"the guest cannot mount {path}: {reply['error']}")
 
     def stop(self) -> None:
         """Power off in order; kill the guest if it does not."""

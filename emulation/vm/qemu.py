@@ -88,10 +88,13 @@ def boot_options(hardware: Hardware, kernel: Path, initramfs: Path, serial: Path
     ]
 
 
-def machine_options(root: Path, control: int, terminal: int, shares: Sequence[Share]) -> list[str]:
-    """Return the options of a whole machine: disk, channel, console and shares.
+def machine_options(
+    root: Path, control: int, terminal: int, shares: Sequence[Share], code: Path | None = None
+) -> list[str]:
+    """Return the options of a whole machine: disks, channel, console and shares.
 
-    `control` and `terminal` are file descriptors of connected sockets that QEMU inherits.
+    `control` and `terminal` are file descriptors of connected sockets that QEMU inherits; `code` is
+    a second disk, a squashfs.
     """
     options = [
         *("-append", " ".join(KERNEL_ARGUMENTS)),
@@ -104,6 +107,9 @@ def machine_options(root: Path, control: int, terminal: int, shares: Sequence[Sh
         *("-chardev", f"socket,id=control,fd={control}"),
         *("-device", f"virtserialport,chardev=control,name={PORT}"),
     ]
+    if code is not None:
+        options += ["-drive", f"if=none,id=code,format=raw,readonly=on,file={_plain(code)}"]
+        options += ["-device", "virtio-blk-pci,drive=code"]
     for number, share in enumerate(shares):
         # security_model=none: files belong to the user who runs QEMU, who need not be root.
         options += [

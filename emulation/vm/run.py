@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from emulation.network import processes
 from emulation.network.interrupts import Interrupts
-from emulation.vm import probe, qemu
+from emulation.vm import code, probe, qemu
 from emulation.vm.build import BuildObserver, cache_folder, ensure_image
 from emulation.vm.errors import VmError
 from emulation.vm.inputs import PYTHON
@@ -24,7 +24,6 @@ from emulation.vm.machine import Machine, Sink
 from emulation.vm.qemu import Hardware, Share
 from emulation.vm.terminal import interact
 
-PACKAGES: Final = ("testbed", "emulation", "nodeapp", "capture", "spark_analysis", "topologies")
 PASSED_ON: Final = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
 
 
@@ -93,7 +92,8 @@ def run_in_vm(
             log = new_log(log_folder(cache))
         except OSError as error:
             raise VmError(f"cannot write {error.filename}: {error.strerror}") from error
-        with Machine(image, hardware, shares, log, interrupts) as machine:
+        packed = code.pack(project, cache)
+        with Machine(image, hardware, shares, log, interrupts, packed) as machine:
             observer.stage(f"virtual machine is up after {machine.boot_seconds:.1f} s")
             observer.hide()
             variables = guest_environment(project) | dict(environment or {})
@@ -142,7 +142,7 @@ def compile_project(project: Path) -> None:
     """Compile the project's modules for the guest, where it would take 16 times as long."""
     if "{}.{}".format(*sys.version_info[:2]) != PYTHON:
         return
-    for name in PACKAGES:
+    for name in code.PACKAGES:
         compileall.compile_dir(project / name, quiet=2)
 
 

@@ -22,6 +22,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, 
 import channel  # type: ignore[import-not-found]  # beside this file in the image
 
 TERMINAL = "/dev/hvc0"
+CODE = "/dev/vdb"
 CHUNK = 65536
 
 
@@ -75,6 +76,8 @@ class Agent:
                 self._tell(op="exit", code=127, error=f"{error.strerror}: {error.filename}")
         elif operation == "mount":
             self._tell(op="mounted", error=mount(request))
+        elif operation == "mount code":
+            self._tell(op="mounted", error=mount_code(request["target"]))
         elif operation == "clock":
             time.clock_settime_ns(time.CLOCK_REALTIME, request["ns"])
             self._tell(op="clock", monotonic=time.monotonic())
@@ -185,6 +188,28 @@ def mount(request: dict) -> str | None:  # type: ignore[type-arg]
         if done.returncode != 0:
             return done.stderr.strip()
     return None
+
+
+def mount_code(target: str) -> str | None:
+    """Mount the folders of the second disk over those in `target`, writable in memory.
+
+    Returns what went wrong.
+    """
+    script = f"""
+        set -e
+        b=/bin/busybox
+        $b mkdir -p /mnt/code /run/overlay/code
+        $b mount -t squashfs -o ro {CODE} /mnt/code
+        for folder in $($b ls -A /mnt/code); do
+            work=/run/overlay/code/$folder
+            $b mkdir -p $work/upper $work/work
+            layers=lowerdir=/mnt/code/$folder,upperdir=$work/upper,workdir=$work/work
+            $b mount -t overlay -o $layers code "$1/$folder"
+        done
+    """
+    command = ["/bin/busybox", "sh", "-c", script, "sh", target]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else done.stderr.strip()
 
 
 def take_terminal() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from emulation.network.processes import PROJECT
 from emulation.vm.build import CACHE_VARIABLE, Image, cache_folder, ensure_image
+from emulation.vm.code import pack
 from emulation.vm.inputs import inputs_of
 from emulation.vm.machine import Machine
 from emulation.vm.qemu import Hardware, Share
@@ -47,5 +48,6 @@ def machine(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A machine with the project and a folder for both; tests leave it as they found it."""
     folder = tmp_path_factory.mktemp("exchange")
     shares = [Share(PROJECT, PROJECT, overlay=True), Share(folder, Path("/exchange"), False)]
-    with Machine(image, Hardware("tcg"), shares, folder / "serial.log") as booted:
+    code = pack(PROJECT, cache_folder())
+    with Machine(image, Hardware("tcg"), shares, folder / "serial.log", code=code) as booted:
         yield booted

@@ -79,6 +79,8 @@ def test_the_project_is_there_and_only_the_exchange_folder_is_the_hosts(machine:
     assert run(machine, "cmp run_testbed.sh /proc/self/cwd/run_testbed.sh && pwd")[
         1
     ].strip() == str(PROJECT)
+    # Code is read from a disk of its own, which is sooner.
+    assert run(machine, "df --output=source emulation | tail -n 1")[1] == "code\n"
     assert run(machine, "echo guest >emulation/written; echo guest >/exchange/written")[0] == 0
     assert not (PROJECT / "emulation/written").exists()
     assert (host / "written").read_text() == "guest\n"

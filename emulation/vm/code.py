@@ -1,0 +1,74 @@
+"""The project's code as a file system of its own, for the guest to import from.
+
+Over 9p, each file that Python looks at costs several round trips to QEMU, which under emulation are
+most of the time that a first import takes.  So the folders that hold code are packed into a
+squashfs, uncompressed, which the guest has as a disk and mounts over what the share shows there.
+It is kept in the cache, under the hash of the files' names, times and sizes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+PACKAGES: Final = ("testbed", "emulation", "nodeapp", "capture", "spark_analysis", "topologies")
+FOLDERS: Final = (*PACKAGES, "tests", ".ryu")
+"""Folders of the project that are packed, those that are there."""
+PROGRAM: Final = "mksquashfs"
+PREFIX: Final = "code-"
+KEPT: Final = 24 * 3600
+"""Seconds since their last use for which files stay: another command may be about to boot."""
+OPTIONS: Final = ("-noappend", "-no-progress", "-quiet", "-noI", "-noD", "-noF", "-noX")
+
+
+def pack(project: Path, cache: Path, folders: Iterable[str] = FOLDERS) -> Path | None:
+    """Return a squashfs with folders of the project, made now unless the cache has it.
+
+    Returns None if that cannot be done here: without the program, without room, without write
+    access to the cache.  The guest then reads over 9p, as it does all other files.
+    """
+    all_folders = [project / name for name in folders]
+    found = [each for each in all_folders if each.is_dir() and not each.is_symlink()]
+    key = hashlib.sha256(repr(sorted(_facts(found))).encode()).hexdigest()[:16]
+    packed = cache / f"{PREFIX}{key}.squashfs"
+    try:
+        if packed.is_file():
+            packed.touch()
+        else:
+            _make(found, packed)
+            for old in cache.glob(f"{PREFIX}*.squashfs"):
+                if time.time() - old.stat().st_mtime > KEPT:
+                    old.unlink()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return packed
+
+
+def _make(folders: Sequence[Path], packed: Path) -> None:
+    program = shutil.which(PROGRAM)
+    if program is None or not folders:
+        raise FileNotFoundError(PROGRAM)
+    with tempfile.TemporaryDirectory(dir=packed.parent, prefix=PREFIX) as work:
+        made = Path(work, packed.name)
+        # One folder would be the root itself.
+        keep = ("-keep-as-directory",) if len(folders) == 1 else ()
+        command = [program, *map(str, folders), str(made), *OPTIONS, *keep]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        made.replace(packed)
+
+
+def _facts(folders: Sequence[Path]) -> Iterator[tuple[str, int, int]]:
+    """Yield path, time of change and size of each file; what is compiled follows from them."""
+    for top in folders:
+        for folder, subfolders, names in os.walk(top):
+            subfolders[:] = [name for name in subfolders if name != "__pycache__"]
+            for name in names:
+                status = Path(folder, name).lstat()
+                yield str(Path(folder, name)), status.st_mtime_ns, status.st_size

@@ -1,0 +1,66 @@
+"""The project's code as a disk of the guest: packed once, and again when a file has changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from emulation.vm import code
+from emulation.vm.code import pack
+
+needs_program = pytest.mark.skipif(shutil.which(code.PROGRAM) is None, reason="no mksquashfs")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    for name in ("emulation/net.py", "nodeapp/bin/pubsub", "runs/1/run.json", ".ryu/pyvenv.cfg"):
+        (project / name).parent.mkdir(parents=True)
+        (project / name).write_text(name)
+    return project
+
+
+@needs_program
+def test_folders_of_code_are_packed_once(project: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    packed = pack(project, cache)
+    assert packed is not None
+    listed = subprocess.run(
+        ["unsquashfs", "-ll", "-d", "", packed], capture_output=True, text=True, check=True
+    ).stdout
+    names = {line.split()[-1] for line in listed.splitlines() if line.startswith("-")}
+    assert names == {"/emulation/net.py", "/nodeapp/bin/pubsub", "/.ryu/pyvenv.cfg"}
+    made = packed.stat().st_ino
+    os.utime(packed, (0, 0))
+    (project / "emulation/__pycache__").mkdir()
+    (project / "emulation/__pycache__/net.cpython-311.pyc").touch()
+    assert pack(project, cache) == packed
+    assert packed.stat().st_ino == made
+    (project / "emulation/net.py").write_text("edited")
+    edited = pack(project, cache)
+    assert edited is not None
+    assert set(cache.iterdir()) == {packed, edited}
+    os.utime(packed, (0, 0))  # nobody has used it for long
+    (project / "emulation/net.py").write_text("edited again")
+    again = pack(project, cache)
+    assert again is not None
+    assert set(cache.iterdir()) == {edited, again}
+    one = pack(project, cache, ["nodeapp"])
+    assert one is not None
+    assert b"nodeapp" in one.read_bytes()
+
+
+def test_what_cannot_be_packed_is_read_over_9p(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert pack(project, tmp_path / "no such cache") is None
+    (tmp_path / "link").symlink_to(project / "emulation")
+    assert pack(tmp_path, tmp_path, ["link"]) is None  # it would lead elsewhere in the guest
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert pack(project, tmp_path) is None
+    assert not list(tmp_path.glob(f"{code.PREFIX}*"))
