@@ -176,7 +176,10 @@ def _error_bars(axes: Axes, bars: ErrorbarContainer, panel: str) -> Iterator[Row
     x, y = _scale(axes.xaxis), _scale(axes.yaxis)
     scale = (x, y)[along]
     ends: list[Any] = list(ranges[0].get_segments()) if ranges else []
-    points = np.asarray(line.get_xydata(), float)
+    if line is None:  # the points are drawn as bars, in the middle of their ranges
+        points = np.asarray([np.mean(end, axis=0) for end in ends], float).reshape(-1, 2)
+    else:
+        points = np.asarray(line.get_xydata(), float)
     if len(ends) != len(points):
         ends = [None] * len(points)
     for (at_x, at_y), end in zip(points, ends, strict=True):
