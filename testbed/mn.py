@@ -31,7 +31,9 @@ def mn(
     ] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="SCRIPT.py is a folder: try every script of it, and say how"),
+        typer.Option(
+            "--check", help="SCRIPT.py is a folder: run each script in it, print verdicts"
+        ),
     ] = False,
     captures: Annotated[
         bool, typer.Option("--captures/--no-captures", help="capture on every interface")

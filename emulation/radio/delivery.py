@@ -1,4 +1,4 @@
-"""What a medium hands its owner: frames that have arrived, and what became of unicasts."""
+"""What a medium hands its owner: frames that have arrived, and the outcome of unicasts."""
 
 from __future__ import annotations
 

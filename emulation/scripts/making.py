@@ -113,7 +113,10 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     def addAccessPoint(self, name: str, cls: Any = None, **params: Any) -> AP:
         """Add an access point."""
         self._check_name(name)
-        self.session.check_options("addAccessPoint", params, dict(POINT_OPTIONS))
+        known = dict(POINT_OPTIONS)
+        if params.get("datapath", "user") != "user":
+            known["datapath"] = "Open vSwitch has its user-space datapath here"
+        self.session.check_options("addAccessPoint", params, known)
         options = self.defaults | params
         if self.autoSetPositions and "position" not in params:
             options["position"] = f"{self._places['ap']:g},50,0"

@@ -53,7 +53,7 @@ class TimedMotion:
         return bool(self._ends)
 
     def stage(self, node: Any, stage: str, time: float, position: Any = None) -> None:
-        """Say where a node is at the start or the stop of its way.  Raises `ScriptError`."""
+        """Set the position of a node at the start or the stop of its way.  Raises `ScriptError`."""
         if stage not in ("start", "stop"):
             raise ScriptError(f"mobility({node.name}, {stage!r}): 'start' or 'stop'")
         point = None if position is None else coordinates(position)

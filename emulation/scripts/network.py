@@ -117,7 +117,7 @@ class Mininet_wifi(Nodes):
         self.air.set_propagation(options)
 
     def setInitialMediums(self, mediums: Any) -> None:
-        """Say which share a medium, the first of which is 1: nodes, radios, or names of radios."""
+        """Assign nodes, radios, or names of radios to media: the first group is medium 1."""
         for number, members in enumerate(mediums, start=1):
             for member in members:
                 if isinstance(member, RadioNode):
@@ -135,7 +135,7 @@ class Mininet_wifi(Nodes):
         self.session.limit("setChannelEquation", "rate, loss and delay come from the medium")
 
     def plotGraph(self, **options: Any) -> None:
-        """Say what part of the plane the report draws."""
+        """Set the part of the plane that the report draws."""
         self.draw = True
         self.recording.plot = {key: float(value) for key, value in options.items()}
 
@@ -151,7 +151,7 @@ class Mininet_wifi(Nodes):
     # -- motion ----------------------------------------------------------------------------------
 
     def startMobility(self, time: float = 0, **options: Any) -> None:
-        """Say when timed motion begins, seconds; `mob_rep` times, and back if `reverse`."""
+        """Set when timed motion begins, seconds; `mob_rep` times, and back if `reverse`."""
         known = {"mob_rep": None, "reverse": None, "AC": None, "ac_method": None, "model": None}
         self.session.check_options("startMobility", options, known)
         self.timed.begin = float(time)
@@ -167,12 +167,12 @@ class Mininet_wifi(Nodes):
             self.air.policy = str(policy)
 
     def mobility(self, node: Any, stage: str, time: float = 0, **options: Any) -> None:
-        """Say where a node is at the 'start' or the 'stop' of its way."""
+        """Set the position of a node at the 'start' or the 'stop' of its way."""
         self.session.check_options("mobility", options, {"position": None})
         self.timed.stage(self[node] if isinstance(node, str) else node, stage, time, **options)
 
     def stopMobility(self, time: float = 10, **options: Any) -> None:
-        """Say when timed motion ends, seconds."""
+        """Set when timed motion ends, seconds."""
         self.session.check_options("stopMobility", options, {"mob_rep": None, "reverse": None})
         self.timed.end = float(time)
 
@@ -379,7 +379,7 @@ class Mininet_wifi(Nodes):
         program(self, **options)
 
     def __getattr__(self, name: str) -> Any:
-        """Say which calls there are not, and why."""
+        """Raise an error that says why a call is not supported."""
         reason = NOT_SUPPORTED.get(name)
         if reason is None:
             raise AttributeError(f"Mininet_wifi has no {name!r}")

@@ -21,8 +21,6 @@ RADIO_OPTIONS: Final = (
     *("encrypt", "passwd", "range"),
 )
 """Options of a node that are its radios', one for all or a list with one each."""
-AP_BASE: Final = 1
-"""An access point's radios are counted from 1 in their names, a station's from 0."""
 
 
 def coordinates(position: Any) -> tuple[float, float, float]:

@@ -62,7 +62,7 @@ NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         "radius_identity": _EAP,
         "radius_passwd": _EAP,
         "bgscan_threshold": None,
-        "s_inverval": None,
+        "s_inverval": None,  # sic: Mininet-WiFi's spelling
         "s_interval": None,
         "l_interval": None,
         "bgscan_module": "all stations go to the strongest access point at any time (ssf)",

@@ -197,7 +197,7 @@ def test_random_bodies_are_refused_or_decoded(body: bytes) -> None:
 def test_a_message_has_the_class_of_its_kind(kind: Kind) -> None:
     routing = {Kind.HELLO, *(kind for kind in Kind if kind.name.startswith("ROUTE_"))}
     wanted = wire.TrafficClass.PUBSUB_CONTROL
-    if kind in (Kind.EVENT, Kind.DELIVERY):
+    if kind in (Kind.EVENT, Kind.DELIVERY, Kind.SEARCH, Kind.CUBE_EVENT):  # all carry one
         wanted = wire.TrafficClass.EVENTS
     elif kind in routing:
         wanted = wire.TrafficClass.ROUTING_CONTROL

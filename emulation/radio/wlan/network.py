@@ -390,7 +390,7 @@ class Network:
             self._meshes[radio.index] = MeshRadio(radio.index, radio.mac, _Port(self, radio))
 
     def told(self, status: Status) -> bool:
-        """Take note of what became of a unicast: the medium says so."""
+        """Record whether a unicast was acknowledged, as the medium reports."""
         mesh = self._meshes.get(status.source)
         if mesh is not None and not status.acknowledged:
             mesh.link_failed(status.time, status.destination)

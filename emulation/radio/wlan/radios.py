@@ -132,7 +132,7 @@ class Channels:
     """The channels of `radios`.
 
     `radio` has what all radios share; `rng(purpose)` makes generators.  With `threshold_dbm`,
-    that level is the sensitivity of all.  `on_status` is told what became of unicasts
+    that level is the sensitivity of all.  `on_status` is told the outcome of unicasts
     (`emulation.radio.medium.Medium`).  Raises ValueError if that cannot be.
     """
 
@@ -282,10 +282,6 @@ class Channels:
         (self._cuts.add if failed else self._cuts.discard)(pair)
         for channel in self:
             (channel.medium.fail if failed else channel.medium.heal)(*pair)
-
-    def is_cut(self, one: int, other: int) -> bool:
-        """Return whether the link between two radios has failed."""
-        return (min(one, other), max(one, other)) in self._cuts
 
     def override(self, one: int, other: int, override: Override) -> None:
         """Fix what is given of the link from one radio to another; nothing frees it."""

@@ -104,6 +104,8 @@ def test_an_exported_workload_can_be_replayed(topology: str, tmp_path: Path) -> 
     chosen = {"selectivity": "0.3", "admitted": "0.6", "advertise": "true"}
     if topology == "mesh_legs":  # its clients have feeds
         chosen = {"interval": "0.5"}
+    if topology == "stock_peers":  # so have its peers: interests and quotes
+        chosen = {"joins": "random"}
     for key, value in chosen.items():
         asked += ["--set", f"{key}={value}"]
     result = CliRunner().invoke(app, [*asked, "--out", str(out)])
@@ -114,12 +116,12 @@ def test_an_exported_workload_can_be_replayed(topology: str, tmp_path: Path) -> 
         topology, "flooding", seed=4, duration=30.0, settings={"workload": f"file:{out}"}
     )
     assert typed(replayed.workload) == typed(own.workload)
-    # Another seed moves the nodes, and the clients do the same.
+    # Another seed moves the nodes or lengthens their cables, and the clients do the same.
     other = make_scenario(
         topology, "flooding", seed=5, duration=30.0, settings={"workload": f"file:{out}"}
     )
     assert other.workload == own.workload
-    assert other.nodes != own.nodes
+    assert (other.nodes, other.wire) != (own.nodes, own.wire)
 
 
 def test_without_a_file_the_workload_goes_to_standard_output(tmp_path: Path) -> None:
