@@ -101,7 +101,8 @@ def compile_(
     finally:
         said = java.communicate()[1].strip()
     if java.returncode:
-        console.print(f"no class data for Java, so it starts slower: {said.splitlines()[-1]}")
+        reason = (said.splitlines() or [f"exit code {java.returncode}"])[-1]
+        console.print(f"no class data for Java, so it starts slower: {reason}")
     if why is not None:
         fail(why)
 

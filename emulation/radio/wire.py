@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -33,7 +33,7 @@ class WireSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    delays: tuple[float, ...] = Field(min_length=1)
+    delays: tuple[Annotated[float, Field(ge=0)], ...] = Field(min_length=1)
 
 
 class WireMedium:

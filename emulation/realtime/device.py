@@ -100,8 +100,11 @@ class Tap:
 
     def _numbers(self) -> list[int]:
         """Return the device's columns of /proc/net/dev after its name; zeros if it has gone."""
-        lines = os.pread(self._statistics, 65_536, 0).decode().splitlines()
-        for line in lines:
+        data = b""
+        # A read of such a file gives a page at most, whatever is asked for.
+        while part := os.pread(self._statistics, 65_536, len(data)):
+            data += part
+        for line in data.decode().splitlines():
             name, _, numbers = line.partition(":")
             if name.strip() == self.interface:
                 return [int(number) for number in numbers.split()]

@@ -197,6 +197,8 @@ class MediumService(MediumLoop, Generic[C]):
             raise ControlError(f"no fault: {error.errors()[0]['msg']}") from None
         if not fault.is_of_radio:
             raise ControlError(f"a fault of kind {fault.kind} is not of radios")
+        if self.config.wire is not None:
+            raise ControlError("hosts on a switch have no radios that could fail")
         for name in fault.nodes:
             self.named({"name": name})
         return fault

@@ -179,6 +179,10 @@ class Scenario(BaseModel):
                     "on a switch all nodes are hosts (device eth0), each with a delay, and there "
                     "are no access points"
                 )
+            if any(fault.is_of_radio for fault in self.faults):
+                raise ValueError(
+                    "hosts on a switch have no radios that could fail: use crash alone"
+                )
             return
         names = {node.name for node in self.nodes} | {point.name for point in points}
         if len({point.id for point in points}) != len(points):

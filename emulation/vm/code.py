@@ -43,9 +43,10 @@ def pack(project: Path, cache: Path, folders: Iterable[str] = FOLDERS) -> Path |
             packed.touch()
         else:
             _make(found, packed)
-            for old in cache.glob(f"{PREFIX}*.squashfs"):
+            for old in cache.glob(f"{PREFIX}*"):
                 if time.time() - old.stat().st_mtime > KEPT:
-                    old.unlink()
+                    # A folder is what a killed command left.
+                    shutil.rmtree(old) if old.is_dir() else old.unlink()
     except (OSError, subprocess.CalledProcessError):
         return None
     return packed

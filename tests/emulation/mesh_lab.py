@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from scapy.layers.inet import IP
 from scapy.layers.l2 import LLC, Ether
 from scapy.utils import PcapReader
@@ -74,6 +75,14 @@ def packets(capture: Path) -> list[Any]:
 def times(capture: Path) -> list[tuple[float, Any]]:
     with PcapReader(str(capture)) as reader:
         return [(float(packet.time), Ether(bytes(packet))) for packet in reader]
+
+
+def require_real_time(folder: RunFolder) -> None:
+    """Skip the test if frames or clients' operations were so late that nothing can be said."""
+    checks = json.loads(folder.fidelity.read_text(encoding="utf-8"))["checks"]
+    late = [each for each in checks if "late" in each["name"] and each["ok"] is False]
+    if late:
+        pytest.skip(f"this machine was too busy: {late[0]['name']}: {late[0]['value']}")
 
 
 def notified(folder: RunFolder, scenario: Scenario) -> Counter[tuple[str, int, int]]:

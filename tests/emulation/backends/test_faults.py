@@ -27,7 +27,7 @@ from tests.emulation.backends.test_tap import (
     packets,
     quiet,
 )
-from tests.emulation.mesh_lab import notified
+from tests.emulation.mesh_lab import notified, require_real_time
 from tests.emulation.mesh_lab import times as timed
 from topologies.catalog import make_scenario
 
@@ -110,6 +110,7 @@ def test_a_rendezvous_outlives_a_crash_and_the_emptying_of_its_cell(tmp_path: Pa
     observer = Recorded()
     TapBackend().execute(scenario, folder, observer)
     assert observer.problems == []
+    require_real_time(folder)
     received = notified(folder, scenario)
     assert set(received.values()) == {1}
     # Those that meet the crash or the move on their way may be lost; a second or so later none is.

@@ -36,6 +36,7 @@ from tests.emulation.mesh_lab import (
     moves,
     notified,
     publish,
+    require_real_time,
     subscribe,
 )
 from tests.testbed.test_console import PROMPT, Terminal
@@ -108,6 +109,7 @@ def test_prediction_delivers_once_through_handovers_and_the_prompt_shows_who_ser
     observer = Recorded()
     TapBackend().execute(scenario, folder, observer, interact=prompt)
     assert observer.problems == []
+    require_real_time(folder)
     station = scenario.nodes[5].mac
     places = [point for mac, point, _ in moves(folder) if mac == station]
     assert places == ["ap1", "ap2", "ap4"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from emulation.errors import ScenarioError
 from emulation.radio.wire import BROADCAST, WireMedium, WireSpec
@@ -82,3 +83,18 @@ def test_peers_that_crash_are_faults_of_hosts() -> None:
     (fault,) = scenario(faults="crash 25% at 10").faults
     assert len(fault.nodes) == 3
     assert all(name.startswith("h") for name in fault.nodes)
+
+
+def test_a_cable_without_delay_is_the_shortest() -> None:
+    with pytest.raises(ValidationError, match="greater than or equal to 0"):
+        WireSpec(delays=(-0.01, 0.0))
+
+
+@pytest.mark.parametrize(
+    "fault", [{"kind": "jam", "position": (0, 0)}, {"kind": "partition", "line": (0, 0, 1, 0)}]
+)
+def test_a_scenario_file_cannot_jam_cables(fault: dict[str, object]) -> None:
+    scenario = make_scenario("stock_peers", "flooding", seed=1, duration=30.0, settings={})
+    data = scenario.model_dump() | {"faults": [{"start": 1.0, **fault}]}
+    with pytest.raises(ValidationError, match="use crash alone"):
+        Scenario.model_validate(data)

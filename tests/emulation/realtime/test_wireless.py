@@ -115,7 +115,7 @@ def test_a_monitor_shows_what_a_radio_hears_with_its_level(
         while "link-type" not in capture.stderr.readline():
             assert capture.poll() is None
         assert one.reaches(point)
-        shown, _ = capture.communicate(timeout=5)
+        shown, _ = capture.communicate(timeout=30)
         monitors = request(control, {"op": "monitors"})["monitors"]
         assert [each["interface"] for each in monitors] == [other.interface]
         request(control, {"op": "unmonitor", "name": "mon0"})
