@@ -144,8 +144,10 @@ def _virtual_machine() -> Diagnosis:
 
 
 def _class_data() -> str | None:
-    from spark_analysis.captures import class_data
-
+    try:
+        from spark_analysis.captures import class_data
+    except ModuleNotFoundError as error:
+        return f"no package {error.name}"
     return class_data.obstacle()
 
 
