@@ -204,7 +204,9 @@ def _start(master: str, options: Mapping[str, str], scratch: Path) -> SparkSessi
             said = log.read_text(encoding="utf-8", errors="replace").splitlines()
             reason = next((line for line in said if "rror" in line or "xception" in line), error)
             raise SessionError(f"Spark does not start: {first_line(reason)}") from None
-    for name in _LOGGERS:
+    # Mininet, if loaded, gives every logger a level of its own, so py4j's are named one by one.
+    of_py4j = [name for name in logging.root.manager.loggerDict if name.startswith("py4j.")]
+    for name in (*_LOGGERS, *of_py4j):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         return SparkSession.builder.getOrCreate()
