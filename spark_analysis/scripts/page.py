@@ -89,7 +89,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
     with svg.style():
         figure = svg.new_figure(WIDTH, WIDTH * 0.7)
         axes = figure.add_subplot()
-        axes.set_aspect("equal", adjustable="datalim")
+        axes.set_aspect("equal")
         places = tables.positions[["x", "y"]].to_numpy(float)
         for index, (name, group) in enumerate(tables.positions.groupby("node", sort=False)):
             way = group[["x", "y"]].to_numpy(float)
@@ -105,12 +105,15 @@ def draw_map(tables: ScriptTables) -> Drawing:
             if len(kinds) <= NAMED:
                 axes.annotate(str(name), (x, y), xytext=(5, 4), textcoords="offset points")
         # What the script wants drawn, if it says so, and all that is elsewhere.
+        low, high = places.min(axis=0), places.max(axis=0)
         for column, name in enumerate("xy"):
-            low, high = places[:, column].min(), places[:, column].max()
-            low = min(low, plot.get(f"min_{name}", 0.0 if plot else low))
-            high = max(high, plot.get(f"max_{name}", high))
-            margin = 0.04 * max(high - low, 1.0)
-            axes.set(**{f"{name}lim": (low - margin, high + margin)})
+            low[column] = min(low[column], plot.get(f"min_{name}", 0.0 if plot else low[column]))
+            high[column] = max(high[column], plot.get(f"max_{name}", high[column]))
+        # Nodes may be in a line.
+        size = max(float((high - low).max()), 1.0)
+        margins = np.maximum(0.04 * size, (size / 4 - (high - low)) / 2)
+        for name, least, most in zip("xy", low - margins, high + margins, strict=True):
+            axes.set(**{f"{name}lim": (least, most)})
         axes.set_xlabel("x, m")
         axes.set_ylabel("y, m")
     caption = (
