@@ -38,7 +38,7 @@ from emulation.scenario import prompt
 from emulation.scenario.records import RunRecord
 from emulation.scenario.runfolder import Run, read_run
 from nodeapp.wire import NODE_PORT, Kind
-from testbed.ahead import LOWEST, share_as
+from testbed.background import LOWEST, share_as
 
 PAGE: Final = Path(__file__).with_name("live.html")
 KEPT: Final = 4_000
