@@ -11,8 +11,7 @@ prints what that prints, and tells the outcome.
     a pipe of its own    {"outcome": ..., "flaws": [...]}, when the analysis has succeeded
 
 It is a process rather than a thread so that it can have a priority, and as nothing of it shall
-disturb the loop that watches the run; in a session of its own, as Linux shares processors among
-sessions first (sched(7), the autogroup feature): niceness counts only inside of one.
+disturb the loop that watches the run.
 """
 
 from __future__ import annotations
@@ -26,18 +25,16 @@ import sys
 import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import psutil
 import typer
 
 from capture.lifetime import die_with_parent
-from emulation.network.processes import PROJECT
 from emulation.scenario.runfolder import RunFolder, read_run
 from spark_analysis import scratch
-
-LOWEST: Final = 19
-"""Niceness while the run goes on."""
+from testbed import background
+from testbed.background import LOWEST, share_as
 
 
 class Told(NamedTuple):
@@ -72,22 +69,20 @@ class Analyst:
         if self._process is not None:
             return
         self._answer, theirs = os.pipe()
-        path = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
         words = [str(theirs), str(os.getpid()), str(self._niceness), str(self._share)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name, *words],
-            stdin=subprocess.PIPE,
-            pass_fds=[theirs],
-            env=os.environ | {"PYTHONPATH": path},
-            start_new_session=True,
+        self._process = background.start(
+            __spec__.name, words, stdin=subprocess.PIPE, pass_fds=[theirs]
         )
         os.close(theirs)
 
     def analyse(self, folder: Path, *, quiet: bool) -> Told:
         """Return what the analysis of a run has brought; what it prints appears meanwhile.
 
-        Raises `typer.Exit` if it failed, which it has told.
+        Raises `typer.Exit` if it failed, which has been told.
         """
+        # Not above: the process loads it when it has its priority.
+        from testbed.options import PROGRAM, fail
+
         self.start()
         assert self._process is not None
         assert self._process.stdin is not None
@@ -101,8 +96,10 @@ class Analyst:
             self._answer = -1
             told = answer.read()
         code = self._process.wait()
-        if code != 0:
-            raise typer.Exit(code if code > 0 else 1)
+        if code < 0:
+            fail(f"the analysis was killed by signal {-code}: {PROGRAM} analyze {folder}")
+        if code > 0:
+            raise typer.Exit(code)
         return Told(**json.loads(told))
 
     def close(self) -> None:
@@ -190,12 +187,6 @@ def _rehearse() -> None:
 def _may_return_to(niceness: int) -> bool:
     """Return whether this process may have that niceness again once it has a higher one."""
     return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20 - niceness
-
-
-def share_as(process: int, niceness: int) -> None:
-    """Let the session of a process have the share of processors that a niceness has."""
-    with suppress(OSError):  # a kernel without autogroups, or it has ended
-        Path(f"/proc/{process}/autogroup").write_text(str(niceness), encoding="ascii")
 
 
 def _share() -> int:

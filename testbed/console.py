@@ -290,12 +290,13 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         self._drawn += 1
         found = make_faults(
             [f"{what} at {now}{length}"],
-            stations=[node.name for node in scenario.stations],
+            stations=[node.name for node in (scenario.stations or scenario.nodes)],
             hosts=[node.name for node in scenario.nodes if node.wired],
             access_points=[point.name for point in scenario.access_points],
             area=scenario.area,
             duration=scenario.duration,
             rng=scenario.rng(f"prompt/{self._drawn}"),
+            radio=None if scenario.wire is not None else scenario.radio,
         )
         for fault in found:
             alike = (fault.kind, sorted(fault.nodes))

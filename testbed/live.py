@@ -18,11 +18,12 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -33,12 +34,12 @@ from capture.decode import decode_records
 from capture.lifetime import die_with_parent
 from capture.scan import FILE_HEADER, PcapError, PcapHeader, read_header, record_offsets
 from emulation.mobility.trajectory import Trace
-from emulation.network.processes import PROJECT
 from emulation.scenario import prompt
 from emulation.scenario.records import RunRecord
 from emulation.scenario.runfolder import Run, read_run
 from nodeapp.wire import NODE_PORT, Kind
-from testbed.ahead import LOWEST, share_as
+from testbed import background
+from testbed.background import LOWEST, share_as
 
 PAGE: Final = Path(__file__).with_name("live.html")
 KEPT: Final = 4_000
@@ -89,6 +90,8 @@ class LiveState:
         self._count = 0
         self._heard: dict[tuple[int, int], float] = {}
         self._events: dict[tuple[int, int], dict[str, Any]] = {}
+        self._early: list[tuple[float, int, tuple[int, int]]] = []
+        """Notifications that were read before their event: captures are written one by one."""
         self._delivered = 0
         self._lock = Lock()  # a browser with two tabs
 
@@ -167,9 +170,12 @@ class LiveState:
         for at, node, event in sorted(published):  # asked again, it is the same event
             told = {"publisher": node, "sequence": event[1], "time": at, "received": []}
             self._events.setdefault(event, told)
-        for at, node, event in sorted(notified):
+        waiting, self._early = sorted(self._early + notified), []
+        for at, node, event in waiting:
             known = self._events.get(event)
-            if known is not None and node not in [each[0] for each in known["received"]]:
+            if known is None:
+                self._early.append((at, node, event))
+            elif node not in [each[0] for each in known["received"]]:
                 known["received"].append([node, round(at - known["time"], 4)])
                 self._delivered += 1
 
@@ -237,11 +243,19 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print what went wrong, but for browsers that go away before they have their answer."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class Live:
     """The process that shows a run; a context, at whose end it is gone."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reader: Thread | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -250,28 +264,44 @@ class Live:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+        self.await_address(None)
 
-    def start(self, folder: Path) -> str | None:
-        """Start it for a run, once; return the page's address, None if it runs or cannot."""
+    def start(self, folder: Path, say: Callable[[str], None]) -> None:
+        """Start it for a run, unless that was done, and go on; called by the main thread.
+
+        A thread tells `say` the page's address when the process listens: at its priority that may
+        take seconds, in which the run must be looked after.
+        """
         if self._process is not None:
-            return None
-        path = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name, str(folder), str(os.getpid())],
+            return
+        self._process = background.start(
+            __spec__.name,
+            [str(folder), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": path},
-            start_new_session=True,
-            text=True,
         )
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip() or None
+        output = self._process.stdout
+        assert output is not None
+
+        def read() -> None:
+            with output:
+                address = output.readline().decode().strip()
+            if address:  # else it has ended
+                say(address)
+
+        self._reader = Thread(target=read, daemon=True)
+        self._reader.start()
+
+    def await_address(self, seconds: float | None) -> None:
+        """Wait until the address is told, or never will be; at most `seconds`, if not None."""
+        if self._reader is not None:
+            self._reader.join(seconds)
 
 
-def serve(folder: Path, say: Any = print) -> None:
+def serve(folder: Path, say: Callable[[str], None] = print) -> None:
     """Serve a run's page until the process ends; `say` is told its address."""
     handler = type("Handler", (_Handler,), {"state": LiveState(folder)})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with _Server(("127.0.0.1", 0), handler) as server:
         say(f"http://127.0.0.1:{server.server_address[1]}/")
         server.serve_forever()
 

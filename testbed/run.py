@@ -53,6 +53,8 @@ MaybeProtocol = Annotated[str | None, PROTOCOL_ARGUMENT]
 
 DEMO: Final = ("roaming_field", "broker-gpsr")
 """Topology and protocol of the main job."""
+ADDRESS_LIMIT: Final = 5.0
+"""Seconds that a prompt waits for the address of `--live`, which is told above it."""
 
 
 class _End(NamedTuple):
@@ -185,16 +187,22 @@ def _execute(
     with Analyst() as analyst:
         ahead = analyst if analyze and possible() else None
 
+        def tell(address: str) -> None:
+            console.print(f"live: {address}", highlight=False, soft_wrap=True)
+
+        def prompt(run: LiveRun) -> None:
+            shown.await_address(ADDRESS_LIMIT)
+            assert interact is not None
+            interact(run)
+
         def under_way() -> None:
             if live:
-                address = shown.start(folder.path)
-                if address is not None:
-                    console.print(f"live: {address}", highlight=False, soft_wrap=True)
+                shown.start(folder.path, tell)
             if ahead is not None:
                 ahead.start()
 
         with Live() as shown:
-            _perform(scenario, backend, folder, interact, under_way)
+            _perform(scenario, backend, folder, prompt if interact else None, under_way)
         _conclude(folder, analyze, end, ahead)
 
 

@@ -219,6 +219,12 @@ def _scenario(
     terminal: bool,
 ) -> None:
     if words[0] in {"run", "cli"}:
+        if "--live" in words:
+            fail(
+                "--live is a page inside the virtual machine, which nobody here can open: leave it "
+                "out, the report has a replay of the run",
+                USAGE,
+            )
         _check_scenario(words)
         words = [*words, "--no-analyze", "--runs", str(runs.absolute())]
     code, folders = _in_guest(testbed(*words), runs, options, terminal=terminal)

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 _ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
 """Key of an element in an answer (WebDriver, section 12.1)."""
 
@@ -104,8 +106,20 @@ class Browser:
 
 
 @contextmanager
+def showing(page: Path, width: int = 1000, height: int = 900) -> Iterator[Browser]:
+    """Start a browser for the block, with a page in a window of that size, pixels."""
+    with browser() as session:
+        session.size(width, height)
+        session.open(page)
+        yield session
+
+
+@contextmanager
 def browser() -> Iterator[Browser]:
-    """Start the driver and a browser for the block."""
+    """Start the driver and a browser for the block; skip the test if they are missing."""
+    reason = missing()
+    if reason is not None:
+        pytest.skip(reason)
     driver = subprocess.Popen(
         ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

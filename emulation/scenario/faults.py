@@ -27,6 +27,7 @@ from typing import Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from emulation.errors import ScenarioError
+from emulation.radio.spec import RadioSpec, UnitDisk
 
 Kind = Literal["crash", "radio", "access-point", "link", "partition", "jam"]
 FAULTS: Final = "faults"
@@ -121,16 +122,20 @@ def make_faults(
     area: tuple[float, float, float, float],
     duration: float,
     rng: random.Random,
+    radio: RadioSpec | None,
 ) -> tuple[Fault, ...]:
     """Return the faults that texts describe, in order of time.
 
-    `hosts` run node apps but have no radio; `area` is x0, y0, x1, y1, metres.  Raises
-    `ScenarioError` that says which text is wrong, and how to write it.
+    `hosts` run node apps but have no radio; `area` is x0, y0, x1, y1, metres; `radio` is that of
+    the stations, None if these are hosts on a switch.  Raises `ScenarioError` that says which text
+    is wrong, and how to write it.
     """
     made = []
     for text in texts:
         try:
             fault = _parse(text, stations, hosts, access_points, area, duration, rng)
+            if fault is not None:
+                _check_possible(fault, radio)
         except ValueError as error:
             reason = str(error)
             if isinstance(error, ValueError) and hasattr(error, "errors"):
@@ -181,6 +186,20 @@ def _parse(
         f"{kind} is none of crash, radio, access-point, link, partition, jam: write it as "
         f"`{EXAMPLE}`"
     )
+
+
+def _check_possible(fault: Fault, radio: RadioSpec | None) -> None:
+    """Raise ValueError if there is nothing that the fault could happen to."""
+    if radio is None:
+        if fault.is_of_radio:
+            raise ValueError("hosts on a switch have no radios that could fail: use crash alone")
+        return
+    propagation = radio.propagation
+    if fault.kind == "jam" and isinstance(propagation, UnitDisk) and not propagation.collisions:
+        raise ValueError(
+            "a unit disk without collisions has no interference, so nothing can be jammed: "
+            "choose another propagation model"
+        )
 
 
 def _who(

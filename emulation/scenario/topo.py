@@ -23,7 +23,7 @@ from emulation.mobility.base import Mobility
 from emulation.mobility.registry import mobility
 from emulation.mobility.routes import Leg, deviating, legs
 from emulation.mobility.trajectory import Position2D, Waypoint
-from emulation.radio.spec import PROPAGATION_MODELS, RadioSpec, UnitDisk
+from emulation.radio.spec import PROPAGATION_MODELS, RadioSpec
 from emulation.radio.wire import WireSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.scenario.connectivity import connected
@@ -338,16 +338,6 @@ class Topo:
         if self._access_points:
             mesh_radio = self.radio_settings.applied(self.mesh_radio, like=self.radio)
         road_map = self.mobility.road_map if self.mobility else None
-        if self._switch and any(
-            not text.lstrip().startswith("crash") for text in (*self._faults, *faults)
-        ):
-            raise ScenarioError("hosts on a switch have no radios that could fail: use crash alone")
-        made_disk = isinstance(radio.propagation, UnitDisk) and not radio.propagation.collisions
-        if made_disk and any(text.startswith("jam") for text in (*self._faults, *faults)):
-            raise ScenarioError(
-                "a unit disk without collisions has no interference, so nothing can be jammed: "
-                "choose another propagation model"
-            )
         area = self._area([node.waypoints[0][1:3] for node in nodes if node.name in self._cables])
         return Scenario(
             topology=_snake_case(type(self).__name__),
@@ -384,6 +374,7 @@ class Topo:
                 area=area,
                 duration=self.duration,
                 rng=self.rng("faults"),
+                radio=None if self._switch else radio,
             ),
         )
 

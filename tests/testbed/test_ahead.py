@@ -10,16 +10,24 @@ import psutil
 import pytest
 import typer
 
+from emulation.network.processes import await_condition
 from emulation.scenario.runfolder import RunFolder
-from testbed.ahead import LOWEST, Analyst
+from testbed.ahead import Analyst
+from testbed.background import LOWEST
 from tests.emulation.backends.test_tap import quiet
 
 
 def ahead() -> psutil.Process:
-    (found,) = (
-        child for child in psutil.Process().children() if "testbed.ahead" in child.cmdline()
-    )
-    return found
+    found: list[psutil.Process] = []
+
+    def there() -> bool:  # for a moment in execve it has no command line
+        children = psutil.Process().children()
+        found[:] = (child for child in children if "testbed.ahead" in child.cmdline())
+        return bool(found)
+
+    assert await_condition(there, 10.0)
+    (process,) = found
+    return process
 
 
 def test_it_waits_at_the_lowest_priority_and_ends_if_it_is_not_wanted() -> None:
@@ -45,3 +53,14 @@ def test_a_failure_is_told_and_is_that_of_the_command(
         analyst.analyse(folder.path, quiet=True)
     assert end.value.exit_code == 1
     assert "has no captures: there is nothing to analyse" in capfd.readouterr().err
+
+
+def test_that_it_was_killed_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with Analyst() as analyst:
+        analyst.start()
+        ahead().kill()
+        with pytest.raises(typer.Exit) as end:
+            analyst.analyse(tmp_path, quiet=True)
+    assert end.value.exit_code == 1
+    said = f"the analysis was killed by signal 9: run_testbed.sh analyze {tmp_path}"
+    assert said in capfd.readouterr().err

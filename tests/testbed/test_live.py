@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
+import struct
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -15,7 +18,7 @@ from capture.scan import FILE_HEADER
 from emulation.backends.tap import TapBackend
 from emulation.backends.virtual import run_virtual
 from emulation.scenario.faults import Fault
-from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.wire import Kind
@@ -88,12 +91,47 @@ def test_a_capture_that_grows_is_read_once_and_never_in_halves(
     assert seen == every["time_ns"].tolist()
 
 
+def test_a_delivery_that_is_written_before_its_event_counts(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(folder, copy)
+    publisher = read_run(copy).folder.loopback_capture(scenario(10.0).nodes[0])
+    whole = publisher.read_bytes()
+    publisher.write_bytes(whole[:FILE_HEADER])
+    live = LiveState(copy)
+    assert (live.state(0)["published"], live.state(0)["delivered"]) == (0, 0)
+    publisher.write_bytes(whole)
+    for _ in range(2):
+        state = live.state(0)
+        assert (state["published"], state["delivered"]) == (7, 14)
+
+
+def test_a_browser_that_goes_away_is_no_error(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Live() as live:
+        said: list[str] = []
+        live.start(folder, said.append)
+        live.await_address(30.0)
+        port = int(said[0].rpartition(":")[2].rstrip("/"))
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                reset = struct.pack("ii", 1, 0)  # to close is to reset
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                client.send(b"GET /state HTTP/1.0\r\nHost: localhost:1\r\n\r\n")
+        with urllib.request.urlopen(f"{said[0]}state", timeout=10) as answer:
+            assert json.load(answer)["published"] == 7
+    assert capfd.readouterr().err == ""
+
+
 def test_it_answers_on_this_machine_alone_and_to_its_own_name(folder: Path) -> None:
     with Live() as live:
-        address = live.start(folder)
-        assert address is not None
+        said: list[str] = []
+        live.start(folder, said.append)
+        live.start(folder, said.append)
+        assert said == [], "it is not waited for"
+        live.await_address(30.0)
+        (address,) = said
         assert address.startswith("http://127.0.0.1:")
-        assert live.start(folder) is None
         with urllib.request.urlopen(f"{address}state?hops=x", timeout=10) as answer:
             assert json.load(answer)["published"] == 7
         for path, host, code in (("", "evil.example:80", 403), ("../etc/passwd", "", 404)):
@@ -114,32 +152,34 @@ def test_a_virtual_run_has_its_replay_instead(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_browser_shows_the_run_while_it_goes_on(tmp_path: Path) -> None:
-    reason = browsers.missing()
-    if reason is not None:
-        pytest.skip(reason)
-    run = scenario(9.0)
+    run = scenario(20.0)
     folder = RunFolder.create(tmp_path, run)
+    said: list[str] = []
+    visited: list[float] = []
     found: dict[str, Any] = {}
     with browsers.browser() as browser, Live() as live:
 
         def look(seconds: float) -> None:
-            if seconds > 0.5 and not found:
-                address = live.start(folder.path)
-                assert address is not None
-                browser.visit(address)
-                found["clock"] = ""
-            if seconds > 5.5 and not found["clock"]:
-                for part in ("clock", "counts", "events"):
-                    found[part] = browser.text(f"#{part}")
-                found["drawn"] = browser.run(
-                    "const map = document.getElementById('map');"
-                    "const data = map.getContext('2d').getImageData(0, 0, map.width, map.height);"
-                    "return data.data.some((value) => value > 0)"
-                )
+            if found:
+                raise KeyboardInterrupt  # all has been seen
+            live.start(folder.path, said.append)
+            if said:
+                browser.visit(said.pop())
+                visited.append(seconds)
+            if not visited or "event 1 of sta1: sta" not in browser.text("#events"):
+                return
+            for part in ("clock", "counts", "events"):
+                found[part] = browser.text(f"#{part}")
+            found["drawn"] = browser.run(
+                "const map = document.getElementById('map');"
+                "const data = map.getContext('2d').getImageData(0, 0, map.width, map.height);"
+                "return data.data.some((value) => value > 0)"
+            )
 
-        TapBackend().execute(run, folder, Recorded(look))
+        with pytest.raises(KeyboardInterrupt):
+            TapBackend().execute(run, folder, Recorded(look))
         assert browser.errors() == []
-    assert found["clock"].endswith(" of 9 s")
+    assert found["clock"].endswith(" of 20 s")
     assert "events published" in found["counts"]
     assert "event 1 of sta1: sta" in found["events"]
     assert " ms" in found["events"]

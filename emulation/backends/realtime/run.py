@@ -362,8 +362,10 @@ class RealTimeRun(ABC):
                 try:
                     self._check()
                 except BackendError as error:
-                    self.observer.problem(str(error))
-                    failures.append(error)
+                    if str(error) not in map(str, failures):  # some are told at every look
+                        self.observer.problem(str(error))
+                        failures.append(error)
+                    finished.wait(POLL)  # what was due before it still is
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()

@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from emulation.backends.base import BackendError
+from emulation.backends.base import BackendError, LiveRun
 from emulation.backends.realtime import watchdog
 from emulation.backends.tap import TapBackend
-from emulation.network.processes import PROJECT
+from emulation.network.processes import PROJECT, await_condition
 from emulation.scenario.runfolder import RunFolder
 from tests.emulation.backends.test_tap import (
     QUIET,
@@ -86,6 +86,28 @@ def test_a_run_whose_processes_have_lost_their_origin_ends(
     with pytest.raises(BackendError, match=message):
         TapBackend().execute(quiet(duration=20.0), folder, observer)
     assert facts(folder.path)["problems"] == [f"the run failed: {message}"]
+
+
+def test_at_the_prompt_a_lasting_failure_is_told_once(tmp_path: Path) -> None:
+    scenario = quiet(duration=20.0, faults="radio sta3 at 1")  # due when nobody makes it any more
+    folder = RunFolder.create(tmp_path, scenario)
+    observer = Recorded()
+    spent: list[float] = []
+
+    def prompt(run: LiveRun) -> None:
+        words = ((child, child.cmdline()) for child in psutil.Process().children())
+        (origin,) = (child for child, line in words if "nodeapp.__main__" in line)
+        origin.kill()
+        assert await_condition(lambda: bool(observer.problems) and run.now() > 1.1, 10.0)
+        before = time.process_time()
+        time.sleep(1.0)
+        spent.append(time.process_time() - before)
+
+    message = "the process that node apps are forked from has ended"
+    with pytest.raises(BackendError, match=message):
+        TapBackend().execute(scenario, folder, observer, prompt)
+    assert observer.problems == [message]
+    assert spent[0] < 0.4, "it looks a few times a second"
 
 
 def test_a_node_app_that_is_stopped_is_told(tmp_path: Path) -> None:

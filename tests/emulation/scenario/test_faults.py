@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from emulation.errors import ScenarioError
+from emulation.radio.spec import RadioSpec, UnitDisk
 from emulation.scenario.faults import Fault, make_faults, texts_of
 from emulation.scenario.scenario import Scenario
 from topologies.catalog import make_scenario
 
+RADIO = RadioSpec()
 STATIONS = [f"sta{number}" for number in range(1, 11)]
 
 
-def faults(*texts: str, seed: int = 1) -> tuple[Fault, ...]:
+def faults(*texts: str, seed: int = 1, radio: RadioSpec | None = RADIO) -> tuple[Fault, ...]:
     return make_faults(
         texts,
         stations=STATIONS,
@@ -22,7 +24,21 @@ def faults(*texts: str, seed: int = 1) -> tuple[Fault, ...]:
         area=(0.0, 0.0, 400.0, 300.0),
         duration=60.0,
         rng=random.Random(seed),
+        radio=radio,
     )
+
+
+def test_what_is_not_there_does_not_fail() -> None:
+    disk = RadioSpec(range=100.0, propagation=UnitDisk(collisions=False))
+    with pytest.raises(ScenarioError, match="no interference, so nothing can be jammed: choose"):
+        faults("jam 100,50 at 7", radio=disk)
+    assert faults("radio sta1 at 7", radio=disk)
+    assert faults("jam 100,50 at 7", radio=RadioSpec(range=100.0, propagation=UnitDisk()))
+    for text in ("radio sta1 at 1", "partition x=9 at 1", "jam 1,1 at 1"):
+        with pytest.raises(ScenarioError, match="hosts on a switch have no radios"):
+            faults(text, radio=None)
+    (crash,) = faults("crash 50% at 1", radio=None)
+    assert len(crash.nodes) == 5
 
 
 def test_every_kind_of_fault() -> None:

@@ -29,6 +29,7 @@ TESTBED = [sys.executable, "-m", "testbed"]
         ("vm run --accel xen roaming_field flooding", "--accel takes one of auto, kvm, tcg"),
         ("vm run -- sweep roaming_field flooding", "sweep is nothing for the virtual machine"),
         ("vm run roaming_field flooding --no-captures", "--no-captures is nothing for"),
+        ("vm run roaming_field flooding --live", "leave it out, the report has a replay"),
         ("vm run roaming_field nothing", "no protocol 'nothing'"),
         ("vm run roaming_field flooding --nodes 1", "nodes"),
         ("vm run roaming_field flooding --speed 3", "No such option"),

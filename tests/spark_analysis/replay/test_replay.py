@@ -196,12 +196,7 @@ def test_the_page_stays_self_contained(page: Path) -> None:
 
 @pytest.fixture(scope="module")
 def browser(page: Path) -> Iterator[browsers.Browser]:
-    reason = browsers.missing()
-    if reason is not None:
-        pytest.skip(reason)
-    with browsers.browser() as browser:
-        browser.size(1000, 900)
-        browser.open(page)
+    with browsers.showing(page) as browser:
         yield browser
 
 

@@ -102,12 +102,7 @@ def test_every_figure_has_its_numbers(run: MadeUpRun, page: Path) -> None:
 
 @pytest.fixture(scope="module")
 def browser(page: Path) -> Iterator[browsers.Browser]:
-    reason = browsers.missing()
-    if reason is not None:
-        pytest.skip(reason)
-    with browsers.browser() as browser:
-        browser.size(1000, 900)
-        browser.open(page)
+    with browsers.showing(page) as browser:
         yield browser
 
 

@@ -1,0 +1,42 @@
+"""Processes beside a run that take only what it leaves: lowest priority, a session of their own.
+
+A session of its own, as Linux shares processors among sessions first (sched(7), the autogroup
+feature): niceness counts only inside of one.  And Ctrl-C, which a terminal sends to all processes
+of its session's foreground, is for the run.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from emulation.network.processes import PROJECT
+
+LOWEST: Final = 19
+"""Niceness of what runs beside a run."""
+
+
+def start(module: str, arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a module of the project as a process in a session of its own.
+
+    `options` are those of `subprocess.Popen`.  Called by the main thread if the process is to die
+    with its parent: the kernel goes by the thread that started it.
+    """
+    path = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        env=os.environ | {"PYTHONPATH": path},
+        start_new_session=True,
+        **options,
+    )
+
+
+def share_as(process: int, niceness: int) -> None:
+    """Let the session of a process have the share of processors that a niceness has."""
+    with suppress(OSError):  # a kernel without autogroups, or it has ended
+        Path(f"/proc/{process}/autogroup").write_text(str(niceness), encoding="ascii")
