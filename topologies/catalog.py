@@ -149,6 +149,10 @@ def make_scenario(
     missing = obstacle(protocol, environment) or service.misfit(environment, protocol_values)
     if missing:
         raise ScenarioError(missing)
+    published = next((each.event for each in scenario.workload if each.action == "publish"), None)
+    foreign = service.foreign(published, protocol_values) if published else None
+    if foreign:
+        raise ScenarioError(f"{foreign}, or choose a workload that does, as --workload stock")
     return scenario
 
 

@@ -19,6 +19,7 @@ from nodeapp import wire
 from nodeapp.events import Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host
+from nodeapp.predicates import Value
 from nodeapp.wire import BY_HAND, Frame, Kind, WireError
 
 Handler = Callable[[Frame, int], None]
@@ -170,6 +171,14 @@ class Service(abc.ABC):
         """Return why parameters do not fit the environment or each other; None if they do.
 
         `parameters` are all of the protocol's, by name, each allowed by itself.
+        """
+        return None
+
+    @classmethod
+    def foreign(cls, event: Mapping[str, Value], parameters: Mapping[str, Any]) -> str | None:
+        """Return why the protocol has no place for an event with these attributes; None if it has.
+
+        `parameters` as for `misfit`.
         """
         return None
 

@@ -42,3 +42,12 @@ def test_what_does_not_exist_is_refused(
 ) -> None:
     with pytest.raises(ScenarioError, match=message):
         make(protocol, **settings)
+
+
+@pytest.mark.parametrize("protocol", ["semantic-overlay", "mirinae"])
+def test_a_workload_that_a_protocol_has_no_place_for_is_refused(protocol: str) -> None:
+    settings: dict[str, object] = {"nodes": 20}
+    with pytest.raises(ScenarioError, match=r"event space: give it stock .*--workload stock"):
+        make_scenario("roaming_field", protocol, seed=1, duration=40.0, settings=settings)
+    settings["workload"] = "stock"
+    assert make_scenario("roaming_field", protocol, seed=1, duration=40.0, settings=settings)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host, Timer
+from nodeapp.predicates import Value
 from nodeapp.pubsub.base import Environment, EventIds, RefusedError, Service
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits
 from nodeapp.pubsub.overlay.parameters import IdentifierParameters
@@ -49,6 +50,15 @@ class OverlayService(Service):
         """Return why the event space is none; None if it is one."""
         try:
             Space(str(parameters["space"]))
+        except SpaceError as error:
+            return str(error)
+        return None
+
+    @classmethod
+    def foreign(cls, event: Mapping[str, Value], parameters: Mapping[str, Any]) -> str | None:
+        """Return why the event is not in the event space; None if it is."""
+        try:
+            Space(str(parameters["space"])).cell(event)
         except SpaceError as error:
             return str(error)
         return None
