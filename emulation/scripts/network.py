@@ -13,6 +13,7 @@ from typing import Any
 from mininet.log import error, output
 from mininet.node import DefaultController
 
+from emulation.network.interrupts import undisturbed
 from emulation.network.net import compute_checksums
 from emulation.scripts import wireless
 from emulation.scripts.air import Air
@@ -300,10 +301,13 @@ class Mininet_wifi(Nodes):
             self.waitConnected()
 
     def stop(self) -> None:
-        """Stop everything."""
-        if self not in self.opened:
-            return
-        self.opened.remove(self)
+        """Stop everything; signals, the end of `--for` among them, wait until that is done."""
+        with undisturbed():
+            if self in self.opened:
+                self.opened.remove(self)
+                self._stop()
+
+    def _stop(self) -> None:
         self.mover.close()
         self.recording.stop()
         self.switches.extend(self.aps)
