@@ -73,7 +73,7 @@ class Mininet_wifi(Nodes):
         self.station, self.car, self.accessPoint = station, car, accessPoint
         self.prepare()
         self.draw, self.isReplaying = False, False
-        self.mover = Mover(self._moved)
+        self.mover = Mover(self._moved, self.unanswered)
         self.timed = TimedMotion()
         self.model: dict[str, Any] | None = None
         self.recording = Recording(session, self)
@@ -219,6 +219,13 @@ class Mininet_wifi(Nodes):
         self.air.ask(
             {"op": "move", "positions": {name: list(each) for name, each in positions.items()}}
         )
+
+    def unanswered(self, what: str, problem: ScriptError) -> bool:
+        """Say once that a request failed; return whether the network is still open."""
+        if not self.session_open:
+            return False
+        self.session.note(f"{what} failed and will be tried again: {problem}")
+        return True
 
     def get_distance(self, src: str, dst: str) -> None:
         """Print the distance between two nodes, metres."""
