@@ -9,6 +9,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from emulation.network import processes
+from emulation.scenario.runfolder import RunFolder
 from emulation.scripts import isolation
 from emulation.scripts.runner import OUTCOME
 from testbed.mn_run import make_folder, run_script
@@ -56,6 +58,7 @@ def mn(
         fail(f"--for takes seconds above 0 and at most {LONGEST:g}", USAGE)
     if commands is not None and not commands.is_file():
         fail(f"no file {commands}: --commands takes a file of commands, one a line", USAGE)
+    processes.sweep()
     if check:
         from testbed.mn_check import check_folder
 
@@ -75,14 +78,22 @@ def mn(
             "seed": seed,
         }
     )
-    _finish(folder, code, analyze)
+    try:
+        _finish(folder, code, analyze)
+    finally:
+        RunFolder(folder).give_to_caller()
 
 
-def _finish(folder: Path, code: int, analyze: bool) -> NoReturn:
-    """Write the report, say where it is, and end with the script's exit code."""
+def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
+    """Write the report, say where it is, and end with the script's exit code.
+
+    `code` is None if a signal ended it.
+    """
     try:
         outcome = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
+        if code is None:
+            raise typer.Exit(INTERRUPTED) from None
         fail(f"the script's process was killed; what there is is in {folder}")
     if analyze and outcome["reached"] == "built":
         from testbed.mn_report import write
@@ -90,6 +101,6 @@ def _finish(folder: Path, code: int, analyze: bool) -> NoReturn:
         console.print(f"report: {write(folder)}", highlight=False, soft_wrap=True)
     else:
         console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
-    if outcome["ended"] == "interrupted":
+    if code is None or outcome["ended"] == "interrupted":
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(code if 0 <= code < 128 else FAILED)

@@ -15,9 +15,10 @@ from typing import Any, Final, NamedTuple
 import typer
 from rich.table import Table
 
+from emulation.scenario.runfolder import RunFolder
 from emulation.scripts.runner import OUTCOME
 from testbed.mn_run import make_folder, run_script
-from testbed.options import FAILED, USAGE, console, fail
+from testbed.options import FAILED, INTERRUPTED, USAGE, console, fail
 
 SECONDS: Final = 3.0
 """Seconds that each network runs unless `--for` says otherwise."""
@@ -64,17 +65,24 @@ def is_script(path: Path) -> bool:
 
 
 def try_script(script: Path, name: str, seconds: float, runs: Path) -> Verdict:
-    """Run a script for some seconds; its run folder is removed."""
+    """Run a script for some seconds; its run folder is removed.
+
+    A signal ends the command with its exit code.
+    """
     folder = make_folder(runs, script)
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
     try:
-        run_script(
+        code = run_script(
             {"script": script.resolve(), "folder": folder, "seconds": seconds, "captures": False},
             **quiet,
             stderr=subprocess.DEVNULL,
         )
+        if code is None:
+            console.print("interrupted: the other scripts were not tried")
+            raise typer.Exit(INTERRUPTED)
         return verdict_of(name, folder)
     finally:
+        RunFolder(folder).give_to_caller()  # and the folder of runs, which stays
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -87,6 +95,8 @@ def verdict_of(name: str, folder: Path) -> Verdict:
     line = f"line {outcome['line']}: " if outcome["line"] else ""
     if outcome["error"] is not None:
         return Verdict(name, "cannot", f"{line}{outcome['error']}")
+    if outcome["ended"] == "interrupted":
+        return Verdict(name, "cannot", "it was interrupted")
     if outcome["reached"] != "built":
         return Verdict(name, "cannot", "it ended before its network was built")
     if outcome["limits"]:

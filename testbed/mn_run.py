@@ -7,14 +7,21 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import StateFolder, end
 from emulation.scripts import isolation
 from testbed.options import fail
+
+POLL: Final = 0.1
+"""Seconds between two looks at what has come."""
+AGAIN: Final = 1.0
+"""Seconds after which a signal is sent again: before it has a handler, a script loses it."""
 
 
 def make_folder(runs: Path, script: Path) -> Path:
@@ -33,8 +40,8 @@ def make_folder(runs: Path, script: Path) -> Path:
     return folder.resolve()
 
 
-def run_script(spec: dict[str, Any], **options: Any) -> int:
-    """Run a script in namespaces of its own; return its exit code.
+def run_script(spec: dict[str, Any], **options: Any) -> int | None:
+    """Run a script in namespaces of its own; return its exit code, None if a signal ended it.
 
     `spec` is a `SessionSpec` without its state folder; `options` are those of `subprocess.Popen`.
     """
@@ -43,16 +50,18 @@ def run_script(spec: dict[str, Any], **options: Any) -> int:
         try:
             config = state.path / "session.json"
             config.write_text(json.dumps(spec | {"state": state.path}, default=str))
-            # The terminal gives Ctrl-C to the script as well, which ends by itself.
+            # The terminal gives Ctrl-C to the script as well, whose prompt may make use of it.
+            typed = signal.SIGINT if "stdin" not in options and _is_terminal() else None
             process = isolation.start(config, state.environment(), **options)
+            ending, again = False, 0.0
             while process.poll() is None:
-                try:
-                    process.wait(0.1)
-                except subprocess.TimeoutExpired:
-                    if interrupts.requested and not sys.stdin.isatty():
-                        interrupts.requested = False
-                        _pass_on(process.pid)
-            return process.returncode
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(POLL)
+                ending = ending or interrupts.last not in (None, typed)
+                if ending and time.monotonic() >= again:
+                    again = time.monotonic() + AGAIN
+                    _pass_on(process.pid)
+            return None if ending else process.returncode
         finally:
             if "process" in locals():
                 end(process)
@@ -60,7 +69,16 @@ def run_script(spec: dict[str, Any], **options: Any) -> int:
 
 
 def _pass_on(unshare: int) -> None:
-    """Let the script end as after Ctrl-C: `unshare` itself ignores signals."""
-    children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
-    for child in children:
-        os.kill(int(child), signal.SIGTERM)
+    """Let the script end: `unshare` itself ignores signals.
+
+    It has no child yet if it is about to fork, and none any more if the script has just ended.
+    """
+    with suppress(OSError):
+        children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
+        for child in children:
+            os.kill(int(child), signal.SIGTERM)
+
+
+def _is_terminal() -> bool:
+    """Return whether somebody types at standard input; it may be closed."""
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()

@@ -13,9 +13,9 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import Final, NoReturn, Self
+from typing import Any, Final, NoReturn, Self
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE: Final = 1.0
@@ -31,6 +31,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.requested = False
+        self.last: int | None = None
+        """The signal that came last; None if none has come."""
         self._breaking = False
 
     def __enter__(self) -> Self:
@@ -41,8 +43,8 @@ class Interrupts:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self.requested = True
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.requested, self.last = True, number
         if self._breaking:
             signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
@@ -84,6 +86,32 @@ class Interrupts:
             for number, handler in noting.items():
                 signal.signal(number, handler)
         self.check()
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let no signal handler cut the block short: what comes meanwhile is handled after it.
+
+    SIGALRM is among them.  In another thread than the main one, in which no handler runs, nothing
+    is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[int, Any] = {}
+    came: list[int] = []
+    try:
+        # Not the thread's mask: another thread would take the signal, and its handler run here.
+        for each in (*SIGNALS, signal.SIGALRM):
+            before[each] = signal.getsignal(each)
+            signal.signal(each, lambda number, _frame: came.append(number))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        with ExitStack() as handling:  # all of them, even if one raises
+            for number in dict.fromkeys(came):
+                handling.callback(signal.raise_signal, number)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -10,8 +10,9 @@ import io
 import os
 import sys
 import time
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any, Final
 
 from mininet.cli import CLI as MininetCLI
 from mininet.log import error, output
@@ -43,12 +44,11 @@ class CLI(MininetCLI):  # type: ignore[misc]  # Mininet has no types
             stdin = io.StringIO("")
         self._scripted = isinstance(stdin, io.StringIO)
         if self._scripted:
-            # Mininet polls what it reads: an empty pipe stands for text that is in memory.
             self._text = stdin
-            reader, writer = os.pipe()
-            os.close(writer)
-            stdin = os.fdopen(reader)
-        super().__init__(mn_wifi, stdin=stdin, script=script)
+            with _silence() as stdin:
+                super().__init__(mn_wifi, stdin=stdin, script=script)
+        else:
+            super().__init__(mn_wifi, stdin=stdin, script=script)
 
     def run(self) -> None:
         """Read commands until the end."""
@@ -207,6 +207,20 @@ class CLI(MininetCLI):  # type: ignore[misc]  # Mininet has no types
             error("*** usage: move NODE X Y\n")
             return
         node.setPosition(",".join(words[1:]))
+
+
+@contextmanager
+def _silence() -> Iterator[IO[str]]:
+    """Yield what Mininet polls in the place of text that is in memory: nothing ever comes.
+
+    A pipe without a writer would be at its end, which ends every wait for a node at once.
+    """
+    reader, writer = os.pipe()
+    try:
+        with os.fdopen(reader) as silence:
+            yield silence
+    finally:
+        os.close(writer)
 
 
 def _number(value: Any) -> str:

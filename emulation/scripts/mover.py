@@ -19,10 +19,19 @@ TICK: Final = 0.1
 
 
 class Mover:
-    """Moves nodes by their plans; `tell` is given the new positions by node name."""
+    """Moves nodes by their plans; `tell` is given the new positions by node name.
 
-    def __init__(self, tell: Callable[[Mapping[str, Point]], None]) -> None:
+    If that fails, `unanswered` is told, which returns whether to go on.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[Mapping[str, Point]], None],
+        unanswered: Callable[[str, ScriptError], bool],
+    ) -> None:
         self._tell = tell
+        self._unanswered = unanswered
+        self._untold: dict[Any, Point] = {}
         self._plans: dict[Any, Plan] = {}
         self._held: set[Any] = set()
         self._begin = 0.0
@@ -91,7 +100,6 @@ class Mover:
 
     def step(self) -> None:
         """Move all nodes to where they are now."""
-        moved = {}
         seconds = max(0.0, self.now() - self._begin)
         for node, plan in list(self._plans.items()):
             if node in self._held:
@@ -99,16 +107,19 @@ class Mover:
             position = plan(seconds)
             if position != node.position:
                 node.position = position
-                moved[node.name] = position
+                self._untold[node] = position
+        moved = {node.name: place for node, place in self._untold.items() if node not in self._held}
         if moved:
             self._tell(moved)
+        self._untold.clear()
 
     def _run(self) -> None:
         while not self._end.wait(TICK):
             try:
                 self.step()
-            except ScriptError:
-                return  # the medium has gone: the network is being stopped
+            except ScriptError as problem:
+                if not self._unanswered("motion: a request to the medium", problem):
+                    return  # the medium has gone: the network is being stopped
 
 
 def _later(plan: Plan, since: float) -> Plan:

@@ -13,6 +13,7 @@ from typing import Any
 from mininet.log import error, output
 from mininet.node import DefaultController
 
+from emulation.network.interrupts import undisturbed
 from emulation.network.net import compute_checksums
 from emulation.scripts import wireless
 from emulation.scripts.air import Air
@@ -72,7 +73,7 @@ class Mininet_wifi(Nodes):
         self.station, self.car, self.accessPoint = station, car, accessPoint
         self.prepare()
         self.draw, self.isReplaying = False, False
-        self.mover = Mover(self._moved)
+        self.mover = Mover(self._moved, self.unanswered)
         self.timed = TimedMotion()
         self.model: dict[str, Any] | None = None
         self.recording = Recording(session, self)
@@ -219,6 +220,13 @@ class Mininet_wifi(Nodes):
             {"op": "move", "positions": {name: list(each) for name, each in positions.items()}}
         )
 
+    def unanswered(self, what: str, problem: ScriptError) -> bool:
+        """Say once that a request failed; return whether the network is still open."""
+        if not self.session_open:
+            return False
+        self.session.note(f"{what} failed and will be tried again: {problem}")
+        return True
+
     def get_distance(self, src: str, dst: str) -> None:
         """Print the distance between two nodes, metres."""
         for name in (src, dst):
@@ -300,10 +308,13 @@ class Mininet_wifi(Nodes):
             self.waitConnected()
 
     def stop(self) -> None:
-        """Stop everything."""
-        if self not in self.opened:
-            return
-        self.opened.remove(self)
+        """Stop everything; signals, the end of `--for` among them, wait until that is done."""
+        with undisturbed():
+            if self in self.opened:
+                self.opened.remove(self)
+                self._stop()
+
+    def _stop(self) -> None:
         self.mover.close()
         self.recording.stop()
         self.switches.extend(self.aps)

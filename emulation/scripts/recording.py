@@ -128,8 +128,9 @@ class Recording:
                 self._cpu.sample()
             try:
                 self.sample()
-            except ScriptError:
-                return  # the medium has gone: the network is being stopped
+            except ScriptError as problem:
+                if not self._net.unanswered("recording: a request to the medium", problem):
+                    return  # the medium has gone: the network is being stopped
 
     def stop(self) -> None:
         """Write the last sample and end."""

@@ -8,25 +8,38 @@ Exit codes: 0, or what the script gave to sys.exit; 1 if it failed; 130 after Ct
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import runpy
 import signal
 import subprocess
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from emulation.scripts.session import ScriptError, Session, SessionSpec, TimeIsUp, environment
+from emulation.scripts.session import (
+    AGAIN,
+    Ended,
+    ScriptError,
+    Session,
+    SessionSpec,
+    TimeIsUp,
+    environment,
+)
 
 OUTCOME: Final = "script.json"
 """File of the run folder that says how the script ended."""
 TO_BUILD: Final = 120.0
 """Seconds that a script with `--for` may take until its network is built, beside those."""
+TO_LEAVE: Final = 3.0
+"""Seconds that what the script has registered for the end (`atexit`) may take."""
 FAILED, INTERRUPTED = 1, 130
 
 
@@ -44,21 +57,39 @@ def main(arguments: list[str]) -> int:
     """Run the script of a configuration; return the exit code."""
     session = Session(SessionSpec.load(Path(arguments[0])))
     os.environ.update(environment(session))
-    _prepare(session)
     outcome = Outcome()
     nets: list[Any] = []
+    interrupt = _Interrupt()
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        signal.signal(number, interrupt)
     signal.signal(signal.SIGALRM, _time_is_up)
     _caught(lambda: _run(session, nets), session, outcome)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    _ignore_signals()
     for net in list(nets):
         _close(net)
     _write(session, outcome)
-    sys.stdout.flush()
     return outcome.code
+
+
+def _ignore_signals() -> None:
+    """Let nothing disturb what is done after the script."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def leave(code: int) -> NoReturn:
+    """End this process, whatever threads the script has left, which Python would await."""
+    at_exit = threading.Thread(
+        target=atexit._run_exitfuncs,  # the prompt's history is one
+        daemon=True,
+    )
+    at_exit.start()
+    at_exit.join(TO_LEAVE)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # whoever read it has gone, or the script closed it
+            stream.flush()
+    os._exit(code & 0xFF)
 
 
 def _prepare(session: Session) -> None:
@@ -79,8 +110,21 @@ def _prepare(session: Session) -> None:
     write_stand_ins(session.programs, session.control)
 
 
-def _interrupt(_number: int, _frame: Any) -> None:
-    raise KeyboardInterrupt
+class _Interrupt:
+    """Handler that ends the script.
+
+    The command repeats its signal until the script has ended; the script gets `AGAIN` seconds to
+    clean up before the next one counts.
+    """
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, _number: int, _frame: Any) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + AGAIN
+            raise Ended
 
 
 def _time_is_up(_number: int, _frame: Any) -> None:
@@ -91,6 +135,7 @@ def _run(session: Session, nets: list[Any]) -> None:
     """Run the script as `python SCRIPT ARGUMENTS` would."""
     from emulation.scripts.provided import provide
 
+    _prepare(session)
     spec = session.spec
     code = compile(spec.script.read_text(encoding="utf-8"), str(spec.script), "exec")
     provide(session, nets)
@@ -111,10 +156,13 @@ def _execute(code: CodeType) -> None:
 def _caught(work: Callable[[], None], session: Session, outcome: Outcome) -> None:
     """Do it; note how it ended."""
     try:
-        work()
+        try:
+            work()
+        finally:
+            _ignore_signals()
     except TimeIsUp:
         _out_of_time(session, outcome)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Ended):
         outcome.code, outcome.ended = INTERRUPTED, "interrupted"
     except SystemExit as leaving:
         _left(leaving, session, outcome)
@@ -209,4 +257,4 @@ def _write(session: Session, outcome: Outcome) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

@@ -20,6 +20,8 @@ from pydantic import BaseModel, ConfigDict
 
 LIMITS: Final = "limits.jsonl"
 """File of the run folder that holds what was said about the script."""
+AGAIN: Final = 3.0
+"""Seconds after which a script is told again to end: a bare `except` may have taken the first."""
 
 
 class ScriptError(Exception):
@@ -34,6 +36,10 @@ class Never(str):
 
 class TimeIsUp(BaseException):
     """The seconds that `--for` gave the script are over."""
+
+
+class Ended(BaseException):
+    """SIGTERM or SIGHUP: no KeyboardInterrupt, after which Mininet's prompt goes on."""
 
 
 class SessionSpec(BaseModel):
@@ -79,7 +85,7 @@ class Session:
 
     def allow(self, seconds: float) -> None:
         """Let `TimeIsUp` be raised after some seconds from now (`emulation.scripts.runner`)."""
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
 
     def built(self) -> None:
         """Take note that the network works: the seconds of `--for` begin."""

@@ -71,7 +71,13 @@ class OpenVSwitch:
 
     def _begin(self, *command: str) -> None:
         with self._log.open("ab") as log:
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C at the prompt is not for it
+            )
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

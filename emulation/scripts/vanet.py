@@ -71,6 +71,7 @@ class Sumo:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
+            start_new_session=True,  # Ctrl-C at the prompt is not for it
         )
         threading.Thread(target=self._run, args=(process,), name="sumo", daemon=True).start()
 
@@ -89,8 +90,9 @@ class Sumo:
                 return
             try:
                 self._place(vehicles)
-            except ScriptError:
-                return
+            except ScriptError as problem:
+                if not self._net.unanswered("SUMO: a request to the medium", problem):
+                    return  # the network is being stopped
 
     def _place(self, vehicles: dict[str, tuple[float, float]]) -> None:
         for gone in set(self._cars) - set(vehicles):

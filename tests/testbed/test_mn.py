@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -24,12 +26,14 @@ SCRIPTS = Path(__file__).parent / "mn_scripts"
 LIMIT = 100
 
 
-def mn(tmp_path: Path, script: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def mn(
+    tmp_path: Path, script: Path, *words: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "testbed", "mn", "--runs", str(tmp_path / "runs"), *words]
     return subprocess.run(
         [*command[:4], str(script), *command[4:]],
         cwd=PROJECT, capture_output=True, text=True, timeout=LIMIT, check=False,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL, env=os.environ | environment,
     )  # fmt: skip
 
 
@@ -101,13 +105,30 @@ def test_cells_without_access_points(tmp_path: Path) -> None:
         "sta4 ping -c 2 -i 0.2 -W 2 sta5",
         "sta4 ping -c 2 -i 0.2 -W 2 192.168.7.2",
         "links",
+        "py 'spent %f s' % __import__('time').process_time()",
+        "sta1 sleep 1",
+        "py 'spent %f s' % __import__('time').process_time()",
+        "py 'rates %s' % net.iperf(net.stations[3:], seconds=0.5)",
+        "iperfudp 1G sta4",
     )
-    done = mn(tmp_path, SCRIPTS / "cells.py", "--commands", str(commands), "--no-analyze")
+    left = STATE / "0-of-a-killed-run"
+    left.mkdir(parents=True, exist_ok=True)
+    words = ("--commands", str(commands), "--no-analyze")
+    done = mn(tmp_path, SCRIPTS / "cells.py", *words, SUDO_UID="4242", SUDO_GID="4243")
+    assert not left.exists()
+    folder = run_folder(tmp_path)
+    owners = {(each.stat().st_uid, each.stat().st_gid) for each in (folder, *folder.rglob("*"))}
+    assert owners == {(4242, 4243)}
     assert done.returncode == 0, done.stderr
     seen = done.stdout + done.stderr
     assert seen.count(" 0% packet loss") == 4, seen
     assert not re.search(r"sta1-mp0 +sta3-mp0 .* 0%", seen)  # over two hops
     assert "sta4-wlan1  sta5-wlan1" in seen
+    before, after = map(float, re.findall(r"spent ([\d.]+) s", seen))
+    assert after - before < 0.4  # a wait for a node is no busy loop
+    (rate,) = re.findall(r"rates \['([\d.]+) Mbits/sec'", seen)
+    assert float(rate) > 1
+    assert "*** give two nodes, or none" in seen
 
 
 BAD = {
@@ -138,14 +159,20 @@ def test_a_bad_script_ends_with_one_line(kind: str, tmp_path: Path) -> None:
 
 
 def test_for_ends_a_script_that_never_does_and_nothing_is_left(tmp_path: Path) -> None:
-    script = tmp_path / "endless.py"
+    script, sleeping = tmp_path / "endless.py", tmp_path / "pid"
     script.write_text(
+        "import pathlib, threading, time\n"
         "from mn_wifi.net import Mininet_wifi\n"
         "net = Mininet_wifi()\nsta1 = net.addStation('sta1', position='0,0,0')\nnet.build()\n"
-        "sta1.cmd('sleep 4321 &')\nwhile True:\n    pass\n"
+        "pid = sta1.cmd('sleep 4321 & echo $!').split()[-1]\n"
+        f"pathlib.Path({str(sleeping)!r}).write_text(pid)\n"
+        "threading.Thread(target=time.sleep, args=(4321,)).start()\n"
+        "try:\n    time.sleep(4321)\nexcept:\n    pass\n"
+        "time.sleep(4321)\n"
     )
-    done = mn(tmp_path, script, "--for", "1", "--no-captures", "--no-analyze")
+    done = mn(tmp_path, script, "--for", "0.5", "--no-captures", "--no-analyze")
     assert done.returncode == 0, done.stderr
+    assert int(sleeping.read_text()) > 1
     commands = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
     assert [words for words in commands if words[:2] == ["sleep", "4321"]] == []
 
@@ -178,3 +205,100 @@ def test_a_killed_command_leaves_no_process_and_two_at_once_do_not_meet(tmp_path
     assert both[1].returncode == 130
     left = [folder for folder in STATE.iterdir() if folder.name.startswith(f"{both[1].pid}-")]
     assert left == []
+
+
+CHECKED = {
+    "asks.py": """
+import socket
+from mn_wifi.net import Mininet_wifi
+net = Mininet_wifi()
+net.addStation("sta1", position="3,4,0")
+net.build()
+net.socketServer(ip="127.0.0.1", port=12345)
+def ask(text):
+    with socket.create_connection(("127.0.0.1", 12345), timeout=5) as peer:
+        peer.sendall(text.encode())
+        return peer.recv(1024).decode()
+assert ask('set.sta1.setPosition("6,8,0")') == "command accepted!"
+assert ask("get.sta1.position") == "(6.0, 8.0, 0.0)", ask("get.sta1.position")
+assert ask("get.sta9.position").startswith("unrecognized option")
+net.stop()
+""",
+    "fades.py": """
+from mn_wifi.net import Mininet_wifi
+net = Mininet_wifi(fading_cof=2)
+net.addStation("sta1", position="3,4,0")
+net.build()
+net.stop()
+""",
+    "senses.py": "from mn_wifi.net import Mininet_wifi\nMininet_wifi().addSensor('s1')\n",
+}
+
+
+def test_check_tries_all_scripts_of_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    for name, text in CHECKED.items():
+        (folder / name).write_text(text)
+    (folder / "other.py").write_text("raise SystemExit('it has nothing to do with it')\n")
+    done = mn(tmp_path, folder, "--check", "--for", "0.5")
+    assert done.returncode == 1, done.stderr
+    lines = done.stderr.splitlines()
+    assert lines[0] == "asks.py: runs"
+    assert lines[1].startswith("fades.py: runs with a limit: Mininet_wifi(fading_cof=2): ")
+    assert lines[2].startswith("senses.py: cannot: line 2: net.addSensor: IEEE 802.15.4 radios")
+    assert lines[-1] == "2 of 3 scripts run"
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_signal_that_comes_early_ends_a_check(tmp_path: Path) -> None:
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    for name in ("one.py", "two.py"):
+        (folder / name).write_text("import mn_wifi, time\ntime.sleep(4321)\n")
+    command = [sys.executable, "-m", "testbed", "mn", str(folder), "--check", "--for", "1"]
+    process = subprocess.Popen(
+        [*command, "--runs", str(tmp_path / "runs")], cwd=PROJECT, stdin=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while not list(STATE.glob(f"{process.pid}-*")):  # from here on it minds signals
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 130
+    finally:
+        process.kill()
+
+
+def test_ctrl_c_leaves_a_prompt_with_its_switches_and_sigterm_ends_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "testbed", "mn", str(SCRIPTS / "roaming.py"), "--no-captures"]
+    terminal, theirs = os.openpty()
+    process = subprocess.Popen(
+        [*command, "--no-analyze", "--runs", str(tmp_path / "runs")],
+        cwd=PROJECT,
+        preexec_fn=lambda: os.login_tty(theirs),  # noqa: PLW1509  # only calls the kernel
+    )
+    os.close(theirs)
+
+    def await_text(text: str) -> None:
+        seen, deadline = "", time.monotonic() + 30
+        while text not in seen:
+            assert select.select([terminal], [], [], deadline - time.monotonic())[0], seen
+            seen += os.read(terminal, 65_536).decode()
+
+    try:
+        await_text("mininet-wifi> ")
+        os.write(terminal, b"\x03")
+        await_text("Interrupt")
+        await_text("mininet-wifi> ")
+        os.write(terminal, b"sh ovs-ofctl show ap1\n")
+        await_text("n_tables")
+        await_text("mininet-wifi> ")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 130
+    finally:
+        process.kill()
+        os.close(terminal)
+    outcome = json.loads((run_folder(tmp_path) / "script.json").read_text())
+    assert (outcome["ended"], outcome["exit_code"]) == ("interrupted", 130)

@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from emulation.network.interrupts import Interrupts
+from emulation.network.interrupts import Interrupts, undisturbed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -34,3 +34,18 @@ def test_handlers_are_restored() -> None:
     with Interrupts() as interrupts, interrupts.at_prompt():
         pass
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_what_is_undisturbed_is_done_before_a_signal_is_handled() -> None:
+    done = []
+    before = signal.getsignal(signal.SIGALRM)
+    with Interrupts() as interrupts:
+        with undisturbed():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                os.kill(os.getpid(), number)
+            assert not interrupts.requested
+            done.append("work")
+        assert interrupts.requested
+        assert interrupts.last in (signal.SIGINT, signal.SIGTERM)
+    assert done == ["work"]
+    assert signal.getsignal(signal.SIGALRM) is before

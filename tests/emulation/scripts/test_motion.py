@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from emulation.scripts.motion import MODELS, Bounds, TimedMotion, along, bounds_of
+from emulation.scripts.motion import MODELS, Bounds, TimedMotion, along, bounds_of, in_group
+from emulation.scripts.mover import Mover
 from emulation.scripts.replaying import steps
 from emulation.scripts.session import ScriptError
 
@@ -59,8 +61,8 @@ def test_what_is_wrong_with_a_way_is_said(stages: Any, said: str) -> None:
     motion, node = TimedMotion(), Node()
 
     def plan() -> None:
-        for name, time, position in stages:
-            motion.stage(node, name, time, position)
+        for name, seconds, position in stages:
+            motion.stage(node, name, seconds, position)
         motion.plans()
 
     with pytest.raises(ScriptError, match=said):
@@ -81,6 +83,41 @@ def test_models_stay_inside_at_their_speeds_and_repeat(model: str) -> None:
     assert max(speeds) <= 3.0 + 1e-6
     assert sum(speeds) / len(speeds) > 0.5
     assert len({(round(x), round(y)) for x, y, _ in way}) > 50
+
+
+def test_a_group_follows_its_points_there_and_back() -> None:
+    points = [(0, 0, 0), (100, 0, 0)]
+    members = [in_group(points, random.Random(f"7/sta{number}")) for number in (1, 2)]
+    for seconds, centre in ((0.0, 0), (25.0, 50), (50.0, 100), (75.0, 50), (100.0, 0)):
+        places = [plan(seconds) for plan in members]
+        assert places[0] != places[1]
+        assert all(abs(x - centre) <= 10 and abs(y) <= 10 and z == 0 for x, y, z in places)
+    with pytest.raises(ScriptError, match="give pointlist"):
+        in_group([(0, 0, 0)], random.Random("7/sta1"))
+
+
+def test_motion_goes_on_after_a_request_that_was_not_answered() -> None:
+    told: list[Any] = []
+    problems: list[str] = []
+
+    def tell(positions: Any) -> None:
+        if not problems:
+            raise ScriptError("no answer within 5 s")
+        told.append(positions)
+
+    def unanswered(_what: str, problem: ScriptError) -> bool:
+        problems.append(str(problem))
+        return True
+
+    mover = Mover(tell, unanswered)
+    mover.plan({Node(): lambda seconds: (1.0 if seconds > 0 else 0.0, 0.0, 0.0)})
+    mover.start()
+    deadline = time.monotonic() + 10
+    while not told and time.monotonic() < deadline:
+        time.sleep(0.02)
+    mover.close()
+    assert problems == ["no answer within 5 s"]
+    assert told == [{"sta1": (1.0, 0.0, 0.0)}]  # though the node has stood still since
 
 
 def test_a_nodes_own_bounds_come_first() -> None:
