@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -12,6 +12,8 @@ from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import WireSpec
 from emulation.realtime.priority import PriorityName
 from emulation.scenario.access_point import AssociationSpec
+
+C = TypeVar("C", bound=BaseModel)
 
 MAC = Field(pattern=r"^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$")
 
@@ -88,8 +90,13 @@ class TapError(Exception):
 
 def load(path: Path) -> TapConfig:
     """Read a configuration.  Raises `TapError`."""
+    return load_as(TapConfig, path)
+
+
+def load_as(model: type[C], path: Path) -> C:
+    """Read a configuration of a kind.  Raises `TapError`."""
     try:
-        return TapConfig.model_validate_json(path.read_bytes())
+        return model.model_validate_json(path.read_bytes())
     except OSError as error:
         raise TapError(f"cannot read {path}: {error.strerror}") from None
     except ValidationError as error:

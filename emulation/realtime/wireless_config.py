@@ -6,12 +6,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from emulation.radio.spec import RadioSpec, UnitDisk
 from emulation.radio.wlan.settings import AssociationRule, RadioSettings
 from emulation.realtime.priority import PriorityName
-from emulation.realtime.tap_config import TapError
+from emulation.realtime.tap_config import load_as
 
 THRESHOLD_DBM: float = -91.0
 """Level down to which Mininet-WiFi lets radios receive (its `noise_th`)."""
@@ -76,11 +76,4 @@ class WirelessConfig(_Config):
 
 def load(path: Path) -> WirelessConfig:
     """Read a configuration.  Raises `TapError`."""
-    try:
-        return WirelessConfig.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise TapError(f"cannot read {path}: {error.strerror}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "configuration"
-        raise TapError(f"{path}: {field}: {first['msg']}") from None
+    return load_as(WirelessConfig, path)

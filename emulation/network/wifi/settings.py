@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from emulation.radio import channel_plan
 from emulation.radio.airtime import DSSS_RATES, OFDM_BASIC, OFDM_RATES, Rate
 from emulation.radio.spec import RadioSpec
 
@@ -44,22 +45,11 @@ class Roaming:
 
 
 def channel_of(frequency_mhz: float) -> int:
-    """Return the number of a 20 MHz channel (802.11-2016, 17.3.8.4 and 15.4.4.3).
-
-    Raises `SettingsError` if there is none at that frequency.
-    """
-    frequency = round(frequency_mhz)
-    if frequency == frequency_mhz:
-        if frequency == 2484:
-            return 14
-        if 2412 <= frequency <= 2472 and frequency % 5 == 2:
-            return (frequency - 2407) // 5
-        if 5180 <= frequency <= 5885 and frequency % 5 == 0:
-            return (frequency - 5000) // 5
-    raise SettingsError(
-        f"no 802.11 channel is at {frequency_mhz:g} MHz: choose, for example, 2412 (channel 1), "
-        "2437 (6) or 5180 (36)"
-    )
+    """Return the number of a 20 MHz channel.  Raises `SettingsError` if none is there."""
+    try:
+        return channel_plan.channel_of(frequency_mhz)
+    except channel_plan.ChannelError as error:
+        raise SettingsError(str(error)) from None
 
 
 def hostapd_settings(
