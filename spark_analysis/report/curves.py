@@ -119,11 +119,9 @@ def multiples(
         }
         # A label below all panels would lie in a legend there.
         side: Any = "outside lower center" if rows == columns == 1 else "outside upper center"
-        figure.legend(
-            [handles[printable(name)] for name in names],
-            [printable(name) for name in names],
-            loc=side, ncols=legend,
-        )  # fmt: skip
+        named = [printable(name) for name in names if name]
+        if named:  # the only curve may have no name
+            figure.legend([handles[name] for name in named], named, loc=side, ncols=legend)
     described = " ".join(
         f"{', '.join(filter(None, (title, name)))}: "
         + ", ".join(f"{quantity.text(i.mean)} at {plain(x)}" for x, i in curve)

@@ -160,11 +160,12 @@ def test_a_bad_script_ends_with_one_line(kind: str, tmp_path: Path) -> None:
 
 def test_for_ends_a_script_that_never_does_and_nothing_is_left(tmp_path: Path) -> None:
     script, sleeping = tmp_path / "endless.py", tmp_path / "pid"
+    own = f"4321.{os.getpid()}"  # another run of the tests has another one
     script.write_text(
         "import pathlib, threading, time\n"
         "from mn_wifi.net import Mininet_wifi\n"
         "net = Mininet_wifi()\nsta1 = net.addStation('sta1', position='0,0,0')\nnet.build()\n"
-        "pid = sta1.cmd('sleep 4321 & echo $!').split()[-1]\n"
+        f"pid = sta1.cmd('sleep {own} & echo $!').split()[-1]\n"
         f"pathlib.Path({str(sleeping)!r}).write_text(pid)\n"
         "threading.Thread(target=time.sleep, args=(4321,)).start()\n"
         "try:\n    time.sleep(4321)\nexcept:\n    pass\n"
@@ -174,7 +175,7 @@ def test_for_ends_a_script_that_never_does_and_nothing_is_left(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert int(sleeping.read_text()) > 1
     commands = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
-    assert [words for words in commands if words[:2] == ["sleep", "4321"]] == []
+    assert [words for words in commands if words[:2] == ["sleep", own]] == []
 
 
 def test_a_killed_command_leaves_no_process_and_two_at_once_do_not_meet(tmp_path: Path) -> None:

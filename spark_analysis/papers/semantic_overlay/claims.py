@@ -81,7 +81,7 @@ def _levels_off(points: pd.DataFrame) -> list[Comparison]:
     for column, measure in (("table", ""), ("links", "incoming links too")):
         both = pairs(points, column, sizes[-1], sizes[-2], (), of="nodes")
         growth = both["one"] / both["other"] - 1
-        text = f"{LEVEL:g} less the growth of tables from {sizes[-2]} to {sizes[-1]} peers"
+        text = f"{LEVEL:g} less the growth of tables from {sizes[-2]:g} to {sizes[-1]:g} peers"
         found.append(positive(LEVEL - growth, text, "", measure=measure))
     return found
 
@@ -143,7 +143,7 @@ def _few_lost(points: pd.DataFrame) -> list[Comparison]:
     return [
         positive(
             LOW - values_of(rows, "false_negatives"),
-            f"{LOW:g} less the share of deliveries that are missing, {nodes} peers",
+            f"{LOW:g} less the share of deliveries that are missing, {nodes:g} peers",
             "",
         )
         for nodes, rows in points.groupby("nodes")
@@ -167,7 +167,7 @@ def _joins(points: pd.DataFrame) -> list[Comparison]:
             values_of(rows, "join_queries") / join_messages(float(str(nodes))),
             1 / FACTOR,
             FACTOR,
-            f"join queries of a peer over k d/2 ln n, {nodes} peers, k = 1",
+            f"join queries of a peer over k d/2 ln n, {nodes:g} peers, k = 1",
             "times",
         )
         for nodes, rows in points.groupby("nodes")
@@ -180,7 +180,7 @@ def _disseminates(points: pd.DataFrame) -> list[Comparison]:
             values_of(rows, "uninterested") / values_of(rows, "p_ln_n"),
             1 / FACTOR,
             FACTOR,
-            f"deliveries to peers that do not want an event over p ln n, {nodes} peers",
+            f"deliveries to peers that do not want an event over p ln n, {nodes:g} peers",
             "times",
         )
         for nodes, rows in points.groupby("nodes")
@@ -196,7 +196,7 @@ def _crosses(points: pd.DataFrame) -> list[Comparison]:
         rows = others[others["nodes"] == nodes]
         measured = queries / values_of(rows, "uninterested")
         said = values_of(rows, "p").map(crossing)
-        text = f"measured crossing over k d/(2p), {nodes} peers"
+        text = f"measured crossing over k d/(2p), {nodes:g} peers"
         found.append(within((measured / said).dropna(), 1 / FACTOR, FACTOR, text, "times"))
     return found
 
