@@ -203,7 +203,11 @@ class Handovers:
             self.measured += GAIN * (sample - self.measured)
         source.answered = True
         source.received.merge(answer.received)
-        if answer.total is not None:
+        # A broker that has handed over says that it has nothing.  If it says so to a request from
+        # before the client's last report here, it does not know that the client has come back.
+        if answer.total or (
+            answer.total == 0 and answer.latest >= self._latest.get(answer.client, 0)
+        ):
             source.total = answer.total
         if source.complete:
             self._finished(served, source)

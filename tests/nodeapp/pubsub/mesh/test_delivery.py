@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nodeapp.pubsub.mesh.broker import Broker
@@ -50,6 +50,8 @@ def broker_of(network: MeshNetwork, node: int) -> Broker:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @settings(max_examples=3, deadline=None)
+# A broker is refused for a request that is older than the client's return to it.
+@example(seed=145, slowest=1.5, loss=0.0)
 @given(
     seed=st.integers(0, 10**6),
     slowest=st.sampled_from([0.002, 0.3, 1.5]),
