@@ -3,12 +3,21 @@
 Shown are data frames and those of path selection: what the radio sends, try by try, and what it
 decodes, for others too, with the level at which it hears the sender.  Acknowledgements, RTS and CTS
 are left out, and there are no beacons on the air.
+
+With a folder for captures, each monitor has one there from its first frame to its last: it is
+written here, because a recorder that heard of the monitor later would miss the first ones.
 """
 
 from __future__ import annotations
 
+import struct
+import sys
+import time
+from pathlib import Path
 from typing import Final
 
+from capture.files import PacketFile, shared_sizes
+from capture.scan import RADIOTAP
 from emulation.radio.air import Transmission
 from emulation.radio.delivery import Delivery
 from emulation.radio.medium import BROADCAST
@@ -23,16 +32,64 @@ from emulation.realtime.radiotap_wire import Link, OnAir
 AD_HOC_BSSID: Final = bytes.fromhex("02ff00000001")
 """Of ad hoc cells; outside the context of a BSS it is the wildcard."""
 WILDCARD: Final = b"\xff" * 6
+PCAP_HEADER: Final = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, RADIOTAP)
+"""Of a nanosecond capture (draft-ietf-opsawg-pcap)."""
+PCAP_RECORD: Final = struct.Struct("=IIII")
+BILLION: Final = 10**9
+
+
+class MonitorCapture:
+    """The capture of one monitor.  Raises OSError if its file cannot be made."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        path, number = folder / f"{name}.pcap", 1
+        while path.exists():  # of a monitor of this name that has been removed
+            number += 1
+            path = folder / f"{name}-{number}.pcap"
+        self._file = PacketFile(path, shared_sizes(1), 0)
+        self._file.write(PCAP_HEADER)
+        self._file.flush()
+
+    def write(self, record: bytes) -> bool:
+        """Write what the monitor shows now; return whether it is in the file."""
+        seconds, rest = divmod(time.time_ns(), BILLION)
+        lost = self._file.lost
+        self._file.write(PCAP_RECORD.pack(seconds, rest, len(record), len(record)))
+        self._file.write(record)
+        self._file.flush()
+        return self._file.lost == lost
+
+    def close(self) -> None:
+        """Complete the file."""
+        self._file.close()
+
+
+class _Listener:
+    """A monitor, with its capture if there is one."""
+
+    def __init__(self, device: Monitor, capture: MonitorCapture | None) -> None:
+        self.device = device
+        self.capture = capture
+
+    def close(self) -> None:
+        """Remove the device, and complete the capture."""
+        self.device.close()
+        if self.capture is not None:
+            self.capture.close()
 
 
 class Monitors:
-    """The monitors of a network, each with the radio that it listens to."""
+    """The monitors of a network, each with the radio that it listens to.
 
-    def __init__(self, network: Network) -> None:
+    `captures` is the folder of their captures, None if there are to be none.
+    """
+
+    def __init__(self, network: Network, captures: Path | None = None) -> None:
         self.drops = 0
-        """Frames that a monitor did not take."""
+        """Frames that a monitor, or its capture, did not take."""
         self._network = network
-        self._of: dict[int, list[Monitor]] = {}
+        self._captures = captures
+        self._of: dict[int, list[_Listener]] = {}
         self._on_air: dict[int, Transmission] = {}
         """By source: its last data frame, and ..."""
         self._sequence: dict[int, int] = {}
@@ -42,15 +99,28 @@ class Monitors:
     def add(self, radio: Radio, name: str, pid: int) -> None:
         """Make a monitor in the namespace of a process.  Raises `ControlError`."""
         try:
-            self._of.setdefault(radio.index, []).append(Monitor(pid, name))
+            device = Monitor(pid, name)
         except DeviceError as error:
             raise ControlError(str(error)) from None
+        self._of.setdefault(radio.index, []).append(_Listener(device, self._capture(radio, name)))
         self._network.listen(radio.index)
+
+    def _capture(self, radio: Radio, name: str) -> MonitorCapture | None:
+        """Return the capture of a new monitor, named after its node too; None if there is none."""
+        if self._captures is None:
+            return None
+        whole = name if name.startswith(radio.node) else f"{radio.node}-{name}"
+        try:
+            return MonitorCapture(self._captures, whole)
+        except OSError as error:
+            said = f"{whole}: its capture cannot be written: {error.strerror}"
+            print(said, file=sys.stderr, flush=True)
+            return None
 
     def names(self) -> list[tuple[str, int, Radio]]:
         """Return the name, process and radio of each monitor."""
         return [
-            (each.interface, each.pid, self._network.radios[index])
+            (each.device.interface, each.device.pid, self._network.radios[index])
             for index, found in self._of.items()
             for each in found
         ]
@@ -59,7 +129,7 @@ class Monitors:
         """Remove a monitor of one of some processes.  Raises `ControlError`."""
         for index, found in self._of.items():
             for each in found:
-                if each.interface == name and each.pid in pids:
+                if each.device.interface == name and each.device.pid in pids:
                     each.close()
                     found.remove(each)
                     if not found:
@@ -104,9 +174,11 @@ class Monitors:
             round((frame.reserved - frame.end) * 1e6),
         )
         record = radiotap_wire.encode(frame.job.frame, self._link(frame), air)
-        for monitor in self._of[radio]:
+        for each in self._of[radio]:
+            if each.capture is not None and not each.capture.write(record):
+                self.drops += 1
             try:
-                monitor.show(record)
+                each.device.show(record)
             except OSError:
                 self.drops += 1
 

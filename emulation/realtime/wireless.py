@@ -60,7 +60,7 @@ class WirelessMedium(MediumLoop):
         except ValueError as error:
             raise TapError(str(error)) from None
         self._requests = Requests(self._network, config.nodes)
-        self._monitors = Monitors(self._network)
+        self._monitors = Monitors(self._network, config.captures)
         self._taps: list[Tap] = []
         self._by_fd: dict[int, int] = {}
         self._told = 0

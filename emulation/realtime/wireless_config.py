@@ -48,6 +48,7 @@ class WirelessConfig(_Config):
     radios: tuple[RadioSettings, ...] = Field(min_length=1)
     association: AssociationRule = AssociationRule()
     control: Path
+    captures: Path | None = Field(default=None, description="folder for captures of monitors")
     mtu: int = Field(default=1500, ge=68, le=65_521)
     ipv6: bool = Field(default=True, description="leave IPv6 on in the nodes")
     priority: PriorityName = "round-robin"

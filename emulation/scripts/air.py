@@ -113,9 +113,11 @@ class Air:
                     + ", ".join(STANDARDS)
                 )
             described.append(radio.describe())
+        spec = self._session.spec
         config = {
-            "seed": self._session.spec.seed,
+            "seed": spec.seed,
             "control": str(self._session.control),
+            "captures": str(spec.folder / "captures") if spec.captures else None,
             "radio": {"propagation": self.propagation},
             "threshold_dbm": self.noise_th,
             "association": {"policy": self.policy},

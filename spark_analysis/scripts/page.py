@@ -47,7 +47,12 @@ def write(folder: Path) -> Path:
         limits=[*outcome["limits"], *outcome["notes"]],
         error=outcome["error"],
         figures=placed(drawings),
-        tables=[radio_table(tables), link_table(tables), association_table(tables)],
+        tables=[
+            radio_table(tables),
+            link_table(tables),
+            *([monitor_table(tables)] if len(tables.heard) else []),
+            association_table(tables),
+        ],
     )
     return write_html(folder / "report.html", html)
 
@@ -257,6 +262,19 @@ def link_table(tables: ScriptTables) -> TextTable:
     note = "Frames in the captures of the radios that sent them, by Ethernet destination."
     head = ("Radio", "To", "Frames", "Bytes", "Mean rate")
     return TextTable("Links", note, head, rows, words=2, empty="Nothing was captured.")
+
+
+def monitor_table(tables: ScriptTables) -> TextTable:
+    """Return the table of what monitors heard: frames, tries after the first, levels."""
+    rows = []
+    for (monitor, node), found in tables.heard.groupby(["monitor", "transmitter"]):
+        levels = found["signal_dbm"].dropna()
+        span = "its own" if levels.empty else f"{levels.min():.0f} to {levels.max():.0f}"
+        counts = [count(float(found[each].sum())) for each in ("frames", "retries")]
+        rows.append([str(monitor), str(node), *counts, span])
+    note = "Data frames in the captures of monitors, by transmitter; levels are means of a second."
+    head = ("Monitor", "Transmitter", "Frames", "Tried again", "dBm")
+    return TextTable("Monitors", note, head, rows, words=2, empty="No monitor heard a frame.")
 
 
 def association_table(tables: ScriptTables) -> TextTable:

@@ -7,8 +7,11 @@ Written as Parquet into `metrics/`, times in seconds since the network was built
     associations  time, interface, old, new (interfaces of access points, null if none)
     traffic       interface, second, sent_frames, sent_bytes, received_frames, received_bytes
     links         interface, node, to, frames, bytes (what a radio sent, by destination)
+    heard         monitor, second, transmitter (a node, or an address), frames, retries, signal_dbm
+                  (mean level at which the monitor's radio received them; null: it sent them)
 
-Traffic and links come from the captures; a capture that is damaged is read up to the damage.
+Traffic, links and what monitors heard come from the captures; a capture that is damaged is read up
+to the damage.
 """
 
 from __future__ import annotations
@@ -26,11 +29,21 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from capture.scan import RECORD_HEADER, as_bytes, read_header, record_offsets, record_times
+from capture.radiotap import decode_air
+from capture.scan import (
+    RADIOTAP,
+    RECORD_HEADER,
+    as_bytes,
+    read_header,
+    record_offsets,
+    record_times,
+)
 from emulation.scripts.recording import NETWORK, SAMPLES
 
 ETHERNET: Final = 14
 """Bytes of an Ethernet header."""
+SIGNAL_AT: Final = 22
+"""Offset of the level in a monitor's radiotap header."""
 GROUP: Final = "everybody"
 """Destination of broadcasts and multicasts."""
 
@@ -45,6 +58,7 @@ class ScriptTables:
     associations: pd.DataFrame
     traffic: pd.DataFrame
     links: pd.DataFrame
+    heard: pd.DataFrame
     counters: pd.DataFrame
     """The medium's last counters, one row a radio."""
 
@@ -88,6 +102,7 @@ def read(folder: Path) -> ScriptTables:
         pd.DataFrame(associations, columns=["time", "interface", "old", "new"]),
         traffic,
         links,
+        _heard(folder / "captures", network),
         pd.DataFrame(counters),
     )
 
@@ -95,7 +110,7 @@ def read(folder: Path) -> ScriptTables:
 def save(tables: ScriptTables, folder: Path) -> None:
     """Write the tables as Parquet.  Raises OSError."""
     folder.mkdir(exist_ok=True)
-    for name in ("positions", "signals", "associations", "traffic", "links"):
+    for name in ("positions", "signals", "associations", "traffic", "links", "heard"):
         table = pa.Table.from_pandas(getattr(tables, name), preserve_index=False)
         pq.write_table(table, folder / f"{name}.parquet")
 
@@ -154,6 +169,42 @@ def _traffic(folder: Path, network: Mapping[str, Any]) -> tuple[pd.DataFrame, pd
     if len(links):
         links = links.groupby(["interface", "node", "to"], as_index=False).sum()
     return traffic, links
+
+
+def _heard(folder: Path, network: Mapping[str, Any]) -> pd.DataFrame:
+    """Count what each monitor heard, by second and transmitter."""
+    epoch = int(network["epoch_ns"])
+    owners = {number_of(radio["mac"]): radio["node"] for radio in network["radios"]}
+    keys = ["monitor", "second", "transmitter"]
+    columns = [*keys, "frames", "retries", "signal_dbm"]
+    tables = []
+    for path in sorted(folder.glob("*.pcap")):
+        try:
+            data = as_bytes(path.read_bytes())
+            header = read_header(data, RADIOTAP)
+        except (OSError, ValueError):
+            continue  # of another interface
+        offsets, _stop, _reason = record_offsets(data, header)
+        air = decode_air(data, header, offsets)
+        # What `emulation.realtime.radiotap_wire` writes: time, flags, rate, channel, signal.
+        has_signal = _field(data, offsets + RECORD_HEADER + 4, 4, "<") >> 5 & 1
+        signal = _field(data, offsets + RECORD_HEADER + SIGNAL_AT, 1, "<").astype(np.int8)
+        frames = pd.DataFrame(
+            {
+                "monitor": path.stem,
+                "second": np.maximum((air["time_ns"] - epoch) // 10**9, 0),
+                "transmitter": [
+                    owners.get(int(each)) or _named(int(each)) for each in air["transmitter"]
+                ],
+                "retry": air["retry"],
+                "signal_dbm": np.where(has_signal, signal, np.nan),
+            }
+        )
+        found = frames.groupby(keys, as_index=False).agg(
+            frames=("retry", "size"), retries=("retry", "sum"), signal_dbm=("signal_dbm", "mean")
+        )
+        tables.append(found[columns])
+    return pd.concat(tables) if tables else pd.DataFrame(columns=columns)
 
 
 def number_of(mac: str) -> int:

@@ -51,6 +51,7 @@ def run_folder(tmp_path: Path) -> Path:
 def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> None:
     commands = typed(
         tmp_path,
+        "sta2 iw dev sta2-wlan0 interface add mon0 type monitor",
         "sta1 ping -c 1 -W 2 h1",
         "sta2 ping -c 1 -W 2 sta1",
         "py __import__('time').sleep(max(0, 5 - net.mover.now()))",
@@ -86,12 +87,18 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     levels = tables.signals.query("interface == 'sta1-wlan0'")["signal_dbm"].dropna()
     assert levels.between(-95, -20).all()
     assert len(levels) >= 3
-    for name in ("positions", "signals", "associations", "traffic", "links"):
+    heard = tables.heard.query("monitor == 'sta2-mon0'").groupby("transmitter")
+    assert {"ap1", "sta1", "sta2"} <= set(heard.groups)
+    level = tables.signals.query("interface == 'sta2-wlan0'")["signal_dbm"].iloc[0]
+    assert heard["signal_dbm"].mean()["ap1"] == pytest.approx(level, abs=0.6)
+    assert heard["signal_dbm"].count()["sta2"] == 0  # what it sends itself
+    for name in ("positions", "signals", "associations", "traffic", "links", "heard"):
         assert pq.read_table(folder / "metrics" / f"{name}.parquet").num_rows > 0, name
     for name in ("sta1-wlan0", "ap1-wlan1", "ap2-wlan1", "h1-eth0"):
         assert len(read_frames(folder / "captures" / f"{name}.pcap").ns) > 2, name
     page = (folder / "report.html").read_text()
     assert "Associations over time" in page
+    assert "sta2-mon0" in page
     assert "fading_cof" in page
     assert json.loads((folder / "fidelity.json").read_text())["checks"]
     assert verdict_of("roaming.py", folder).verdict == "cannot"  # it calls sys.exit(7)
