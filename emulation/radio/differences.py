@@ -5,17 +5,29 @@ from it, its gain those of all links to it (IEEE 802.11 radios may all differ). 
 another level than the link back, and a station may sense one that does not sense it.  An overridden
 link has the level, the rate or the additional loss that was given to it, wherever its ends are, as
 in wmediumd's tables of links; it may be overridden in one direction only.
+
+Stations may be above the plane, which lengthens their links.
+
+Fading is in blocks: the level of each link departs from its mean by a normal deviate, the same in
+both directions, which is drawn again for every block (wmediumd's `fading_coefficient` draws it for
+every frame; a block is the time for which a channel stays as it is).
+
+A station may be limited to some rates for its unicasts.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
-from emulation.radio.propagation import Floats, Indices
+from emulation.radio.propagation import Floats, Indices, shadowing_db
 
 Pair = tuple[int, int]
 """Source and receiver."""
+FADES: Final = 4.0
+"""Standard deviations of fading up to which a link reaches farther (1 in 30,000 is above)."""
 
 
 class Differences:
@@ -30,11 +42,48 @@ class Differences:
         """Received power of overridden links, dBm."""
         self.rates: dict[Pair, int] = {}
         """Index of the rate of their unicasts."""
+        self.heights: Floats | None = None
+        """Metres above the plane; None if all are in it."""
+        self.fading_db = 0.0
+        self.block = 0
+        """Seed of the present block of fading."""
+        self.allowed: dict[int, tuple[int, ...]] = {}
+        """Station: indices of the rates that its unicasts may have, ascending."""
 
     @property
     def reach_db(self) -> float:
         """By how much the strongest pair of radios exceeds the common one."""
-        return max(0.0, float(self.transmit.max()) + float(self.receive.max()))
+        above = max(0.0, float(self.transmit.max()) + float(self.receive.max()))
+        return above + FADES * self.fading_db
+
+    def in_space(self, plane: Floats, one: Indices, other: Indices) -> Floats:
+        """Return the length of links whose ends are `plane` metres apart in the plane."""
+        if self.heights is None:
+            return plane
+        return np.asarray(np.hypot(plane, self.heights[one] - self.heights[other]))
+
+    def set_power(self, station: int, transmit_db: float, receive_db: float) -> None:
+        """Let a station send, and hear, with so much more than the common power and gain."""
+        self.transmit[station], self.receive[station] = transmit_db, receive_db
+
+    def lift(self, metres: npt.ArrayLike) -> None:
+        """Raise stations above the plane: an array (N,) of metres."""
+        heights = np.array(metres, dtype=np.float64)
+        self.heights = heights if heights.any() else None
+
+    def begin_block(self, fading_db: float, block: int) -> None:
+        """Begin a block of fading with a standard deviation and a seed."""
+        self.fading_db, self.block = fading_db, block
+
+    def allow(self, station: int, rates: tuple[int, ...]) -> None:
+        """Limit a station's unicasts to rates of these indices, ascending; to any if empty."""
+        self.allowed[station] = rates
+
+    def fade(self, one: Indices, other: Indices) -> Floats | float:
+        """Return by how much links exceed their mean level in the present block."""
+        if not self.fading_db:
+            return 0.0
+        return shadowing_db(self.block, one, other, self.fading_db)
 
     def shift(self, one: Indices, other: Indices) -> Floats:
         """Return by how much links from `one` to `other` exceed the common level."""

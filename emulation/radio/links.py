@@ -164,10 +164,14 @@ class Links(LinkTable):
 
         Raises ValueError if radios have no powers: a unit disk, or a range of carrier sense.
         """
-        own = self._own()
         gain = antenna_gain_dbi - self.radio.antenna_gain_dbi
-        own.transmit[station] = tx_power_dbm - self.budget.tx_dbm + gain
-        own.receive[station] = gain
+        sent = tx_power_dbm - self.budget.tx_dbm + gain
+        self.differ(lambda own: own.set_power(station, sent, gain))
+
+    def differ(self, change: Callable[[Differences], None]) -> None:
+        """Change how stations differ.  Raises ValueError as `set_power` does."""
+        own = self._own()
+        change(own)
         self._reach = reach_beyond(self.radio, self.budget, own.reach_db)
         self._forget()
 
@@ -289,11 +293,20 @@ class Links(LinkTable):
             self._cached += len(row) + 1
         return row
 
-    def _power(self, distance: Floats, one: Indices, other: Indices) -> Floats:
+    def _length(self, dx: Floats, dy: Floats, one: Indices, other: Indices) -> Floats:
+        """Return the length of links, metres, from that of their sides in the plane."""
+        plane: Floats = np.sqrt(dx * dx + dy * dy)
+        own = self._differences
+        return plane if own is None else own.in_space(plane, one, other)
+
+    def _power(
+        self, distance: Floats, one: Indices, other: Indices, *, faded: bool = True
+    ) -> Floats:
         """Return the received power of links in dBm."""
         loss = link_loss_db(self.radio, distance, one, other, self._seed)
-        if self._differences is not None:
-            loss = loss - self._differences.shift(one, other)
+        own = self._differences
+        if own is not None:
+            loss = loss - own.shift(one, other) - (own.fade(one, other) if faded else 0.0)
         return np.asarray(np.round(self.budget.tx_dbm - loss, POWER_DECIMALS), dtype=np.float64)
 
     def _from_matrix(self, source: int) -> LinkRow:
@@ -307,9 +320,10 @@ class Links(LinkTable):
     def _all_pairs(self) -> _Matrix:
         xy = self._xy
         dx, dy = (xy[:, None, axis] - xy[None, :, axis] for axis in (0, 1))
-        distance = np.sqrt(dx * dx + dy * dy)
         stations = np.arange(self.count)
-        power = self._power(distance, stations[:, None], stations[None, :])
+        pairs = stations[:, None], stations[None, :]
+        distance = self._length(dx, dy, *pairs)
+        power = self._power(distance, *pairs)
         heard = (power >= self.budget.floor_dbm) & (distance <= self._reach)
         if self._differences is not None:
             self._differences.apply(power, heard, self.budget.floor_dbm)
@@ -352,8 +366,8 @@ class Links(LinkTable):
         If `back`, those that it hears.
         """
         dx, dy = (self._xy[near] - self._xy[source]).T
-        distance = np.sqrt(dx * dx + dy * dy)
         ends = np.asarray(source), near
+        distance = self._length(dx, dy, *ends)
         power = self._power(distance, *(reversed(ends) if back else ends))
         heard = (power >= self.budget.floor_dbm) & (distance <= self._reach)
         if self._differences is not None:
@@ -366,8 +380,7 @@ class Links(LinkTable):
 
     def _own_row(self, row: LinkRow) -> LinkRow:
         """Complete a row of radios that differ: whom it senses, and overridden rates."""
-        source, own = row.source, self._differences
-        assert own is not None
+        source, own = row.source, self._own()
         for (one, other), rate in own.rates.items():
             if one == source:
                 row.rates[other] = rate
@@ -440,7 +453,11 @@ class Links(LinkTable):
         if index is None:
             snr = row.snr_db.get(receiver, -np.inf)
             index = self.phy.rates.index(self.phy.basic_rate)
-            for candidate in range(len(self._rate_needs) - 1, -1, -1):
+            candidates: Sequence[int] = range(len(self._rate_needs))
+            if self._differences is not None and self._differences.allowed.get(row.source):
+                candidates = self._differences.allowed[row.source]
+                index = candidates[0]
+            for candidate in reversed(candidates):
                 if snr >= self._rate_needs[candidate]:
                     index = candidate
                     break
@@ -448,14 +465,15 @@ class Links(LinkTable):
         return index
 
     def levels(self, senders: Sequence[int], receivers: Sequence[int]) -> Floats:
-        """Return the levels in dBm from each sender (row) at each receiver (column).
+        """Return the mean levels in dBm from each sender (row) at each receiver (column).
 
         Stations that are down count as well; a link that has failed has -inf.
         """
         one = np.array(senders, dtype=np.intp)[:, None]
         other = np.array(receivers, dtype=np.intp)[None, :]
         delta = self._xy[one] - self._xy[other]
-        power = self._power(np.hypot(delta[..., 0], delta[..., 1]), one, other)
+        metres = self._length(delta[..., 0], delta[..., 1], one, other)
+        power = self._power(metres, one, other, faded=False)
         if self._differences is not None:
             for (source, receiver), level in self._differences.levels.items():
                 power[(one == source) & (other == receiver)] = level
@@ -470,8 +488,10 @@ class Links(LinkTable):
         neighbours = sorted(row.sense & row.power.keys() - {source})
         power = 10 * np.log10([row.power[neighbour] for neighbour in neighbours])
         snr = power - self.budget.noise_dbm
+        dx, dy = (self._xy[neighbours] - (row.x, row.y)).T
+        ends = np.asarray(source), np.array(neighbours, np.intp)
         columns = (
-            np.hypot(*(self._xy[neighbours] - (row.x, row.y)).T).tolist(),
+            self._length(dx, dy, *ends).tolist(),
             power.tolist(),
             snr.tolist(),
             [self.phy.rates[self.unicast_rate(row, n)].mbps for n in neighbours],

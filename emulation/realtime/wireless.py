@@ -56,6 +56,7 @@ class WirelessMedium(MediumLoop):
                 lambda purpose: random.Random(f"{config.seed}/{purpose}"),
                 config.association,
                 config.threshold_dbm,
+                config.fading_db,
             )
         except ValueError as error:
             raise TapError(str(error)) from None

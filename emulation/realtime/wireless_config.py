@@ -22,10 +22,7 @@ class _Config(BaseModel):
 
 
 class NodeConfig(_Config):
-    """A node: the process whose namespace it lives in, and its position: x, y, metres.
-
-    A height is accepted and has no effect.
-    """
+    """A node: the process whose namespace it lives in, and its position: x, y, z, metres."""
 
     name: str
     pid: int = Field(ge=1)
@@ -40,6 +37,7 @@ class WirelessConfig(_Config):
     """
 
     radio: RadioSpec = RadioSpec()
+    fading_db: float = Field(default=0.0, ge=0, le=20, description="standard deviation")
     threshold_dbm: float | None = Field(
         default=THRESHOLD_DBM, description="sensitivity; null: as the noise figure has it"
     )

@@ -3,9 +3,9 @@
 Names are those of interfaces or, where a request says so, of nodes; times are seconds of
 CLOCK_MONOTONIC.
 
-    move {name, x, y}           place a node; or
-    move {positions}            several at once: {node: [x, y]}; a height has no effect
-    position [{name}]           {"positions": {node: [x, y]}} in metres
+    move {name, x, y [, z]}     place a node; or
+    move {positions}            several at once: {node: [x, y]} or, above the plane, [x, y, z]
+    position [{name}]           {"positions": {node: [x, y, z]}} in metres
     fail {name [, other]}       take down a radio or a node, or the link between two of these
     heal {name [, other]}       undo that
     set {interface, ...}        change settings of a radio: those of `RadioSettings`, and `up`
@@ -73,12 +73,12 @@ class Requests:
         self.network = network
         self._nodes = nodes
         self._node_index = {node.name: index for index, node in enumerate(nodes)}
-        self._xy = np.array([node.position[:2] for node in nodes], dtype=np.float64)
+        self._places = np.array([(*node.position, 0.0)[:3] for node in nodes], dtype=np.float64)
         self._by_name = {radio.interface: radio for radio in network.radios}
 
     def place(self, now: float) -> None:
         """Tell the network where the nodes are."""
-        self.network.set_positions(now, self._xy)
+        self.network.set_positions(now, self._places)
 
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         """Answer a request.  Raises `ControlError`."""
@@ -125,19 +125,22 @@ class Requests:
         moved = request.get("positions")
         if moved is None:
             x, y = number_of(request, "x"), number_of(request, "y")
-            moved = {request.get("name"): (x, y)}
+            z = number_of(request, "z") if "z" in request else 0.0
+            moved = {request.get("name"): (x, y, z)}
         if not isinstance(moved, dict):
             raise ControlError("move: positions must be an object: node: [x, y]")
         places = [(self._node(name), _position(at)) for name, at in moved.items()]
         for index, at in places:
-            self._xy[index] = at
+            self._places[index] = at
         self.place(now)
         return {}
 
     def _op_position(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         name = request.get("name")
         names = list(self._node_index) if name is None else [self._nodes[self._node(name)].name]
-        return {"positions": {each: self._xy[self._node_index[each]].tolist() for each in names}}
+        return {
+            "positions": {each: self._places[self._node_index[each]].tolist() for each in names}
+        }
 
     def _op_fail(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         failed = request["op"] == "fail"
@@ -440,12 +443,13 @@ def _since(radio: Radio, now: float) -> float | None:
     return round(now - radio.since, 3) if math.isfinite(radio.since) else 0.0
 
 
-def _position(given: object) -> tuple[float, float]:
-    """Return x and y of a position.  Raises `ControlError`."""
+def _position(given: object) -> tuple[float, float, float]:
+    """Return x, y and z of a position.  Raises `ControlError`."""
     numbers = isinstance(given, list | tuple) and len(given) in _POSITION
     if not numbers or not all(_is_number(each) for each in given):  # type: ignore[attr-defined]
         raise ControlError(f"move: a position is [x, y] or [x, y, z] in metres, not {given!r}")
-    return float(given[0]), float(given[1])  # type: ignore[index]
+    x, y, z = (*map(float, given), 0.0)[:3]  # type: ignore[call-overload]
+    return x, y, z
 
 
 def _is_number(value: object) -> bool:

@@ -23,8 +23,20 @@ READY: Final = 30.0
 """Seconds that the medium may take to make its devices."""
 FRESH: Final = 0.05
 """Seconds for which what the medium has said of all radios is taken to hold."""
+MOST_FADING: Final = 20.0
 FARTHEST: Final = 1e6
 """Metres."""
+
+
+def fading_of(given: Any) -> float:
+    """Return the standard deviation of fading, decibels, of `fading_cof`.  Raises `ScriptError`."""
+    try:
+        decibels = float(given or 0)
+    except (TypeError, ValueError):
+        decibels = -1.0
+    if not 0 <= decibels <= MOST_FADING:
+        raise ScriptError(f"fading_cof={given!r}: give decibels from 0 to {MOST_FADING:g}")
+    return decibels
 
 
 class Air:
@@ -36,6 +48,7 @@ class Air:
         """Mininet-WiFi's default."""
         self.noise_th = -91.0
         self.policy = "sticky"
+        self.fading_db = 0.0
         self.running = False
         self._processes: dict[str, Process] = {}
         self._log: IO[bytes] = (session.logs / "emulation.log").open("ab")
@@ -120,6 +133,7 @@ class Air:
             "captures": str(spec.folder / "captures") if spec.captures else None,
             "radio": {"propagation": self.propagation},
             "threshold_dbm": self.noise_th,
+            "fading_db": self.fading_db,
             "association": {"policy": self.policy},
             "nodes": [
                 {"name": node.name, "pid": node.pid, "position": list(node.position)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from mininet.net import Mininet
 from mininet.node import Controller, DefaultController, Node
@@ -17,6 +17,9 @@ from emulation.scripts.options import MOTION_OPTIONS, NODE_OPTIONS, POINT_OPTION
 from emulation.scripts.radios import Radio
 from emulation.scripts.session import ScriptError, Session
 from emulation.scripts.switches import OpenVSwitch, controller_class, switch_options
+
+LEAST_SCAN: Final = 1.0
+"""Seconds between two background scans at least; scripts may give 0."""
 
 
 class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
@@ -89,15 +92,14 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         if self.autoSetPositions and "position" not in params:
             options["position"] = f"{self._places['station']:g},0,0"
             self._places["station"] += 2
-        if params.get("bgscan_module") and self.air.policy == "sticky":
-            self.air.policy = "ssf"
         kept = {key: params[key] for key in MOTION_OPTIONS if key in params}
         privates = {"privateDirs": params["privateDirs"]} if "privateDirs" in params else {}
         node = cls(name, self, **kept, **privates)
         node.params.update({key: options[key] for key in ("ip", "ip6", "mac") if key in options})
         self._give_radios(node, options, int(params.get("wlans", 1)), 0)
+        scan = self._background_scan(params)
         for radio in list(node.wintfs.values()):
-            radio.ssid = ""
+            radio.ssid, radio.background_scan = "", scan
         for extra in range(int(params.get("nvif", 0) or 0)):
             node.add_radio(f"{name}-wlan0{extra + 1}", self.next_mac())
             node.apply_options(options)
@@ -109,6 +111,29 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             node.position = coordinates(options["position"])
         self.nameToNode[name] = node
         return node
+
+    def _background_scan(self, params: Mapping[str, Any]) -> dict[str, float] | None:
+        """Return when a station looks for a better access point; None if it never does."""
+        module = params.get("bgscan_module")
+        if not module:
+            return None
+        if module != "simple":
+            self.session.limit(f"addStation(bgscan_module={module!r})", "it scans as 'simple' does")
+        short = params.get("s_inverval", params.get("s_interval"))
+        given = params.get("bgscan_threshold"), short, params.get("l_interval")
+        try:
+            numbers = [float(each or 0) for each in given]
+        except (TypeError, ValueError):
+            numbers = [1.0]
+        if numbers[0] > 0 or min(numbers[1:], default=-1) < 0:
+            raise ScriptError(
+                "addStation: give bgscan_threshold in dBm, s_inverval and l_interval in seconds"
+            )
+        return {
+            "threshold_dbm": numbers[0],
+            "short": max(numbers[1], LEAST_SCAN),
+            "long": max(numbers[2], LEAST_SCAN),
+        }
 
     def addAccessPoint(self, name: str, cls: Any = None, **params: Any) -> AP:
         """Add an access point."""

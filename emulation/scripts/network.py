@@ -16,7 +16,7 @@ from mininet.node import DefaultController
 from emulation.network.interrupts import undisturbed
 from emulation.network.net import compute_checksums
 from emulation.scripts import wireless
-from emulation.scripts.air import Air
+from emulation.scripts.air import Air, fading_of
 from emulation.scripts.making import Nodes
 from emulation.scripts.measure import iperf
 from emulation.scripts.motion import CRP, MODELS, TimedMotion, bounds_of, in_group
@@ -63,6 +63,7 @@ class Mininet_wifi(Nodes):
         self.air = Air(session)
         self.air.noise_th = float(noise_th)
         self.air.policy = ac_method or "sticky"
+        self.air.fading_db = fading_of(params.get("fading_cof"))
         self.defaults = {
             "ssid": ssid, "mode": mode, "channel": channel, "encrypt": encrypt, "passwd": passwd,
         }  # fmt: skip

@@ -22,7 +22,7 @@ NETWORK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     {
         "freq": None,
         "band": _RATES,
-        "fading_cof": "levels do not fade: they follow from distance",
+        "fading_cof": None,
         "cca_th": "carrier sense is the medium's: 3 dB below reliable reception",
         "disable_tcp_checksum": None,
         "ifb": "bounds of an access point's links apply in both directions",
@@ -65,7 +65,7 @@ NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         "s_inverval": None,  # sic: Mininet-WiFi's spelling
         "s_interval": None,
         "l_interval": None,
-        "bgscan_module": "all stations go to the strongest access point at any time (ssf)",
+        "bgscan_module": None,
         "scan_freq": "a station looks at all channels",
         "freq_list": "a station looks at all channels",
         "active_scan": "access points are found without probe frames",

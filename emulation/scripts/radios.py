@@ -65,6 +65,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.isolate = False
         self.access_point: Radio | None = None
         """The one that the script has linked it to."""
+        self.background_scan: dict[str, float] | None = None
         self.proto: str | None = None
         self.vssid: list[str] = []
         self.addresses: list[str] = []
@@ -150,6 +151,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             "passphrase": self.passwd or "",
             "isolate": self.isolate,
             "medium_id": self.medium_id,
+            "background_scan": self.background_scan,
         }
         megahertz = self.frequency or self.own_band()
         if megahertz is not None:

@@ -170,8 +170,6 @@ def place_the_rest(net: Any) -> None:
     if missing and len(missing) < len(net.radio_nodes):
         names = ", ".join(node.name for node in missing[:4]) + ("..." if len(missing) > 4 else "")
         net.session.note(f"{names}: no position, so placed {APART:g} m from others")
-    if any(node.position[2] for node in net.radio_nodes):
-        net.session.limit("positions above the plane", "distances are those in the plane")
 
 
 def borrow_passphrases(net: Any) -> None:

@@ -77,7 +77,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     assert "actions=" in seen
     assert "there is no node sta9" in seen
     said = [line for line in done.stderr.splitlines() if line.startswith("mn: roaming.py")]
-    assert any(re.match(r"mn: roaming.py:\d+: Mininet_wifi\(fading_cof=2\)", line) for line in said)
+    assert any(re.match(r"mn: roaming.py:\d+: Mininet_wifi\(cca_th=-90\)", line) for line in said)
     folder = run_folder(tmp_path)
     tables = read(folder)
     walker = tables.associations.query("interface == 'sta1-wlan0'")
@@ -99,7 +99,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     page = (folder / "report.html").read_text()
     assert "Associations over time" in page
     assert "sta2-mon0" in page
-    assert "fading_cof" in page
+    assert "cca_th" in page
     assert json.loads((folder / "fidelity.json").read_text())["checks"]
     assert verdict_of("roaming.py", folder).verdict == "cannot"  # it calls sys.exit(7)
 
@@ -234,8 +234,8 @@ net.stop()
 """,
     "fades.py": """
 from mn_wifi.net import Mininet_wifi
-net = Mininet_wifi(fading_cof=2)
-net.addStation("sta1", position="3,4,0")
+net = Mininet_wifi(fading_cof=2, ifb=True)
+net.addStation("sta1", position="3,4,12")
 net.build()
 net.stop()
 """,
@@ -253,7 +253,7 @@ def test_check_tries_all_scripts_of_a_folder(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     lines = done.stderr.splitlines()
     assert lines[0] == "asks.py: runs"
-    assert lines[1].startswith("fades.py: runs with a limit: Mininet_wifi(fading_cof=2): ")
+    assert lines[1].startswith("fades.py: runs with a limit: Mininet_wifi(ifb=True): bounds")
     assert lines[2].startswith("senses.py: cannot: line 2: net.addSensor: IEEE 802.15.4 radios")
     assert lines[-1] == "2 of 3 scripts run"
     assert list((tmp_path / "runs").iterdir()) == []

@@ -17,11 +17,13 @@ from emulation.network.stand_ins.medium import (
     rate_text,
     run,
 )
+from emulation.radio.airtime import HT_RATES
 
 COMMANDS: Final = (
     "iw dev [X info|link|scan|station dump|station get MAC|mpath dump|mpp dump|disconnect|del]",
     "iw dev X connect SSID [FREQ] [BSSID] [key 0:PASSPHRASE]",
     "iw dev X set txpower auto|fixed MBM | channel N | freq MHZ | type managed|ibss|mesh|ocb",
+    "iw dev X set bitrates [legacy-2.4|legacy-5 MBPS...] [ht-mcs-2.4|ht-mcs-5 INDEX...]",
     "iw dev X ibss join SSID FREQ | ibss leave | mesh join ID [freq MHZ] | mesh leave",
     "iw dev X ocb join FREQ WIDTH | ocb leave | interface add NAME type monitor",
 )
@@ -146,10 +148,31 @@ def _set(medium: Medium, name: str, setting: Sequence[str], command: Sequence[st
             medium.ask("set", interface=name, frequency_mhz=_number(frequency, "a frequency"))
         case ["type", kind] if kind in TYPES:
             medium.ask("set", interface=name, mode=TYPES[kind])
+        case ["bitrates", *words]:
+            medium.ask("set", interface=name, bitrates=_bitrates(words))
         case ["4addr", "on" | "off" as on]:
             medium.ask("set", interface=name, mode="wds" if on == "on" else "managed")
         case _:
             raise ToolError(_unknown(["dev", name, *command]))
+
+
+def _bitrates(words: Sequence[str]) -> list[float]:
+    """Return the rates, Mb/s, that a command allows; none of them: all."""
+    rates: list[float] = []
+    kind = None
+    for word in words:
+        if word in ("legacy-2.4", "legacy-5", "ht-mcs-2.4", "ht-mcs-5"):
+            kind = word
+        elif kind is None:
+            raise ToolError(_unknown(["dev", "X", "set", "bitrates", *words]))
+        elif kind.startswith("legacy"):
+            rates.append(_number(word, "a rate in Mb/s"))
+        else:
+            index = _number(word, "an index")
+            if index not in range(len(HT_RATES)):
+                raise ToolError(f"there are HT-MCS 0 to {len(HT_RATES) - 1}, not {word}", 2)
+            rates.append(HT_RATES[int(index)].mbps)
+    return rates
 
 
 def _connect(medium: Medium, name: str, words: Sequence[str]) -> None:

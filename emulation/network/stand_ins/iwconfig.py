@@ -39,6 +39,10 @@ def iwconfig(arguments: Sequence[str], medium: Medium) -> str:
             case ["txpower", power, *settings] if power.removesuffix("dBm").isdigit():
                 dbm = float(power.removesuffix("dBm"))
                 medium.ask("set", interface=name, tx_power_dbm=dbm)
+            case ["rate", "auto", *settings]:
+                medium.ask("set", interface=name, bitrates=[])
+            case ["rate", rate, *settings] if rate.removesuffix("M").replace(".", "", 1).isdigit():
+                medium.ask("set", interface=name, bitrates=[float(rate.removesuffix("M"))])
             case ["mode", mode, *settings] if mode.lower() in MODES:
                 medium.ask("set", interface=name, mode=MODES[mode.lower()])
             case ["key" | "enc", "off", *settings]:
@@ -48,7 +52,7 @@ def iwconfig(arguments: Sequence[str], medium: Medium) -> str:
             case _:
                 raise ToolError(
                     f"iwconfig: the medium does not answer {' '.join(settings)!r}; it knows essid, "
-                    "ap, channel, txpower, mode and key"
+                    "ap, channel, txpower, rate, mode and key"
                 )
     return ""
 

@@ -8,23 +8,40 @@ rule (`emulation.radio.wlan.choice`); stations decide one after the other.
 
 A scan is due after something has moved or changed, `scan_interval` after the last one at the
 earliest, and at once after a request.  In a static network there are none.
+
+A station with background scans stays with its access point between them, whatever the rule; when
+one is due, it changes for a stronger one.  They are apart as wpa_supplicant's `bgscan` module
+"simple" has it: a short interval while the level is below a threshold, a long one while it is not,
+and one at once when it falls below.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from emulation.radio.wlan.choice import choose
 from emulation.radio.wlan.radios import Channels, Radio
-from emulation.radio.wlan.settings import AssociationRule
+from emulation.radio.wlan.settings import AssociationRule, BackgroundScan
 
 NEVER: Final = float("inf")
 
 
 class MembershipError(ValueError):
     """A station that cannot do what it was told; the message is one line."""
+
+
+def roaming_margin_db(level_dbm: float) -> float:
+    """Return by how much another access point must be stronger than one's own at a level.
+
+    That of wpa_supplicant (`wpa_supplicant_need_to_roam_within_ess`) between access points with
+    the same expected throughput.
+    """
+    for bound, margin in ((-85.0, 1.0), (-80.0, 2.0), (-75.0, 3.0), (-70.0, 4.0)):
+        if level_dbm < bound:
+            return margin
+    return 5.0
 
 
 class Change(NamedTuple):
@@ -58,6 +75,8 @@ class Membership:
         self._radios = radios
         self._channels = channels
         self._last = -NEVER
+        self._look: dict[int, tuple[float, bool]] = {}
+        """Station with background scans: when the next is due, and whether its level is low."""
 
     def changed(self, now: float, *, at_once: bool = False) -> None:
         """Have a scan follow: something has moved, or changed."""
@@ -82,6 +101,11 @@ class Membership:
                 levels = {}
             old = station.access_point
             policy, hysteresis = self.rule.policy, self.rule.hysteresis_db
+            if station.background_scan is not None:
+                looks = self._looks(now, station, station.background_scan, levels)
+                policy = "ssf" if looks else "sticky"
+                if looks and old is not None:
+                    hysteresis = roaming_margin_db(levels.get(old, -NEVER))
             new = choose(policy, old, levels, loads, hysteresis)
             if new != old:
                 if old is not None:
@@ -102,6 +126,25 @@ class Membership:
             else:
                 self.members[station.mac] = station.index
         self.tune(station)
+
+    def _looks(
+        self, now: float, station: Radio, scan: BackgroundScan, levels: Mapping[int, float]
+    ) -> bool:
+        """Return whether a background scan of a station is due; let the next one follow."""
+        level = None if station.access_point is None else levels.get(station.access_point)
+        if level is None:
+            self._look.pop(station.index, None)
+            self.due = min(self.due, now + scan.short)
+            return True
+        low = level < scan.threshold_dbm
+        due, was_low = self._look.get(station.index, (None, low))
+        falls = low and not was_low
+        looks = falls or (due is not None and now >= due)
+        if looks or due is None or (was_low and not low):
+            due = now + (scan.short if low else scan.long)
+        self._look[station.index] = due, low
+        self.due = min(self.due, due)
+        return looks
 
     def tune(self, radio: Radio) -> None:
         """Tune a radio to where it belongs."""

@@ -19,6 +19,9 @@ addresses (`wds`); then the access point learns which addresses are behind it.
 network name.
 
 *Mesh.*  Frames go over several hops (`emulation.radio.wlan.mesh`).
+
+*Fading.*  With `fading_db`, the levels of all links fade in blocks of `COHERENCE` seconds; stations
+choose their access points by mean levels.
 """
 
 from __future__ import annotations
@@ -44,6 +47,8 @@ from emulation.radio.wlan.radios import Channel, Channels, Override, Radio
 from emulation.radio.wlan.settings import AssociationRule, RadioSettings
 
 NEVER: Final = float("inf")
+COHERENCE: Final = 0.05
+"""Seconds of a block of fading: 0.42 / f_d (Rappaport, 5.40c) at 1 m/s and 2.4 GHz."""
 _DESTINATION: Final = slice(0, 6)
 _SOURCE: Final = slice(6, 12)
 
@@ -70,8 +75,8 @@ class Network:
     """The network of `settings`, all of whose nodes are at (0, 0) to begin with.
 
     `nodes` are the names in the order of `set_positions`.  `radio` has what all radios share,
-    `rng(purpose)` makes generators; `threshold_dbm` is as for `Channels`.  Raises ValueError if
-    that cannot be.
+    `rng(purpose)` makes generators; `threshold_dbm` is as for `Channels`; `fading_db` is the
+    standard deviation of fading.  Raises ValueError if that cannot be.
     """
 
     def __init__(
@@ -82,6 +87,7 @@ class Network:
         rng: Callable[[str], random.Random],
         rule: AssociationRule | None = None,
         threshold_dbm: float | None = None,
+        fading_db: float = 0.0,
     ) -> None:
         self.radios = [Radio(index, each) for index, each in enumerate(settings)]
         self.channels = Channels(radio, self.radios, rng, threshold_dbm, self.told)
@@ -103,6 +109,10 @@ class Network:
         self._watched: set[int] = set()
         self._delayed: list[tuple[float, int, _Hop]] = []
         self._order = 0
+        self._fading_db = fading_db
+        self._fades = -NEVER if fading_db else NEVER
+        """When the next block of fading begins."""
+        self._fading_rng = rng("fading")
         for each, given in zip(self.radios, settings, strict=True):
             if given.range is not None:
                 self.channels.set_range(each, given.range)
@@ -171,7 +181,7 @@ class Network:
 
     def _own_due(self) -> float:
         """Return when something happens that is not on the air."""
-        due = self.members.due
+        due = min(self.members.due, self._fades)
         if self._delayed:
             due = min(due, self._delayed[0][0])
         for mesh in self._meshes.values():
@@ -203,6 +213,9 @@ class Network:
         """Do what is due that is not on the air."""
         if self.members.due <= due:
             self.scan(due)
+        if self._fades <= due:
+            self._fades = due + COHERENCE
+            self.channels.begin_block(self._fading_db, self._fading_rng.getrandbits(63))
         while self._delayed and self._delayed[0][0] <= due:
             self._receive(heappop(self._delayed)[2], arrived)
         for mesh in self._meshes.values():
@@ -280,7 +293,7 @@ class Network:
     # What changes.
 
     def set_positions(self, now: float, xy: Floats) -> None:
-        """Place the nodes: an array (nodes, 2) of metres."""
+        """Place the nodes: an array of metres, (nodes, 2), or (nodes, 3) with heights."""
         self.channels.set_positions(xy[self._node_of])
         self.members.changed(now)
 
@@ -295,7 +308,10 @@ class Network:
             self.channels.set_range(radio, settings.range)
         if radio.settings() == before:
             return
-        same = {"tx_power_dbm", "antenna_gain_dbi", "passphrase", "isolate"}
+        if radio.bitrates != before.bitrates:
+            self.channels.allow_rates(radio)
+        same = {"tx_power_dbm", "antenna_gain_dbi", "passphrase", "isolate", "bitrates",
+                "background_scan"}  # fmt: skip
         if radio.settings().model_dump(exclude=same) == before.model_dump(exclude=same):
             self.members.changed(now, at_once=True)
         else:

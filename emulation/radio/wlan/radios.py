@@ -21,6 +21,7 @@ import numpy as np
 
 from emulation.radio.addressing import octets
 from emulation.radio.delivery import Status
+from emulation.radio.differences import Differences
 from emulation.radio.medium import Medium
 from emulation.radio.propagation import Floats
 from emulation.radio.reach import power_for, range_of, with_sensitivity
@@ -83,6 +84,8 @@ class Radio:
         self.passphrase = settings.passphrase
         self.isolate = settings.isolate
         self.medium_id = settings.medium_id
+        self.bitrates = settings.bitrates
+        self.background_scan = settings.background_scan
         self.only = settings.access_point
         """Interface or node of the only access point that a station takes."""
 
@@ -102,6 +105,8 @@ class Radio:
             passphrase=self.passphrase,
             isolate=self.isolate,
             medium_id=self.medium_id,
+            bitrates=self.bitrates,
+            background_scan=self.background_scan,
             access_point=self.only,
         )
 
@@ -149,7 +154,9 @@ class Channels:
         self._radios = radios
         self._rng = rng
         self._threshold = threshold_dbm
-        self._xy: Floats = np.zeros((len(radios), 2))
+        self._places: Floats = np.zeros((len(radios), 3))
+        self._fading = 0.0, 0
+        """Its deviation, decibels, and the seed of the present block."""
         self._channels: dict[Key, Channel] = {}
         self._tuned: list[Channel | None] = [None] * len(radios)
         self._cuts: set[tuple[int, int]] = set()
@@ -189,11 +196,15 @@ class Channels:
             for radio in self._radios:
                 medium.fail(radio.index)
                 medium.table.set_power(radio.index, radio.tx_power_dbm, radio.antenna_gain_dbi)
+                if radio.bitrates:
+                    self._allow(medium, radio)
             for pair in self._cuts:
                 medium.fail(*pair)
             for pair, override in self.overrides.items():
                 self._apply(medium, pair, override)
-            medium.set_positions(self._xy)
+            self._place(medium)
+            if self._fading[0]:
+                medium.table.differ(self._begin_block)
         return channel
 
     def _standard_at(self, key: Key, standard: Standard) -> Standard:
@@ -216,11 +227,39 @@ class Channels:
                 channel.medium.heal(radio)
             self._tuned[radio] = channel
 
-    def set_positions(self, xy: Floats) -> None:
-        """Place all radios: an array (N, 2) of metres."""
-        self._xy = xy
+    def set_positions(self, places: Floats) -> None:
+        """Place all radios: an array of metres, (N, 2), or (N, 3) with heights."""
+        self._places = np.zeros((len(self._radios), 3))
+        self._places[:, : places.shape[1]] = places
         for channel in self:
-            channel.medium.set_positions(xy)
+            self._place(channel.medium)
+
+    def _place(self, medium: Medium) -> None:
+        medium.set_positions(self._places[:, :2])
+        heights = self._places[:, 2]
+        medium.table.differ(lambda own: own.lift(heights))
+
+    def begin_block(self, fading_db: float, block: int) -> None:
+        """Begin a block of fading (`emulation.radio.differences`) on all channels."""
+        self._fading = fading_db, block
+        for channel in self:
+            channel.medium.table.differ(self._begin_block)
+
+    def _begin_block(self, differences: Differences) -> None:
+        differences.begin_block(*self._fading)
+
+    def allow_rates(self, radio: Radio) -> None:
+        """Have a change of a radio's `bitrates` take effect."""
+        for channel in self:
+            self._allow(channel.medium, radio)
+
+    @staticmethod
+    def _allow(medium: Medium, radio: Radio) -> None:
+        rates = tuple(
+            index for index, rate in enumerate(medium.table.phy.rates)
+            if rate.mbps in radio.bitrates
+        )  # fmt: skip
+        medium.table.differ(lambda own: own.allow(radio.index, rates))
 
     def set_power(self, radio: Radio, tx_power_dbm: float, antenna_gain_dbi: float) -> None:
         """Change a radio's power and antenna."""

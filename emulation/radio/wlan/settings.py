@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from emulation.radio.airtime import phy_for
 from emulation.radio.channel_plan import ChannelError, channel_of, frequency_of
 
 Mode = Literal["managed", "wds", "master", "adhoc", "mesh", "ocb"]
@@ -14,6 +17,9 @@ a mesh, or outside the context of a BSS."""
 Standard = Literal["a", "b", "g", "n"]
 Policy = Literal["sticky", "ssf", "llf"]
 STATION_MODES: Final = ("managed", "wds")
+_PHY_OF: Final[Mapping[Standard, Literal["b", "g", "n"]]] = MappingProxyType(
+    {"a": "g", "b": "b", "g": "g", "n": "n"}
+)
 MAX_SSID: Final = 32
 """Bytes (802.11-2016, 9.4.2.2)."""
 
@@ -22,6 +28,14 @@ MAC = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$")]
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class BackgroundScan(_Frozen):
+    """When a station looks for a better access point (wpa_supplicant's `bgscan` simple)."""
+
+    threshold_dbm: float = Field(default=-60.0, ge=-120, le=0)
+    short: float = Field(default=5.0, ge=0.1, le=86_400, description="seconds, below the threshold")
+    long: float = Field(default=30.0, ge=0.1, le=86_400, description="seconds, above it")
 
 
 class RadioSettings(_Frozen):
@@ -44,6 +58,12 @@ class RadioSettings(_Frozen):
     passphrase: str = Field(default="", description="compared, and nothing is encrypted")
     isolate: bool = Field(default=False, description="an access point does not relay")
     medium_id: int = Field(default=0, ge=0)
+    bitrates: tuple[float, ...] = Field(
+        default=(), description="Mb/s that unicasts may have; empty: all of the standard"
+    )
+    background_scan: BackgroundScan | None = Field(
+        default=None, description="of a station; without, it stays with its access point"
+    )
     access_point: str | None = Field(
         default=None, description="interface or node: the only one that a station takes"
     )
@@ -57,6 +77,10 @@ class RadioSettings(_Frozen):
                 frequency_of(self.channel)
         except ChannelError as error:
             raise ValueError(str(error)) from None
+        there = {rate.mbps for rate in phy_for(_PHY_OF[self.standard], self.frequency).rates}
+        if self.bitrates and not there.intersection(self.bitrates):
+            known = ", ".join(f"{mbps:g}" for mbps in sorted(there))
+            raise ValueError(f"bitrates: 802.11{self.standard} has none of these; it has {known}")
         if self.standard == "b" and self.frequency > 4900:
             raise ValueError(f"802.11b has no channel at {self.frequency:g} MHz")
         return self

@@ -128,6 +128,15 @@ def test_the_tools_change_what_the_medium_does(lab: _Lab) -> None:
     assert facts["tx_power_dbm"] == -20
     assert facts["connected_to"] == one.interface
     lab.says(f"iwconfig {name} txpower 14 essid one")
+    lab.says(f"iw dev {name} set bitrates legacy-2.4 6 12")
+    assert "tx bitrate: 12.0 MBit/s" in lab.says(f"iw dev {name} link")
+    assert "802.11g has none of these; it has 6, 9," in lab.fails(
+        f"iw dev {name} set bitrates ht-mcs-2.4 1"
+    )
+    lab.says(f"iwconfig {name} rate 9M")
+    assert "tx bitrate: 9.0 MBit/s" in lab.says(f"iw dev {name} link")
+    lab.says(f"iw dev {name} set bitrates")
+    assert "tx bitrate: 54.0 MBit/s" in lab.says(f"iw dev {name} link")
     lab.says(f"iw dev {name} interface add mon0 type monitor")
     assert "type monitor" in lab.says("iw dev")
     assert "radiotap" in station.run("ip", "link", "show", "mon0").stdout

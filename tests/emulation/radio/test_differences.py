@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
@@ -112,3 +113,42 @@ def test_radios_of_a_unit_disk_do_not_differ() -> None:
     with pytest.raises(ValueError, match="no unit disk"):
         table.set_power(0, 20, 0)
     assert np.isfinite(table.levels([0], [1])).all()
+
+
+@pytest.mark.parametrize("count", [3, DENSE + 1], ids=["matrix", "grid"])
+def test_heights_lengthen_links(count: int) -> None:
+    table = _table([(0, 0), (30, 0), (0, 40)], count)
+    table.differ(lambda own: own.lift([0, 40, 0, *[0] * (count - 3)]))
+    for one, other, metres in ((0, 1, 50), (1, 0, 50), (0, 2, 40), (1, 2, math.hypot(50, 40))):
+        level = 24 - float(path_loss_db(RADIO, metres))
+        assert table.row(one).snr_db[other] == pytest.approx(level - table.budget.noise_dbm)
+        assert table.levels([one], [other])[0, 0] == pytest.approx(level)
+    assert [(link.neighbour, round(link.distance)) for link in table.links(0)] == [(2, 40), (1, 50)]
+
+
+@pytest.mark.parametrize("count", [60, DENSE + 1], ids=["matrix", "grid"])
+def test_fading_is_normal_about_the_mean_the_same_both_ways_and_new_in_every_block(
+    count: int,
+) -> None:
+    table = Links(RADIO, count, seed=1)
+    table.set_positions([(3.0 * (i % 60), 4.0 * (i // 60)) for i in range(count)])
+    mean = table.levels(range(60), range(60)) - table.budget.noise_dbm
+    blocks = []
+    for block in (11, 12):
+        table.differ(lambda own, block=block: own.begin_block(3.0, block))  # type: ignore[misc]
+        faded = [(i, j, table.row(i).snr_db[j]) for i in range(60) for j in range(i)]
+        assert all(table.row(j).snr_db[i] == snr for i, j, snr in faded)
+        blocks.append([snr - mean[i, j] for i, j, snr in faded])
+    assert np.mean(blocks) == pytest.approx(0, abs=0.15)
+    assert np.std(blocks, axis=1) == pytest.approx([3, 3], rel=0.05)
+    assert abs(np.corrcoef(blocks)[0, 1]) < 0.1
+    assert np.array_equal(table.levels(range(60), range(60)) - table.budget.noise_dbm, mean)
+
+
+def test_a_station_keeps_to_the_rates_that_it_may_have() -> None:
+    table = _table([(0, 0), (10, 0), (200, 0)], 3)
+    assert table.phy.rates[table.unicast_rate(table.row(0), 1)].mbps == 54
+    table.differ(lambda own: own.allow(0, (1, 6)))  # 9 and 48 Mb/s
+    for receiver, mbps in ((1, 48), (2, 9)):
+        assert table.phy.rates[table.unicast_rate(table.row(0), receiver)].mbps == mbps
+    assert table.phy.rates[table.unicast_rate(table.row(1), 0)].mbps == 54

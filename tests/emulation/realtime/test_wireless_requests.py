@@ -28,7 +28,7 @@ def test_a_radio_that_has_never_been_on_a_channel_has_facts_too() -> None:
 def test_several_nodes_move_at_once_and_links_are_overridden_both_ways() -> None:
     lab = Lab({"ap": {"mode": "master", "ssid": "x"}, "a": {}}, [(0, 0), (0, 0)])
     requests = _requests(lab)
-    requests.answer({"op": "move", "positions": {"ap": [0, 0], "a": [900, 0, 2]}}, lab.now)
+    requests.answer({"op": "move", "positions": {"ap": [0, 0], "a": [3, 0, 900]}}, lab.now)
     lab.let_pass(1.0)
     asked: dict[str, Any] = {"op": "associations"}
     assert requests.answer(asked, lab.now) == {"associations": {"a": None}}

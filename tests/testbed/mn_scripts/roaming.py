@@ -7,7 +7,7 @@ from mn_wifi.cli import CLI
 from mn_wifi.net import Mininet_wifi
 
 setLogLevel("info")
-net = Mininet_wifi(fading_cof=2)
+net = Mininet_wifi(cca_th=-90)
 info("*** Nodes\n")
 near = net.addAccessPoint("ap1", ssid="west", mode="g", channel="1", position="0,0,0")
 far = net.addAccessPoint("ap2", ssid="east", mode="g", channel="6", position="80,0,0")

@@ -32,6 +32,7 @@ class Lab:
         radios: Mapping[str, dict[str, Any]],
         positions: Sequence[tuple[float, float]],
         radio: RadioSpec = RADIO,
+        fading_db: float = 0.0,
         **rule: Any,
     ) -> None:
         self.names = list(radios)
@@ -48,6 +49,7 @@ class Lab:
             lambda purpose: random.Random(f"7/{purpose}"),
             AssociationRule.model_validate(rule),
             THRESHOLD,
+            fading_db,
         )
         self.now = 0.0
         self.positions = np.array(positions, dtype=np.float64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from emulation.radio.spec import LogDistance
@@ -278,3 +280,42 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert len(first) == 40
     assert first == run()
     assert mac(1) == "02:00:00:00:00:01"
+
+
+def test_background_scans_are_seldom_while_the_level_is_good_and_at_once_when_it_falls() -> None:
+    scan = {"threshold_dbm": -70, "short": 5, "long": 20}
+    point = {"mode": "master", "ssid": "x"}
+    radios = {"ap1": point, "ap2": point, "a": {"background_scan": scan}, "b": {}}
+    lab = Lab(radios, [(0, 0), (60, 0), (10, 0), (10, 0)])  # exponent 4
+    lab.move("a", 15)
+    assert [lab.access_point(name) for name in "ab"] == ["ap1", "ap1"]
+    lab.move("ap2", 20)  # 5 m from it, where it hears its own at -63 dBm
+    for _ in range(16):
+        lab.let_pass(1)
+        assert lab.access_point("a") == "ap1"
+    lab.let_pass(4)
+    assert lab.access_point("a") == "ap2"
+    lab.move("ap1", 10.5)  # stronger, within the margin
+    lab.let_pass(40)
+    assert lab.access_point("a") == "ap2"
+    lab.move("a", -10)  # 30 m: below the threshold
+    assert [lab.access_point(name) for name in "ab"] == ["ap1", "ap1"]
+
+
+def test_fading_loses_frames_in_blocks_and_leaves_associations_alone() -> None:
+    def outcomes(fading_db: float) -> list[bool]:
+        lab = Lab({"a": {"mode": "ocb"}, "b": {"mode": "ocb"}}, [(0, 0), (70, 0)],
+                  fading_db=fading_db)  # fmt: skip
+        frame = lab.frame("a", GROUP)
+        got = []
+        for _ in range(200):
+            lab.network.send(lab.now, 0, frame)
+            got.append(("b", frame) in lab.let_pass(0.01))
+        return got
+
+    assert sum(outcomes(0.0)) >= 195  # 5 % nearer than the range
+    faded = outcomes(6.0)
+    assert faded == outcomes(6.0)
+    assert 90 < sum(faded) < 160
+    changes = sum(one != other for one, other in pairwise(faded))
+    assert changes < 60  # 40 blocks
