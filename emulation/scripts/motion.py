@@ -136,11 +136,20 @@ class Bounds(NamedTuple):
 def bounds_of(node: Any, defaults: dict[str, float]) -> Bounds:
     """Return a node's own bounds, or the network's.  Raises `ScriptError`."""
     value = {name: float(node.params.get(name, defaults[name])) for name in defaults}
+    return _bounds(value, node.name)
+
+
+def area_of(defaults: dict[str, float]) -> Bounds:
+    """Return the network's bounds.  Raises `ScriptError`."""
+    return _bounds(defaults, "setMobilityModel")
+
+
+def _bounds(value: dict[str, float], whose: str) -> Bounds:
     area = (value["min_x"], value["min_y"], value["max_x"], value["max_y"])
     if not (area[0] < area[2] and area[1] < area[3]):
-        raise ScriptError(f"{node.name}: min_x, min_y must be below max_x, max_y: {area}")
+        raise ScriptError(f"{whose}: min_x, min_y must be below max_x, max_y: {area}")
     if not 0 <= value["min_v"] <= value["max_v"]:
-        raise ScriptError(f"{node.name}: min_v must be at least 0 and at most max_v")
+        raise ScriptError(f"{whose}: min_v must be at least 0 and at most max_v")
     return Bounds(area, max(value["min_v"], 1e-3), max(value["max_v"], 1e-3))
 
 

@@ -17,9 +17,10 @@ from emulation.network.interrupts import undisturbed
 from emulation.network.net import compute_checksums
 from emulation.scripts import wireless
 from emulation.scripts.air import Air, fading_of
+from emulation.scripts.groups import GROUP_MODELS, LEVY_WALK, Groups, levy_walk
 from emulation.scripts.making import Nodes
 from emulation.scripts.measure import iperf
-from emulation.scripts.motion import CRP, MODELS, TimedMotion, bounds_of, in_group
+from emulation.scripts.motion import CRP, MODELS, Plan, TimedMotion, area_of, bounds_of, in_group
 from emulation.scripts.mover import Mover
 from emulation.scripts.nodes import AP, Car, RadioNode, Station
 from emulation.scripts.options import (
@@ -183,8 +184,9 @@ class Mininet_wifi(Nodes):
         self.session.check_options("setMobilityModel", options, dict(MODEL_OPTIONS))
         self._choose_policy(options)
         name = options.get("model", "RandomDirection")
-        if name not in (*MODELS, CRP):
-            known = ", ".join([*MODELS, CRP])
+        known_models = (*MODELS, LEVY_WALK, CRP, *GROUP_MODELS)
+        if name not in known_models:
+            known = ", ".join(known_models)
             raise ScriptError(f"setMobilityModel(model={name!r}): there are {known}")
         self.model = options
 
@@ -272,13 +274,20 @@ class Mininet_wifi(Nodes):
             name: float(self.model.get(name, value)) for name, value in MODEL_DEFAULTS.items()
         }
         seed = self.model.get("seed", 1)
-        plans = {}
+        name = self.model.get("model", "RandomDirection")
+        plans: dict[Any, Plan] = {}
+        groups = None
+        if name in GROUP_MODELS:
+            groups = Groups(name, self.model, area_of(defaults), seed)
         for node in [*self.stations, *self.cars]:
             if hasattr(node, "position"):
                 continue
             generator = wireless.rng(seed, node.name)
-            name = self.model.get("model", "RandomDirection")
-            if name == CRP:
+            if groups is not None:
+                plans[node] = groups.member(len(plans), node.name)
+            elif name == LEVY_WALK:
+                plans[node] = levy_walk(bounds_of(node, defaults), None, generator)
+            elif name == CRP:
                 plans[node] = in_group(self.model.get("pointlist"), generator)
             else:
                 plans[node] = MODELS[name](bounds_of(node, defaults), None, generator)

@@ -135,7 +135,10 @@ MODEL_DEFAULTS: Final[Mapping[str, float]] = MappingProxyType(
 MODEL_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     {
         **dict.fromkeys(
-            ("time", "model", "seed", "ac_method", "AC", "pointlist", "n_groups", *MODEL_DEFAULTS)
+            (
+                *("time", "model", "seed", "ac_method", "AC", "pointlist", "n_groups"),
+                *("aggregation", "aggregation_epoch", "epoch", "velocity", *MODEL_DEFAULTS),
+            )
         ),
         "min_z": None,
         "max_z": "motion stays in the plane",
@@ -144,11 +147,7 @@ MODEL_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         "velocity_mean": "speeds are between min_v and max_v",
         "alpha": "the memory is 0.99 a second",
         "variance": "the deviation is 1 m/s",
-        "aggregation": "groups keep together as they are",
-        "aggregation_epoch": "groups keep together as they are",
-        "epoch": "groups keep together as they are",
-        "velocity": "speeds are between min_v and max_v",
-        "g_velocity": "speeds are between min_v and max_v",
+        "g_velocity": "the centre of a group has 2 m/s",
         "stopTime": "motion goes on while the script runs",
     }
 )

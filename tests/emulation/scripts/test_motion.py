@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from emulation.scripts.groups import Groups, levy_walk
 from emulation.scripts.motion import MODELS, Bounds, TimedMotion, along, bounds_of, in_group
 from emulation.scripts.mover import Mover
 from emulation.scripts.replaying import steps
@@ -94,6 +95,65 @@ def test_a_group_follows_its_points_there_and_back() -> None:
         assert all(abs(x - centre) <= 10 and abs(y) <= 10 and z == 0 for x, y, z in places)
     with pytest.raises(ScriptError, match="give pointlist"):
         in_group([(0, 0, 0)], random.Random("7/sta1"))
+
+
+AREA = Bounds((0.0, 0.0, 200.0, 100.0), 1.0, 1.0)
+
+
+def spread(plans: list[Any], seconds: float) -> float:
+    """Return the mean distance of nodes from their middle."""
+    places = [plan(seconds)[:2] for plan in plans]
+    middle = [sum(each) / len(places) for each in zip(*places, strict=True)]
+    return sum(math.dist(place, middle) for place in places) / len(places)
+
+
+def test_members_of_a_group_keep_together_and_groups_go_their_own_ways() -> None:
+    options = {"n_groups": 2, "velocity": (1.0, 2.0), "aggregation": 0.8}
+    groups = Groups("ReferencePoint", options, AREA, 7)
+    plans = [groups.member(number, f"sta{number}") for number in range(12)]
+    again = Groups("ReferencePoint", options, AREA, 7).member(3, "sta3")
+    times = range(600, 1200, 20)
+    assert [again(each) for each in times] == [plans[3](each) for each in times]
+    together = [spread(plans[group::2], each) for each in times for group in (0, 1)]
+    assert max(together) < 15
+    assert spread(plans, 0.0) > 30  # they begin anywhere
+    apart = [math.dist(plans[0](each), plans[1](each)) for each in times]
+    assert max(apart) > 50
+    middles = [plans[0](each)[0] for each in times]
+    assert max(middles) - min(middles) > 50  # the centre travels
+    assert all(0 <= x <= 200 and 0 <= y <= 100 for x, y, _ in (plans[0](t) for t in times))
+
+
+def test_communities_gather_in_some_stages_and_scatter_in_others() -> None:
+    options = {"epoch": [300, 300], "aggregation_epoch": [0.9, 0.0]}
+    groups = Groups("TimeVariantCommunity", options, AREA, 7)
+    plans = [groups.member(number, f"sta{number}") for number in range(12)]
+    gathered = [spread(plans, seconds) for seconds in (290, 890, 1490)]
+    scattered = [spread(plans, seconds) for seconds in (590, 1190, 1790)]
+    assert max(gathered) < 5
+    assert min(scattered) > 2 * max(gathered)
+
+
+def test_flights_are_short_mostly_and_long_at_times() -> None:
+    plan = levy_walk(AREA, None, random.Random("7/sta1"))
+    way = [plan(float(second)) for second in range(3600)]
+    steps_ = [math.dist(one, two) for one, two in pairwise(way)]
+    assert sum(step == 0 for step in steps_) > 900  # it rests
+    assert max(steps_) <= math.sqrt(50) / 10 + 1e-9
+    assert all(0 <= x <= 200 and 0 <= y <= 100 for x, y, _ in way)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"n_groups": 0}, "n_groups=0"),
+        ({"velocity": 3}, r"give \(least, most\) in m/s"),
+        ({"epoch": [10], "aggregation_epoch": [0.5, 0.1]}, "as many aggregation_epoch"),
+    ],
+)
+def test_what_is_wrong_with_groups_is_said(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ScriptError, match=said):
+        Groups("TimeVariantCommunity", options, AREA, 1)
 
 
 def test_motion_goes_on_after_a_request_that_was_not_answered() -> None:

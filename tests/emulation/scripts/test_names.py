@@ -42,9 +42,9 @@ def test_a_limit_is_said_once_and_an_unknown_option_is_refused(
     session: Session, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):
-        session.check_options("Mininet_wifi", {"fading_cof": 3, "rec_rssi": True}, NETWORK_OPTIONS)
+        session.check_options("Mininet_wifi", {"cca_th": -90, "rec_rssi": True}, NETWORK_OPTIONS)
     assert session.limits == [
-        "Mininet_wifi(fading_cof=3): levels do not fade: they follow from distance"
+        "Mininet_wifi(cca_th=-90): carrier sense is the medium's: 3 dB below reliable reception"
     ]
     assert capfd.readouterr().err.count("fading_cof") == 1
     with pytest.raises(ScriptError, match=r"Mininet_wifi\(nonsense=...\): there is no such option"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -285,7 +286,12 @@ def test_the_same_seed_gives_the_same_run() -> None:
 def test_background_scans_are_seldom_while_the_level_is_good_and_at_once_when_it_falls() -> None:
     scan = {"threshold_dbm": -70, "short": 5, "long": 20}
     point = {"mode": "master", "ssid": "x"}
-    radios = {"ap1": point, "ap2": point, "a": {"background_scan": scan}, "b": {}}
+    radios: dict[str, dict[str, Any]] = {
+        "ap1": point,
+        "ap2": point,
+        "a": {"background_scan": scan},
+        "b": {},
+    }
     lab = Lab(radios, [(0, 0), (60, 0), (10, 0), (10, 0)])  # exponent 4
     lab.move("a", 15)
     assert [lab.access_point(name) for name in "ab"] == ["ap1", "ap1"]
