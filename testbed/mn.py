@@ -18,6 +18,8 @@ from testbed.options import FAILED, INTERRUPTED, PROGRAM, RUNS, USAGE, console, 
 
 LONGEST = 7 * 86_400.0
 """Seconds that `--for` may be."""
+KILLED = 128
+"""Exit codes from here on are those of signals."""
 
 
 def mn(
@@ -65,7 +67,8 @@ def mn(
         check_folder(script, seconds, runs)
         return
     if not script.is_file():
-        fail(f"no script {script}", USAGE)
+        folders = ": it is a folder; --check tries every script in it" if script.is_dir() else ""
+        fail(f"no script {script}{folders}", USAGE)
     folder = make_folder(runs, script)
     code = run_script(
         {
@@ -94,6 +97,9 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
     except (OSError, ValueError):
         if code is None:
             raise typer.Exit(INTERRUPTED) from None
+        if 0 <= code < KILLED:
+            said = f"the script ended its process itself, with os._exit({code})"
+            fail(f"{said}; what there is is in {folder}", code or FAILED)
         fail(f"the script's process was killed; what there is is in {folder}")
     if analyze and outcome["reached"] == "built":
         from testbed.mn_report import write

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from mininet.link import Intf
 
+from emulation.radio.channel_plan import ChannelError, frequency_of
 from emulation.scripts.session import ScriptError
 
 TX_POWER_DBM: Final = 14
@@ -158,6 +159,10 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             found["frequency_mhz"] = megahertz
         else:
             found["channel"] = self.channel_number()
+            try:
+                frequency_of(found["channel"])
+            except ChannelError as error:
+                raise ScriptError(f"{self.name}: {error}") from None
         if self.wanted_range is not None:
             found["range"] = self.wanted_range
         if self.access_point is not None:

@@ -67,6 +67,8 @@ def main(arguments: list[str]) -> int:
     _ignore_signals()
     for net in list(nets):
         _close(net)
+    if outcome.ended == "completed" and session.reached != "built":
+        session.say("it ended, and has built no network")
     _write(session, outcome)
     return outcome.code
 
@@ -137,7 +139,7 @@ def _run(session: Session, nets: list[Any]) -> None:
 
     _prepare(session)
     spec = session.spec
-    code = compile(spec.script.read_text(encoding="utf-8"), str(spec.script), "exec")
+    code = compile(spec.script.read_bytes(), str(spec.script), "exec")  # PEP 263: any encoding
     provide(session, nets)
     sys.argv = [str(spec.script), *spec.arguments]
     sys.path.insert(0, str(spec.script.parent))

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Self
@@ -136,8 +137,10 @@ class Session:
         """
         for name, value in given.items():
             if name not in known:
-                near = ", ".join(sorted(known))
-                raise self.refused(f"{call}({name}=...)", f"there is no such option; known: {near}")
+                near = get_close_matches(name, known, 1)
+                meant = f" (do you mean {near[0]}?)" if near else ""
+                there = f"there is no such option{meant}; known: {', '.join(sorted(known))}"
+                raise self.refused(f"{call}({name}=...)", there)
             said = known[name]
             if isinstance(said, Never):
                 raise self.refused(f"{call}({name}=...)", said)

@@ -138,7 +138,7 @@ def test_cells_without_access_points(tmp_path: Path) -> None:
     assert "*** give two nodes, or none" in seen
 
 
-BAD = {
+BAD: dict[str, tuple[str | bytes, str]] = {
     "syntax": ("x = (\n", r"mn: bad.py:1: syntax error: '\(' was never closed"),
     "import": (
         "import nowhere\n",
@@ -148,6 +148,19 @@ BAD = {
         "from mn_wifi.net import Mininet_wifi\nnet = Mininet_wifi()\nnet.addSensor('s')\n",
         r"mn: bad.py:3: net.addSensor: IEEE 802.15.4 radios need",
     ),
+    "encoding": (
+        b"# -*- coding: latin-1 -*-\nraise ValueError('caf\xe9\\nand more')\n",
+        r"mn: bad.py:2: ValueError: caf\u00e9$",
+    ),
+    "option": (
+        "from mn_wifi.net import Mininet_wifi\nMininet_wifi().addStation('s1', postion='1,2')\n",
+        r"mn: bad.py:2: addStation\(postion=...\): .* \(do you mean position\?\)",
+    ),
+    "channel": (
+        "from mn_wifi.net import Mininet_wifi\nnet = Mininet_wifi()\n"
+        "net.addAccessPoint('ap1', channel=999)\nnet.build()\n",
+        r"mn: bad.py:4: ap1-wlan1: there is no channel 999",
+    ),
     "leaves": ("import sys\nsys.exit('no luck')\n", r"mn: bad.py:2: no luck"),
 }
 
@@ -156,13 +169,25 @@ BAD = {
 def test_a_bad_script_ends_with_one_line(kind: str, tmp_path: Path) -> None:
     text, said = BAD[kind]
     script = tmp_path / "bad.py"
-    script.write_text(text)
+    script.write_bytes(text.encode() if isinstance(text, str) else text)
     done = mn(tmp_path, script)
     assert done.returncode == 1
     lines = [line for line in done.stderr.splitlines() if line.startswith("mn:")]
     assert len(lines) == 1
     assert re.match(said, lines[0])
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_script_without_a_network_leaves_is_said(tmp_path: Path) -> None:
+    script = tmp_path / "odd.py"
+    for text, code, said in (
+        ("", 0, "mn: odd.py: it ended, and has built no network"),
+        ("import os\nos._exit(3)\n", 3, "the script ended its process itself, with os._exit(3)"),
+    ):
+        script.write_text(text)
+        done = mn(tmp_path, script)
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert "is a folder; --check tries" in mn(tmp_path, tmp_path).stderr
 
 
 def test_for_ends_a_script_that_never_does_and_nothing_is_left(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_limit_is_said_once_and_an_unknown_option_is_refused(
     assert session.limits == [
         "Mininet_wifi(cca_th=-90): carrier sense is the medium's: 3 dB below reliable reception"
     ]
-    assert capfd.readouterr().err.count("fading_cof") == 1
+    assert capfd.readouterr().err.count("cca_th") == 1
     with pytest.raises(ScriptError, match=r"Mininet_wifi\(nonsense=...\): there is no such option"):
         session.check_options("Mininet_wifi", {"nonsense": 1}, NETWORK_OPTIONS)
 
