@@ -26,6 +26,8 @@ CLOCK_MONOTONIC.
     scan {interface}            {"bss": [...]}: access points that it hears, strongest first
     neighbours {interface}      {"neighbours": [...]}: radios that it communicates with; `tx`, `rx`:
                                 frames and bytes that have arrived
+    levels                      {"levels": [[receiver, sender, dBm]]} of radios without access
+                                points that hear each other; interfaces, mean levels
     traffic                     {"traffic": [{source, receiver, frames, bytes}]}: of each hop
     mpaths {interface}          {"paths": [...], "proxies": [...]} of a mesh radio
     links [{name}]              {"links": [...]} as of `emulation.realtime.service`, interfaces
@@ -62,6 +64,8 @@ COUNTERS: Final = {
     "airtime": "airtime",
 }
 """Counters of a radio, each with its name in `emulation.radio.counters`."""
+PEER_MODES: Final = ("adhoc", "mesh", "ocb")
+"""Of radios that communicate without access points."""
 _POSITION: Final = (2, 3)
 """Numbers that a position may have."""
 
@@ -379,6 +383,27 @@ class Requests:
                 for peer in self.network.peers(radio)
             ]
         }
+
+    def _op_levels(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        channels, rows = self.network.channels, []
+        for channel in channels:
+            here = [
+                radio
+                for radio in self.network.radios
+                if radio.mode in PEER_MODES and channels.of(radio.index) is channel
+            ]
+            if len(here) < 2:
+                continue
+            indices = [radio.index for radio in here]
+            levels = channel.medium.table.levels(indices, indices)
+            heard = levels >= channels.threshold_dbm(channel.key, channel.standard)
+            np.fill_diagonal(heard, False)
+            for source, receiver in np.argwhere(heard).tolist():
+                one, other = here[source], here[receiver]
+                if one.mode == other.mode and (one.ssid == other.ssid or one.mode == "ocb"):
+                    level = round(float(levels[source, receiver]), 2)
+                    rows.append([other.interface, one.interface, level])
+        return {"levels": rows}
 
     def _op_mpaths(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         radio = self.radio(request)

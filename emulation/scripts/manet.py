@@ -1,10 +1,12 @@
 """Routing daemons that a script names with `proto=`: those that are installed, with their options.
 
-They run in the node's namespace on its radio and end with the network.
+They run in the node's namespace on its radio and end with the network.  batman-adv is no daemon but
+a module of the kernel: where the kernel has it, it gets the radio, whatever the radio is.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -26,9 +28,9 @@ PACKAGES: Final[Mapping[str, str]] = MappingProxyType({"babeld": "babeld", "batm
 """Debian's packages, of the programs that it has."""
 NOT_THERE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "batman_adv": "batman-adv is a kernel module on 802.11 devices: use the virtual machine",
-        "aodv": "Mininet-WiFi's aodv is a kernel module; `run TOPOLOGY broker-aodv` has the "
-        "testbed's own",
+        "batman_adv": "this kernel lacks the module batman-adv; the virtual machine's has it",
+        "aodv": "Mininet-WiFi's aodv is a kernel module of 2010, and the testbed's AODV routes its "
+        "own datagrams, not IP: `run TOPOLOGY broker-aodv`",
     }
 )
 
@@ -37,6 +39,8 @@ def start(net: Any, radio: Any, params: Mapping[str, Any]) -> None:
     """Start the daemon that a link names on its radio; one that is missing is a limit."""
     name, arguments = str(params["proto"]), str(params.get("proto_args") or "")
     wish = f"proto={name!r}"
+    if name == "batman_adv" and _batman(radio):
+        return
     if name in NOT_THERE:
         net.session.limit(wish, f"no routing daemon is started: {NOT_THERE[name]}")
         return
@@ -53,6 +57,19 @@ def start(net: Any, radio: Any, params: Mapping[str, Any]) -> None:
     radio.node.cmd("sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1")
     log = net.session.logs / f"{radio.name}-{program}.log"
     radio.node.cmd(f"{words} >{log} 2>&1 &")
+
+
+def _batman(radio: Any) -> bool:
+    """Give a radio to its node's batman-adv; return False if the kernel has none."""
+    node = radio.node
+    said = str(node.cmd("ip link add name bat0 type batadv")).strip()
+    if said and "File exists" not in said:
+        return False
+    number = re.search(r"\d+", node.name)
+    address = f"192.168.123.{number.group() if number else 1}/24"  # Mininet-WiFi's
+    node.cmd(f"ip link set dev {radio.name} master bat0")
+    node.cmd(f"ip link set dev bat0 up; ip addr replace {address} dev bat0")
+    return True
 
 
 class Protocol:

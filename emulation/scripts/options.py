@@ -155,6 +155,7 @@ MOTION_OPTIONS: Final = (*MODEL_DEFAULTS, "speed", "constantVelocity", "defaultR
 
 _IOT: Final = "IEEE 802.15.4 radios need the kernel's mac802154_hwsim"
 _AIR: Final = "needs a live service on the Internet"
+_ORBIT: Final = "satellites' orbits are not computed (SGP4)"
 NOT_SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "addSensor": _IOT,
@@ -164,8 +165,8 @@ NOT_SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
         "addBTDevice": "Bluetooth needs the kernel's btvirt",
         "addAircraft": f"aircraft positions: {_AIR}",
         "configureAircrafts": f"aircraft positions: {_AIR}",
-        "addSatellite": f"satellite orbits: {_AIR}",
-        "configureSatellites": f"satellite orbits: {_AIR}",
+        "addSatellite": _ORBIT,
+        "configureSatellites": _ORBIT,
         "addPhysicalBaseStation": "needs a card of this machine",
         "plotEnergyMonitor": "there is no model of energy",
     }

@@ -16,6 +16,7 @@ from typing import IO, Any, Final
 
 from emulation.network.fidelity import CpuSampler, assess
 from emulation.network.processes import read_json
+from emulation.realtime.wireless_requests import PEER_MODES
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts.session import ScriptError, Session
 
@@ -113,11 +114,15 @@ class Recording:
         events = [
             {**event, "time": round(event["time"] - self._epoch, 6)} for event in answer["events"]
         ]
+        peers = []
+        if any(radio["mode"] in PEER_MODES for radio in radios):
+            peers = self._net.air.ask({"op": "levels"})["levels"]
         positions = {node.name: list(node.position) for node in self._net.radio_nodes}
         line = {
             "time": round(now - self._epoch, 6),
             "positions": positions,
             "radios": radios,
+            "peers": peers,
             "events": events,
         }
         self._file.write(json.dumps(line) + "\n")

@@ -38,6 +38,7 @@ def write(folder: Path) -> Path:
         ("map", draw_map(tables)),
         ("associations", draw_associations(tables)),
         ("signals", draw_signals(tables)),
+        *([("peers", draw_peers(tables))] if len(tables.peers) else []),
         ("throughput", draw_throughput(tables)),
     ]
     html = page.render(
@@ -190,6 +191,19 @@ def draw_signals(tables: ScriptTables) -> Drawing:
     if not curves:
         return empty_drawing(title, caption, "No station had an access point.")
     return _curves(title, caption, curves, "level, dBm", None)
+
+
+def draw_peers(tables: ScriptTables) -> Drawing:
+    """Draw the levels between radios without access points."""
+    heard = tables.peers.groupby(["interface", "sender"])
+    pairs = set(heard.groups)
+    curves = {
+        f"{sender} at {receiver}": (group["time"].to_numpy(), group["signal_dbm"].to_numpy())
+        for (receiver, sender), group in heard
+        if receiver < sender or (sender, receiver) not in pairs
+    }
+    caption = f"Levels between radios of a cell or mesh, dBm; one way if both hear. {RECORDED}"
+    return _curves("Received level of neighbours", caption, curves, "level, dBm", None)
 
 
 def draw_throughput(tables: ScriptTables) -> Drawing:

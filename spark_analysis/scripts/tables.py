@@ -4,6 +4,8 @@ Written as Parquet into `metrics/`, times in seconds since the network was built
 
     positions     time, node, x, y, z (metres)
     signals       time, interface, node, access_point, signal_dbm, rate_mbps, tx_power_dbm, channel
+    peers         time, interface, sender, signal_dbm: how a radio without access point (ad hoc, mesh,
+                  OCB) hears each other one of its network
     associations  time, interface, old, new (interfaces of access points, null if none)
     traffic       interface, second, sent_frames, sent_bytes, received_frames, received_bytes
     links         interface, node, to, frames, bytes (what a radio sent, by destination)
@@ -44,6 +46,7 @@ ETHERNET: Final = 14
 """Bytes of an Ethernet header."""
 SIGNAL_AT: Final = 22
 """Offset of the level in a monitor's radiotap header."""
+TABLES: Final = ("positions", "signals", "peers", "associations", "traffic", "links", "heard")
 GROUP: Final = "everybody"
 """Destination of broadcasts and multicasts."""
 
@@ -55,6 +58,7 @@ class ScriptTables:
     network: Mapping[str, Any]
     positions: pd.DataFrame
     signals: pd.DataFrame
+    peers: pd.DataFrame
     associations: pd.DataFrame
     traffic: pd.DataFrame
     links: pd.DataFrame
@@ -84,6 +88,7 @@ def read(folder: Path) -> ScriptTables:
         for each in samples
         for radio in each["radios"]
     ]
+    peers = [(each["time"], *row) for each in samples for row in each.get("peers", ())]
     associations = [
         {key: event.get(key) for key in ("time", "interface", "old", "new")}
         for each in samples
@@ -99,6 +104,7 @@ def read(folder: Path) -> ScriptTables:
         network,
         pd.DataFrame(positions, columns=["time", "node", "x", "y", "z"]),
         pd.DataFrame(signals, columns=["time", *columns, "channel"]),
+        pd.DataFrame(peers, columns=["time", "interface", "sender", "signal_dbm"]),
         pd.DataFrame(associations, columns=["time", "interface", "old", "new"]),
         traffic,
         links,
@@ -110,7 +116,7 @@ def read(folder: Path) -> ScriptTables:
 def save(tables: ScriptTables, folder: Path) -> None:
     """Write the tables as Parquet.  Raises OSError."""
     folder.mkdir(exist_ok=True)
-    for name in ("positions", "signals", "associations", "traffic", "links", "heard"):
+    for name in TABLES:
         table = pa.Table.from_pandas(getattr(tables, name), preserve_index=False)
         pq.write_table(table, folder / f"{name}.parquet")
 

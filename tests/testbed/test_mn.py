@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from emulation.network.processes import PROJECT, STATE
-from spark_analysis.scripts.tables import read, read_frames
+from spark_analysis.scripts.tables import TABLES, read, read_frames
 from testbed.mn_check import verdict_of
 
 pytestmark = pytest.mark.root
@@ -92,7 +92,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     level = tables.signals.query("interface == 'sta2-wlan0'")["signal_dbm"].iloc[0]
     assert heard["signal_dbm"].mean()["ap1"] == pytest.approx(level, abs=0.6)
     assert heard["signal_dbm"].count()["sta2"] == 0  # what it sends itself
-    for name in ("positions", "signals", "associations", "traffic", "links", "heard"):
+    for name in set(TABLES) - {"peers"}:
         assert pq.read_table(folder / "metrics" / f"{name}.parquet").num_rows > 0, name
     for name in ("sta1-wlan0", "ap1-wlan1", "ap2-wlan1", "h1-eth0"):
         assert len(read_frames(folder / "captures" / f"{name}.pcap").ns) > 2, name
@@ -136,6 +136,10 @@ def test_cells_without_access_points(tmp_path: Path) -> None:
     (rate,) = re.findall(r"rates \['([\d.]+) Mbits/sec'", seen)
     assert float(rate) > 1
     assert "*** give two nodes, or none" in seen
+    peers = read(folder).peers.groupby(["interface", "sender"])["signal_dbm"].last()
+    assert peers["sta1-mp0", "sta2-mp0"] == pytest.approx(peers["sta2-mp0", "sta1-mp0"])
+    assert ("sta1-mp0", "sta3-mp0") not in peers.index  # out of reach: two hops
+    assert ("sta4-wlan1", "sta5-wlan1") in peers.index
 
 
 BAD: dict[str, tuple[str | bytes, str]] = {
