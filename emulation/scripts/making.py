@@ -49,6 +49,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         self.modems: list[Any] = []
         self._bridges = OpenVSwitch(self.session)
         self._macs = 0
+        self._numbered = False
         self._places = {"station": 1.0, "ap": 1.0}
 
     @property
@@ -101,7 +102,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         for radio in list(node.wintfs.values()):
             radio.ssid, radio.background_scan = "", scan
         for extra in range(int(params.get("nvif", 0) or 0)):
-            node.add_radio(f"{name}-wlan0{extra + 1}", self.next_mac())
+            node.add_radio(f"{name}-wlan0{extra + 1}", self.next_mac()).virtual = True
             node.apply_options(options)
         first = node.wintfs[0]
         first.setIP(str(options["ip"]), 8)
@@ -188,6 +189,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         for name in names:
             extra = point.add_radio(f"{first.name}-{len(first.vssid) + 1}", self.next_mac())
             extra.take_after(first)
+            extra.virtual = True
             extra.ssid = name
             first.vssid.append(name)
 
@@ -195,7 +197,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         given = options.get("mac")
         for number in range(count):
             mac = str(given) if given and number == 0 else self.next_mac()
-            node.add_radio(f"{node.name}-wlan{number + base}", mac)
+            radio = node.add_radio(f"{node.name}-wlan{number + base}", mac)
+            radio.given_mac = bool(given) and number == 0
         node.apply_options(options)
 
     def _check_name(self, name: str) -> None:
@@ -204,8 +207,24 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         if not name or len(f"{name}-wlan0".encode()) > 15:
             raise ScriptError(f"{name!r} is no name for a node: use 1 to 9 characters")
 
+    def number_radios(self) -> None:
+        """Give radios the addresses that mac80211_hwsim gives them: stations first, then the rest.
+
+        Those to which the script gives one keep it, and count.  Done twice, it changes nothing.
+        """
+        if self._numbered:
+            return
+        self._numbered = True
+        radios = [radio for radio in self.radios if not radio.virtual]
+        taken = {radio.mac.lower() for radio in radios if radio.given_mac}
+        for number, radio in enumerate(radios):
+            mac = f"02:00:00:{number >> 8:02x}:{number & 255:02x}:00"
+            if not radio.given_mac and mac not in taken:
+                radio.mac = mac
+
     def next_mac(self) -> str:
-        self._macs += 1
+        """Return an address that is none of `number_radios`: its last byte is not 0."""
+        self._macs += 1 + ((self._macs + 1) % 256 == 0)
         return f"02:00:00:00:{self._macs >> 8:02x}:{self._macs & 255:02x}"
 
     def _next_address(self) -> str:

@@ -147,7 +147,8 @@ class Mininet_wifi(Nodes):
         self.recording.telemetry(options)
 
     def configureNodes(self) -> None:
-        """Nothing to do yet: the radios are made when the network is built."""
+        """Give radios their addresses; the radios are made when the network is built."""
+        self.number_radios()
 
     configureWifiNodes = configureNodes
 
@@ -247,6 +248,7 @@ class Mininet_wifi(Nodes):
             return
         if self.topo:
             wireless.build_from_topo(self, self.topo)
+        self.number_radios()
         self._plan_motion()
         wireless.place_the_rest(self)
         wireless.borrow_passphrases(self)

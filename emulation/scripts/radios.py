@@ -71,6 +71,10 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.vssid: list[str] = []
         self.addresses: list[str] = []
         self.mac: str = mac
+        self.given_mac = False
+        """Whether the script gives the address."""
+        self.virtual = False
+        """Whether it is a further interface of a radio (`nvif`, `vssids`, WDS)."""
         super().__init__(name, node=node, mac=mac, moveIntfFn=lambda name, node: None)
 
     def take_after(self, other: Radio) -> None:

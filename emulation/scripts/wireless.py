@@ -148,6 +148,7 @@ def _four_addresses(net: Any, point: Any, client: Any, params: dict[str, Any]) -
     """Let an access point be a station of another: a bridge without wires (WDS)."""
     net.session.check_options("addLink(cls=_4address)", params, dict(LINK_OPTIONS))
     radio = client.add_radio(f"{client.name}-wds{len(client.wintfs)}", net.next_mac())
+    radio.virtual = True
     first = client.wintfs[0]
     radio.mode, radio.txpower, radio.antennaGain = first.mode, first.txpower, first.antennaGain
     radio.channel = point.wintfs[0].channel

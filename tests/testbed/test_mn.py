@@ -60,6 +60,8 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
         "sta2 iw dev sta2-wlan0 link",
         "distance sta1 ap2",
         "py sta1.wintfs[0].associatedTo.name",
+        "sta1 cat /sys/class/net/sta1-wlan0/address",
+        "sta1 wpa_cli -i sta1-wlan0 roam 02:00:00:00:03:00",
         "sh ovs-ofctl dump-flows ap2",
         "link sta2 ap1 down",
         "nonsense",
@@ -75,6 +77,8 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     assert "The distance between sta1 and ap2 is 5.00 meters" in seen
     assert "ap2-wlan1" in seen
     assert "actions=" in seen
+    # The addresses are those of mac80211_hwsim: two stations, then two access points.
+    assert re.search(r"02:00:00:00:00:00\s+.*roam\S* 02:00:00:00:03:00\s+OK", seen, re.DOTALL)
     assert "there is no node sta9" in seen
     said = [line for line in done.stderr.splitlines() if line.startswith("mn: roaming.py")]
     assert any(re.match(r"mn: roaming.py:\d+: Mininet_wifi\(cca_th=-90\)", line) for line in said)
