@@ -12,6 +12,9 @@ CLOCK_MONOTONIC.
     connect {interface [, ssid] [, to] [, bssid] [, passphrase]}
                                 join the strongest access point of a network, or one (`to`: its
                                 interface or node)
+    wps {interface [, enter [, seconds]] [, own]}
+                                take stations' PINs, have this one, or (neither) push the button
+    enrol {interface [, pin] [, bssid]}     join by WPS: with a PIN, or by the button
     disconnect {interface}      leave it, and stay without until `connect`
     override {one, other [, level_dbm] [, loss] [, rate_mbps] [, delay] [, one_way]}
                                 fix what is given of a link between radios or nodes; nothing of
@@ -128,9 +131,8 @@ class Requests:
     def _op_move(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         moved = request.get("positions")
         if moved is None:
-            x, y = number_of(request, "x"), number_of(request, "y")
-            z = number_of(request, "z") if "z" in request else 0.0
-            moved = {request.get("name"): (x, y, z)}
+            axes = "xyz" if "z" in request else "xy"
+            moved = {request.get("name"): [number_of(request, axis) for axis in axes]}
         if not isinstance(moved, dict):
             raise ControlError("move: positions must be an object: node: [x, y]")
         places = [(self._node(name), _position(at)) for name, at in moved.items()]
@@ -214,19 +216,23 @@ class Requests:
             self.network.retune(now, radio)
         return {}
 
+    def _point(self, request: dict[str, Any]) -> Radio | None:
+        """Return the access point with a request's `bssid`; None if it has none."""
+        if request.get("bssid") is None:
+            return None
+        bssid = str(request["bssid"]).lower()
+        for each in self.network.radios:
+            if each.mac.hex(":") == bssid and each.mode == "master":
+                return each
+        raise ControlError(f"{request['op']}: no access point has the address {bssid}")
+
     def _op_connect(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        only = None
+        only = self._point(request)
         if request.get("to") is not None:
             points = [each for each in self.radios_of(request, "to") if each.mode == "master"]
             if not points:
                 raise ControlError(f"connect: {request['to']} is no access point")
             only = points[0]
-        elif request.get("bssid") is not None:
-            bssid = str(request["bssid"]).lower()
-            found = [each for each in self.network.radios if each.mac.hex(":") == bssid]
-            if not found or found[0].mode != "master":
-                raise ControlError(f"connect: no access point has the address {bssid}")
-            only = found[0]
         self.network.members.connect(
             now,
             self.radio(request),
@@ -234,6 +240,17 @@ class Requests:
             only=only,
             passphrase=request.get("passphrase"),
         )
+        return {}
+
+    def _op_wps(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        seconds = number_of(request, "seconds") if "seconds" in request else math.inf
+        pins: dict[str, Any] = {key: request[key] for key in ("enter", "own") if key in request}
+        self.network.enrolment.change(now, self.radio(request), pins, seconds or math.inf)
+        return {}
+
+    def _op_enrol(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        ends = self.radio(request), self._point(request)
+        self.network.enrolment.enrol(now, *ends, request.get("pin"))
         return {}
 
     def _op_disconnect(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:

@@ -168,6 +168,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         for radio in point.wintfs.values():
             radio.kind = "master"
             radio.ssid = names[min(radio.id, len(names) - 1)]
+            radio.wps = str(params.get("wps_state") or 0) != "0"
             radio.isolate = bool(params.get("client_isolation", self.client_isolation))
         self._add_virtual(point, options)
         if options.get("ip"):

@@ -42,7 +42,6 @@ NETWORK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
 )
 
 _EAP: Final = Never("EAP needs wpa_supplicant and a RADIUS server")
-_WPS: Final = Never("WPS needs hostapd over the kernel's mac80211")
 
 NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     {
@@ -97,8 +96,8 @@ POINT_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         "ieee80211r": "an association takes no time, fast transition or not",
         "ieee80211w": "frames are not encrypted: passphrases are compared",
         "mobility_domain": "an association takes no time, fast transition or not",
-        "wps_state": _WPS,
-        "config_methods": _WPS,
+        "wps_state": "PINs are compared: no frames of WPS are on the air",
+        "config_methods": None,
         "radius_server": _EAP,
         "config": "there is no hostapd whose configuration it could be",
         "phywlan": "a card of this machine is not used",

@@ -64,6 +64,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.passwd = ""
         self.medium_id = 0
         self.isolate = False
+        self.wps = False
         self.access_point: Radio | None = None
         """The one that the script has linked it to."""
         self.background_scan: dict[str, float] | None = None
@@ -154,6 +155,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             "ssid": self.ssid,
             "security": self.encrypt or "open",
             "passphrase": self.passwd or "",
+            "wps": self.wps,
             "isolate": self.isolate,
             "medium_id": self.medium_id,
             "background_scan": self.background_scan,

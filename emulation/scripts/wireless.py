@@ -184,7 +184,7 @@ def borrow_passphrases(net: Any) -> None:
             own = radio.access_point
             if own is None:
                 own = min(points, key=lambda point: node.get_distance_to(point.node))
-            if own.passwd:
+            if own.passwd and not own.wps:
                 radio.passwd, radio.encrypt = own.passwd, own.encrypt
                 names.append(radio.name)
     if names:

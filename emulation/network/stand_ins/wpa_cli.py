@@ -77,6 +77,13 @@ def _answer(medium: Medium, radio: dict[str, Any], words: list[str]) -> str:
             return head + f"0\t{radio['network']}\tany\t{state}\n"
         case ["roam", bssid]:
             return _told(medium, "connect", interface=name, bssid=bssid)
+        case ["wps_pin", bssid, pin]:
+            chosen = None if bssid == "any" else bssid
+            done = _told(medium, "enrol", interface=name, pin=pin, bssid=chosen)
+            return f"{pin}\n" if done == "OK\n" else done
+        case ["wps_pbc", *rest]:
+            chosen = rest[0] if rest and rest[0] != "any" else None
+            return _told(medium, "enrol", interface=name, bssid=chosen)
         case ["reconnect" | "reassociate"]:
             return _told(medium, "connect", interface=name)
         case ["disconnect"]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from emulation.network.processes import PROJECT
 
-TOOLS: Final = ("iw", "iwconfig", "wpa_cli")
+TOOLS: Final = ("iw", "iwconfig", "wpa_cli", "hostapd_cli")
 
 
 def write(folder: Path, control: Path) -> None:

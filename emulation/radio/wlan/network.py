@@ -40,6 +40,7 @@ from emulation.radio.delivery import Delivery, Overheard, Status
 from emulation.radio.medium import BROADCAST, NOBODY
 from emulation.radio.propagation import Floats
 from emulation.radio.spec import RadioSpec
+from emulation.radio.wlan.enrolment import Enrolment
 from emulation.radio.wlan.membership import Membership
 from emulation.radio.wlan.mesh import MeshRadio
 from emulation.radio.wlan.packets import ADDRESS_4, Packet, is_group
@@ -92,6 +93,7 @@ class Network:
         self.radios = [Radio(index, each) for index, each in enumerate(settings)]
         self.channels = Channels(radio, self.radios, rng, threshold_dbm, self.told)
         self.members = Membership(self.radios, self.channels, rule or AssociationRule())
+        self.enrolment = Enrolment(self.members)
         self.lost: Counter[str] = Counter()
         """Frames that could not be sent on, by reason."""
         self.traffic: dict[tuple[int, int], tuple[int, int]] = {}
@@ -310,7 +312,7 @@ class Network:
             return
         if radio.bitrates != before.bitrates:
             self.channels.allow_rates(radio)
-        same = {"tx_power_dbm", "antenna_gain_dbi", "passphrase", "isolate", "bitrates",
+        same = {"wps", "tx_power_dbm", "antenna_gain_dbi", "passphrase", "isolate", "bitrates",
                 "background_scan"}  # fmt: skip
         if radio.settings().model_dump(exclude=same) == before.model_dump(exclude=same):
             self.members.changed(now, at_once=True)

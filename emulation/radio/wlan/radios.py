@@ -82,6 +82,7 @@ class Radio:
         self.ssid = settings.ssid
         self.security = settings.security
         self.passphrase = settings.passphrase
+        self.wps = settings.wps
         self.isolate = settings.isolate
         self.medium_id = settings.medium_id
         self.bitrates = settings.bitrates
@@ -103,6 +104,7 @@ class Radio:
             ssid=self.ssid,
             security=self.security,
             passphrase=self.passphrase,
+            wps=self.wps,
             isolate=self.isolate,
             medium_id=self.medium_id,
             bitrates=self.bitrates,

@@ -56,6 +56,7 @@ class RadioSettings(_Frozen):
     ssid: str = Field(default="", max_length=MAX_SSID)
     security: Literal["open", "wep", "wpa", "wpa2", "wpa3"] = "open"
     passphrase: str = Field(default="", description="compared, and nothing is encrypted")
+    wps: bool = Field(default=False, description="an access point gives its passphrase by WPS")
     isolate: bool = Field(default=False, description="an access point does not relay")
     medium_id: int = Field(default=0, ge=0)
     bitrates: tuple[float, ...] = Field(

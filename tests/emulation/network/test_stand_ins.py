@@ -151,6 +151,31 @@ def test_the_tools_change_what_the_medium_does(lab: _Lab) -> None:
 
 
 @pytest.mark.root
+def test_an_access_point_gives_its_passphrase_by_pin_and_by_button(lab: _Lab) -> None:
+    _, two, station, _ = lab.stations
+    name, point = station.interface, two.interface
+    lab.says(f"iw dev {name} disconnect")
+    request(lab.control, {"op": "set", "interface": name, "passphrase": "", "ssid": ""})
+    (facts,) = request(lab.control, {"op": "radios", "interface": name})["radios"]
+    assert facts["passphrase"] == ""
+    request(lab.control, {"op": "set", "interface": point, "wps": True})
+    assert lab.says(f"wpa_cli -i {name} wps_pin any 12345670") == "FAIL\n"
+    assert lab.says(f"hostapd_cli -i {point} wps_pin any 12345670", node=1) == "12345670\n"
+    assert lab.says(f"wpa_cli -i {name} wps_pin {two.mac} 12345670") == "12345670\n"
+    assert station.reaches(two)
+    assert lab.says("hostapd_cli list_sta", node=1).endswith(f"\n{station.mac}\n")
+    assert f"{station.mac}\nflags=[AUTH]" in lab.says(f"hostapd_cli -i {point} all_sta", node=1)
+    assert lab.says(f"hostapd_cli -i {point} deauthenticate {station.mac}", node=1) == "OK\n"
+    assert "num_sta[0]=0" in lab.says(f"hostapd_cli -i {point} status", node=1)
+    assert lab.says(f"wpa_cli -i {name} wps_pbc") == "FAIL\n"
+    assert lab.says(f"hostapd_cli -i {point} wps_pbc", node=1) == "OK\n"
+    assert lab.says(f"wpa_cli -i {name} wps_pbc") == "OK\n"
+    assert "SSID: two" in lab.says(f"iw dev {name} link")
+    request(lab.control, {"op": "set", "interface": point, "wps": False})
+    lab.says(f"iw dev {name} connect one")
+
+
+@pytest.mark.root
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -160,7 +185,8 @@ def test_the_tools_change_what_the_medium_does(lab: _Lab) -> None:
         (lambda name: f"iw dev {name} set freq fast", "a frequency must be a number, not 'fast'"),
         (lambda name: f"iw dev {name} del", "is no monitor"),
         (lambda name: f"iwconfig {name} sens 3", "the medium does not answer 'sens 3'"),
-        (lambda name: f"wpa_cli -i {name} wps_pbc", "it knows status, scan"),
+        (lambda name: f"wpa_cli -i {name} p2p_find", "it knows status, scan"),
+        (lambda _: "hostapd_cli -i wlan7 status", "Failed to connect to hostapd"),
     ],
 )
 def test_anything_else_fails_and_says_why(lab: _Lab, line: Callable[[str], str], why: str) -> None:

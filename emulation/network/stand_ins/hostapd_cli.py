@@ -1,0 +1,110 @@
+"""Stand-in for `hostapd_cli` (output of hostapd 2.10): see the package."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from emulation.network.stand_ins.medium import Medium, ToolError, run
+
+COMMANDS: Final = (
+    "ping, status, list_sta, all_sta, sta ADDRESS, deauthenticate ADDRESS, disassociate ADDRESS, "
+    "chan_switch COUNT FREQ, enable, disable, wps_pin any PIN [SECONDS], wps_pbc, "
+    "wps_ap_pin set PIN|disable"
+)
+
+
+def hostapd_cli(arguments: Sequence[str], medium: Medium) -> str:
+    """Return the output of a command.  Raises `ToolError`."""
+    words, name, said = list(arguments), None, ""
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option in ("-i", "-p") and words:
+            value = words.pop(0)
+            name = value if option == "-i" else name
+        elif option.startswith("-i"):
+            name = option[2:]
+        else:
+            raise ToolError(f"hostapd_cli: the stand-in does not know the option {option}", 255)
+    points = [each for each in medium.radios() if each["mode"] == "master"]
+    chosen = [each for each in points if name in (None, each["interface"])]
+    if not chosen:
+        raise ToolError("Failed to connect to hostapd - wpa_ctrl_open: No such file", 255)
+    if name is None:
+        said = f"Selected interface '{chosen[0]['interface']}'\n"
+    return said + _answer(medium, chosen[0], words)
+
+
+def _answer(medium: Medium, point: dict[str, Any], words: list[str]) -> str:
+    name = point["interface"]
+    match words:
+        case ["ping"]:
+            return "PONG\n"
+        case ["status"]:
+            return (
+                f"state={'ENABLED' if point['up'] else 'DISABLED'}\n"
+                f"freq={point['frequency_mhz']:g}\nchannel={point['channel']}\n"
+                f"num_sta[0]={len(point['stations'])}\nbss[0]={name}\nbssid[0]={point['mac']}\n"
+                f"ssid[0]={point['ssid']}\n"
+            )
+        case ["list_sta"]:
+            return "".join(f"{each['mac']}\n" for each in _stations(medium, name))
+        case ["all_sta"]:
+            return "".join(_station(each) for each in _stations(medium, name))
+        case ["sta", address]:
+            found = [each for each in _stations(medium, name) if each["mac"] == address.lower()]
+            return "".join(map(_station, found)) or "FAIL\n"
+        case ["deauthenticate" | "disassociate", address, *_]:
+            found = [each for each in _stations(medium, name) if each["mac"] == address.lower()]
+            if not found:
+                return "FAIL\n"
+            return _told(medium, "disconnect", interface=found[0]["interface"])
+        case ["chan_switch", _, frequency, *_] if frequency.isdigit():
+            return _told(medium, "set", interface=name, frequency_mhz=float(frequency))
+        case ["enable" | "disable" as wish]:
+            return _told(medium, "set", interface=name, up=wish == "enable")
+        case ["wps_pin", _, pin, *rest]:
+            seconds = {"seconds": float(rest[0])} if rest and rest[0].isdigit() else {}
+            done = _told(medium, "wps", interface=name, enter=pin, **seconds)
+            return f"{pin}\n" if done == "OK\n" else done
+        case ["wps_pbc"]:
+            return _told(medium, "wps", interface=name, button=True)
+        case ["wps_ap_pin", "set", pin, *_]:
+            done = _told(medium, "wps", interface=name, own=pin)
+            return f"{pin}\n" if done == "OK\n" else done
+        case ["wps_ap_pin", "disable"]:
+            return _told(medium, "wps", interface=name, own=None)
+    raise ToolError(
+        f"hostapd_cli {' '.join(words)}: the medium does not answer this command; it knows "
+        f"{COMMANDS}",
+        255,
+    )
+
+
+def _stations(medium: Medium, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = medium.ask("neighbours", interface=name)["neighbours"]
+    return found
+
+
+def _station(peer: dict[str, Any]) -> str:
+    return (
+        f"{peer['mac']}\nflags=[AUTH][ASSOC][AUTHORIZED]\nsignal={peer['signal_dbm']:.0f}\n"
+        f"rx_packets={peer['rx'][0]}\ntx_packets={peer['tx'][0]}\n"
+        f"rx_bytes={peer['rx'][1]}\ntx_bytes={peer['tx'][1]}\n"
+        f"connected_time={peer['connected_seconds'] or 0:.0f}\n"
+    )
+
+
+def _told(medium: Medium, op: str, **arguments: Any) -> str:
+    """Return what hostapd_cli says; why a command failed goes to standard error."""
+    try:
+        medium.ask(op, **arguments)
+    except ToolError as error:
+        print(error, file=sys.stderr)
+        return "FAIL\n"
+    return "OK\n"
+
+
+if __name__ == "__main__":
+    sys.exit(run(hostapd_cli, sys.argv[1:]))

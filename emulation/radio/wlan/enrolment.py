@@ -1,0 +1,90 @@
+"""Wi-Fi Protected Setup as far as it decides: who gets a network's passphrase from an access point.
+
+Theory of operation (hostapd's `wps_pin`, `wps_ap_pin` and `wps_pbc`).  An access point that offers
+it takes the PIN that somebody has entered for stations, and has one of its own for stations that
+are told it; either must be the one that the station gives.  After the button of an access point was
+pushed, a station whose button is pushed within two minutes is taken too, unless two access points
+that the station hears have been.  A station that is taken gets the passphrase, and joins.  No frame
+of it is on the air, it takes no time, and nothing is encrypted: PINs are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from emulation.radio.wlan.membership import Membership, MembershipError
+from emulation.radio.wlan.radios import Radio
+
+WALK_TIME: Final = 120.0
+"""Seconds for which a pushed button counts."""
+PIN_LENGTHS: Final = (4, 8)
+
+
+class Enrolment:
+    """What access points take now."""
+
+    def __init__(self, members: Membership) -> None:
+        self._members = members
+        self._entered: dict[int, dict[str, float]] = {}
+        """Access point: PINs entered, each with the end of its validity."""
+        self._own: dict[int, str] = {}
+        self._pushed: dict[int, float] = {}
+        """Access point: when its button counts no more."""
+
+    def change(
+        self, now: float, point: Radio, pins: Mapping[str, str | None], seconds: float
+    ) -> None:
+        """Have an access point take stations: `pins` has one to `enter` for them, or its `own`.
+
+        One that is entered is valid for so many seconds; an own one of None takes it away; without
+        either the button is pushed.  Raises `MembershipError`.
+        """
+        if point.mode != "master" or not point.wps:
+            raise MembershipError(f"{point.interface} offers no WPS")
+        pins = {key: pin and _checked(pin) for key, pin in pins.items()}
+        entered, own = pins.get("enter"), pins.get("own")
+        if entered:
+            self._entered.setdefault(point.index, {})[entered] = now + seconds
+        elif own:
+            self._own[point.index] = own
+        elif "own" in pins:
+            self._own.pop(point.index, None)
+        else:
+            self._pushed[point.index] = now + WALK_TIME
+
+    def enrol(
+        self, now: float, station: Radio, point: Radio | None = None, pin: str | None = None
+    ) -> None:
+        """Have a station join by PIN, or by its button if there is none.
+
+        `point` is the only access point that it takes.  Raises `MembershipError`.
+        """
+        heard = [each.access_point for each in self._members.heard(station)]
+        offering = [each for each in heard if each.wps and point in (None, each)]
+        if not offering:
+            raise MembershipError(f"{station.interface} hears no access point that offers WPS")
+        if pin is None:
+            taking = [each for each in offering if self._pushed.get(each.index, now) > now]
+            if len(taking) > 1:
+                raise MembershipError("the buttons of two access points are pushed")
+            reason = "the button of no access point is pushed"
+        else:
+            taking = [each for each in offering if self._takes(now, each, pin)]
+            reason = f"no access point takes the PIN {pin}"
+        if not taking:
+            raise MembershipError(f"{station.interface}: {reason}")
+        chosen = taking[0]
+        self._members.connect(now, station, only=chosen, passphrase=chosen.passphrase)
+        if pin is None:
+            self._pushed.pop(chosen.index)
+
+    def _takes(self, now: float, point: Radio, pin: str) -> bool:
+        until = self._entered.get(point.index, {}).get(pin, now)
+        return self._own.get(point.index) == pin or until > now
+
+
+def _checked(pin: object) -> str:
+    if not isinstance(pin, str) or not pin.isdigit() or len(pin) not in PIN_LENGTHS:
+        raise MembershipError(f"{pin!r} is no PIN: it has 4 or 8 digits")
+    return pin
