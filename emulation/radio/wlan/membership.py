@@ -125,6 +125,12 @@ class Membership:
                 self.members.pop(station.mac, None)
             else:
                 self.members[station.mac] = station.index
+                if station.background_scan is not None:
+                    point = self._radios[new]
+                    table = self._channels.at(point.key, point.standard).medium.table
+                    level = float(table.levels([new], [station.index])[0, 0])
+                    self._look.pop(station.index, None)
+                    self._looks(now, station, station.background_scan, {new: level})
         self.tune(station)
 
     def _looks(

@@ -292,8 +292,7 @@ def test_background_scans_are_seldom_while_the_level_is_good_and_at_once_when_it
         "a": {"background_scan": scan},
         "b": {},
     }
-    lab = Lab(radios, [(0, 0), (60, 0), (10, 0), (10, 0)])  # exponent 4
-    lab.move("a", 15)
+    lab = Lab(radios, [(0, 0), (60, 0), (15, 0), (10, 0)])  # exponent 4
     assert [lab.access_point(name) for name in "ab"] == ["ap1", "ap1"]
     lab.move("ap2", 20)  # 5 m from it, where it hears its own at -63 dBm
     for _ in range(16):
@@ -306,6 +305,9 @@ def test_background_scans_are_seldom_while_the_level_is_good_and_at_once_when_it
     assert lab.access_point("a") == "ap2"
     lab.move("a", -10)  # 30 m: below the threshold
     assert [lab.access_point(name) for name in "ab"] == ["ap1", "ap1"]
+    early = Lab(radios, [(0, 0), (60, 0), (15, 0), (10, 0)])
+    early.move("a", 50)  # before its first scan
+    assert [early.access_point(name) for name in "ab"] == ["ap2", "ap1"]
 
 
 def test_fading_loses_frames_in_blocks_and_leaves_associations_alone() -> None:
