@@ -24,11 +24,17 @@ SILENCE: Final = 1.0
 
 
 class Throughput(NamedTuple):
-    """Bytes that arrived, bytes that were sent, and the seconds between the first and the last."""
+    """Bytes that arrived, bytes that were sent, and how long each took.
+
+    What waits in queues arrives after the sending has ended, so arriving may take longer.
+    """
 
     received: int
     sent: int
     seconds: float
+    """From the first byte sent until the last one that arrived, or until the end of sending."""
+    sending: float
+    """Seconds of sending."""
 
     @property
     def rate(self) -> float:
@@ -74,7 +80,7 @@ def tcp(source: int, target: int, address: str, seconds: float) -> Throughput:
             if writable:
                 with suppress(BlockingIOError):
                     sent += client.send(chunk)
-        return Throughput(received, sent, max(last - began, 1e-9))
+        return Throughput(received, sent, max(last - began, 1e-9), seconds)
 
 
 def udp(source: int, target: int, address: str, seconds: float, rate: float) -> Throughput:
@@ -89,7 +95,7 @@ def udp(source: int, target: int, address: str, seconds: float, rate: float) -> 
         client.setblocking(False)
         gap = 8 * DATAGRAM / rate
         received = sent = 0
-        began = due = time.monotonic()
+        began = due = last = time.monotonic()
         while (now := time.monotonic()) < began + seconds + SILENCE:
             while due <= now and due < began + seconds:
                 due += gap
@@ -102,4 +108,5 @@ def udp(source: int, target: int, address: str, seconds: float, rate: float) -> 
                 with suppress(BlockingIOError):
                     while True:
                         received += len(server.recv(65_535))
-        return Throughput(received, sent, seconds)
+                        last = time.monotonic()
+        return Throughput(received, sent, max(seconds, last - began), seconds)

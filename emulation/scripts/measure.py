@@ -52,7 +52,7 @@ def iperf(
             done = tcp(client.pid, server.pid, server.IP(), float(seconds))
     except (UnreachableError, OSError) as error:
         raise ScriptError(f"iperf {client} {server}: {error}") from None
-    sent = 8 * done.sent / done.seconds if done.seconds > 0 else 0.0
+    sent = 8 * done.sent / done.sending if done.sending > 0 else 0.0
     result = [shown(done.rate), shown(sent)]
     if l4Type.upper() == "UDP":
         result.insert(0, str(udpBw))
