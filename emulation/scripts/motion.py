@@ -14,6 +14,7 @@ import math
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -153,11 +154,24 @@ def _bounds(value: dict[str, float], whose: str) -> Bounds:
     return Bounds(area, max(value["min_v"], 1e-3), max(value["max_v"], 1e-3))
 
 
-def random_way_point(bounds: Bounds, start: Point | None, rng: random.Random) -> Plan:
-    """Return a plan of random waypoint motion, from a position or from anywhere."""
+def random_way_point(
+    bounds: Bounds, start: Point | None, rng: random.Random, rest: tuple[float, float] = (0.0, 0.0)
+) -> Plan:
+    """Return a plan of random waypoint motion, from a position or from anywhere.
+
+    `rest` bounds the seconds between two ways.
+    """
     model = RandomWaypoint(bounds.area, bounds.min_v, bounds.max_v)
     place = model.position(rng) if start is None else start[:2]
-    return following(model.trajectory(place, HORIZON, rng))
+    way = model.trajectory(place, HORIZON, rng)
+    if rest[1] > 0:
+        first, *others = way
+        way, rested = [first], 0.0
+        for x, y, time in ((each.x, each.y, each.time) for each in others):
+            way.append(Waypoint(time + rested, x, y))
+            rested += rng.uniform(*rest)
+            way.append(Waypoint(time + rested, x, y))
+    return following(way)
 
 
 def random_direction(bounds: Bounds, start: Point | None, rng: random.Random) -> Plan:
@@ -207,17 +221,24 @@ def _reflected(place: float, low: float, high: float) -> float:
     return low + (rest if rest <= span else 2 * span - rest)
 
 
-def gauss_markov(bounds: Bounds, start: Point | None, rng: random.Random) -> Plan:
-    """Return a plan of Gauss-Markov motion (alpha 0.99 a second).
+def gauss_markov(
+    bounds: Bounds,
+    start: Point | None,
+    rng: random.Random,
+    alpha: float = 0.99,
+    mean: float | None = None,
+    deviation: float = 1.0,
+) -> Plan:
+    """Return a plan of Gauss-Markov motion: memory a second, mean and deviation of speeds, m/s.
 
     Liang and Haas (docs/papers.md#gauss-markov).
     """
     x0, y0, x1, y1 = bounds.area
     x, y = (rng.uniform(x0, x1), rng.uniform(y0, y1)) if start is None else start[:2]
-    mean = (bounds.min_v + bounds.max_v) / 2
-    speed, angle, alpha = mean, rng.uniform(0, 2 * math.pi), 0.99
+    mean = (bounds.min_v + bounds.max_v) / 2 if mean is None else mean
+    speed, angle = mean, rng.uniform(0, 2 * math.pi)
     points = [Waypoint(0.0, x, y)]
-    rest = math.sqrt(1 - alpha * alpha)
+    rest = math.sqrt(1 - alpha * alpha) * deviation
     for second in range(1, int(HORIZON) + 1):
         speed = alpha * speed + (1 - alpha) * mean + rest * rng.gauss(0, 1)
         speed = min(max(speed, bounds.min_v), bounds.max_v)
@@ -261,6 +282,32 @@ def in_group(points: Any, rng: random.Random) -> Plan:
         return x + dx, y + dy, z
 
     return at
+
+
+def model_of(name: str, options: Mapping[str, Any], node: Any) -> Model:
+    """Return a model with a script's options for it.  Raises `ScriptError`."""
+    try:
+        given = {
+            key: float(options[key])
+            for key in ("min_wt", "max_wt", "alpha", "velocity_mean", "variance")
+            if options.get(key) is not None
+        }
+        constant = float(node.params.get("constantVelocity") or 0)
+    except (TypeError, ValueError):
+        raise ScriptError(f"setMobilityModel(model={name!r}): an option is no number") from None
+    if min([0.0, constant, *given.values()]) < 0 or given.get("alpha", 0.0) > 1:
+        raise ScriptError(f"setMobilityModel(model={name!r}): no option is negative, alpha above 1")
+    if name == "GaussMarkov":
+        names = {"alpha": "alpha", "velocity_mean": "mean", "variance": "deviation"}
+        return partial(gauss_markov, **{names[k]: v for k, v in given.items() if k in names})
+    if name in ("RandomWayPoint", "RandomWaypoint") and ("min_wt" in given or "max_wt" in given):
+        least = given.get("min_wt", 0.0)
+        return partial(random_way_point, rest=(least, max(least, given.get("max_wt", least))))
+    if name == "RandomWalk" and constant:
+        return lambda bounds, start, rng: random_walk(
+            bounds._replace(min_v=constant, max_v=constant), start, rng
+        )
+    return MODELS[name]
 
 
 Model = Callable[[Bounds, Point | None, random.Random], Plan]

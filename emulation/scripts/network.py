@@ -20,7 +20,16 @@ from emulation.scripts.air import Air, fading_of
 from emulation.scripts.groups import GROUP_MODELS, LEVY_WALK, Groups, levy_walk
 from emulation.scripts.making import Nodes
 from emulation.scripts.measure import iperf
-from emulation.scripts.motion import CRP, MODELS, Plan, TimedMotion, area_of, bounds_of, in_group
+from emulation.scripts.motion import (
+    CRP,
+    MODELS,
+    Plan,
+    TimedMotion,
+    area_of,
+    bounds_of,
+    in_group,
+    model_of,
+)
 from emulation.scripts.mover import Mover
 from emulation.scripts.nodes import AP, Car, RadioNode, Station
 from emulation.scripts.options import (
@@ -292,7 +301,8 @@ class Mininet_wifi(Nodes):
             elif name == CRP:
                 plans[node] = in_group(self.model.get("pointlist"), generator)
             else:
-                plans[node] = MODELS[name](bounds_of(node, defaults), None, generator)
+                chosen = model_of(name, self.model, node)
+                plans[node] = chosen(bounds_of(node, defaults), None, generator)
         self.mover.plan(plans, float(self.model.get("time", 0)))
 
     def configHosts(self) -> None:

@@ -41,6 +41,11 @@ NETWORK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     }
 )
 
+_HEIGHT: Final = "only twoRayGround has a height of antennas, one for all; a node's counts"
+_CHANNEL: Final = "its channel says it"
+_CARS: Final = "min_v and max_v bound the speed of a model, and SUMO has its own"
+_DEVICE: Final = "the name of a device says nothing: power and gain are the usual ones"
+_BEACONS: Final = "there are no beacons"
 _EAP: Final = Never("EAP needs wpa_supplicant and a RADIUS server")
 
 NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
@@ -48,12 +53,18 @@ NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         **dict.fromkeys(
             (
                 *("ip", "ip6", "mac", "position", "wlans", "nvif", "range", "mode", "channel"),
-                *("ssid", "encrypt", "txpower", "antennaGain", "antennaHeight", "speed"),
-                *("min_x", "max_x", "min_y", "max_y", "min_z", "max_z", "min_v", "max_v"),
-                *("privateDirs", "defaultRoute", "freq", "color", "inNamespace", "cls"),
-                *("isStation", "min_speed", "max_speed", "constantVelocity", "model"),
+                *("ssid", "encrypt", "txpower", "antennaGain", "speed", "constantVelocity"),
+                *("min_x", "max_x", "min_y", "max_y", "min_v", "max_v"),
+                *("privateDirs", "defaultRoute", "color", "inNamespace", "cls", "isStation"),
             )
         ),
+        "antennaHeight": _HEIGHT,
+        "freq": _CHANNEL,
+        "min_speed": _CARS,
+        "max_speed": _CARS,
+        "min_z": "motion stays in the plane",
+        "max_z": "motion stays in the plane",
+        "model": _DEVICE,
         "passwd": None,
         "wpasup_flags": _EAP,
         "wpasup_globals": _EAP,
@@ -82,13 +93,16 @@ POINT_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         **dict.fromkeys(
             (
                 *("ssid", "mode", "channel", "position", "failMode", "mac", "wlans", "range"),
-                *("txpower", "antennaGain", "antennaHeight", "encrypt", "passwd", "vssids"),
-                *("client_isolation", "protocols", "stp", "dpid", "ip", "ip6", "freq", "isAP"),
-                *("color", "listenPort", "batch", "inNamespace", "cls", "beacon_int"),
+                *("txpower", "antennaGain", "encrypt", "passwd", "vssids"),
+                *("client_isolation", "protocols", "stp", "dpid", "ip", "ip6", "isAP"),
+                *("color", "listenPort", "batch", "inNamespace", "cls"),
             )
         ),
         "datapath": None,
-        "model": "the name of a device says nothing: power and gain are the usual ones",
+        "model": _DEVICE,
+        "antennaHeight": _HEIGHT,
+        "freq": _CHANNEL,
+        "beacon_int": _BEACONS,
         "ht_cap": _RATES,
         "vht_capab": _RATES,
         "band": _RATES,
@@ -119,7 +133,7 @@ LINK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         "vht_cap": _RATES,
         "he_cap": _RATES,
         "band": _RATES,
-        "beacon_int": "there are no beacons",
+        "beacon_int": _BEACONS,
         "bssid": "a cell is known by its name",
         "intfName1": None,
         "jitter": "delays do not vary beyond what the medium makes them",
@@ -136,16 +150,12 @@ MODEL_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         **dict.fromkeys(
             (
                 *("time", "model", "seed", "ac_method", "AC", "pointlist", "n_groups"),
+                *("min_wt", "max_wt", "velocity_mean", "alpha", "variance"),
                 *("aggregation", "aggregation_epoch", "epoch", "velocity", *MODEL_DEFAULTS),
             )
         ),
         "min_z": None,
         "max_z": "motion stays in the plane",
-        "min_wt": None,
-        "max_wt": "nodes do not rest between two ways",
-        "velocity_mean": "speeds are between min_v and max_v",
-        "alpha": "the memory is 0.99 a second",
-        "variance": "the deviation is 1 m/s",
         "g_velocity": "the centre of a group has 2 m/s",
         "stopTime": "motion goes on while the script runs",
     }

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from emulation.scripts.groups import Groups, levy_walk
-from emulation.scripts.motion import MODELS, Bounds, TimedMotion, along, bounds_of, in_group
+from emulation.scripts.motion import (
+    MODELS,
+    Bounds,
+    TimedMotion,
+    along,
+    bounds_of,
+    in_group,
+    model_of,
+)
 from emulation.scripts.mover import Mover
 from emulation.scripts.replaying import steps
 from emulation.scripts.session import ScriptError
@@ -84,6 +92,28 @@ def test_models_stay_inside_at_their_speeds_and_repeat(model: str) -> None:
     assert max(speeds) <= 3.0 + 1e-6
     assert sum(speeds) / len(speeds) > 0.5
     assert len({(round(x), round(y)) for x, y, _ in way}) > 50
+
+
+def test_models_have_the_options_of_scripts() -> None:
+    bounds = Bounds((0.0, 0.0, 100.0, 100.0), 1.0, 2.0)
+
+    def speeds(name: str, options: dict[str, float], **params: float) -> list[float]:
+        node = Node()
+        node.params = dict(params)
+        plan = model_of(name, options, node)(bounds, None, random.Random("7/sta1"))
+        way = [plan(float(second)) for second in range(1000)]
+        return [math.dist(one, two) for one, two in pairwise(way)]
+
+    assert speeds("RandomWayPoint", {}) == speeds("RandomWayPoint", {"alpha": 0.5})
+    rests = [each for each in speeds("RandomWayPoint", {"min_wt": 5, "max_wt": 9}) if each == 0]
+    assert 60 < len(rests) < 180  # some 20 ways of 35 s
+    walked = speeds("RandomWalk", {}, constantVelocity=1.5)
+    assert max(walked) <= 1.5 + 1e-6
+    assert sum(each > 1.499 for each in walked) > 900  # but at the borders
+    calm = speeds("GaussMarkov", {"velocity_mean": 1.2, "variance": 0.0})
+    assert [each for each in calm if abs(each - 1.2) < 0.01] == calm[: len(calm)]
+    with pytest.raises(ScriptError, match="alpha above 1"):
+        model_of("GaussMarkov", {"alpha": 3}, Node())
 
 
 def test_a_group_follows_its_points_there_and_back() -> None:
