@@ -163,14 +163,13 @@ def random_way_point(
     """
     model = RandomWaypoint(bounds.area, bounds.min_v, bounds.max_v)
     place = model.position(rng) if start is None else start[:2]
-    way = model.trajectory(place, HORIZON, rng)
+    way, rested = list(model.trajectory(place, HORIZON, rng)), 0.0
     if rest[1] > 0:
-        first, *others = way
-        way, rested = [first], 0.0
-        for x, y, time in ((each.x, each.y, each.time) for each in others):
-            way.append(Waypoint(time + rested, x, y))
+        turns, way = way[1:], way[:1]
+        for turn in turns:
+            way.append(Waypoint(turn.time + rested, turn.x, turn.y))
             rested += rng.uniform(*rest)
-            way.append(Waypoint(time + rested, x, y))
+            way.append(Waypoint(turn.time + rested, turn.x, turn.y))
     return following(way)
 
 
@@ -298,8 +297,9 @@ def model_of(name: str, options: Mapping[str, Any], node: Any) -> Model:
     if min([0.0, constant, *given.values()]) < 0 or given.get("alpha", 0.0) > 1:
         raise ScriptError(f"setMobilityModel(model={name!r}): no option is negative, alpha above 1")
     if name == "GaussMarkov":
-        names = {"alpha": "alpha", "velocity_mean": "mean", "variance": "deviation"}
-        return partial(gauss_markov, **{names[k]: v for k, v in given.items() if k in names})
+        alpha, deviation = given.get("alpha", 0.99), given.get("variance", 1.0)
+        mean = given.get("velocity_mean")
+        return partial(gauss_markov, alpha=alpha, mean=mean, deviation=deviation)
     if name in ("RandomWayPoint", "RandomWaypoint") and ("min_wt" in given or "max_wt" in given):
         least = given.get("min_wt", 0.0)
         return partial(random_way_point, rest=(least, max(least, given.get("max_wt", least))))

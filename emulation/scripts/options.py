@@ -41,7 +41,7 @@ NETWORK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     }
 )
 
-_HEIGHT: Final = "only twoRayGround has a height of antennas, one for all; a node's counts"
+_HEIGHT: Final = "only twoRayGround has antennas' heights, one for all; z of a position counts"
 _CHANNEL: Final = "its channel says it"
 _CARS: Final = "min_v and max_v bound the speed of a model, and SUMO has its own"
 _DEVICE: Final = "the name of a device says nothing: power and gain are the usual ones"
