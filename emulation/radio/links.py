@@ -165,14 +165,16 @@ class Links(LinkTable):
         Raises ValueError if radios have no powers: a unit disk, or a range of carrier sense.
         """
         gain = antenna_gain_dbi - self.radio.antenna_gain_dbi
-        sent = tx_power_dbm - self.budget.tx_dbm + gain
-        self.differ(lambda own: own.set_power(station, sent, gain))
+        more = tx_power_dbm - self.budget.tx_dbm + gain, gain
+        self.differ(lambda own: own.set_power(station, *more))
 
     def differ(self, change: Callable[[Differences], None]) -> None:
         """Change how stations differ.  Raises ValueError as `set_power` does."""
         own = self._own()
+        before = own.reach_db
         change(own)
-        self._reach = reach_beyond(self.radio, self.budget, own.reach_db)
+        if own.reach_db != before:
+            self._reach = reach_beyond(self.radio, self.budget, own.reach_db)
         self._forget()
 
     def override(
@@ -295,18 +297,15 @@ class Links(LinkTable):
 
     def _length(self, dx: Floats, dy: Floats, one: Indices, other: Indices) -> Floats:
         """Return the length of links, metres, from that of their sides in the plane."""
-        plane: Floats = np.sqrt(dx * dx + dy * dy)
-        own = self._differences
+        plane, own = np.sqrt(dx * dx + dy * dy), self._differences
         return plane if own is None else own.in_space(plane, one, other)
 
-    def _power(
-        self, distance: Floats, one: Indices, other: Indices, *, faded: bool = True
-    ) -> Floats:
+    def _power(self, metres: Floats, one: Indices, other: Indices, *, fades: bool = True) -> Floats:
         """Return the received power of links in dBm."""
-        loss = link_loss_db(self.radio, distance, one, other, self._seed)
+        loss = link_loss_db(self.radio, metres, one, other, self._seed)
         own = self._differences
         if own is not None:
-            loss = loss - own.shift(one, other) - (own.fade(one, other) if faded else 0.0)
+            loss = loss - own.shift(one, other) - (own.fade(one, other) if fades else 0.0)
         return np.asarray(np.round(self.budget.tx_dbm - loss, POWER_DECIMALS), dtype=np.float64)
 
     def _from_matrix(self, source: int) -> LinkRow:
@@ -473,7 +472,7 @@ class Links(LinkTable):
         other = np.array(receivers, dtype=np.intp)[None, :]
         delta = self._xy[one] - self._xy[other]
         metres = self._length(delta[..., 0], delta[..., 1], one, other)
-        power = self._power(metres, one, other, faded=False)
+        power = self._power(metres, one, other, fades=False)
         if self._differences is not None:
             for (source, receiver), level in self._differences.levels.items():
                 power[(one == source) & (other == receiver)] = level

@@ -157,6 +157,8 @@ class Channels:
         self._rng = rng
         self._threshold = threshold_dbm
         self._places: Floats = np.zeros((len(radios), 3))
+        self._lifted = False
+        """Whether a radio has ever been above the plane."""
         self._fading = 0.0, 0
         """Its deviation, decibels, and the seed of the present block."""
         self._channels: dict[Key, Channel] = {}
@@ -239,7 +241,9 @@ class Channels:
     def _place(self, medium: Medium) -> None:
         medium.set_positions(self._places[:, :2])
         heights = self._places[:, 2]
-        medium.table.differ(lambda own: own.lift(heights))
+        if self._lifted or heights.any():
+            self._lifted = True
+            medium.table.differ(lambda own: own.lift(heights))
 
     def begin_block(self, fading_db: float, block: int) -> None:
         """Begin a block of fading (`emulation.radio.differences`) on all channels."""
