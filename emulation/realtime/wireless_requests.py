@@ -42,6 +42,7 @@ import math
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from operator import add
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ from emulation.radio.wlan.radios import Override, Radio
 from emulation.radio.wlan.settings import AssociationRule, RadioSettings, channel_number
 from emulation.realtime.control import ControlError
 from emulation.realtime.loop import number_of
+from emulation.realtime.peer_levels import peer_levels
 from emulation.realtime.wireless_config import NodeConfig
 
 COUNTERS: Final = {
@@ -67,8 +69,6 @@ COUNTERS: Final = {
     "airtime": "airtime",
 }
 """Counters of a radio, each with its name in `emulation.radio.counters`."""
-PEER_MODES: Final = ("adhoc", "mesh", "ocb")
-"""Of radios that communicate without access points."""
 _POSITION: Final = (2, 3)
 """Numbers that a position may have."""
 
@@ -314,7 +314,17 @@ class Requests:
         elif request.get("netns") is not None:
             here = self.nodes_in(request["netns"])
             chosen = [radio for radio in chosen if radio.node in here]
-        return {"radios": [self._facts(radio, now) for radio in chosen]}
+        counters = self._counters()
+        return {"radios": [self._facts(radio, now, counters) for radio in chosen]}
+
+    def _counters(self) -> dict[str, list[float]]:
+        """Return what the media of all channels have counted of each radio, by `COUNTERS`."""
+        found: dict[str, list[float]] = {name: [0] * len(self.network.radios) for name in COUNTERS}
+        for channel in self.network.channels:
+            for name, ours in COUNTERS.items():
+                counted = getattr(channel.medium.counters, ours)
+                found[name] = list(map(add, found[name], counted))
+        return found
 
     def nodes_in(self, netns: object) -> set[str]:
         """Return the nodes in a network namespace, by its inode."""
@@ -325,15 +335,13 @@ class Requests:
                     found.add(node.name)
         return found
 
-    def _facts(self, radio: Radio, now: float) -> dict[str, Any]:
+    def _facts(
+        self, radio: Radio, now: float, counters: Mapping[str, Sequence[float]]
+    ) -> dict[str, Any]:
         channels = self.network.channels
         channel = channels.of(radio.index)
         tuned = radio.key if channel is None else channel.key
         point = None if radio.access_point is None else self.network.radios[radio.access_point]
-        counters: dict[str, float] = {}
-        for each in channels:
-            for name, values in each.medium.counters.as_dict().items():
-                counters[name] = counters.get(name, 0) + values[radio.index]
         return {
             "number": radio.index,
             **radio.settings().model_dump(exclude={"channel", "range", "frequency_mhz"}),
@@ -349,7 +357,7 @@ class Requests:
             "rate_mbps": None if point is None else channels.rate_mbps(radio.index, point.index),
             "back_mbps": None if point is None else channels.rate_mbps(point.index, radio.index),
             "stations": [each.interface for each in self.network.members.stations_of(radio)],
-            "counters": {name: counters.get(ours, 0) for name, ours in COUNTERS.items()},
+            "counters": {name: values[radio.index] for name, values in counters.items()},
         }
 
     def _level(self, source: Radio, receiver: Radio) -> float:
@@ -402,25 +410,7 @@ class Requests:
         }
 
     def _op_levels(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        channels, rows = self.network.channels, []
-        for channel in channels:
-            here = [
-                radio
-                for radio in self.network.radios
-                if radio.mode in PEER_MODES and channels.of(radio.index) is channel
-            ]
-            if len(here) < 2:
-                continue
-            indices = [radio.index for radio in here]
-            levels = channel.medium.table.levels(indices, indices)
-            heard = levels >= channels.threshold_dbm(channel.key, channel.standard)
-            np.fill_diagonal(heard, False)
-            for source, receiver in np.argwhere(heard).tolist():
-                one, other = here[source], here[receiver]
-                if one.mode == other.mode and (one.ssid == other.ssid or one.mode == "ocb"):
-                    level = round(float(levels[source, receiver]), 2)
-                    rows.append([other.interface, one.interface, level])
-        return {"levels": rows}
+        return {"levels": peer_levels(self.network)}
 
     def _op_mpaths(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         radio = self.radio(request)

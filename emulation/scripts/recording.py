@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 
 from emulation.network.fidelity import CpuSampler, assess
 from emulation.network.processes import read_json
-from emulation.realtime.wireless_requests import PEER_MODES
+from emulation.realtime.peer_levels import PEER_MODES
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts.session import ScriptError, Session
 
