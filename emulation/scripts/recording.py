@@ -63,9 +63,6 @@ class Recording:
             # Frames to devices that were not up yet: no fault of the emulation.
             self._too_early = int(self._net.air.ask({"op": "stats"}).get("write_drops", 0))
         folder = self._session.spec.folder
-        if self._session.spec.captures:
-            captures = folder / "captures"
-            self._net.air.record(self._interfaces(captures))
         description = {
             "epoch_ns": time.time_ns(),
             "propagation": self._net.air.propagation,
@@ -83,7 +80,9 @@ class Recording:
         text = json.dumps(description, indent=1)
         (folder / NETWORK).write_text(text + "\n", encoding="utf-8")
         self._file = (folder / SAMPLES).open("a", encoding="utf-8", buffering=1)
-        self.sample()
+        self.sample()  # before the recorder starts, for which nodes that move do not wait
+        if self._session.spec.captures:
+            self._net.air.record(self._interfaces(folder / "captures"))
         self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
         self._thread.start()
 

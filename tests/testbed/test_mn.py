@@ -92,7 +92,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     assert levels.between(-95, -20).all()
     assert len(levels) >= 3
     heard = tables.heard.query("monitor == 'sta2-mon0'").groupby("transmitter")
-    assert {"ap1", "sta1", "sta2"} <= set(heard.groups)
+    assert {"ap1", "sta2"} <= set(heard.groups)  # and sta1, until it has walked away
     level = tables.signals.query("interface == 'sta2-wlan0'")["signal_dbm"].iloc[0]
     assert heard["signal_dbm"].mean()["ap1"] == pytest.approx(level, abs=0.6)
     assert heard["signal_dbm"].count()["sta2"] == 0  # what it sends itself
