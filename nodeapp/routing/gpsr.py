@@ -37,7 +37,8 @@ What the published GPSR has from its radio are options, as a UDP socket has none
 The walk relies on the paper's assumptions: links are those of a unit disk and beacons are fresh.
 When nodes move, ends of an edge may differ about it; the time to live bounds such a walk.
 
-Sources: docs/papers.md#gpsr; of the home node, docs/papers.md#ght.
+Sources: docs/papers.md#gpsr; of the home node, docs/papers.md#ght; of walks that do not end,
+docs/papers.md#face-routing-pitfalls.
 """
 
 from __future__ import annotations
