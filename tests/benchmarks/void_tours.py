@@ -64,6 +64,8 @@ CASES: Final[dict[str, dict[str, str]]] = {
     "planar graph of every position, predicted": PLANAR | {"prediction": "true"},
     "1 m/s": {"speed": "1"},
     "1 m/s, planar graph of every position": PLANAR | {"speed": "1"},
+    "1 m/s, planar graph of every position, no link feedback": PLANAR
+    | {"speed": "1", "link_feedback": "false", "withdraw_queue": "false"},
     "1 m/s, a tour ends at any edge": ONCE | {"speed": "1"},
 }
 SAMPLE: Final = 0.0371
