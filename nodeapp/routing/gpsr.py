@@ -35,15 +35,20 @@ What the published GPSR has from its radio are options, as a UDP socket has none
     when one moves ("neighbours"); here it is also done when positions have changed ("positions").
 
 The walk relies on the paper's assumptions: links are those of a unit disk and beacons are fresh.
-When nodes move, ends of an edge may differ about it; the time to live bounds such a walk.
+When nodes move, ends of an edge may differ about it.  A walk that comes over an edge that its other
+end does not have can go round a face for ever without its first edge; in the paper, and here, the
+time to live ends it.  With `edges_once` a node knows the edges that it sent a frame along lately: a
+frame about to take one of them again on the same face has toured it, as at the first edge.  Whoever
+finds that is near the location, and need not be the nearest node.
 
-Sources: docs/papers.md#gpsr; of the home node, docs/papers.md#ght.
+Sources: docs/papers.md#gpsr; of the home node, docs/papers.md#ght; of walks that do not end,
+docs/papers.md#face-routing-pitfalls.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from nodeapp.geometry import (
@@ -73,6 +78,8 @@ from nodeapp.wire import (
 
 WALKS: Final = 256
 """Perimeter frames sent lately of which it is known how they came here; more than a queue holds."""
+EDGES: Final = 1024
+"""Edges along which perimeter frames were sent lately, with `edges_once`."""
 
 
 class Gpsr:
@@ -113,6 +120,10 @@ class Gpsr:
         self._renewed = True
         self._walks: OrderedDict[bytes, tuple[GeoRoute, int]] = OrderedDict()
         """By datagram in perimeter mode: how it was and by whom it was sent when it came here."""
+        self._edges: OrderedDict[Hashable, None] | None = None
+        """Edges of which walks this node sent frames along lately; None if nobody asks."""
+        if parameters.edges_once:
+            self._edges = OrderedDict()
         self._piggyback = parameters.piggyback
         self._put_off_beacons = parameters.piggyback and parameters.promiscuous
         self._feedback = parameters.link_feedback
@@ -182,11 +193,14 @@ class Gpsr:
         waiting = self._host.withdraw(neighbour) if self._withdraw else []
         self._counters["frames withdrawn"] += len(waiting)
         for each in (datagram, *waiting):
-            self._forward_again(each)
+            self._forward_again(each, neighbour)
 
-    def _forward_again(self, datagram: bytes) -> None:
+    def _forward_again(self, datagram: bytes, neighbour: int) -> None:
         frame = decode(datagram)
         frame = frame._replace(hops=frame.hops - 1)
+        if self._edges is not None:
+            route, _ = split_sender(frame.route)
+            self._edges.pop(_edge(frame, decode_geo_route(route), neighbour), None)
         before = self._walks.pop(datagram, None)
         if before is not None:
             self._forward(frame, *before)
@@ -261,7 +275,21 @@ class Gpsr:
             following = next_counterclockwise(own, bearing(own, planar[following]), planar)
             assert following is not None
             geo = geo._replace(face=face, edge=(self._host.node_id, following))
+        if self._edges is not None and self._took(_edge(frame, geo, following)):
+            self._counters["walks that closed without their first edge"] += 1
+            self._toured(frame, location)
+            return
         self._transmit(frame, following, geo, (came, sender))
+
+    def _took(self, edge: Hashable) -> bool:
+        """Return whether an edge was taken lately; it is from now on."""
+        assert self._edges is not None
+        if edge in self._edges:
+            return True
+        self._edges[edge] = None
+        if len(self._edges) > EDGES:
+            self._edges.popitem(last=False)
+        return False
 
     def _toured(self, frame: Frame, location: Point) -> None:
         if self._take_toured is not None and self._take_toured(frame, location):
@@ -319,3 +347,11 @@ class Gpsr:
             "neighbours": {str(n): [round(at.x, 2), round(at.y, 2)] for n, at in known},
             "neighbours turned away": self.neighbours.turned_away,
         }
+
+
+def _edge(frame: Frame, geo: GeoRoute, to: int) -> Hashable:
+    """Return what is the same if a frame is sent to the same neighbour on the same face again."""
+    return (
+        *(frame.kind, frame.originator, frame.destination, frame.publisher, frame.sequence),
+        *(frame.body, geo.entry, geo.entered, geo.face, to),
+    )

@@ -44,3 +44,6 @@ class GpsrParameters(BeaconParameters):
             choices=("positions", "neighbours"),
         ),
     ] = "positions"
+    edges_once: Annotated[
+        bool, Param("a frame that would take an edge of its face again has toured it")
+    ] = False

@@ -20,7 +20,13 @@ from typing import Final
 from spark_analysis.papers.paper import Paper, Slice
 from spark_analysis.papers.six_schemes.claims import CLAIMS, MARGINS
 from spark_analysis.papers.six_schemes.names import PAPER_NAMES, SCHEMES
-from spark_analysis.papers.six_schemes.studies import FIGURES, PRESETS, STUDIES
+from spark_analysis.papers.six_schemes.studies import (
+    FIGURES,
+    MIDDLE,
+    PRESETS,
+    STUDIES,
+    slice_settings,
+)
 from spark_analysis.papers.six_schemes.ways import BASE, VARIATIONS
 
 PAPER: Final = Paper(
@@ -37,6 +43,6 @@ PAPER: Final = Paper(
     variations=VARIATIONS,
     seeds=3,
     margins=MARGINS,
-    slice=Slice(SCHEMES, {"freeway": {"speed": 30.0}, "manhattan": {"speed": 10.0}}),
+    slice=Slice(SCHEMES, {topology: slice_settings(topology) for topology in MIDDLE}),
     names=PAPER_NAMES,
 )

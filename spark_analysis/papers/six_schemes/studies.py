@@ -16,8 +16,8 @@ from spark_analysis.papers.paper import (
     Study,
     ends_and_middle,
 )
-from spark_analysis.papers.six_schemes.names import PAPER_NAMES, SCHEMES
-from spark_analysis.papers.six_schemes.ways import VARIATIONS, settings_of
+from spark_analysis.papers.six_schemes.names import OVER_AODV, PAPER_NAMES, SCHEMES
+from spark_analysis.papers.six_schemes.ways import DEPLOYED, VARIATIONS, settings_of
 from spark_analysis.report.curves import OF_MEANS, Quantity
 from spark_analysis.sweeps.spec import SweepSpec
 
@@ -30,6 +30,8 @@ LOAD_DURATION: Final = 300.0
 LOAD_SEEDS: Final = 3
 DRAWS: Final = ("speed", "seed")
 """Placement, motion, topics and workload are drawn for each speed and seed."""
+SLICE_INTERVAL: Final = "2"
+"""Seconds between a publisher's events in the slice in real time, so that a short run has many."""
 
 
 def _speeds(
@@ -91,6 +93,16 @@ LOAD: Final = replace(
 )
 
 
+def slice_settings(topology: str) -> dict[str, str]:
+    """Return the settings of the slice in real time: "as deployed", which is what nodes can do.
+
+    Events may be under way at its end: its runs are short, and both backends lose them.
+    """
+    settings = settings_of(topology, DEPLOYED.settings)
+    del settings["tail"]
+    return {**settings, "speed": MIDDLE[topology], "interval": SLICE_INTERVAL}
+
+
 def _by_speed(topology: str) -> Callable[[Scope], SweepSpec]:
     def source(scope: Scope) -> SweepSpec:
         speeds = scope.texts("speed")
@@ -125,27 +137,45 @@ def _by_load(topology: str) -> Callable[[Scope], SweepSpec]:
     return source
 
 
-_SECONDS: Final[Mapping[str, float]] = {
-    "broker-aodv": 0.04,
-    "broker-gpsr": 0.14,
-    "broker-gpsr-map": 0.05,
-    "rendezvous-aodv": 0.05,
-    "rendezvous-gpsr": 0.16,
-    "rendezvous-gpsr-map": 0.06,
+_SECONDS: Final[Mapping[str, Mapping[str, float]]] = {
+    "freeway": {
+        "broker-aodv": 0.015,
+        "broker-gpsr": 0.050,
+        "broker-gpsr-map": 0.024,
+        "rendezvous-aodv": 0.022,
+        "rendezvous-gpsr": 0.089,
+        "rendezvous-gpsr-map": 0.030,
+    },
+    "manhattan": {
+        "broker-aodv": 0.032,
+        "broker-gpsr": 0.10,
+        "broker-gpsr-map": 0.08,
+        "rendezvous-aodv": 0.044,
+        "rendezvous-gpsr": 0.10,
+        "rendezvous-gpsr-map": 0.08,
+    },
 }
-"""Processor seconds for each second of a run with an event of a publisher every 10 s, measured on
-runs of 100 s of the base; the tours of voids cost most."""
+"""Processor seconds for each second of a run with an event of a publisher every 10 s, on compiled
+code; the tours of voids cost most.  Freeway: means of six runs of 900 s of the base (two, of the
+last scheme).  Manhattan, at 10 m/s: one or two runs of 100 s over AODV, single ones of 30 to 120 s
+over GPSR."""
 _START: Final = 1.0
 """Processor seconds of a run besides: its scenario, and its share of the analysis."""
-_OF_EVENTS: Final = 0.5
-"""Of what a second costs at an event every 10 s, how much grows with the rate of events.  That is
-estimated, not measured."""
+_OF_EVENTS: Final = {True: 0.08, False: 0.0}
+"""Of what a second costs at an event every 10 s, how much grows with the rate of events, over AODV
+or not: measured at an event every second, runs of 30 s on `manhattan`, of 60 s on `freeway`.  What
+tours of voids cost over GPSR does not grow: they are refreshes."""
 
 
-def _cost(parameters: Mapping[str, Any], duration: float) -> float:
-    rate = 10.0 / float(parameters.get("interval", 10.0))
-    a_second = _SECONDS[str(parameters[PROTOCOL])]
-    return _START + a_second * (1 - _OF_EVENTS + _OF_EVENTS * rate) * duration
+def _cost(topology: str) -> Callable[[Mapping[str, Any], float], float]:
+    def cost(parameters: Mapping[str, Any], duration: float) -> float:
+        scheme = str(parameters[PROTOCOL])
+        more = _OF_EVENTS[scheme in OVER_AODV] * (
+            10.0 / float(parameters.get("interval", 10.0)) - 1
+        )
+        return _START + _SECONDS[topology][scheme] * (1 + more) * duration
+
+    return cost
 
 
 STUDIES: Final = (
@@ -155,7 +185,7 @@ STUDIES: Final = (
             topology,
             (SPEED,),
             _by_speed(topology),
-            _cost,
+            _cost(topology),
             draws=DRAWS,
             deliveries=True,
         )
@@ -167,7 +197,7 @@ STUDIES: Final = (
             f"{topology} at {speed} m/s, by the load of the system",
             (RATE,),
             _by_load(topology),
-            _cost,
+            _cost(topology),
         )
         for topology, speed in MIDDLE.items()
     ),

@@ -26,7 +26,9 @@ RANGE = 100.0
 class GpsrStation:
     """A host whose transmissions wait in the field's queue; its clock stands still."""
 
-    def __init__(self, field: GpsrField, node_id: int, point: Point) -> None:
+    def __init__(
+        self, field: GpsrField, node_id: int, point: Point, parameters: GpsrParameters
+    ) -> None:
         self.field = field
         self.node_id = node_id
         self.point = point
@@ -34,7 +36,6 @@ class GpsrStation:
         self.counters: Counter[str] = Counter()
         self.arrived: list[Frame] = []
         self.captures = False
-        parameters = GpsrParameters(ttl=255)
         self.router = Gpsr(self, parameters, RANGE, self.counters, self.deliver, self.capture)
 
     def now(self) -> float:
@@ -73,10 +74,11 @@ class GpsrStation:
 class GpsrField:
     """Stations that know all their neighbours."""
 
-    def __init__(self, points: list[Point]) -> None:
+    def __init__(self, points: list[Point], **parameters: Any) -> None:
         self.queue: deque[tuple[int, int, Frame]] = deque()
         self.stations = [
-            GpsrStation(self, node, point) for node, point in enumerate(points, start=1)
+            GpsrStation(self, node, point, GpsrParameters(ttl=255, **parameters))
+            for node, point in enumerate(points, start=1)
         ]
         self.path: list[int] = []
         for sender in self.stations:
@@ -245,6 +247,40 @@ def test_a_tour_ends_where_it_would_take_its_first_edge_again() -> None:
         assert arrived == ([1] if destination == ANY_NODE else [])
     assert first.counters["destination unreachable"] == 1
     assert first.counters["served as the nearest node"] == 1
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_a_walk_over_an_edge_that_its_other_end_does_not_have(once: bool) -> None:
+    # 2 believes that 1 is where it was before, behind 3 and 4, and so has no planar edge to it.
+    field = GpsrField([(0, 0), (80, 0), (150, -40), (150, 40)], edges_once=once)
+    second = field.stations[1]
+    before = Frame(Kind.HELLO, 1, body=encode_hello(178.0, 0.0, 0.0, 0.0))
+    second.router.neighbours.hello_received(before, 1)
+    arrived = field.route(field.stations[0], ANY_NODE, (-900, 5))
+    counted = sum((station.counters for station in field.stations), Counter[str]())
+    assert field.path[:5] == [1, 2, 4, 3, 2]  # not over 1 again, where its first edge is
+    if once:
+        assert len(field.path) == 5
+        assert arrived == [2]
+        assert counted["walks that closed without their first edge"] == 1
+    else:
+        assert len(field.path) == 256
+        assert arrived == []
+        assert counted["time to live used up"] == 1
+
+
+@given(fields, st.floats(-0.3, 1.3), st.data())
+def test_edges_once_changes_nothing_if_positions_are_right(
+    points: list[Point], x: float, data: st.DataObject
+) -> None:
+    location = (x * max(point[0] for point in points) + 0.123, 0.456)
+    number = data.draw(st.integers(0, len(points) - 1))
+    taken = []
+    for once in (False, True):
+        field = GpsrField(points, edges_once=once)
+        arrived = field.route(field.stations[number], ANY_NODE, location)
+        taken.append((arrived, field.path))
+    assert taken[0] == taken[1]
 
 
 def test_a_lone_node_serves_every_location_and_reaches_nobody() -> None:

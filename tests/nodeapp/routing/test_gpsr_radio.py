@@ -385,3 +385,18 @@ def test_frames_that_wait_for_a_lost_neighbour_take_another_way_too() -> None:
     router(one)._unacknowledged(2, waiting[0])
     assert [(to, f.sequence) for _, to, f in data_sent(network, start)] == [(3, 1), (3, 2), (3, 3)]
     assert one.service.counters["frames withdrawn"] == 2
+
+
+def test_an_edge_along_which_a_frame_was_not_acknowledged_may_be_taken_again() -> None:
+    network = diamond(link_feedback=True, edges_once=True)
+    one, start = network.nodes[1], network.time
+    router(one).neighbours.learn(9, -50.0, 0.0, 0.0, 0.0)
+    # On a walk around a void far to the left, which 9 has sent here.
+    route = GeoRoute(-500.0, 0.0, (-400.0, 0.0), (-400.0, 0.0), (9, 8), 9).encode()
+    one.hear(Frame(Kind.EVENT, 9, 77, 9, 1, ttl=20, route=route).encode(), 9)
+    for _ in range(3):
+        _, to, frame = data_sent(network, start)[-1]
+        router(one)._unacknowledged(to, frame.encode())
+        at = network.nodes[to].position()
+        router(one).neighbours.learn(to, at.x, at.y, 0.0, 0.0)  # it is heard again
+    assert [to for _, to, _ in data_sent(network, start)] == [3, 2, 3, 2]
