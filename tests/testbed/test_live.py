@@ -255,11 +255,12 @@ def test_a_browser_shows_a_script_for_mininet_wifi(tmp_path: Path) -> None:
     with browsers.browser() as browser:
         command = subprocess.Popen(
             [sys.executable, "-m", "testbed", *words],
-            cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+            cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        assert command.stdout is not None
+        assert command.stderr is not None
         try:
-            address = next(line for line in command.stdout if line.startswith("live: ")).split()[1]
+            address = next(line for line in command.stderr if line.startswith("live: ")).split()[1]
             browser.visit(address)
             while not browser.run(f"return {MARKS}.length"):
                 time.sleep(0.2)
@@ -274,7 +275,7 @@ def test_a_browser_shows_a_script_for_mininet_wifi(tmp_path: Path) -> None:
         finally:
             command.send_signal(signal.SIGINT)
             command.wait(30)
-            command.stdout.close()
+            command.stderr.close()
     assert (marks[0]["text"], marks[0]["kind"]) == ("sta1 hands over from ap1 to ap2", "handover")
     assert re.fullmatch(r"\d+ s", clock)
     assert counts == "2 of 4 radios have an access point"
