@@ -20,8 +20,8 @@ from spark_analysis.report.quantities import printable
 from testbed.live_log import KEPT, Cursor, Log
 
 LEGEND: Final = (
-    "Blue lines: a radio has this access point. Purple rings: handed over. Circle: the range of "
-    "the node that is chosen. Click a node for its radios, levels and traffic."
+    "Blue lines: a radio has this access point. Purple rings: handed over. Circles: the ranges of "
+    "access points and of the node that is chosen. Click a node for its radios, levels and traffic."
 )
 STILL: Final = 1.5
 """Seconds that the page is behind the record, which has a sample a second."""

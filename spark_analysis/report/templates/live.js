@@ -103,6 +103,7 @@
     const now = marks.filter((mark) => mark.kind === "handover" ? until - mark.time < 5 :
       mark.time <= found.time && (mark.kind === "" ? found.time - mark.time < 5 : found.time < mark.until));
     part("faults").textContent = now.length ? "Now: " + now.map((mark) => mark.text).join("; ") : "";
+    part("events").hidden = events.length === 0;
     part("events").replaceChildren(...events.slice(-LISTED).reverse().map(row));
   }
 

@@ -108,6 +108,9 @@ function mapOf(canvas, strip, model, state) {
       pen.setLineDash([2, 4]);
       disc(positions[state.node], scale * range, colours.muted, 0.8, false);
     }
+    nodes.forEach((node, index) => {
+      if (node.point && node.range) disc(positions[index], scale * node.range, colours.sky, 0.35, false);
+    });
     const linger = LINGER * Math.min(state.speed, 4);
     const dead = new Set(faults.flatMap((mark) => mark.kind === "nodes" ? mark.nodes : []));
     drawEvent(time);
