@@ -23,11 +23,7 @@ from threading import Thread
 from typing import Any, Final, Protocol, Self
 from urllib.parse import parse_qs, urlsplit
 
-from markupsafe import Markup
-
 from capture.lifetime import die_with_parent
-from spark_analysis.replay.packing import as_script
-from spark_analysis.report.environment import environment
 from testbed import background
 from testbed.background import LOWEST, share_as
 from testbed.live_log import Cursor
@@ -66,6 +62,12 @@ def state_of(folder: Path) -> State:
 
 def page_of(scene: dict[str, Any]) -> str:
     """Return the page, with what stays."""
+    # Not above: the virtual machine, which has `run` but no page, lacks them.
+    from markupsafe import Markup
+
+    from spark_analysis.replay.packing import as_script
+    from spark_analysis.report.environment import environment
+
     data = Markup(as_script({name: scene[name] for name in scene if name != "legend"}))
     replay = {
         "title": "The run, while it goes on",
