@@ -27,7 +27,8 @@ from spark_analysis.captures.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.metrics.known import METRICS
 from spark_analysis.registry import JOBS
-from spark_analysis.replay.data import as_script, replay_data
+from spark_analysis.replay.data import replay_data, shown
+from spark_analysis.replay.packing import as_script
 from spark_analysis.report import fidelity_text, scenario_text
 from spark_analysis.report.comparison import comparison_page
 from spark_analysis.report.figures import Drawing
@@ -160,7 +161,7 @@ def write_report(analysis: Analysis, run: Run) -> Path:
         facts=scenario_text.facts(tables),
         tiles=tiles(tables, METRICS),
         figures=placed(drawings(tables)),
-        replay=replay,
+        replay=replay and shown(replay),
         replay_json=Markup(as_script(replay or {})),  # which escapes it
         tables=[
             *(table for job in JOBS for table in job.section.tables(tables)),

@@ -13,8 +13,18 @@ from emulation.network import processes
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts import isolation
 from emulation.scripts.runner import OUTCOME
+from testbed.live import Live, tell_address
 from testbed.mn_run import make_folder, run_script
-from testbed.options import FAILED, INTERRUPTED, PROGRAM, RUNS, USAGE, console, fail
+from testbed.options import (
+    FAILED,
+    INTERRUPTED,
+    PROGRAM,
+    RUNS,
+    USAGE,
+    LiveOption,
+    console,
+    fail,
+)
 
 LONGEST = 7 * 86_400.0
 """Seconds that `--for` may be."""
@@ -45,6 +55,7 @@ def mn(
     analyze: Annotated[
         bool, typer.Option("--analyze/--no-analyze", help="write tables and the report afterwards")
     ] = True,
+    live: LiveOption = False,
     seed: Annotated[int, typer.Option("--seed", help="decides losses on the air")] = 1,
     runs: Annotated[
         Path, typer.Option("--runs", help="where run folders are made", file_okay=False)
@@ -60,6 +71,8 @@ def mn(
         fail(f"--for takes seconds above 0 and at most {LONGEST:g}", USAGE)
     if commands is not None and not commands.is_file():
         fail(f"no file {commands}: --commands takes a file of commands, one a line", USAGE)
+    if check and live:
+        fail("--live shows one script: leave it out with --check", USAGE)
     processes.sweep()
     if check:
         from testbed.mn_check import check_folder
@@ -70,17 +83,19 @@ def mn(
         folders = ": it is a folder; --check tries every script in it" if script.is_dir() else ""
         fail(f"no script {script}{folders}", USAGE)
     folder = make_folder(runs, script)
-    code = run_script(
-        {
-            "script": script.resolve(),
-            "arguments": context.args,
-            "folder": folder,
-            "seconds": seconds,
-            "commands": commands.resolve() if commands else None,
-            "captures": captures,
-            "seed": seed,
-        }
-    )
+    spec = {
+        "script": script.resolve(),
+        "arguments": context.args,
+        "folder": folder,
+        "seconds": seconds,
+        "commands": commands.resolve() if commands else None,
+        "captures": captures,
+        "seed": seed,
+    }
+    with Live() as shown:
+        if live:
+            shown.start(folder, tell_address)
+        code = run_script(spec)
     try:
         _finish(folder, code, analyze)
     finally:

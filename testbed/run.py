@@ -15,7 +15,7 @@ from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from testbed.ahead import Analyst, Told, possible
 from testbed.display import RunDisplay, warn_of_infidelity
-from testbed.live import Live
+from testbed.live import Live, tell_address
 from testbed.options import (
     FAILED,
     INTERRUPTED,
@@ -187,9 +187,6 @@ def _execute(
     with Analyst() as analyst:
         ahead = analyst if analyze and possible() else None
 
-        def tell(address: str) -> None:
-            console.print(f"live: {address}", highlight=False, soft_wrap=True)
-
         def prompt(run: LiveRun) -> None:
             shown.await_address(ADDRESS_LIMIT)
             assert interact is not None
@@ -197,7 +194,7 @@ def _execute(
 
         def under_way() -> None:
             if live:
-                shown.start(folder.path, tell)
+                shown.start(folder.path, tell_address)
             if ahead is not None:
                 ahead.start()
 

@@ -29,6 +29,7 @@ from mininet.node import Node
 from pyroute2 import IPBatch, IPRoute
 
 from capture.namespaces import network_namespace
+from emulation.network.resolver import ALL_KNOWN
 from emulation.realtime.device import disable_ipv6
 from emulation.scenario.access_point import ACCESS, MESH, WIRED, AccessPointSpec
 from emulation.scenario.scenario import NodeSpec
@@ -217,16 +218,17 @@ class WifiNet(Mininet):  # type: ignore[misc]
         return super().addLink(node1, node2, **params)
 
     def configure(self) -> None:
-        """Bring up loopback and interfaces, set addresses and all neighbour entries.
+        """Bring up loopback and interfaces, set addresses.
 
-        Entries are permanent: a broadcast medium of N stations would carry N squared ARP frames
-        that a real ad hoc network spreads over its lifetime, and that no protocol here measures.
+        And all neighbour entries, unless the network is so large that a process adds those that
+        are used (`emulation.network.resolver`).
         """
         for member in self.members:
             member.attach()
             with network_namespace(member.pid):
                 configure_links(member.spec)
-        add_neighbours(self.members)
+        if len(self.members) <= ALL_KNOWN:
+            add_neighbours(self.members)
         if self.aps:
             ports = []
             for point in self.aps:

@@ -1,4 +1,4 @@
-"""What a replay is made of, as the object that `replay.js` reads: see `replay_data` for its keys.
+"""What a replay is made of, as the object that `replay_data.js` reads (`replay_data` has its keys).
 
 Numbers are whole and packed (`packing`): times in units of 10 µs, positions of decimetres, each as
 the difference from the one before.
@@ -6,7 +6,6 @@ the difference from the one before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,8 +13,8 @@ import numpy as np
 
 from emulation.mobility.trajectory import until
 from spark_analysis.replay.frames import Hops, Links, has_frames, hops, links
+from spark_analysis.replay.happenings import handover_marks, happenings, legend
 from spark_analysis.replay.packing import interleaved, packed
-from spark_analysis.report.marks import marks
 from spark_analysis.report.quantities import printable
 from spark_analysis.result import RunTables
 
@@ -48,6 +47,7 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
     subscribers = set(tables.table("subscriptions")["node_id"].astype(int))
     scenario = run.scenario
     points = {point.broker: point.name for point in scenario.access_points}
+    names = [printable(points.get(node.id, node.name)) for node in scenario.nodes]
     events = _events(tables, found)
     data: dict[str, Any] = {
         "duration": round(seconds, 3),
@@ -55,18 +55,18 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
         "range": scenario.radio.range,
         "nodes": [
             {
-                "name": printable(points.get(node.id, node.name)),
+                "name": name,
                 "role": (node.id in publishers) + 2 * (node.id in subscribers),
                 "point": node.id in points,
             }
-            for node in scenario.nodes
+            for node, name in zip(scenario.nodes, names, strict=True)
         ],
         "tracks": packed(np.array(list(_tracks(tables)), np.int64)),
         "roads": _roads(scenario.road_map),
         "links": _links(heard),
         "window": heard.window,
         "hops": packed(np.array(list(_hops(found, events["started"])), np.int64)),
-        "marks": _marks(tables, seconds),
+        "marks": [*happenings(run, seconds), *handover_marks(heard.handovers, names)],
         "notes": _notes(found, heard, tables),
         **{key: value for key, value in events.items() if key != "started"},
         **_load(tables, seconds),
@@ -74,26 +74,14 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
     return data
 
 
-def as_script(data: Mapping[str, Any]) -> str:
-    """Return an object as JSON that may stand inside an element `script`."""
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _marks(tables: RunTables, seconds: float) -> list[dict[str, Any]]:
-    index = {node.name: number for number, node in enumerate(tables.scenario.nodes)}
-    for point in tables.scenario.access_points:
-        index[point.name] = index[tables.names[point.broker]]
-    return [
-        {
-            "time": mark.time,
-            "until": min(mark.until, seconds),
-            "text": mark.text,
-            "down": mark.down,
-            "nodes": [index[name] for name in mark.nodes if name in index],
-        }
-        for mark in marks(tables)
-    ]
+def shown(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the template `replay.html` says of `replay_data`."""
+    return {
+        "title": "The run again, from its captures",
+        "legend": legend(data["window"], access_points=any(n["point"] for n in data["nodes"])),
+        "feed": "replay_data.js",
+        "notes": data["notes"],
+    }
 
 
 def _tracks(tables: RunTables) -> Iterator[int]:

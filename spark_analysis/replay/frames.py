@@ -2,18 +2,12 @@
 
 Both are read from the frames that an analysis has decoded (`spark_analysis.captures.materialise`),
 a batch at a time and without Spark: little is kept of each.
-
-A transmission is a frame of one sender and all who received it.  In the captures it is the sender's
-own row (the address of its IPv4 source is the sender's) and the rows of receivers after it.  Behind
-access points a frame goes on without a new IPv4 source: then the captures in which it shows up one
-after the other are its hops.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -24,40 +18,28 @@ import pyarrow.parquet as pq
 
 from emulation.scenario.access_point import ACCESS
 from emulation.scenario.runfolder import Run
-from nodeapp.wire import BROADCAST, Kind
+from nodeapp.wire import Kind
 from spark_analysis.captures.materialise import decoded_frames
+from spark_analysis.replay.transmissions import (
+    Handovers,
+    Ints,
+    Places,
+    Transmission,
+    beacon_window,
+    transmissions,
+)
 
 MOST_RECEPTIONS: Final = 150_000
 """Rows of captures that the hops of the events shown may have: about a megabyte in the page."""
-SILENCE: Final = 2.5
-"""Intervals between beacons without one, after which a link counts as gone."""
-UNBEACONED: Final = 3.0
-"""Seconds without any frame after which it does, for protocols without beacons."""
 STEP: Final = 0.5
 """Seconds: links are known to this, in runs of less than `STEPS` of them."""
 STEPS: Final = 2_000
 MOST_STRETCHES: Final = 30_000
 """Stretches of time in which a link was there, at most; the longest are kept."""
-_LIMITED_BROADCAST: Final = 0xFFFFFFFF
 _COLUMNS: Final = (
     "node", "interface", "time_ns", "ip_src", "ip_dst", "kind", "hops", "destination",
     "publisher", "sequence",
 )  # fmt: skip
-
-Ints = npt.NDArray[np.int64]
-
-
-@dataclass
-class Transmission:
-    """A frame on the air; nodes are indices, times ns since time 0."""
-
-    event: int
-    """Index of the event in `Hops.events`."""
-    sent: int
-    sender: int
-    hops: int
-    arrived: int
-    receivers: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -82,6 +64,8 @@ class Links:
     left_out: int
     window: float
     """Seconds for which a frame heard makes a link."""
+    handovers: list[tuple[float, int, int, int]]
+    """Time in s, station, old and new access point: the first frame that another one received."""
 
 
 def has_frames(run: Run) -> bool:
@@ -89,19 +73,8 @@ def has_frames(run: Run) -> bool:
     return decoded_frames(run) is not None
 
 
-class _Places:
-    """Indices of nodes by name and by address; an access point is at its broker's."""
-
-    def __init__(self, run: Run) -> None:
-        nodes = run.scenario.nodes
-        self.index = {node.name: index for index, node in enumerate(nodes)}
-        by_id = {node.id: index for index, node in enumerate(nodes)}
-        for point in run.scenario.access_points:
-            self.index[point.name] = by_id[point.broker]
-        addresses = [int(ipaddress.IPv4Address(node.address)) for node in nodes]
-        order = np.argsort(addresses)
-        self._order = order.astype(np.int64)
-        self._addresses = np.array(addresses, np.int64)[order]
+class _Places(Places):
+    """Those of columns of decoded captures, too."""
 
     def of_names(self, names: pa.ChunkedArray | pa.Array) -> Ints:
         """Return the indices of captures' nodes, -1 for those that are not in the scenario."""
@@ -112,11 +85,6 @@ class _Places:
         )
         found: Ints = known[encoded.indices.to_numpy(zero_copy_only=False)]
         return found
-
-    def of_addresses(self, addresses: Ints) -> Ints:
-        """Return the indices of nodes, -1 for other addresses."""
-        at = np.minimum(np.searchsorted(self._addresses, addresses), len(self._addresses) - 1)
-        return np.where(self._addresses[at] == addresses, self._order[at], -1)
 
 
 Chosen = Callable[[pa.RecordBatch], Any]
@@ -182,7 +150,8 @@ def hops(run: Run, epoch_ns: int) -> Hops:
     rows = (index, source[mine], to[mine], hop[mine], final[mine], time[mine], place[mine])
     order = np.lexsort(rows[::-1])
     through = bool(run.scenario.access_points)
-    made = list(_transmissions([column[order] for column in rows], through))
+    sorted_rows = zip(*(column[order].tolist() for column in rows), strict=True)
+    made = list(transmissions(sorted_rows, through=through))
     made.sort(key=lambda each: (each.event, each.sent))
     events = [(int(key) >> 32, int(key) & 0xFFFFFFFF) for key in keys[chosen]]
     return Hops(events, made, len(keys))
@@ -204,45 +173,17 @@ def _sample(first: Ints, counts: Ints) -> Ints:
     return by_time[::stride].astype(np.int64)
 
 
-def _transmissions(columns: list[Ints], through: bool) -> Iterator[Transmission]:
-    """Yield what rows, sorted by all their columns, are of.
-
-    `through`: frames go on behind access points under the address of their source.
-    """
-    before: tuple[int, ...] | None = None
-    made: Transmission | None = None
-    for row in zip(*(column.tolist() for column in columns), strict=True):
-        event, source, to, hop, _, time, place = row
-        if row[:5] != before or place == source or made is None:
-            if made is not None and made.receivers:
-                yield made
-            before = row[:5]
-            made = Transmission(event, time, source, hop, time)
-            if place == source:
-                continue
-        unicast = to not in (_LIMITED_BROADCAST, BROADCAST) and to & 0xFFFFFF != 0xFFFFFF
-        if through and unicast and made.receivers and place != made.receivers[-1]:
-            yield made
-            made = Transmission(event, made.arrived, made.receivers[-1], hop, time)
-        if place not in made.receivers and place != made.sender:
-            if not made.receivers:
-                made.arrived = time
-            made.receivers.append(place)
-    if made is not None and made.receivers:
-        yield made
-
-
 def links(run: Run, epoch_ns: int, seconds: float) -> Links:
     """Return when nodes heard each other, over `seconds`; with access points, when these did."""
     places = _Places(run)
     count = len(run.scenario.nodes)
-    interval = _beacon_interval(run)
-    window = UNBEACONED if interval is None else SILENCE * interval
+    window = beacon_window(run)
     step = max(STEP, seconds / STEPS)
     steps = int(seconds / step) + 2
     points = np.zeros(count, np.bool_)
     points[[places.index[point.name] for point in run.scenario.access_points]] = True
     keys = np.zeros(0, np.int64)
+    visits: list[Ints] = []
     for batch in _batches(run, _of_access):
         sender = places.of_addresses(_ints(batch["ip_src"]))
         receiver = places.of_names(batch["node"])
@@ -251,11 +192,13 @@ def links(run: Run, epoch_ns: int, seconds: float) -> Links:
         heard &= (when >= 0) & (when < steps)
         if run.scenario.access_points:  # what comes from these may be another's, passed on
             heard &= points[np.maximum(receiver, 0)] & ~points[np.maximum(sender, 0)]
+            since = _ints(batch["time_ns"])[heard] - epoch_ns
+            visits.append(np.column_stack((since, sender[heard], receiver[heard])))
         low, high = np.minimum(sender, receiver)[heard], np.maximum(sender, receiver)[heard]
         found = (low * count + high) * steps + when[heard]
         keys = np.union1d(keys, found)
     if not len(keys):
-        return Links(np.zeros((0, 2), np.int64), np.zeros((0, 2)), 0, window)
+        return Links(np.zeros((0, 2), np.int64), np.zeros((0, 2)), 0, window, [])
     pair, at = keys // steps, keys % steps
     gap = max(1, round(window / step))
     begins = np.ones(len(keys), np.bool_)
@@ -266,11 +209,25 @@ def links(run: Run, epoch_ns: int, seconds: float) -> Links:
     pairs = np.column_stack((pair[starts] // count, pair[starts] % count))
     longest = np.argsort(spans[:, 0] - spans[:, 1], kind="stable")[:MOST_STRETCHES]
     kept = np.sort(longest)
-    return Links(pairs[kept], spans[kept], len(spans) - len(kept), window)
+    return Links(pairs[kept], spans[kept], len(spans) - len(kept), window, _handovers(visits))
 
 
-def _beacon_interval(run: Run) -> float | None:
-    """Return the seconds between a node's beacons, as the protocol's parameters say."""
-    parameters: dict[str, Any] = dict(run.scenario.protocol.parameters)
-    value = parameters.get("hello_interval")
-    return float(value) if isinstance(value, int | float) and value > 0 else None
+def _handovers(visits: list[Ints]) -> list[tuple[float, int, int, int]]:
+    """Return when stations were first heard by another access point: see `Links.handovers`.
+
+    `visits` are rows of time in ns, station, access point.
+    """
+    if not visits:
+        return []
+    rows = np.concatenate(visits)
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    by_station = np.argsort(rows[:, 1], kind="stable")
+    ordered = rows[by_station]
+    first = np.ones(len(rows), np.bool_)  # of a station, or at another point
+    first[1:] = np.any(np.diff(ordered[:, 1:], axis=0), axis=1)
+    known = Handovers()
+    changes = [
+        known.heard(time / 1e9, station, point)
+        for time, station, point in rows[np.sort(by_station[first])].tolist()
+    ]
+    return [change for change in changes if change is not None]

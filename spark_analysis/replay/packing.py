@@ -7,7 +7,9 @@ numbers are interleaved (0, -1, 1, -2, ...) first.  `replay.js` reads it back.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,3 +44,9 @@ def packed(numbers: Numbers | Iterable[int]) -> str:
 def interleaved(numbers: Numbers) -> Numbers:
     """Return signed numbers as ones that are not negative."""
     return np.where(numbers < 0, -2 * numbers - 1, 2 * numbers)
+
+
+def as_script(data: Mapping[str, Any]) -> str:
+    """Return an object as JSON that may stand inside an element `script`."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
+from spark_analysis.report.environment import environment as templates
 from spark_analysis.report.fidelity_text import measure
 from spark_analysis.report.figures import Drawing
 
@@ -33,15 +34,9 @@ class PlacedFigure:
 
 def environment() -> Environment:
     """Return what makes pages of the templates."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    environment.filters["measure"] = measure
-    return environment
+    made = templates()
+    made.filters["measure"] = measure
+    return made
 
 
 def write_html(path: Path, html: str) -> Path:

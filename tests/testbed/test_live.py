@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import signal
 import socket
 import struct
+import subprocess
+import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -17,16 +22,31 @@ from typer.testing import CliRunner
 from capture.scan import FILE_HEADER
 from emulation.backends.tap import TapBackend
 from emulation.backends.virtual import run_virtual
+from emulation.network.processes import PROJECT
 from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
-from nodeapp.wire import Kind
 from testbed.app import app
-from testbed.live import Live, LiveState, _Growing
+from testbed.live import Live
+from testbed.live_captures import Growing
+from testbed.live_log import Cursor
+from testbed.live_run import LiveRun
 from tests import browser as browsers
 from tests.emulation.backends.test_tap import Recorded
 from topologies.catalog import make_scenario
+
+SCRIPT = Path(__file__).parent / "mn_scripts" / "roaming.py"
+MARKS = "(document.getElementById('replay').replay || {marks: []}).marks"
+
+
+def following(browser: browsers.Browser) -> str:
+    """Return whether the page says that it shows what happens now."""
+    return str(
+        browser.run(
+            "return document.querySelector('[data-part=live]').getAttribute('aria-pressed')"
+        )
+    )
 
 
 def scenario(duration: float) -> Scenario:
@@ -42,7 +62,7 @@ def scenario(duration: float) -> Scenario:
     ]
     publish = [
         Operation(time=time, node=1, action="publish", sequence=time - 1, event={"topic": "a"})
-        for time in range(2, int(duration) - 1)
+        for time in range(2, min(int(duration), 20) - 1)
     ]
     fault = Fault(kind="radio", start=duration - 1, nodes=("sta4",), text="radio sta4 at the end")
     return made.model_copy(update={"workload": (*subscribe, *publish), "faults": (fault,)})
@@ -54,22 +74,55 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_captures_tell_events_deliveries_and_the_way_of_each(folder: Path) -> None:
-    live = LiveState(folder)
-    state = live.state(0)
+    live = LiveRun(folder)
+    state = live.state(Cursor())
     assert state["ended"] == "completed"
     assert state["time"] == 10.0
-    assert state["published"] == 7
-    assert state["delivered"] == 14
-    assert [event["sequence"] for event in state["events"]] == list(range(1, 8))
-    for event in state["events"]:
-        assert sorted(node for node, _ in event["received"]) == [1, 2]
-        assert all(0 < delay < 1 for _, delay in event["received"])
-    assert {kind for _, _, _, kind, *_ in state["hops"]} == {Kind.EVENT, Kind.SUBSCRIPTION}
-    assert (state["down"], state["faults"]) == ([3], ["radio sta4 at the end"])
-    heard = {(a, b) for a, b, _ in state["links"]}
-    assert {(0, 1), (1, 0), (1, 2), (3, 0)} <= heard
-    again = live.state(state["next"])
-    assert (again["hops"], again["delivered"]) == ([], 14), "nothing counts twice"
+    assert (state["published"], state["expected"], state["delivered"]) == (7, 14, 14)
+    events = {entry[1]: entry for kind, *entry in state["log"] if kind == "event"}
+    assert sorted(events) == list(range(1, 8))
+    for publisher, sequence, topic, began, due in events.values():
+        assert (publisher, topic, [node for node, _ in due]) == (0, "a", [1, 2])
+        got = [e for kind, *e in state["log"] if kind == "notify" and e[1] == sequence]
+        assert sorted(node for _, _, node, _, _ in got) == [1, 2]
+        assert all(0 < at - began < 1 for *_, at in got)
+        ways = [hop for hop in state["hops"] if hop[1] == sequence]
+        assert {to for *_, receivers in ways for to in receivers} >= {1, 2}
+        assert all(began <= sent < arrived for _, _, sent, arrived, *_ in ways)
+    (fault,) = state["marks"]
+    assert (fault["nodes"], fault["text"], fault["kind"]) == ([3], "radio sta4 at the end", "nodes")
+    heard = {tuple(entry[:2]) for kind, *entry in state["log"] if kind == "link"}
+    assert heard == {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}
+    sent = [entry[2] for kind, *entry in state["log"] if kind == "load" and entry[0] == 0]
+    assert sum(sent) > 20, "a beacon each 0.3 s, and events"
+    assert len(state["tracks"]) == 4
+    again = live.state(Cursor(*state["next"]))
+    assert (again["hops"], again["log"], again["tracks"]) == ([], [], None)
+    assert again["delivered"] == 14, "nothing counts twice"
+
+
+def test_access_points_traffic_goes_hop_by_hop_and_handovers_are_told(tmp_path: Path) -> None:
+    settings = {"side": 2, "nodes": 4, "speed": 30, "pause": 0}
+    run = make_scenario("mesh_grid", "flooding", seed=1, duration=25.0, settings=settings)
+    live = LiveRun(run_virtual(run, tmp_path))
+    names = [node["name"] for node in live.scene()["nodes"]]
+    assert names == ["ap1", "ap2", "ap3", "ap4", "sta1", "sta2", "sta3", "sta4"]
+    state = live.state(Cursor())
+    links = {tuple(entry[:2]) for kind, *entry in state["log"] if kind == "link"}
+    assert links, "stations and their access points"
+    assert all(a < 4 <= b for a, b in links)
+    first = [hop for hop in state["hops"] if hop[:2] == state["hops"][0][:2]]
+    assert (first[0][4], first[0][6]) == (4, [0]), "sta1 to ap1"
+    assert (first[1][4], set(first[1][6])) == (0, {1, 2, 3, 4, 7}), "on to its neighbours of both"
+    told = [mark["text"] for mark in state["marks"] if mark["kind"] == "handover"]
+    assert told[0] == "sta3 hands over from ap3 to ap1"
+    served: dict[str, str] = {}
+    for text in told:
+        station, old, new = text.replace(" hands over from ", " ").replace(" to ", " ").split()
+        assert served.get(station, old) == old
+        served[station] = new
+    loads = [entry for kind, *entry in state["log"] if kind == "load" and entry[0] < 4]
+    assert {entry[0] for entry in loads} == {0, 1, 2, 3}, "of each access point"
 
 
 def test_a_capture_that_grows_is_read_once_and_never_in_halves(
@@ -77,7 +130,7 @@ def test_a_capture_that_grows_is_read_once_and_never_in_halves(
 ) -> None:
     whole = (folder / "captures" / "sta1-wlan0.pcap").read_bytes()
     path = tmp_path / "growing.pcap"
-    growing = _Growing(path)
+    growing = Growing(path)
     assert growing.frames() is None
     seen: list[int] = []
     for size in (0, 10, FILE_HEADER, FILE_HEADER + 7, len(whole) // 2, len(whole) - 1, len(whole)):
@@ -86,7 +139,7 @@ def test_a_capture_that_grows_is_read_once_and_never_in_halves(
         seen += [] if found is None else found["time_ns"].tolist()
     assert growing.frames() is None
     path = folder / "captures" / "sta1-wlan0.pcap"
-    every = _Growing(path).frames()
+    every = Growing(path).frames()
     assert every is not None
     assert seen == every["time_ns"].tolist()
 
@@ -97,11 +150,12 @@ def test_a_delivery_that_is_written_before_its_event_counts(folder: Path, tmp_pa
     publisher = read_run(copy).folder.loopback_capture(scenario(10.0).nodes[0])
     whole = publisher.read_bytes()
     publisher.write_bytes(whole[:FILE_HEADER])
-    live = LiveState(copy)
-    assert (live.state(0)["published"], live.state(0)["delivered"]) == (0, 0)
+    live = LiveRun(copy)
+    state = live.state(Cursor())
+    assert (state["published"], state["delivered"]) == (0, 0)
     publisher.write_bytes(whole)
     for _ in range(2):
-        state = live.state(0)
+        state = live.state(Cursor())
         assert (state["published"], state["delivered"]) == (7, 14)
 
 
@@ -111,7 +165,7 @@ def test_a_browser_that_goes_away_is_no_error(
     with Live() as live:
         said: list[str] = []
         live.start(folder, said.append)
-        live.await_address(30.0)
+        live.await_address(120.0)
         port = int(said[0].rpartition(":")[2].rstrip("/"))
         for _ in range(5):
             with socket.create_connection(("127.0.0.1", port)) as client:
@@ -129,10 +183,10 @@ def test_it_answers_on_this_machine_alone_and_to_its_own_name(folder: Path) -> N
         live.start(folder, said.append)
         live.start(folder, said.append)
         assert said == [], "it is not waited for"
-        live.await_address(30.0)
+        live.await_address(120.0)
         (address,) = said
         assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(f"{address}state?hops=x", timeout=10) as answer:
+        with urllib.request.urlopen(f"{address}state?since=x", timeout=10) as answer:
             assert json.load(answer)["published"] == 7
         for path, host, code in (("", "evil.example:80", 403), ("../etc/passwd", "", 404)):
             asked = urllib.request.Request(address + path, headers={"Host": host} if host else {})
@@ -152,7 +206,7 @@ def test_a_virtual_run_has_its_replay_instead(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_browser_shows_the_run_while_it_goes_on(tmp_path: Path) -> None:
-    run = scenario(20.0)
+    run = scenario(90.0)
     folder = RunFolder.create(tmp_path, run)
     said: list[str] = []
     visited: list[float] = []
@@ -171,16 +225,59 @@ def test_a_browser_shows_the_run_while_it_goes_on(tmp_path: Path) -> None:
             for part in ("clock", "counts", "events"):
                 found[part] = browser.text(f"#{part}")
             found["drawn"] = browser.run(
-                "const map = document.getElementById('map');"
+                "const map = document.querySelector('[data-part=map]');"
                 "const data = map.getContext('2d').getImageData(0, 0, map.width, map.height);"
                 "return data.data.some((value) => value > 0)"
             )
+            found["following"] = following(browser)
+            found["slider"] = browser.name("[data-part=time]")
+            browser.type("[data-part=map]", "\ue011n")  # home, and the first event
+            found["way"] = browser.text("[data-part=details]")
+            found["then"] = following(browser)
 
         with pytest.raises(KeyboardInterrupt):
             TapBackend().execute(run, folder, Recorded(look))
         assert browser.errors() == []
-    assert found["clock"].endswith(" of 20 s")
+    assert found["clock"].endswith(" of 90 s")
     assert "events published" in found["counts"]
     assert "event 1 of sta1: sta" in found["events"]
     assert " ms" in found["events"]
     assert found["drawn"]
+    assert (found["following"], found["then"]) == ("true", "false"), "a time of one's choice stays"
+    assert found["slider"] == "Time into the run"
+    assert "Event 1 of sta1, topic a" in found["way"]
+    assert re.search(r"sta[23] after [\d.]+ ms: sta1 → (sta4 → )?sta[23]", found["way"])
+
+
+@pytest.mark.root
+def test_a_browser_shows_a_script_for_mininet_wifi(tmp_path: Path) -> None:
+    words = ["mn", str(SCRIPT), "--live", "--for", "90", "--no-analyze", "--runs", str(tmp_path)]
+    with browsers.browser() as browser:
+        command = subprocess.Popen(
+            [sys.executable, "-m", "testbed", *words],
+            cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert command.stderr is not None
+        try:
+            address = next(line for line in command.stderr if line.startswith("live: ")).split()[1]
+            browser.visit(address)
+            while not browser.run(f"return {MARKS}.length"):
+                time.sleep(0.2)
+            browser.run(
+                "const node = document.querySelector('[data-part=node]');"
+                "node.value = 0; node.dispatchEvent(new Event('change'))"
+            )
+            clock, counts = browser.text("#clock"), browser.text("#counts")
+            told = browser.text("[data-part=details]")
+            marks = browser.run(f"return {MARKS}")
+            assert browser.errors() == []
+        finally:
+            command.send_signal(signal.SIGINT)
+            command.wait(30)
+            command.stderr.close()
+    assert (marks[0]["text"], marks[0]["kind"]) == ("sta1 hands over from ap1 to ap2", "handover")
+    assert re.fullmatch(r"\d+ s", clock)
+    assert counts == "2 of 4 radios have an access point"
+    assert re.search(r"sta1-wlan0: managed, channel 6, has ap2-wlan1, hears it at -\d\d dBm", told)
+    assert "linked with ap2" in told

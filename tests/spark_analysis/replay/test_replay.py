@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulation.mobility.trajectory import Waypoint
+from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import NodeSpec
 from nodeapp.wire import Frame, Kind
@@ -25,8 +26,8 @@ from spark_analysis.captures.materialise import FRAMES_FOLDER, PACKETS, _write
 from spark_analysis.captures.source import find_captures, plan
 from spark_analysis.registry import JOBS
 from spark_analysis.replay import frames
-from spark_analysis.replay.data import as_script, replay_data
-from spark_analysis.replay.packing import interleaved, packed
+from spark_analysis.replay.data import replay_data
+from spark_analysis.replay.packing import as_script, interleaved, packed
 from spark_analysis.report import delivery_text
 from spark_analysis.result import Analysis, RunTables
 from tests import browser as browsers
@@ -172,6 +173,34 @@ def test_a_run_without_decoded_captures_has_no_replay(tables: RunTables, tmp_pat
     assert replay_data(RunTables(tables._analysis, elsewhere)) is None
 
 
+def test_faults_and_handovers_are_marked(tables: RunTables) -> None:
+    faults = (
+        Fault(
+            kind="crash", start=2.0, end=4.0, nodes=("sta2", "sta3"), text="crash 50% at 2 for 2"
+        ),
+        Fault(kind="link", start=5.0, nodes=("sta1", "sta2")),
+        Fault(kind="partition", start=6.0, end=7.0, line=(25.0, 0.0, 25.0, 1.0), text="partition"),
+        Fault(kind="jam", start=8.0, end=9.0, position=(1.0, 2.0), text="jam 1,2"),
+        Fault(kind="radio", start=300.0, nodes=("sta1",), text="after the end"),
+    )
+    scenario = tables.scenario.model_copy(update={"faults": faults})
+    data = replay_data(
+        RunTables(tables._analysis, dataclasses.replace(tables.run, scenario=scenario))
+    )
+    assert data is not None
+    told = [(mark["kind"], mark["time"], mark["until"], mark["nodes"]) for mark in data["marks"]]
+    assert told == [
+        ("nodes", 2.0, 4.0, [1, 2]),
+        ("link", 5.0, 20.0, [0, 1]),
+        ("partition", 6.0, 7.0, []),
+        ("jam", 8.0, 9.0, []),
+    ]
+    assert data["marks"][1]["text"] == "link sta1 sta2"
+    assert data["marks"][2]["line"] == (25.0, 0.0, 25.0, 1.0)
+    visits = [np.array([[3e9, 2, 1], [1e9, 2, 0], [2e9, 2, 0], [5e9, 3, 1]], np.int64)]
+    assert frames._handovers(visits) == [(3.0, 2, 0, 1)]
+
+
 def test_json_in_a_page_ends_no_element() -> None:
     text = as_script({"a": "</script><!--&"})
     assert not set("<>&") & set(text)
@@ -181,8 +210,16 @@ def test_json_in_a_page_ends_no_element() -> None:
 @pytest.fixture(scope="module")
 def page(tables: RunTables) -> Path:
     figures = [("delivery", delivery_text.over_time(tables))]
+    faults = (
+        Fault(kind="radio", start=1.0, nodes=("sta4",), text="radio sta4 at 1"),
+        Fault(kind="link", start=1.0, nodes=("sta1", "sta4"), text="link sta1 sta4 at 1"),
+        Fault(kind="partition", start=1.0, line=(25.0, 0.0, 25.0, 1.0), text="partition x=25 at 1"),
+        Fault(kind="jam", start=1.0, position=(30.0, 60.0), text="jam 30,60 at 1"),
+    )
+    scenario = tables.scenario.model_copy(update={"faults": faults})
+    run = dataclasses.replace(tables.run, scenario=scenario)
     with patch.object(reports, "drawings", lambda tables: figures):
-        return reports.write_report(tables._analysis, tables.run)
+        return reports.write_report(tables._analysis, run)
 
 
 def test_the_page_stays_self_contained(page: Path) -> None:
@@ -217,6 +254,8 @@ def test_events_and_their_way_can_be_chosen_and_are_told_in_words(
     assert "published at 8.000 s; 1 of 2 deliveries; 2 frames" in told
     assert "sta3 after 4.5 ms: sta1 → sta2 → sta3" in told
     assert "sta4: never arrived" in told
+    for fault in ("radio sta4", "link sta1 sta4", "partition x=25", "jam 30,60"):
+        assert f"1.0 s: {fault} at 1" in told, "what does not work at that time"
     assert "Event 1 of sta1 chosen" in browser.run(
         "return document.querySelector('[role=status]').textContent"
     )

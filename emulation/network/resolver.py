@@ -1,0 +1,154 @@
+"""Neighbour entries of large networks, made when the kernel first asks for one.
+
+A broadcast medium of N stations would carry N squared ARP frames that a real ad hoc network spreads
+over its lifetime, and that no protocol here measures: so entries are permanent.  All of them at all
+nodes are N squared too: 400 nodes take a second of processor time and 80 MB of the kernel's memory.
+Few are ever used, as a node talks to its neighbours.  So in networks of more than `ALL_KNOWN` nodes
+the kernel of each node asks this process before it would send an ARP request (`app_solicit`,
+arp(7)), keeps what is to be sent meanwhile, and gets the entry.  One process has a socket in every
+namespace.
+
+    python -m emulation.network.resolver CONFIG.json
+
+with {"nodes": [{"pid", "interface", "address", "mac"}], "ready": path}; it makes that file.
+
+Sources: linux/rtnetlink.h, linux/neighbour.h.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import resource
+import selectors
+import socket
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from capture.lifetime import die_with_parent
+from capture.namespaces import network_namespace
+from emulation.errors import explained
+from emulation.realtime.priority import raise_priority
+
+ALL_KNOWN: Final = 100
+"""Nodes up to which every one gets the entries of all at the start."""
+BUFFER: Final = 262_144
+"""Bytes of a socket's queue: some hundred requests."""
+
+RTMGRP_NEIGH: Final = 4
+RTM_NEWNEIGH: Final = 28
+RTM_GETNEIGH: Final = 30
+NLM_F_REQUEST: Final = 1
+NLM_F_REPLACE: Final = 0x100
+NLM_F_CREATE: Final = 0x400
+NDA_DST: Final = 1
+NDA_LLADDR: Final = 2
+NUD_PERMANENT: Final = 0x80
+HEADER: Final = struct.Struct("=IHHII")
+"""nlmsghdr: length, type, flags, sequence, port."""
+NDMSG: Final = struct.Struct("=BxxxiHBB")
+"""ndmsg: family, interface, state, flags, type."""
+ATTRIBUTE: Final = struct.Struct("=HH")
+"""rtattr: length with itself, type."""
+
+
+def ask_resolver(interface: str) -> None:
+    """Let the kernel ask for neighbours of an interface in the current namespace.
+
+    Raises OSError.
+    """
+    Path(f"/proc/sys/net/ipv4/neigh/{interface}/app_solicit").write_text("1", encoding="ascii")
+
+
+def asked_for(message: bytes) -> list[tuple[int, bytes]]:
+    """Return interfaces and IPv4 addresses that the kernel asks for in a datagram."""
+    found = []
+    start = 0
+    while start + HEADER.size <= len(message):
+        length, kind, *_ = HEADER.unpack_from(message, start)
+        if not HEADER.size <= length <= len(message) - start:
+            break
+        if kind == RTM_GETNEIGH and length >= HEADER.size + NDMSG.size:
+            family, interface, *_ = NDMSG.unpack_from(message, start + HEADER.size)
+            at, end = start + HEADER.size + NDMSG.size, start + length
+            while at + ATTRIBUTE.size <= end:
+                size, name = ATTRIBUTE.unpack_from(message, at)
+                if size < ATTRIBUTE.size:
+                    break
+                if name == NDA_DST and family == socket.AF_INET:
+                    found.append((interface, message[at + ATTRIBUTE.size : at + size]))
+                at += size + 3 & ~3
+        start += length + 3 & ~3
+    return found
+
+
+def entry(interface: int, address: bytes, mac: bytes) -> bytes:
+    """Return the request for a permanent entry."""
+    body = NDMSG.pack(socket.AF_INET, interface, NUD_PERMANENT, 0, 0)
+    for name, value in ((NDA_DST, address), (NDA_LLADDR, mac)):
+        body += ATTRIBUTE.pack(ATTRIBUTE.size + len(value), name) + value
+        body += bytes(-len(body) % 4)
+    flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE
+    return HEADER.pack(HEADER.size + len(body), RTM_NEWNEIGH, flags, 0, 0) + body
+
+
+class Resolver:
+    """Answers the kernels of all nodes."""
+
+    def __init__(self, nodes: Sequence[Mapping[str, Any]]) -> None:
+        self._macs = {
+            ipaddress.IPv4Address(node["address"]).packed: bytes.fromhex(
+                node["mac"].replace(":", "")
+            )
+            for node in nodes
+        }
+        self._selector = selectors.DefaultSelector()
+        for node in nodes:
+            with network_namespace(node["pid"]):
+                asked = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+                asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+                asked.bind((0, RTMGRP_NEIGH))
+                asked.setblocking(False)
+                ask_resolver(node["interface"])
+            self._selector.register(asked, selectors.EVENT_READ)
+
+    def serve(self) -> None:
+        """Answer until the process ends."""
+        while True:
+            for key, _ in self._selector.select():
+                assert isinstance(key.fileobj, socket.socket)
+                # The queue may have overflowed (ENOBUFS): the kernel asks again in a second.
+                with suppress(OSError):
+                    self._answer(key.fileobj)
+
+    def _answer(self, asked: socket.socket) -> None:
+        for interface, address in asked_for(asked.recv(65_536)):
+            mac = self._macs.get(address)
+            if mac is not None:  # else it asks by ARP
+                asked.send(entry(interface, address, mac))
+
+
+def main() -> int:
+    """Resolve the addresses of a configuration file."""
+    die_with_parent()
+    try:
+        config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+        _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))
+        resolver = Resolver(config["nodes"])
+        raise_priority("nice")  # what waits for an entry is not sent
+        Path(config["ready"]).write_text(str(os.getpid()), encoding="ascii")
+        resolver.serve()
+    except OSError as error:
+        print(f"resolver: {explained(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

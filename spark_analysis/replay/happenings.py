@@ -1,0 +1,81 @@
+"""What happened to the network of a run, as the marks of its replay: `replay.js` has their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from emulation.scenario.faults import Fault
+from emulation.scenario.runfolder import Run
+from spark_analysis.report.quantities import number, printable
+
+TOLD: Final = ("fail", "crash", "heal", "move", "release", "traffic")
+"""Effects of commands at the prompt that are told; what they made to fail is a fault."""
+_KINDS: Final = {"link": "link", "partition": "partition", "jam": "jam"}
+"""Kinds of faults that are not of nodes."""
+
+
+def happenings(run: Run, seconds: float) -> list[dict[str, Any]]:
+    """Return what failed, and what was done at the prompt, in a run of so many seconds."""
+    index = {node.name: number for number, node in enumerate(run.scenario.nodes)}
+    by_id = {node.id: number for number, node in enumerate(run.scenario.nodes)}
+    for point in run.scenario.access_points:
+        index[point.name] = by_id[point.broker]
+    found = [_fault(fault, index, seconds) for fault in run.faults if fault.start <= seconds]
+    for command in run.prompt:
+        effect = command.effect
+        if effect is None or effect.kind not in TOLD or effect.fault is not None or command.error:
+            continue
+        found.append(
+            {
+                "time": command.time,
+                "until": command.time,
+                "text": printable(command.command),
+                "nodes": [index[name] for name in effect.nodes if name in index],
+                "kind": "",
+            }
+        )
+    return sorted(found, key=lambda mark: float(mark["time"]))
+
+
+def _fault(fault: Fault, index: dict[str, int], seconds: float) -> dict[str, Any]:
+    return {
+        "time": fault.start,
+        "until": fault.until(seconds),
+        "text": printable(fault.text or f"{fault.kind} {' '.join(fault.nodes)}".strip()),
+        "nodes": [index[name] for name in fault.nodes if name in index],
+        "kind": _KINDS.get(fault.kind, "nodes"),
+        "line": fault.line,
+        "position": fault.position,
+    }
+
+
+def handover_marks(
+    found: Iterable[tuple[float, int, int, int]], names: list[str]
+) -> list[dict[str, Any]]:
+    """Return handovers (time in seconds, station, old, new) as marks of a replay."""
+    return [
+        {
+            "time": round(time, 3),
+            "until": round(time, 3),
+            "text": f"{names[station]} hands over from {names[old]} to {names[new]}",
+            "nodes": [station],
+            "kind": "handover",
+        }
+        for time, station, old, new in found
+    ]
+
+
+def legend(window: float, *, access_points: bool) -> str:
+    """Return in words what the map shows; `window` is how long a frame heard makes a link, s."""
+    heard = (
+        "a frame of a station or an access point was heard by the other"
+        if access_points
+        else "a node received a frame of the other"
+    )
+    rings = "published (red), notified (green)" + ", handed over (purple)" * access_points
+    return (
+        f"Blue lines: {heard} within the last {number(window)} s. Orange: frames of events on "
+        f"their way, broadcasts to all who received them. Rings: {rings}. Crosses and dashed lines "
+        "in red: what failed. Click a node for its traffic, a frame for its event."
+    )

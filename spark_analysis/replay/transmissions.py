@@ -1,0 +1,117 @@
+"""Frames on the air, made of the rows of captures.
+
+A transmission is a frame of one sender and all who received it.  In the captures it is the sender's
+own row (the address of its IPv4 source is the sender's) and the rows of receivers after it.  Behind
+access points a frame goes on without a new IPv4 source: then the captures in which it shows up one
+after the other are its hops.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from emulation.scenario.runfolder import Run
+from nodeapp.wire import BROADCAST
+
+SILENCE: Final = 2.5
+"""Intervals between beacons without one, after which a link counts as gone."""
+UNBEACONED: Final = 3.0
+"""Seconds without any frame after which it does, for protocols without beacons."""
+_LIMITED_BROADCAST: Final = 0xFFFFFFFF
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass
+class Transmission:
+    """A frame on the air; nodes are indices, times ns since time 0."""
+
+    event: int
+    """Index of the event."""
+    sent: int
+    sender: int
+    hops: int
+    arrived: int
+    receivers: list[int] = field(default_factory=list)
+
+
+class Places:
+    """Indices of nodes by name and by address; an access point is at its broker's."""
+
+    def __init__(self, run: Run) -> None:
+        nodes = run.scenario.nodes
+        self.index = {node.name: index for index, node in enumerate(nodes)}
+        by_id = {node.id: index for index, node in enumerate(nodes)}
+        for point in run.scenario.access_points:
+            self.index[point.name] = by_id[point.broker]
+        addresses = [int(ipaddress.IPv4Address(node.address)) for node in nodes]
+        order = np.argsort(addresses)
+        self._order = order.astype(np.int64)
+        self._addresses = np.array(addresses, np.int64)[order]
+
+    def of_addresses(self, addresses: Ints) -> Ints:
+        """Return the indices of nodes, -1 for other addresses."""
+        at = np.minimum(np.searchsorted(self._addresses, addresses), len(self._addresses) - 1)
+        return np.where(self._addresses[at] == addresses, self._order[at], -1)
+
+
+def transmissions(
+    rows: Iterable[tuple[int, int, int, int, int, int, int]], *, through: bool
+) -> Iterator[Transmission]:
+    """Yield what sorted rows of captures are of.
+
+    Each is (event, sender, IPv4 destination, hops, final destination, time, place of the capture).
+    `through`: frames go on behind access points under the address of their source.
+    """
+    before: tuple[int, ...] | None = None
+    made: Transmission | None = None
+    for row in rows:
+        event, source, to, hop, _, time, place = row
+        if row[:5] != before or place == source or made is None:
+            if made is not None and made.receivers:
+                yield made
+            before = row[:5]
+            made = Transmission(event, time, source, hop, time)
+            if place == source:
+                continue
+        unicast = to not in (_LIMITED_BROADCAST, BROADCAST) and to & 0xFFFFFF != 0xFFFFFF
+        if through and unicast and made.receivers and place != made.receivers[-1]:
+            yield made
+            made = Transmission(event, made.arrived, made.receivers[-1], hop, time)
+        if place not in made.receivers and place != made.sender:
+            if not made.receivers:
+                made.arrived = time
+            made.receivers.append(place)
+    if made is not None and made.receivers:
+        yield made
+
+
+class Handovers:
+    """Which access point each station was heard by last."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, int] = {}
+
+    def heard(self, time: float, station: int, point: int) -> tuple[float, int, int, int] | None:
+        """Take note that a point received a frame; return time, station, old and new if it changed.
+
+        Called in order of time.
+        """
+        old = self._at.get(station)
+        self._at[station] = point
+        return None if old is None or old == point else (time, station, old, point)
+
+
+def beacon_window(run: Run) -> float:
+    """Return the seconds for which a frame heard makes a link."""
+    parameters: dict[str, Any] = dict(run.scenario.protocol.parameters)
+    value = parameters.get("hello_interval")
+    if isinstance(value, int | float) and value > 0:
+        return SILENCE * float(value)
+    return UNBEACONED

@@ -1,0 +1,130 @@
+"use strict";
+// A run that goes on, as the model of `replay.js`: what `testbed.live` tells, asked for again and again.
+(() => {
+  const part = (id) => document.getElementById(id);
+  const scene = JSON.parse(part("replay-data").textContent);
+  const ASK = 500, AGO = 0.8, MOST = 80000, LISTED = 30;
+  const [x0, y0] = scene.area;
+  const nodes = scene.nodes.map((node) => ({...node, track: [[0, x0, y0]], load: [], told: []}));
+  const links = [], events = [], frames = [], marks = [];
+  const known = new Map(), open = new Map();
+  const model = {...scene, duration: 0.1, width: 1, nodes, links, events, frames, marks};
+  let next = "", until = 0, arrived = 0, shown = null, ended = null;
+  document.title = scene.title + ", under way";
+
+  // A little less than is known, so that there is something to go on with until the next answer.
+  model.now = () => {
+    const since = (performance.now() - arrived) / 1000;
+    return ended ? until : Math.max(0, Math.min(until, until - AGO + since));
+  };
+
+  const key = (publisher, sequence) => publisher + ":" + sequence;
+  const take = {
+    move(node, time, x, y) {
+      const {track} = nodes[node], last = track[track.length - 1];
+      if (track.length === 1 && time === 0) track[0] = [0, x, y];
+      else if (last[0] < time) track.push([time, x, y]);
+    },
+    told(node, time, lines) { nodes[node].told.push([time, lines]); },
+    range(node, metres) { nodes[node].range = metres; },
+    role(node, role) { nodes[node].role |= role; },
+    load(node, second, sent, received) {
+      const {load} = nodes[node];
+      while (load.length <= second) load.push([0, 0]);
+      load[second] = [load[second][0] + sent, load[second][1] + received];
+    },
+    link(a, b, start) {
+      const link = {a, b, start, end: Infinity};
+      open.set(key(a, b), link);
+      links.push(link);
+    },
+    gone(a, b, end) {
+      const link = open.get(key(a, b));
+      if (link) link.end = end;
+      open.delete(key(a, b));
+    },
+    event(publisher, sequence, topic, time, due) {
+      const clients = due.map(([node, port]) => ({node, port, expected: true, time: null}));
+      const event = {publisher, sequence, topic, time, clients, expected: due.length, got: 0, hops: [], end: time};
+      nodes[publisher].role |= 1;
+      known.set(key(publisher, sequence), event);
+      events.push(event);
+    },
+    notify(publisher, sequence, node, port, time) {
+      const event = known.get(key(publisher, sequence));
+      if (!event) return;
+      let client = event.clients.find((each) => each.node === node && each.port === port);
+      if (!client) event.clients.push(client = {node, port, expected: false});
+      client.time = time;
+      event.got += client.expected ? 1 : 0;
+      event.end = Math.max(event.end, time);
+    },
+  };
+
+  function hop(publisher, sequence, start, end, sender, number, to) {
+    const event = known.get(key(publisher, sequence));
+    if (!event) return;
+    const made = {event, start, end: Math.max(end, start + 1e-5), sender, number, to};
+    event.hops.push(made);
+    event.end = Math.max(event.end, made.end);
+    frames.push(made);
+  }
+
+  function add(found) {
+    if (found.tracks) found.tracks.forEach((track, node) => { nodes[node].track = track; nodes[node].leg = 0; });
+    for (const [kind, ...rest] of found.log) take[kind](...rest);
+    for (const entry of found.hops) hop(...entry);
+    frames.sort((one, other) => one.start - other.start);
+    if (frames.length > MOST)
+      for (const old of frames.splice(0, frames.length - MOST)) old.event.hops = old.event.hops.filter((each) => each !== old);
+    marks.splice(0, marks.length, ...found.marks);
+    next = found.next.join(",");
+    until = found.until;
+    arrived = performance.now();
+    ended = found.ended;
+    model.duration = Math.max(0.1, until);
+  }
+
+  function row(event) {
+    const item = document.createElement("li");
+    const to = event.clients.filter((client) => client.time !== null).map((client) =>
+      nodes[client.node].name + " after " + (1000 * (client.time - event.time)).toFixed(1) + " ms");
+    item.textContent = event.time.toFixed(1) + " s: event " + event.sequence + " of " +
+      nodes[event.publisher].name + ": " + (to.join(", ") || "no delivery yet");
+    return item;
+  }
+  function tell(found) {
+    part("clock").textContent = found.ended ? "ended: " + found.ended + ", at " + found.time.toFixed(1) + " s" :
+      found.time.toFixed(0) + " s" + (scene.planned ? " of " + scene.planned + " s" : "");
+    part("counts").textContent = found.published === undefined ?
+      found.linked + " of " + found.radios + " radios have an access point" :
+      found.published + " events published, " + found.delivered + " deliveries of " + found.expected +
+      " expected, by what is captured so far";
+    const now = marks.filter((mark) => mark.kind === "handover" ? until - mark.time < 5 :
+      mark.time <= found.time && (mark.kind === "" ? found.time - mark.time < 5 : found.time < mark.until));
+    part("faults").textContent = now.length ? "Now: " + now.map((mark) => mark.text).join("; ") : "";
+    part("events").hidden = events.length === 0;
+    part("events").replaceChildren(...events.slice(-LISTED).reverse().map(row));
+  }
+
+  async function ask() {
+    try {
+      const found = await (await fetch("state?since=" + next)).json();
+      if (found.time !== null) {
+        const first = shown === null, moved = found.tracks || found.log.some(([kind]) => kind === "move");
+        add(found);
+        if (first) shown = replayOf(part("replay"), model);
+        else shown.grown();
+        if (moved && !first) shown.fit();
+        tell(found);
+      }
+      if (found.ended) { setTimeout(() => { delete model.now; shown.grown(); }, 200); return; }
+    } catch (error) {
+      part("clock").textContent += " (the run has ended)";
+      if (shown) { delete model.now; shown.grown(); }
+      return;
+    }
+    setTimeout(ask, ASK);
+  }
+  ask();
+})();

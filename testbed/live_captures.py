@@ -1,0 +1,194 @@
+"""What the captures of a run have got since the last look, in order of time: frames and messages.
+
+The recorder writes captures one by one, twice a second: what they hold of the last `BEHIND` seconds
+may be incomplete, and is kept until the next look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from capture.decode import decode_records
+from capture.scan import FILE_HEADER, PcapError, PcapHeader, read_header, record_offsets
+from emulation.scenario.access_point import ACCESS, MESH
+from emulation.scenario.runfolder import Run
+from nodeapp.wire import CLIENT_PORT, FIRST_CLIENT_KIND, Kind
+from spark_analysis.replay.transmissions import Places, Transmission, transmissions
+
+BEHIND: Final = 1.2
+"""Seconds that the page is behind the run."""
+LONGEST: Final = 0.1
+"""Seconds between the first and the last reception of a frame, at most."""
+
+
+_COLUMNS: Final = ("time_ns", "ip_dst", "kind", "hops", "destination", "publisher", "sequence")
+
+
+class Radio(NamedTuple):
+    """A frame in a capture of a radio: at index `place` of the nodes, from index `sender`."""
+
+    time_ns: int
+    place: int
+    sender: int
+    to: int
+    kind: int
+    hops: int
+    destination: int
+    event: tuple[int, int]
+    access: bool
+    """The channel is the stations', not that between access points."""
+
+
+class Message(NamedTuple):
+    """A message between a client and its node; `client` is the client's port."""
+
+    time_ns: int
+    place: int
+    client: int
+    kind: int
+    publisher: int
+    sequence: int
+    body: bytes
+
+
+class Growing:
+    """The whole records of a capture that is being written, each given once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._header: PcapHeader | None = None
+        self._read = FILE_HEADER
+
+    def frames(self) -> dict[str, Any] | None:
+        """Return the records since the last call as columns of `decode_records`; None if none.
+
+        And `data`, in which their bodies are.
+        """
+        try:
+            with self._path.open("rb") as file:
+                if self._header is None:
+                    self._header = read_header(file.read(FILE_HEADER))
+                file.seek(self._read)
+                data = file.read()
+        except (OSError, PcapError):  # not there yet
+            return None
+        offsets, stop, _ = record_offsets(data, self._header, 0)
+        self._read += stop
+        if not len(offsets):
+            return None
+        return {**decode_records(data, self._header, offsets), "data": data}
+
+
+class Captures:
+    """The captures of a run."""
+
+    def __init__(self, run: Run) -> None:
+        nodes, folder = run.scenario.nodes, run.folder
+        self._places = Places(run)
+        points = run.scenario.access_points
+        brokers = {point.broker for point in points}
+        radios = [
+            (node.name, folder.radio_capture(node)) for node in nodes if node.id not in brokers
+        ]
+        for point in points:
+            radios += [
+                (point.name, folder.port_capture(point.port(kind))) for kind in (ACCESS, MESH)
+            ]
+        self._radios = [
+            (self._places.index[name], path.stem.endswith(ACCESS), Growing(path))
+            for name, path in radios
+        ]
+        self._loopbacks = [
+            (place, Growing(folder.loopback_capture(node))) for place, node in enumerate(nodes)
+        ]
+        self._through = bool(run.scenario.access_points)
+        self._frames: list[Radio] = []
+        self._messages: list[Message] = []
+
+    def look(self, until_ns: int | None) -> tuple[list[Radio], list[Message]]:
+        """Return what there is since the last time up to a Unix time, or all, in order of time.
+
+        Frames of an event of which there is one before that are given together.
+        """
+        for place, access, capture in self._radios:
+            self._radio(place, access, capture.frames())
+        for place, capture in self._loopbacks:
+            self._loopback(place, capture.frames())
+        self._frames.sort()
+        self._messages.sort()
+        if until_ns is None:
+            frames, self._frames = self._frames, []
+            messages, self._messages = self._messages, []
+            return frames, messages
+        longest = round(LONGEST * 1e9)
+        begun = {_same(each) for each in self._frames if 0 <= until_ns - each.time_ns < longest}
+        late = until_ns + longest
+        ready = [
+            each.time_ns < until_ns or (each.time_ns < late and _same(each) in begun)
+            for each in self._frames
+        ]
+        frames = [each for each, now in zip(self._frames, ready, strict=True) if now]
+        self._frames = [each for each, now in zip(self._frames, ready, strict=True) if not now]
+        messages = [each for each in self._messages if each.time_ns < until_ns]
+        self._messages = self._messages[len(messages) :]
+        return frames, messages
+
+    def hops(self, frames: Iterable[Radio]) -> list[tuple[tuple[int, int], Transmission]]:
+        """Return the transmissions of events among frames, each with its event, by time."""
+        of_events = [each for each in frames if each.kind == Kind.EVENT]
+        events = list(dict.fromkeys(each.event for each in of_events))
+        index = {event: number for number, event in enumerate(events)}
+        rows = sorted(
+            (
+                index[each.event], each.sender, each.to, each.hops, each.destination, each.time_ns,
+                each.place,
+            )
+            for each in of_events
+        )  # fmt: skip
+        found = sorted(transmissions(rows, through=self._through), key=lambda made: made.sent)
+        return [(events[each.event], each) for each in found]
+
+    def _radio(self, place: int, access: bool, found: dict[str, Any] | None) -> None:
+        if found is None:
+            return
+        rows = np.flatnonzero(found["is_frame"])
+        senders = self._places.of_addresses(found["ip_src"][rows])
+        columns = [found[name][rows].tolist() for name in _COLUMNS]
+        self._frames += [
+            Radio(time, place, sender, to, kind, hops, destination, (publisher, sequence), access)
+            for sender, time, to, kind, hops, destination, publisher, sequence in zip(
+                senders.tolist(), *columns, strict=True
+            )
+            if sender >= 0
+        ]
+
+    def _loopback(self, place: int, found: dict[str, Any] | None) -> None:
+        if found is None:
+            return
+        said = found["is_frame"] & (found["kind"] >= FIRST_CLIENT_KIND)
+        for row in np.flatnonzero(said).tolist():
+            request = int(found["port_dst"][row]) == CLIENT_PORT
+            kind = int(found["kind"][row])
+            if request == (kind == Kind.NOTIFY):  # its acknowledgement, or an echo
+                continue
+            begin = int(found["body_offset"][row])
+            self._messages.append(
+                Message(
+                    int(found["time_ns"][row]),
+                    place,
+                    int(found["port_src" if request else "port_dst"][row]),
+                    kind,
+                    int(found["publisher"][row]),
+                    int(found["sequence"][row]),
+                    bytes(found["data"][begin : begin + int(found["body_length"][row])]),
+                )
+            )
+
+
+def _same(frame: Radio) -> tuple[Any, ...]:
+    """Return what the rows of one frame have in common."""
+    return frame.event, frame.kind, frame.sender, frame.to, frame.hops, frame.destination

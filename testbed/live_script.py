@@ -1,0 +1,208 @@
+"""What the folder of a script's run tells while it goes on, for the page of `mn --live`.
+
+Once a second the record (`emulation.scripts.recording`) gets a line with what the medium says:
+positions, which access point each radio has and at what level, ranges, counters of frames.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+from emulation.scripts.recording import NETWORK, SAMPLES
+from emulation.scripts.runner import OUTCOME
+from spark_analysis.replay.happenings import handover_marks
+from spark_analysis.report.quantities import printable
+from testbed.live_log import KEPT, Cursor, Log
+
+LEGEND: Final = (
+    "Blue lines: a radio has this access point. Purple rings: handed over. Circles: the ranges of "
+    "access points and of the node that is chosen. Click a node for its radios, levels and traffic."
+)
+STILL: Final = 1.5
+"""Seconds that the page is behind the record, which has a sample a second."""
+
+
+class LiveScript:
+    """A script's run, as far as its record tells of it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Its network may not be built yet; `scene` waits for that."""
+        self._folder = folder
+        self._read = 0
+        self._log = Log(KEPT)
+        self._marks: list[dict[str, Any]] = []
+        self._known = 0.0
+        self._network: dict[str, Any] | None = None
+        self._names: list[str] = []
+        self._index: dict[str, int] = {}
+        self._nodes_of: dict[str, int] = {}
+        self._at: dict[int, tuple[float, list[float]]] = {}
+        self._linked: dict[str, tuple[int, int]] = {}
+        self._last_point: dict[str, int] = {}
+        self._frames: dict[int, tuple[int, int]] = {}
+        self._told: dict[int, list[str]] = {}
+        self._lock = Lock()  # a browser with two tabs
+
+    def ready(self) -> bool:
+        """Return whether the network is built."""
+        with self._lock:
+            return self._description() is not None
+
+    def _description(self) -> dict[str, Any] | None:
+        if self._network is None:
+            with suppress(OSError, ValueError):
+                self._network = json.loads((self._folder / NETWORK).read_text(encoding="utf-8"))
+                self._names = [node["name"] for node in self._network["nodes"]]
+                self._index = {name: number for number, name in enumerate(self._names)}
+                self._nodes_of = {
+                    radio["interface"]: self._index[radio["node"]]
+                    for radio in self._network["radios"]
+                    if radio["node"] in self._index
+                }
+        return self._network
+
+    def scene(self) -> dict[str, Any]:
+        """Return what stays, as `live.js` and the page's template want it."""
+        network = self._description()
+        assert network is not None
+        places = [node["position"][:2] for node in network["nodes"]] or [[0.0, 0.0]]
+        plot = network["plot"]
+        low = [min(place[axis] for place in places) for axis in (0, 1)]
+        high = [max(place[axis] for place in places) for axis in (0, 1)]
+        for axis, name in enumerate("xy"):
+            low[axis] = min(low[axis], plot.get(f"min_{name}", 0.0 if plot else low[axis]))
+            high[axis] = max(high[axis], plot.get(f"max_{name}", high[axis]))
+        return {
+            "title": self._folder.name,
+            "legend": LEGEND,
+            "planned": None,
+            "area": [*low, *high],
+            "range": None,
+            "roads": [],
+            "linked": "linked with",
+            "nodes": [
+                {
+                    "name": printable(node["name"]),
+                    "role": 0,
+                    "point": node["kind"] not in ("Station", "Car"),
+                }
+                for node in network["nodes"]
+            ],
+        }
+
+    def state(self, cursor: Cursor) -> dict[str, Any]:
+        """Return what is now, and what has come since a cursor."""
+        with self._lock:
+            network = self._description()
+            if network is None:
+                return {"time": None, "ended": None}
+            self._look()
+            now = max(0.0, (time.time_ns() - network["epoch_ns"]) / 1e9)
+            ended = None
+            with suppress(OSError, ValueError):
+                ended = json.loads((self._folder / OUTCOME).read_text(encoding="utf-8"))["ended"]
+            until = self._known if ended else min(self._known, max(0.0, now - STILL))
+            return {
+                "time": round(self._known if ended else now, 3),
+                "until": round(until, 3),
+                "ended": ended,
+                "log": self._log.since(cursor.log),
+                "hops": [],
+                "tracks": None,
+                "next": [self._log.count, 0, 0],
+                "marks": self._marks,
+                "linked": len(self._linked),
+                "radios": len(network["radios"]),
+            }
+
+    def _look(self) -> None:
+        """Take in the whole lines that the record has got since the last look."""
+        try:
+            with (self._folder / SAMPLES).open("rb") as file:
+                file.seek(self._read)
+                data = file.read()
+        except OSError:  # not there yet
+            return
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            self._sample(json.loads(line))
+
+    def _sample(self, sample: dict[str, Any]) -> None:
+        at = float(sample["time"])
+        for name, position in sample["positions"].items():
+            if name in self._index:
+                self._move(self._index[name], at, position[:2])
+        frames: dict[int, list[int]] = {}
+        told: dict[int, list[str]] = {}
+        for radio in sample["radios"]:
+            node = self._nodes_of.get(radio["interface"])
+            if node is None:
+                continue
+            told.setdefault(node, []).append(_words(radio))
+            self._link(at, node, radio)
+            counts = radio.get("counters", {})
+            sums = frames.setdefault(node, [0, 0])
+            sums[0] += counts.get("tx_frames", 0)
+            sums[1] += counts.get("rx_frames", 0)
+            if radio.get("range"):
+                self._log.add("range", node, round(radio["range"], 1))
+        for node, (sent, received) in frames.items():
+            before = self._frames.get(node, (sent, received))  # beacons before the network ran
+            self._frames[node] = sent, received
+            if (sent, received) != before:
+                self._log.add("load", node, int(at), sent - before[0], received - before[1])
+        for node, lines in told.items():
+            if self._told.get(node) != lines:
+                self._told[node] = lines
+                self._log.add("told", node, round(at, 2), lines)
+        self._known = at
+
+    def _move(self, node: int, at: float, position: list[float]) -> None:
+        """Take in where a node is; it stands still until the sample before it moves."""
+        before = self._at.get(node)
+        if before is None:
+            self._log.add("move", node, 0.0, *position)
+        elif before[1] != position:
+            self._log.add("move", node, round(before[0], 3), *before[1])
+            self._log.add("move", node, round(at, 3), *position)
+        self._at[node] = at, position
+
+    def _link(self, at: float, node: int, radio: dict[str, Any]) -> None:
+        """Take in which access point a radio has."""
+        interface = radio["interface"]
+        point = self._nodes_of.get(radio.get("connected_to") or "")
+        link = None if point is None else (node, point)
+        old = self._linked.get(interface)
+        if link == old:
+            return
+        if old is not None:
+            del self._linked[interface]
+            self._log.add("gone", *old, round(at, 2))
+        if link is None or point is None:
+            return
+        self._linked[interface] = link
+        self._log.add("link", *link, round(at, 2))
+        last = self._last_point.get(interface)
+        if last not in (None, point):
+            self._marks += handover_marks([(at, node, last or 0, point)], self._names)
+        self._last_point[interface] = point
+
+
+def _words(radio: dict[str, Any]) -> str:
+    """Return what a radio does, in words."""
+    parts = [f"{radio['mode']}, channel {radio['channel']}"]
+    if radio.get("connected_to"):
+        parts.append(f"has {radio['connected_to']}")
+    if radio.get("signal_dbm") is not None:
+        parts.append(f"hears it at {radio['signal_dbm']:.0f} dBm")
+    if radio.get("rate_mbps"):
+        parts.append(f"{radio['rate_mbps']:g} Mb/s")
+    if radio.get("range"):
+        parts.append(f"range {radio['range']:.0f} m")
+    return printable(f"{radio['interface']}: {', '.join(parts)}")
