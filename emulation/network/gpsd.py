@@ -33,6 +33,8 @@ from nodeapp.host import Position
 
 RATE: Final = 5.0
 """Reports a second of a moving station; common receivers give 1 to 10."""
+TURN: Final = 0.005
+"""Seconds between reports to different stations, at least."""
 
 
 class PositionServer:
@@ -117,17 +119,32 @@ class PositionServer:
                 writer.write(json.dumps(error).encode() + b"\r\n")
 
     async def broadcast(self) -> None:
-        """Report to every watcher until cancelled."""
+        """Report to every watcher until cancelled: to each in its turn, all over a period.
+
+        All node apps at once would have the processors for themselves for as long as that takes.
+        """
+        now = asyncio.get_running_loop().time
+        due = now()
         while True:
             moving = self._trace.moving or bool(self._overrides)
-            await asyncio.sleep(1.0 / RATE if moving else 1.0)
-            for index, writers in self._watchers.items():
-                if writers:
-                    line = self.report(index)
-                    for writer in writers:
-                        # A client that does not read loses reports; it costs no memory here.
-                        if writer.transport.get_write_buffer_size() < 65_536:
-                            writer.write(line)
+            period = 1.0 / RATE if moving else 1.0
+            turns = max(1, min(len(self._watchers), int(period / TURN)))
+            for turn in range(turns):
+                due += period / turns
+                await asyncio.sleep(due - now())
+                for index in range(turn, len(self._watchers), turns):
+                    self._tell(index)
+            due = max(due, now() - period)  # what was missed is not made up for
+
+    def _tell(self, index: int) -> None:
+        """Report to the watchers of one station."""
+        writers = self._watchers[index]
+        if writers:
+            line = self.report(index)
+            for writer in writers:
+                # A client that does not read loses reports; it costs no memory here.
+                if writer.transport.get_write_buffer_size() < 65_536:
+                    writer.write(line)
 
 
 def _listen(pid: int) -> socket.socket:
