@@ -8,6 +8,7 @@ import socket
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.network.gpsd import RATE, PositionServer
 from nodeapp.gps import WATCH
+from nodeapp.node import EXTRAPOLATION
 
 STATIONS = 20
 
@@ -40,6 +41,19 @@ async def reports() -> list[list[float]]:
         task.cancel()
     await asyncio.gather(*stations, broadcast, return_exceptions=True)
     return told
+
+
+def server_of(stations: int, *track: Waypoint) -> PositionServer:
+    """Return the server of stations that all go the same way."""
+    return PositionServer([f"sta{i}" for i in range(stations)], Trace([track] * stations))
+
+
+def test_many_stations_get_fewer_reports_each() -> None:
+    way = Waypoint(0.0, 0.0, 0.0), Waypoint(100.0, 50.0, 0.0)
+    periods = {stations: server_of(stations, *way).period() for stations in (1, 200, 400, 5000)}
+    assert periods == {1: 0.2, 200: 0.2, 400: 0.4, 5000: 1.0}
+    assert max(periods.values()) < EXTRAPOLATION
+    assert server_of(20, way[0]).period() == 1.0
 
 
 def test_stations_are_told_one_after_the_other_all_over_a_period() -> None:
