@@ -63,8 +63,8 @@ DELAY_CHANCE: Final = 0.1
 """Greatest half width of the difference of the median delays, as a share of the quicker one."""
 MOST_NEEDED: Final = 10_000
 """Repeats above which nobody would wait for a decision."""
-TIMER: Final = 0.001
-"""Seconds by which a node may end a wait late: asyncio waits in epoll, whole milliseconds."""
+TIMER: Final = 0.0002
+"""Seconds by which a node may end a wait late: the kernel's timer slack, and a process's waking."""
 LEAST_REPEATS: Final = 2
 """Repeats that an interval needs."""
 

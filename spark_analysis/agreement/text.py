@@ -188,7 +188,7 @@ def stage_table(agreement: Agreement) -> TextTable:
         "takes less counts against that; a backend that does not run in real time has none. "
         "Limit of what counts: on the medium, the lateness (p99) that the backend's own medium "
         "has measured; of a forwarder, what a publisher's and a subscriber's node take together, "
-        "and 1 ms if it waits on purpose (the grain of its timers). The shift is that of the "
+        "and 0.2 ms if it waits on purpose (the slack of timers). The shift is that of the "
         "quicker backend's median if each of its deliveries took longer by this.",
         ("stage", "how often", first.name, second.name, "difference", "limit", "counts"),
         lines,
