@@ -17,9 +17,7 @@ from typing import Any
 class ExactSelector(selectors.EpollSelector):
     """epoll whose timeouts are exact."""
 
-    def select(
-        self, timeout: float | None = None
-    ) -> list[tuple[selectors.SelectorKey, selectors._EventMask]]:
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Return what is ready within `timeout` seconds; None: wait for it."""
         if timeout is not None and timeout > 0:
             select.select((self.fileno(),), (), (), timeout)
