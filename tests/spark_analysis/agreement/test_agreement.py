@@ -27,7 +27,7 @@ from spark_analysis.agreement.agreement import (
 from spark_analysis.agreement.measures import Measures, Side, StageMeasure
 from spark_analysis.agreement.page import STEM, pairs, write_page, write_result
 from spark_analysis.agreement.reading import read_agreements
-from spark_analysis.agreement.text import reasons, rows, verdict
+from spark_analysis.agreement.text import reasons, rows, stage_table, verdict
 from spark_analysis.errors import AnalysisError
 from spark_analysis.jobs.stages import Stage
 from tests.spark_analysis.report.pages import Page
@@ -247,6 +247,7 @@ def test_overhead_that_waits_hide_is_not_decided_up_to_its_limit() -> None:
     assert found(-1e-6).delay.answer is Answer.AGREES
     assert found(hidden / 2).delay.answer is Answer.NOT_DECIDED
     assert "waits are drawn at random" in found(hidden / 2).delay.why
+    assert any("random waits may hide" in row[0] for row in stage_table(found(hidden / 2)).rows)
     assert found(hidden - 1e-6).delay.answer is Answer.NOT_DECIDED
     assert found(hidden + 1e-6).delay.answer is Answer.DIFFERS
     # More repeats decide, as the overhead is known by then: more where less is left of it.
