@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
 import math
 import sys
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from nodeapp import addressing, gps
+from nodeapp import addressing, exact, gps
 from nodeapp.auth import read_key
 from nodeapp.node import NodeError, NodeOptions, read_brokers, read_map, run
 from nodeapp.parameters import ParameterError
@@ -192,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seed=asked.seed,
             key=key,
         )
-        asyncio.run(run(options))
+        exact.run(run(options))
     except (NodeError, ParameterError) as error:
         print(f"nodeapp: {error}", file=sys.stderr)
         return 1

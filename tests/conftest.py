@@ -15,6 +15,8 @@ from typing import Any, Final
 import pytest
 from hypothesis import settings
 
+from tests.examples import VARIABLE, factor, multiply
+
 # A machine that is busy elsewhere must not fail a property for being slow.
 settings.register_profile("testbed", deadline=None)
 settings.load_profile("testbed")
@@ -91,8 +93,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs root")
 
 
+def pytest_configure() -> None:
+    """Refuse a value of the variable that multiplies examples before anything runs."""
+    try:
+        factor(os.environ.get(VARIABLE))
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In one of several processes, put the tests into the order in which they are given out."""
+    """Multiply examples; in one of several processes, put tests into the order they are given."""
+    by = factor(os.environ.get(VARIABLE))
+    if by > 1:
+        functions = {item.obj for item in items if isinstance(item, pytest.Function)}
+        for function in functions:
+            multiply(function, by)
+        for item in items:
+            item.add_marker(pytest.mark.timeout(by * float(config.getini("timeout"))))
     if hasattr(config, "workerinput"):
         scopes = [scope_of(item.nodeid, config.rootpath) for item in items]
         sizes = Counter(scopes)

@@ -2,8 +2,8 @@
 
 The node app reads its position from a gpsd on the local machine (JSON, TPV reports), as on a
 vehicle.  One process listens on port 2947 of every station's loopback interface and tells each
-client that has sent ?WATCH where its station is, `RATE` times a second while stations move and once
-a second otherwise.  Protocol: gpsd_json(5).
+client that has sent ?WATCH where its station is, `RATE` times a second while stations move (fewer
+if they are more than 200) and once a second otherwise.  Protocol: gpsd_json(5).
 
     python -m emulation.network.gpsd CONFIG.json
 
@@ -33,6 +33,13 @@ from nodeapp.host import Position
 
 RATE: Final = 5.0
 """Reports a second of a moving station; common receivers give 1 to 10."""
+SLOWEST: Final = 1.0
+"""Reports a second at least, and of a station that stands still; node apps carry a fix on along its
+velocity for longer than that."""
+REPORTS: Final = 1000.0
+"""Reports a second to all moving stations together: more stations get fewer each."""
+TURN: Final = 0.005
+"""Seconds between reports to different stations, at least."""
 
 
 class PositionServer:
@@ -116,18 +123,38 @@ class PositionServer:
                 error = {"class": "ERROR", "message": f"unrecognized request {word[:40]!r}"}
                 writer.write(json.dumps(error).encode() + b"\r\n")
 
+    def period(self) -> float:
+        """Return the seconds between two reports to a station."""
+        if not (self._trace.moving or self._overrides):
+            return 1.0 / SLOWEST
+        return 1.0 / min(RATE, max(SLOWEST, REPORTS / len(self._watchers)))
+
     async def broadcast(self) -> None:
-        """Report to every watcher until cancelled."""
+        """Report to every watcher until cancelled: to each in its turn, all over a period.
+
+        All node apps at once would have the processors for themselves for as long as that takes.
+        """
+        now = asyncio.get_running_loop().time
+        due = now()
         while True:
-            moving = self._trace.moving or bool(self._overrides)
-            await asyncio.sleep(1.0 / RATE if moving else 1.0)
-            for index, writers in self._watchers.items():
-                if writers:
-                    line = self.report(index)
-                    for writer in writers:
-                        # A client that does not read loses reports; it costs no memory here.
-                        if writer.transport.get_write_buffer_size() < 65_536:
-                            writer.write(line)
+            period = self.period()
+            turns = max(1, min(len(self._watchers), int(period / TURN)))
+            for turn in range(turns):
+                due += period / turns
+                await asyncio.sleep(due - now())
+                for index in range(turn, len(self._watchers), turns):
+                    self._tell(index)
+            due = max(due, now() - period)  # what was missed is not made up for
+
+    def _tell(self, index: int) -> None:
+        """Report to the watchers of one station."""
+        writers = self._watchers[index]
+        if writers:
+            line = self.report(index)
+            for writer in writers:
+                # A client that does not read loses reports; it costs no memory here.
+                if writer.transport.get_write_buffer_size() < 65_536:
+                    writer.write(line)
 
 
 def _listen(pid: int) -> socket.socket:

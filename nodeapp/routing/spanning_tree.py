@@ -22,8 +22,10 @@ has sequence numbers (DSDV of Perkins and Bhagwat, with the feasibility conditio
     of its former parent then, and so on up to where the way broke.  If none is there, the root
     ends.
 
-While nodes have different roots (a merge, a root that ended), parents can be in a circle until the
-next beacon is heard: an interval of 1.5 B at most if none is lost.
+While nodes have different roots (a merge, a root that ended), and after a restart, which forgets
+the feasibility distance, parents can be in a circle until the next beacon is heard: an interval of
+1.5 B at most if none is lost.  If a link of the circle breaks before that, its ends notice when
+the other has been silent for `hello_timeout`; they do not list each other, so it carries nothing.
 
 A link is up if both ends agree: the child names its parent, the parent lists its children.  A
 parent that does not list a child within `HANDSHAKE` B has no room (`MAX_CHILDREN`) or does not hear

@@ -173,13 +173,17 @@ def stage_table(agreement: Agreement) -> TextTable:
         )
         for part in agreement.overhead
     ]
-    chance = half_width(agreement.delay.quantity.difference)
+    totals = {
+        "shift of the median delay by all these": agreement.explained,
+        "chance: half width of the interval": half_width(agreement.delay.quantity.difference),
+        "more that forwarders' random waits may hide": agreement.delay.unknown,
+        "allowed": agreement.delay.bound,
+    }
     lines += [
-        ("shift of the median delay by all these", "", "", "", "", "",
-         seconds(agreement.explained)),
-        ("chance: half width of the interval", "", "", "", "", "", seconds(chance)),
-        ("allowed", "", "", "", "", "", seconds(agreement.delay.bound)),
-    ]  # fmt: skip
+        (name, "", "", "", "", "", seconds(value))
+        for name, value in totals.items()
+        if value or not name.startswith("more")
+    ]
     return TextTable(
         "What explains the difference in delay",
         f"Median step of each stage on {first.name} and {second.name}; difference: of the same "
@@ -188,8 +192,9 @@ def stage_table(agreement: Agreement) -> TextTable:
         "takes less counts against that; a backend that does not run in real time has none. "
         "Limit of what counts: on the medium, the lateness (p99) that the backend's own medium "
         "has measured; of a forwarder, what a publisher's and a subscriber's node take together, "
-        "and 1 ms if it waits on purpose (the grain of its timers). The shift is that of the "
-        "quicker backend's median if each of its deliveries took longer by this.",
+        "and 0.2 ms if it waits on purpose (the slack of timers). The shift is that of the "
+        "quicker backend's median if each of its deliveries took longer by this. A difference that "
+        "is more than what is allowed, but not more than random waits may hide, is not decided.",
         ("stage", "how often", first.name, second.name, "difference", "limit", "counts"),
         lines,
         words=2,

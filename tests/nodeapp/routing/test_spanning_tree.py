@@ -28,16 +28,20 @@ from tests.nodeapp.strategies import ids
 STEP = 0.1
 CIRCLE = 1.5 * INTERVAL
 """Seconds for which there may be a circle."""
+UNNOTICED = 4.5 * INTERVAL + 0.5 * INTERVAL
+"""Seconds for which there may be one over a link that has broken, until both ends notice."""
 
 
 def watch(network: TreeNetwork, duration: float) -> None:
     """Let time pass; assert that no circle lasts."""
-    parents = links = 0
+    parents = links = broken = 0
     for _ in range(round(duration / STEP)):
         network.run(STEP)
         parents = parents + 1 if network.parent_circle() else 0
         links = links + 1 if has_cycle(network.tree_links(), network.alive()) else 0
+        broken = broken + 1 if network.parent_circle(there=False) else 0
         assert max(parents, links) * STEP <= CIRCLE
+        assert broken * STEP <= UNNOTICED
 
 
 def disturb(network: TreeNetwork, rng: random.Random) -> None:
@@ -122,6 +126,33 @@ def test_link_feedback_needs_a_host_that_has_it() -> None:
 
     with pytest.raises(ParameterError, match="link_feedback: this link layer does not tell"):
         Deaf(TreeNetwork(1), 2, TreeParameters(link_feedback=True))
+
+
+def test_parents_in_a_circle_over_a_link_that_has_broken_are_no_tree() -> None:
+    class Deaf(TreeNetwork):
+        deaf = False
+
+        def in_range(self, one, other):  # type: ignore[no-untyped-def]
+            return super().in_range(one, other) and not (self.deaf and other.node_id == 3)
+
+    network = Deaf(3, {(1, 2), (1, 3), (2, 3)}, seed=1)
+    network.run(6.0)
+    network.cut((1, 3))
+    network.run(2.0)
+    network.deaf = True  # 3 remembers what 2 says now, with a newer epoch than its own
+    network.cut((1, 2))
+    network.restart(2)  # and 2 forgets that
+    while network.hosts[2].tree.place.parent != 3:
+        network.run(STEP)
+    network.cut((2, 3))
+    seen = 0
+    for _ in range(round(2 * UNNOTICED / STEP)):
+        network.run(STEP)
+        seen += network.parent_circle(there=False)
+        assert not network.parent_circle()
+        assert not has_cycle(network.tree_links(), network.nodes)
+    assert 0 < seen * STEP <= UNNOTICED
+    assert not network.parent_circle(there=False)
 
 
 def test_links_are_told_once_each_way() -> None:

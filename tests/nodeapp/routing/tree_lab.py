@@ -114,13 +114,19 @@ class TreeNetwork(GraphNetwork):
         """Return the links that both ends use."""
         return tree_links({node: self.hosts[node].tree for node in self.alive()})
 
-    def parent_circle(self) -> bool:
-        """Return whether the parents of some nodes are in a circle."""
+    def parent_circle(self, *, there: bool = True) -> bool:
+        """Return whether the parents of some nodes are in a circle.
+
+        A link that has broken carries nothing, and nobody knows of it yet: `there` leaves aside
+        parents that are out of reach.
+        """
         for start in self.alive():
             node = start
             for _ in self.hosts:
-                node = self.hosts[node].tree.place.parent
+                child, node = node, self.hosts[node].tree.place.parent
                 if not node or self.hosts[node].failed:
+                    break
+                if there and frozenset((child, node)) not in self.links:
                     break
             else:
                 return True

@@ -27,7 +27,7 @@ from spark_analysis.agreement.agreement import (
 from spark_analysis.agreement.measures import Measures, Side, StageMeasure
 from spark_analysis.agreement.page import STEM, pairs, write_page, write_result
 from spark_analysis.agreement.reading import read_agreements
-from spark_analysis.agreement.text import reasons, rows, verdict
+from spark_analysis.agreement.text import reasons, rows, stage_table, verdict
 from spark_analysis.errors import AnalysisError
 from spark_analysis.jobs.stages import Stage
 from tests.spark_analysis.report.pages import Page
@@ -225,6 +225,34 @@ def test_a_forward_explains_no_more_than_nodes_and_timers_take() -> None:
     side = changed(ideal(), stages={s: StageMeasure(step, step) for s, step in hasty.items()})
     parts = {part.stage: part for part in compared(real(), side).overhead}
     assert parts[Stage.FORWARD].limit == pytest.approx(most - TIMER)
+
+
+def test_overhead_that_waits_hide_is_not_decided_up_to_its_limit() -> None:
+    # Waits are drawn otherwise on the other backend: the same forward differs by that as well.
+    drawn = (-0.004, 0.004, -0.0005)
+    limit = OVERHEAD[Stage.ORIGINATE] + OVERHEAD[Stage.NOTIFY] + TIMER
+    forwards = HOPS - 1
+    without = _along_the_way({**OVERHEAD, Stage.FORWARD: sum(drawn) / 3})
+
+    def found(beyond: float) -> Agreement:
+        slower = changed(real(), delay=0.0)
+        runs = [
+            replace(run, delay=DELAY + 1e-4 * i + without + beyond)
+            for i, run in enumerate(slower.runs)
+        ]
+        matched = [{**OVERHEAD, Stage.FORWARD: each} for each in drawn]
+        return compare(Side("real", tuple(runs)), ideal(), matched)
+
+    hidden = forwards * (limit - sum(drawn) / 3)
+    assert found(-1e-6).delay.answer is Answer.AGREES
+    assert found(hidden / 2).delay.answer is Answer.NOT_DECIDED
+    assert "waits are drawn at random" in found(hidden / 2).delay.why
+    assert any("random waits may hide" in row[0] for row in stage_table(found(hidden / 2)).rows)
+    assert found(hidden - 1e-6).delay.answer is Answer.NOT_DECIDED
+    assert found(hidden + 1e-6).delay.answer is Answer.DIFFERS
+    # More repeats decide, as the overhead is known by then: more where less is left of it.
+    needed = [found(share * hidden).needed or 0 for share in (0.9, 0.5, 0.1)]
+    assert 3 < needed[0] < needed[1] < needed[2]
 
 
 def test_longer_ways_are_not_excused() -> None:
