@@ -48,7 +48,11 @@ class RadioIntf(Intf):  # type: ignore[misc]  # Mininet has no types
 
     def __init__(self, spec: NodeSpec, node: Node) -> None:
         super().__init__(
-            spec.interface, node=node, mac=spec.mac, moveIntfFn=lambda name, node: None
+            spec.interface,
+            node=node,
+            mac=spec.mac,
+            up=None,  # left to `configure`: here it is a program in the node's shell
+            moveIntfFn=lambda name, node: None,
         )
         self.ip, self.prefixLen = spec.address, PREFIX_LENGTH
 
@@ -62,7 +66,7 @@ class PortIntf(Intf):  # type: ignore[misc]
     """A port of an access point, which exists already; it has no address."""
 
     def __init__(self, name: str, node: Node) -> None:
-        super().__init__(name, node=node, moveIntfFn=lambda name, node: None)
+        super().__init__(name, node=node, up=None, moveIntfFn=lambda name, node: None)
 
     def updateIP(self) -> None:
         """Return None, so that the name of an access point in a command stays what it is."""
