@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from rich.table import Table
 from emulation.backends.base import Backend, Observer
 from emulation.backends.registry import backends
 from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
 from emulation.vm.backend import SUFFIX, GuestBackend
 from spark_analysis.agreement import text
 from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, AgreementOutcome
@@ -99,7 +100,7 @@ def agree(
     except AgreeError as error:
         fail(str(error))
     try:
-        folders = run_repeats(scenario, chosen, wanted, folder, _watch(console, duration))
+        folders = _run(scenario, chosen, wanted, folder)
         while True:
             with AnalysisDisplay(console) as display:
                 written = agree_and_report(folders, names(chosen), folder, display.progress)
@@ -108,8 +109,7 @@ def agree(
             if repeats != AUTO or more <= len(folders):
                 break
             console.print(f"not decided after {len(folders)} repeats: {more} are tried")
-            again = _watch(console, duration)
-            folders += run_repeats(scenario, chosen, more, folder, again, len(folders))
+            folders += _run(scenario, chosen, more, folder, len(folders))
     except KeyboardInterrupt:
         console.print(f"interrupted: stopped everything; runs up to here are in {folder}")
         raise typer.Exit(INTERRUPTED) from None
@@ -161,6 +161,18 @@ def _backends(text: str) -> list[Backend]:
         GuestBackend(known[name.removesuffix(SUFFIX)]) if name.endswith(SUFFIX) else known[name]
         for name in wanted
     ]
+
+
+def _run(
+    scenario: Scenario, chosen: Sequence[Backend], repeats: int, folder: Path, first: int = 0
+) -> list[tuple[Path, ...]]:
+    """Run repeats as `run_repeats` does; those in the virtual machine share one."""
+    with ExitStack() as machines:
+        for backend in chosen:
+            if isinstance(backend, GuestBackend):
+                machines.enter_context(backend.kept(folder))
+        watch = _watch(console, scenario.duration)
+        return run_repeats(scenario, chosen, repeats, folder, watch, first)
 
 
 def _watch(console: Console, duration: float) -> Watch:

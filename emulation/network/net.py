@@ -14,33 +14,28 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
-import os
 import socket
 import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
+import emulation.network.plain_distutils  # noqa: F401  before Mininet
+
+# isort: split
 from mininet.link import Intf
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import Node
-from pyroute2 import IPBatch, IPRoute
 
 from capture.namespaces import network_namespace
+from emulation.network import rtnetlink
 from emulation.network.resolver import ALL_KNOWN
 from emulation.realtime.device import disable_ipv6
 from emulation.scenario.access_point import ACCESS, MESH, WIRED, AccessPointSpec
 from emulation.scenario.scenario import NodeSpec
 
 PREFIX_LENGTH: Final = 8
-NUD_PERMANENT: Final = 0x80
-NLM_F_ACK: Final = 4
-NLMSG_HEADER: Final = struct.Struct("=IHH")
-NLMSG_FLAGS: Final = struct.Struct("=H")
-NLMSG_ERROR: Final = struct.Struct("=16xi")
-"""An rtnetlink answer that is an error: after the header, minus the error number."""
 QUEUE_LENGTH: Final = 100
 """Frames the kernel queues for a radio whose driver is busy (mac80211 interfaces have 1,000)."""
 
@@ -54,7 +49,11 @@ class RadioIntf(Intf):  # type: ignore[misc]  # Mininet has no types
 
     def __init__(self, spec: NodeSpec, node: Node) -> None:
         super().__init__(
-            spec.interface, node=node, mac=spec.mac, moveIntfFn=lambda name, node: None
+            spec.interface,
+            node=node,
+            mac=spec.mac,
+            up=None,  # left to `configure`: here it is a program in the node's shell
+            moveIntfFn=lambda name, node: None,
         )
         self.ip, self.prefixLen = spec.address, PREFIX_LENGTH
 
@@ -68,7 +67,7 @@ class PortIntf(Intf):  # type: ignore[misc]
     """A port of an access point, which exists already; it has no address."""
 
     def __init__(self, name: str, node: Node) -> None:
-        super().__init__(name, node=node, moveIntfFn=lambda name, node: None)
+        super().__init__(name, node=node, up=None, moveIntfFn=lambda name, node: None)
 
     def updateIP(self) -> None:
         """Return None, so that the name of an access point in a command stays what it is."""
@@ -241,33 +240,15 @@ class WifiNet(Mininet):  # type: ignore[misc]
 
 def add_neighbours(members: Sequence[Any]) -> None:
     """Make all neighbour entries at all nodes, which have `pid` and `spec`."""
-    batches: dict[int, bytes] = {}
+    batches: dict[int, list[bytes]] = {}
     for member in members:
         with network_namespace(member.pid):
-            with IPRoute() as route:
-                interface: int = route.link_lookup(ifname=member.spec.interface)[0]
-            if interface not in batches:
-                batches[interface] = _neighbour_entries(members, interface)
-            _send_batch(batches[interface])
-
-
-def _neighbour_entries(members: Sequence[Any], interface: int) -> bytes:
-    batch = IPBatch()
-    for member in members:
-        batch.neigh(
-            "replace",
-            dst=member.spec.address,
-            lladdr=member.spec.mac,
-            ifindex=interface,
-            state=NUD_PERMANENT,
-        )
-    messages = bytearray(batch.batch)
-    start = 0
-    while start < len(messages):  # ask for no acknowledgements: errors are reported anyway
-        length, _, flags = NLMSG_HEADER.unpack_from(messages, start)
-        NLMSG_FLAGS.pack_into(messages, start + 6, flags & ~NLM_F_ACK)
-        start += length
-    return bytes(messages)
+            index = socket.if_nametoindex(member.spec.interface)
+            if index not in batches:
+                batches[index] = [
+                    rtnetlink.neighbour(index, each.spec.address, each.spec.mac) for each in members
+                ]
+            rtnetlink.send(batches[index], "neighbour entries")
 
 
 def wire(host: Any, point: Any) -> None:
@@ -278,9 +259,8 @@ def wire(host: Any, point: Any) -> None:
     interface = host.spec.interface
     with network_namespace(host.pid):
         disable_ipv6()  # as in a radio's namespace
-        with IPRoute() as route:
-            peer = {"ifname": point.spec.port(WIRED), "net_ns_pid": point.pid}
-            route.link("add", ifname=interface, kind="veth", address=host.spec.mac, peer=peer)
+        pair = rtnetlink.veth(interface, host.spec.mac, point.spec.port(WIRED), point.pid)
+        rtnetlink.send([pair], f"a pair of devices {interface} and {point.spec.port(WIRED)}")
     compute_checksums(host.pid, interface)
 
 
@@ -294,27 +274,15 @@ def compute_checksums(pid: int, interface: str) -> None:
 
 def bring_up(interfaces: Sequence[str]) -> None:
     """Bring up interfaces in the current namespace."""
-    with IPRoute() as route:
-        for name in interfaces:
-            route.link("set", index=route.link_lookup(ifname=name)[0], state="up")
+    rtnetlink.send(map(rtnetlink.link_up, interfaces), f"bringing up {', '.join(interfaces)}")
 
 
 def configure_links(spec: NodeSpec) -> None:
     """Set up loopback and interface in the current namespace."""
-    with IPRoute() as route:
-        loopback = route.link_lookup(ifname="lo")[0]
-        radio: int = route.link_lookup(ifname=spec.interface)[0]
-        route.link("set", index=loopback, state="up")
-        route.addr("add", index=radio, address=spec.address, prefixlen=PREFIX_LENGTH)
-        route.link("set", index=radio, state="up", txqlen=QUEUE_LENGTH)
-
-
-def _send_batch(messages: bytes) -> None:
-    """Hand prepared rtnetlink requests to the kernel; only refusals are answered."""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
-        netlink.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(messages) + 65_536)
-        netlink.setblocking(False)
-        netlink.send(messages)
-        with suppress(BlockingIOError):
-            code = NLMSG_ERROR.unpack_from(netlink.recv(4096))[0]
-            raise OSError(-code, f"neighbour entries refused: {os.strerror(-code)}")
+    radio = spec.interface
+    requests = [
+        rtnetlink.link_up("lo"),
+        rtnetlink.address(radio, spec.address, PREFIX_LENGTH),
+        rtnetlink.link_up(radio, QUEUE_LENGTH),
+    ]
+    rtnetlink.send(requests, f"setting up {radio}")

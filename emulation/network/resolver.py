@@ -12,18 +12,16 @@ namespace.
 
 with {"nodes": [{"pid", "interface", "address", "mac"}], "ready": path}; it makes that file.
 
-Sources: linux/rtnetlink.h, linux/neighbour.h.
+Source: linux/neighbour.h.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import resource
 import selectors
 import socket
-import struct
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +31,9 @@ from typing import Any, Final
 from capture.lifetime import die_with_parent
 from capture.namespaces import network_namespace
 from emulation.errors import explained
+from emulation.network import rtnetlink
+from emulation.network.rtnetlink import NEIGHBOUR
+from emulation.realtime.netlink_wire import NetlinkError, attributes, messages
 from emulation.realtime.priority import raise_priority
 
 ALL_KNOWN: Final = 100
@@ -41,20 +42,7 @@ BUFFER: Final = 262_144
 """Bytes of a socket's queue: some hundred requests."""
 
 RTMGRP_NEIGH: Final = 4
-RTM_NEWNEIGH: Final = 28
 RTM_GETNEIGH: Final = 30
-NLM_F_REQUEST: Final = 1
-NLM_F_REPLACE: Final = 0x100
-NLM_F_CREATE: Final = 0x400
-NDA_DST: Final = 1
-NDA_LLADDR: Final = 2
-NUD_PERMANENT: Final = 0x80
-HEADER: Final = struct.Struct("=IHHII")
-"""nlmsghdr: length, type, flags, sequence, port."""
-NDMSG: Final = struct.Struct("=BxxxiHBB")
-"""ndmsg: family, interface, state, flags, type."""
-ATTRIBUTE: Final = struct.Struct("=HH")
-"""rtattr: length with itself, type."""
 
 
 def ask_resolver(interface: str) -> None:
@@ -65,48 +53,29 @@ def ask_resolver(interface: str) -> None:
     Path(f"/proc/sys/net/ipv4/neigh/{interface}/app_solicit").write_text("1", encoding="ascii")
 
 
-def asked_for(message: bytes) -> list[tuple[int, bytes]]:
-    """Return interfaces and IPv4 addresses that the kernel asks for in a datagram."""
+def asked_for(datagram: bytes) -> list[tuple[int, str]]:
+    """Return interfaces and IPv4 addresses that the kernel asks for in a datagram.
+
+    What is no request, or damaged, asks for nothing more.
+    """
     found = []
-    start = 0
-    while start + HEADER.size <= len(message):
-        length, kind, *_ = HEADER.unpack_from(message, start)
-        if not HEADER.size <= length <= len(message) - start:
-            break
-        if kind == RTM_GETNEIGH and length >= HEADER.size + NDMSG.size:
-            family, interface, *_ = NDMSG.unpack_from(message, start + HEADER.size)
-            at, end = start + HEADER.size + NDMSG.size, start + length
-            while at + ATTRIBUTE.size <= end:
-                size, name = ATTRIBUTE.unpack_from(message, at)
-                if size < ATTRIBUTE.size:
-                    break
-                if name == NDA_DST and family == socket.AF_INET:
-                    found.append((interface, message[at + ATTRIBUTE.size : at + size]))
-                at += size + 3 & ~3
-        start += length + 3 & ~3
+    with suppress(NetlinkError):
+        for message in messages(datagram):
+            start = message.start + NEIGHBOUR.size
+            if message.type != RTM_GETNEIGH or start > message.end:
+                continue
+            family, interface, *_ = NEIGHBOUR.unpack_from(datagram, message.start)
+            span = attributes(datagram, start, message.end).get(rtnetlink.NDA_DST)
+            if family == socket.AF_INET and span is not None and span[1] - span[0] == 4:
+                found.append((interface, socket.inet_ntoa(datagram[slice(*span)])))
     return found
-
-
-def entry(interface: int, address: bytes, mac: bytes) -> bytes:
-    """Return the request for a permanent entry."""
-    body = NDMSG.pack(socket.AF_INET, interface, NUD_PERMANENT, 0, 0)
-    for name, value in ((NDA_DST, address), (NDA_LLADDR, mac)):
-        body += ATTRIBUTE.pack(ATTRIBUTE.size + len(value), name) + value
-        body += bytes(-len(body) % 4)
-    flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE
-    return HEADER.pack(HEADER.size + len(body), RTM_NEWNEIGH, flags, 0, 0) + body
 
 
 class Resolver:
     """Answers the kernels of all nodes."""
 
     def __init__(self, nodes: Sequence[Mapping[str, Any]]) -> None:
-        self._macs = {
-            ipaddress.IPv4Address(node["address"]).packed: bytes.fromhex(
-                node["mac"].replace(":", "")
-            )
-            for node in nodes
-        }
+        self._macs = {node["address"]: node["mac"] for node in nodes}
         self._selector = selectors.DefaultSelector()
         for node in nodes:
             with network_namespace(node["pid"]):
@@ -130,7 +99,7 @@ class Resolver:
         for interface, address in asked_for(asked.recv(65_536)):
             mac = self._macs.get(address)
             if mac is not None:  # else it asks by ARP
-                asked.send(entry(interface, address, mac))
+                asked.send(rtnetlink.neighbour(interface, address, mac))
 
 
 def main() -> int:

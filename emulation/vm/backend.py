@@ -1,22 +1,29 @@
 """A backend run in the virtual machine: NAME@vm.
 
-Every run boots a machine, which sees the run folder at the same path and executes the scenario with
-`python -m emulation.backends`; it writes captures and figures straight into the run folder.
+The machine sees the run folder at the same path and executes the scenario with
+`python -m emulation.backends`; it writes captures and figures straight into the run folder.  Every
+run boots a machine of its own, except within `GuestBackend.kept`: what a guest reads and translates
+when it does something for the first time is much of a short run under emulation.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from emulation.backends.base import Backend, BackendError, LiveRun, Observer
+from emulation.network import processes
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.vm import tools
 from emulation.vm.errors import VmError
-from emulation.vm.run import Options, run_in_vm
+from emulation.vm.machine import Machine
+from emulation.vm.qemu import Share
+from emulation.vm.run import Options, booted, guest_environment, run_in_vm
 
 SUFFIX: Final = "@vm"
 
@@ -29,6 +36,20 @@ class GuestBackend:
         self._options = options
         self.name = f"{backend.name}{SUFFIX}"
         self.summary = f"{backend.summary}; in the virtual machine"
+        self._kept: _Kept | None = None
+
+    @contextmanager
+    def kept(self, folder: Path) -> Iterator[None]:
+        """Let runs into folders below `folder` share one machine, for the time of the block.
+
+        The first run boots it.  A run that fails or is interrupted ends it: the next boots another.
+        """
+        with ExitStack() as ending:
+            self._kept = _Kept(folder.resolve(), self._options or Options(), ending)
+            try:
+                yield
+            finally:
+                self._kept = None
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot boot a virtual one; the guest checks its own obstacles."""
@@ -53,21 +74,69 @@ class GuestBackend:
         errors = bytearray()
         with Interrupts() as interrupts:
             try:
-                code = run_in_vm(
-                    ["python3", "-m", "emulation.backends", self._inner, str(path)],
-                    observer=heard,
-                    share_rw=path,
-                    options=self._options,
-                    output=heard.lines,
-                    errors=errors.extend,
-                    interrupts=interrupts,
-                )
+                command = ["python3", "-m", "emulation.backends", self._inner, str(path)]
+                if self._kept is not None and path.is_relative_to(self._kept.folder):
+                    code = self._kept.run(command, heard, errors, interrupts)
+                else:
+                    code = run_in_vm(
+                        command,
+                        observer=heard,
+                        share_rw=path,
+                        options=self._options,
+                        output=heard.lines,
+                        errors=errors.extend,
+                        interrupts=interrupts,
+                    )
             except VmError as error:
                 raise BackendError(str(error)) from error
         if code == 130:
             raise KeyboardInterrupt
         if code != 0:
             raise BackendError(heard.error or _last_line(errors) or f"it ended with {code}")
+
+
+class _Kept:
+    """A machine that several runs share, which writes below `folder` of the host; ends in time."""
+
+    def __init__(self, folder: Path, options: Options, ending: ExitStack) -> None:
+        self.folder = folder
+        self._options = options
+        self._ending = ending
+        self._machine: Machine | None = None
+
+    def run(
+        self, command: list[str], heard: _Heard, errors: bytearray, interrupts: Interrupts
+    ) -> int:
+        """Run a command of the guest; return its exit code.  Raises as `run_in_vm` does."""
+        try:
+            if self._machine is None:
+                shared = Share(self.folder, self.folder, readonly=False)
+                self._machine = self._ending.enter_context(
+                    booted(heard, shared, self._options, interrupts)
+                )
+            else:
+                self._machine.interrupts = interrupts
+                self._machine.set_clock()
+            code = self._machine.run(
+                command,
+                folder=processes.PROJECT,
+                environment=guest_environment(processes.PROJECT),
+                output=heard.lines,
+                errors=errors.extend,
+                time_limit=self._options.time_limit,
+            )
+        except BaseException:
+            if self._machine is not None:
+                self._machine.kill()  # it may hang
+            self._end()
+            raise
+        if code != 0:
+            self._end()
+        return code
+
+    def _end(self) -> None:
+        self._machine = None
+        self._ending.close()
 
 
 class _Heard:

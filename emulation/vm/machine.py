@@ -78,7 +78,8 @@ class Machine:
         """
         self.image, self.hardware, self.shares, self.log = image, hardware, tuple(shares), log
         self.boot_seconds = 0.0
-        self._interrupts = interrupts
+        self.interrupts = interrupts
+        """Whose signals end what this process waits for."""
         self._code = code
         self._receiver = channel.Receiver()
         self._process: subprocess.Popen[bytes] | None = None
@@ -153,6 +154,11 @@ class Machine:
                 return low, high
             if clock.is_right(low, high) or time.monotonic() > deadline:
                 return None
+
+    def set_clock(self) -> None:
+        """Set the guest's time of day, which drifts away as time goes by.  Raises `VmError`."""
+        self._heard = time.monotonic()  # nobody has listened since the last command
+        self._read_clock()
 
     def _read_clock(self) -> clock.Reading:
         """Set the guest's time of day, and read its monotonic clock."""
@@ -234,8 +240,8 @@ class Machine:
                 if reply["op"] == "exit":
                     return exit_code(reply)
             self.check_time(deadline, time_limit)
-            if self._interrupts is not None and self._interrupts.requested:
-                self._interrupts.requested = False
+            if self.interrupts is not None and self.interrupts.requested:
+                self.interrupts.requested = False
                 if stopping is not None:
                     raise KeyboardInterrupt
                 stopping = time.monotonic() + WRAP_UP
@@ -293,8 +299,8 @@ class Machine:
 
     def _expect(self, op: str, deadline: float, otherwise: str) -> dict[str, Any]:
         while time.monotonic() < deadline:
-            if self._interrupts is not None:
-                self._interrupts.check()
+            if self.interrupts is not None:
+                self.interrupts.check()
             for kind, payload in self.receive(POLL):
                 if kind == channel.MESSAGE:
                     reply = channel.fields(payload)

@@ -8,7 +8,8 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -72,6 +73,43 @@ def run_in_vm(
     KeyboardInterrupt.
     """
     options = options or Options()
+    shared = None
+    if share_rw is not None:
+        shared = Share(share_rw, (share_target or share_rw).absolute(), readonly=False)
+    with booted(observer, shared, options, interrupts) as machine:
+        observer.hide()
+        project = processes.PROJECT
+        variables = guest_environment(project) | dict(environment or {})
+        if terminal:
+            return interact(
+                machine,
+                command,
+                folder=project,
+                environment=variables,
+                interrupts=interrupts,
+                time_limit=options.time_limit,
+            )
+        return machine.run(
+            command,
+            folder=project,
+            environment=variables,
+            output=output,
+            errors=errors,
+            time_limit=options.time_limit,
+        )
+
+
+@contextmanager
+def booted(
+    observer: BuildObserver,
+    shared: Share | None,
+    options: Options,
+    interrupts: Interrupts | None = None,
+) -> Iterator[Machine]:
+    """Boot a machine with the project and `shared` for the time of the block.
+
+    Raises `VmError`, KeyboardInterrupt.
+    """
     project = processes.PROJECT
     cache = cache_folder()
     shares = [Share(project, project, overlay=True)]
@@ -79,8 +117,8 @@ def run_in_vm(
         if not path.is_dir():
             raise VmError(f"--share: no folder {path}")
         shares.append(Share(path.resolve(), path.resolve()))
-    if share_rw is not None:
-        shares.append(Share(share_rw, (share_target or share_rw).absolute(), readonly=False))
+    if shared is not None:
+        shares.append(shared)
     image = ensure_image(observer, interrupts=interrupts)
     compile_project(project)
     with image.held():
@@ -95,25 +133,7 @@ def run_in_vm(
         packed = code.pack(project, cache)
         with Machine(image, hardware, shares, log, interrupts, packed) as machine:
             observer.stage(f"virtual machine is up after {machine.boot_seconds:.1f} s")
-            observer.hide()
-            variables = guest_environment(project) | dict(environment or {})
-            if terminal:
-                return interact(
-                    machine,
-                    command,
-                    folder=project,
-                    environment=variables,
-                    interrupts=interrupts,
-                    time_limit=options.time_limit,
-                )
-            return machine.run(
-                command,
-                folder=project,
-                environment=variables,
-                output=output,
-                errors=errors,
-                time_limit=options.time_limit,
-            )
+            yield machine
 
 
 def log_folder(cache: Path) -> Path:

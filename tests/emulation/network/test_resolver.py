@@ -16,7 +16,8 @@ from capture.scan import read_header, record_offsets
 from emulation.backends.realtime import own_medium
 from emulation.backends.tap import TapBackend
 from emulation.network import net
-from emulation.network.resolver import HEADER, Resolver, asked_for, entry
+from emulation.network.resolver import Resolver, asked_for
+from emulation.network.rtnetlink import neighbour
 from emulation.scenario.runfolder import RunFolder
 from emulation.workloads.base import Operation
 from nodeapp.wire import Kind
@@ -34,12 +35,12 @@ TARGET = "02:00:00:00:00:09"
 
 
 def test_what_the_kernel_asks_is_understood_and_nothing_else() -> None:
-    assert asked_for(ASKED) == [(3, bytes((10, 0, 0, 9)))]
-    assert asked_for(ASKED + ASKED) == [(3, bytes((10, 0, 0, 9)))] * 2
-    assert asked_for(entry(3, bytes(4), bytes(6))) == [], "an entry is no request"
+    assert asked_for(ASKED) == [(3, "10.0.0.9")]
+    assert asked_for(ASKED + ASKED) == [(3, "10.0.0.9")] * 2
+    assert asked_for(neighbour(3, "10.0.0.9", TARGET)) == [], "an entry is no request"
     for end in range(len(ASKED)):
         asked_for(ASKED[:end])  # cut anywhere, it does no harm
-    assert asked_for(HEADER.pack(0, 30, 0, 0, 0) * 3) == []
+    assert asked_for(bytes(4) + ASKED[4:16] * 3) == [], "of length 0"
 
 
 @pytest.mark.root

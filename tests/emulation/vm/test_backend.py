@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from emulation.scenario.scenario import Scenario
 from emulation.vm import backend as module
 from emulation.vm.backend import GuestBackend
 from emulation.vm.errors import VmError
+from emulation.vm.qemu import Share
 from topologies.catalog import make_scenario
 
 Guest = Callable[[Any], int]
@@ -114,6 +116,60 @@ def test_an_interrupt_there_is_one_here(
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         executed(lambda options: 130, scenario, tmp_path, monkeypatch)
+
+
+class Guests:
+    """Machines in which runs end with the given codes, one after the other."""
+
+    def __init__(self, *codes: int) -> None:
+        self._codes = iter(codes)
+        self.booted, self.ended, self.clocks_set = 0, 0, 0
+        self.interrupts: object = None
+
+    @contextmanager
+    def boot(self, observer: Any, shared: Share, options: Any, interrupts: Any) -> Iterator[Any]:
+        observer.stage("booting")
+        self.booted += 1
+        self.shared = shared
+        self.interrupts = interrupts
+        try:
+            yield self
+        finally:
+            self.ended += 1
+
+    def set_clock(self) -> None:
+        self.clocks_set += 1
+
+    def run(self, command: list[str], **options: Any) -> int:
+        assert command[-2] == "virtual"
+        assert Path(command[-1]).is_relative_to(self.shared.path)
+        assert not self.interrupts.requested  # type: ignore[attr-defined]  # this run's own
+        options["output"](b'{"stage": "running"}\n')
+        return next(self._codes)
+
+
+def test_runs_share_a_machine_until_one_fails(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = Guests(0, 0, 1, 0)
+    monkeypatch.setattr(module, "booted", guests.boot)
+    backend = GuestBackend(VirtualBackend())
+
+    def execute() -> list[tuple[str, str | float]]:
+        observer = Recorded()
+        backend.execute(scenario, RunFolder.create(tmp_path, scenario), observer)
+        return observer.told
+
+    with backend.kept(tmp_path):
+        assert execute() == [("stage", "booting"), ("stage", "running")]
+        assert execute() == [("stage", "running")]
+        assert guests.clocks_set == 1
+        with pytest.raises(BackendError):
+            execute()
+        assert (guests.booted, guests.ended) == (1, 1)
+        assert execute()[0] == ("stage", "booting")
+        assert (guests.booted, guests.ended) == (2, 1)
+    assert guests.ended == 2
 
 
 def test_a_machine_without_qemu_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

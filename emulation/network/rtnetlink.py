@@ -1,0 +1,119 @@
+"""Links, addresses and neighbour entries of the current network namespace, over rtnetlink.
+
+The few requests that a run makes, as rtnetlink(7) and <linux/if_link.h> have them, sent in one
+datagram each.  A library for all of netlink takes longer to load than a run takes to start.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from emulation.realtime.netlink_wire import (
+    NLM_F_ACK,
+    NLM_F_REQUEST,
+    NLMSG_ERROR,
+    attribute,
+    attribute_u32,
+    error_of,
+    messages,
+    text,
+)
+
+RTM_NEWLINK: Final = 16
+RTM_NEWADDR: Final = 20
+RTM_NEWNEIGH: Final = 28
+NLM_F_REPLACE: Final = 0x100
+NLM_F_EXCL: Final = 0x200
+NLM_F_CREATE: Final = 0x400
+IFF_UP: Final = 1
+IFLA_ADDRESS: Final = 1
+IFLA_IFNAME: Final = 3
+IFLA_TXQLEN: Final = 13
+IFLA_LINKINFO: Final = 18
+IFLA_NET_NS_PID: Final = 19
+IFLA_INFO_KIND: Final = 1
+IFLA_INFO_DATA: Final = 2
+VETH_INFO_PEER: Final = 1
+IFA_ADDRESS: Final = 1
+IFA_LOCAL: Final = 2
+NDA_DST: Final = 1
+NDA_LLADDR: Final = 2
+NUD_PERMANENT: Final = 0x80
+MTU: Final = 65_536
+"""Bytes that an answer may have, and room beside what is sent."""
+_HEADER: Final = struct.Struct("=IHHII")
+_LINK: Final = struct.Struct("=BxHiII")  # ifinfomsg
+_ADDRESS: Final = struct.Struct("=BBBBI")  # ifaddrmsg
+NEIGHBOUR: Final = struct.Struct("=BxxxiHBB")
+"""ndmsg: family, interface, state, flags, type."""
+
+
+def link_up(interface: str, queue_length: int | None = None) -> bytes:
+    """Return the request to bring up an interface, with room for so many frames in its queue.
+
+    Raises OSError if there is none of the name in the current namespace.
+    """
+    index = socket.if_nametoindex(interface)
+    body = _LINK.pack(socket.AF_UNSPEC, 0, index, IFF_UP, IFF_UP)
+    if queue_length is not None:
+        body += attribute_u32(IFLA_TXQLEN, queue_length)
+    return _request(RTM_NEWLINK, NLM_F_ACK, body)
+
+
+def veth(interface: str, mac: str, peer: str, peer_pid: int) -> bytes:
+    """Return the request to make a pair: `interface`, and `peer` in a process's namespace."""
+    other = _LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+    other += attribute(IFLA_IFNAME, text(peer)) + attribute_u32(IFLA_NET_NS_PID, peer_pid)
+    data = attribute(IFLA_INFO_DATA, attribute(VETH_INFO_PEER, other))
+    body = _LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+    body += attribute(IFLA_IFNAME, text(interface)) + attribute(IFLA_ADDRESS, _octets(mac))
+    body += attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"veth") + data)
+    return _request(RTM_NEWLINK, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body)
+
+
+def address(interface: str, ipv4: str, prefix_length: int) -> bytes:
+    """Return the request to give an interface of the current namespace an address."""
+    index = socket.if_nametoindex(interface)
+    body = _ADDRESS.pack(socket.AF_INET, prefix_length, 0, 0, index)
+    value = socket.inet_aton(ipv4)
+    body += attribute(IFA_LOCAL, value) + attribute(IFA_ADDRESS, value)
+    return _request(RTM_NEWADDR, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body)
+
+
+def neighbour(index: int, ipv4: str, mac: str) -> bytes:
+    """Return the request for a permanent neighbour entry, not acknowledged unless refused."""
+    body = NEIGHBOUR.pack(socket.AF_INET, index, NUD_PERMANENT, 0, 0)
+    body += attribute(NDA_DST, socket.inet_aton(ipv4)) + attribute(NDA_LLADDR, _octets(mac))
+    return _request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, body)
+
+
+def send(requests: Iterable[bytes], what: str) -> None:
+    """Hand requests to the kernel, which has done them when `send` returns, or refused one.
+
+    Raises OSError, which says that `what` was refused and why.
+    """
+    datagram = b"".join(requests)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
+        netlink.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(datagram) + MTU)
+        netlink.setblocking(False)
+        netlink.send(datagram)  # the kernel answers before this returns
+        with suppress(BlockingIOError):
+            while True:
+                answer = netlink.recv(MTU)
+                for message in messages(answer):
+                    code = error_of(answer, message) if message.type == NLMSG_ERROR else 0
+                    if code != 0:
+                        raise OSError(-code, f"{what} refused: {os.strerror(-code)}")
+
+
+def _request(kind: int, flags: int, body: bytes) -> bytes:
+    return _HEADER.pack(_HEADER.size + len(body), kind, flags | NLM_F_REQUEST, 0, 0) + body
+
+
+def _octets(mac: str) -> bytes:
+    return bytes.fromhex(mac.replace(":", ""))
