@@ -41,9 +41,10 @@ MASTER_TIMEOUT: Final = 5.0
 ROOT: Final = Path(__file__).resolve().parents[2]
 """Folder that the project's packages are imported from."""
 _JAVA_OPTIONS: Final = (
-    f"-Dlog4j2.configurationFile={(ROOT / 'spark_analysis/captures/log4j2.properties').as_uri()}",
     # G1 keeps processors busy beside the work; pauses do not matter here.
     "-XX:+UseParallelGC",
+    # The memory of classes begins so small that it takes a full collection for each of five steps.
+    "-XX:MetaspaceSize=256m",
     # The optimising compiler takes longer than it saves: packets are decoded in Python, and what is
     # left for Java is done before it gets there (the frames of half a million packets included).
     "-XX:TieredStopAtLevel=1",
@@ -51,6 +52,13 @@ _JAVA_OPTIONS: Final = (
     "-Darrow.enable_unsafe_memory_access=true",
     "-Darrow.enable_null_check_for_get=false",
 )
+_DRIVER_OPTIONS: Final = (
+    f"-Dlog4j2.configurationFile={(ROOT / 'spark_analysis/captures/log4j2.properties').as_uri()}",
+    # A heap that grows from little is collected, all of it, at every step.
+    "-Xms1g",
+    "-Xmn512m",
+)
+"""Not of executors, whose memory is less and who log to files of their own."""
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
 """PySpark prints through these, with a stack of calls, what it raises as well: at Ctrl-C, too."""
 _INSTALL: Final = "install it, as root: apt-get install openjdk-17-jre-headless (or openjdk-21-...)"
@@ -109,7 +117,7 @@ def settings(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
-        "spark.driver.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *further)),
+        "spark.driver.extraJavaOptions": " ".join((*_DRIVER_OPTIONS, *_JAVA_OPTIONS, *further)),
         "spark.driver.memory": "2g",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
@@ -121,6 +129,10 @@ def settings(
         # Records a Python stack for every column expression: a second, for a page of jobs.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+        # No table has buckets; with it on, Spark makes a session for whatever is cached.
+        "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+        # Plans are printed for a page that is not there.
+        "spark.sql.ui.explainMode": "simple",
         # Tables are small after their first aggregation.  Few partitions, and plans made once
         # instead of after every shuffle, save more than they cost.
         "spark.sql.shuffle.partitions": str(cores if local else 64),

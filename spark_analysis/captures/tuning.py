@@ -15,12 +15,13 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-FEW: Final = 1 << 20
-"""Bytes of decoded frames, about 20,000 to 40,000 of them, up to which they are few."""
+FEW: Final = 4 << 20
+"""Bytes of decoded frames, about 80,000 to 160,000 of them, up to which they are few."""
 _FOR_FEW: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
 }
 
 

@@ -24,10 +24,10 @@ measure than the paper's own (`Comparison.measure`) stand beside it and do not d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -151,11 +151,46 @@ def pairs(
     is `others_metric` if that is given.
     """
     keys = list(dict.fromkeys((*axes, *draws)))
-    columns = []
-    for name, value, column in (("one", one, metric), ("other", other, others_metric or metric)):
-        rows = points[points[of] == value] if column in points else points[:0].assign(**{column: 0})
-        columns.append(rows.groupby(keys)[column].mean().astype(float).rename(name))
-    return pd.concat(columns, axis=1, join="inner").dropna()
+    mine = _means(points, points[of] == one, keys, metric)
+    others = _means(points, points[of] == other, keys, others_metric or metric)
+    common = sorted(mine.keys() & others.keys())
+    index = (
+        pd.MultiIndex.from_tuples(common, names=keys)
+        if len(keys) > 1
+        else pd.Index([key for (key,) in common], name=keys[0])
+    )
+    columns = {"one": [mine[key] for key in common], "other": [others[key] for key in common]}
+    return pd.DataFrame(columns, index=index, dtype=float).dropna()
+
+
+def _means(
+    points: pd.DataFrame, chosen: pd.Series[bool], keys: Sequence[str], column: str
+) -> dict[tuple[Any, ...], float]:
+    """Return the mean of a column over the chosen rows of each key; none if there is no column.
+
+    A paper's claims ask for thousands of these, of a few dozen rows each: pandas' own groups take
+    ten times as long.
+    """
+    if column not in points:
+        return {}
+    rows = np.flatnonzero(chosen.to_numpy(bool))
+    at = zip(*(points[key].iloc[rows].tolist() for key in keys), strict=True)
+    values = points[column].iloc[rows].astype(float).tolist()
+    return {key: mean for key, mean in _grouped(at, values).items() if not any(map(pd.isna, key))}
+
+
+def _grouped(
+    keys: Iterable[tuple[Any, ...]], values: Iterable[float]
+) -> dict[tuple[Any, ...], float]:
+    """Return the mean of the values of each key, sorted; NaN are left out, if there are others."""
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for key, value in zip(keys, values, strict=True):
+        group = groups.setdefault(key, [])
+        if not math.isnan(value):
+            group.append(value)
+    return {
+        key: math.fsum(group) / len(group) if group else math.nan for key, group in groups.items()
+    }
 
 
 def difference(
@@ -184,15 +219,26 @@ def trend(values: pd.Series[float], axis: str, draws: Sequence[str] = (SEED,)) -
     the axis.  Draws with values at one place alone are left out.  The series has an index of the
     draws.
     """
-    table = values.rename("value").reset_index()
-    extent = table[axis].max() - table[axis].min()
-    found = {
-        key: float(np.polyfit(rows[axis].astype(float), rows["value"], 1)[0]) * extent
-        for key, rows in table.groupby(list(draws))
-        if rows[axis].nunique() > 1
-    }
+    if values.empty:
+        return values.groupby(level=list(draws)).mean()
+    at = values.index.get_level_values(axis).to_numpy(float)
+    lines: dict[tuple[Any, ...], list[int]] = {}
+    for row, key in enumerate(_levels(values, draws)):
+        lines.setdefault(key, []).append(row)
+    extent = float(np.nanmax(at) - np.nanmin(at))
+    given = values.to_numpy(float)
+    found = {}
+    for key, rows in sorted(lines.items()):
+        off = at[rows] - at[rows].mean()
+        if off.any():
+            found[key] = float(off @ (given[rows] - given[rows].mean()) / (off @ off)) * extent
     index = pd.MultiIndex.from_tuples(list(found), names=list(draws))
     return pd.Series(list(found.values()), index=index, dtype=float)
+
+
+def _levels(values: pd.Series[float], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the values that levels of the index have, row by row."""
+    return zip(*(values.index.get_level_values(name).tolist() for name in names), strict=True)
 
 
 def values_of(
@@ -210,7 +256,8 @@ def clusters(values: pd.Series[float], draws: Sequence[str] = (SEED,)) -> list[f
     """
     if values.empty:
         return []
-    return [float(value) for value in values.groupby(level=list(draws)).mean()]
+    means = _grouped(_levels(values, draws), values.tolist())
+    return [means[key] for key in sorted(means)]
 
 
 def above(

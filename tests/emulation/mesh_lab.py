@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scapy.layers.inet import IP
 from scapy.layers.l2 import LLC, Ether
-from scapy.utils import PcapReader
+from scapy.utils import RawPcapReader
 
 from capture.layers import PubSub
 from emulation.mobility.routes import Leg, legs
@@ -68,13 +68,14 @@ def mesh(
 
 
 def packets(capture: Path) -> list[Any]:
-    with PcapReader(str(capture)) as reader:
-        return [Ether(bytes(packet)) for packet in reader]
+    with RawPcapReader(str(capture)) as reader:
+        return [Ether(data) for data, _ in reader]
 
 
 def times(capture: Path) -> list[tuple[float, Any]]:
-    with PcapReader(str(capture)) as reader:
-        return [(float(packet.time), Ether(bytes(packet))) for packet in reader]
+    with RawPcapReader(str(capture)) as reader:
+        unit = 1e-9 if reader.nano else 1e-6
+        return [(told.sec + told.usec * unit, Ether(data)) for data, told in reader]
 
 
 TELLING = ("frames delivered late, maximum", "client operations late, p99")

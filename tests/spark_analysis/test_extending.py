@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from emulation.network.processes import PROJECT
+from nodeapp.compiled import FOLDER
 from spark_analysis.report.quantities import number
 from tests.pages import example
 from tests.spark_analysis.report.pages import Page
@@ -33,6 +34,8 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(
             PROJECT / package, project / package, ignore=shutil.ignore_patterns("__pycache__")
         )
+    if (PROJECT / FOLDER).exists():  # compiled modules whose source is the same, class data
+        (project / FOLDER).symlink_to(PROJECT / FOLDER)
     for path, title in FILES.items():
         (project / path).write_text(example(title), encoding="utf-8")
     assert f"`{LINE}`" in (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")

@@ -47,7 +47,8 @@ def imported(root: Path, **environment: str) -> tuple[str, list[str]]:
         text=True,
         check=True,
         cwd=root,
-        env=kept | {"PYTHONPATH": str(root)} | environment,
+        # Bytecode is known by the second and the size of its source: an edit may have both.
+        env=kept | {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"} | environment,
     )
     file, *rest = done.stdout.split()
     assert root in Path(file).parents
