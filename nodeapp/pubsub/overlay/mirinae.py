@@ -37,6 +37,8 @@ REBUILD: Final = 0.2
 """Seconds from an announcement until links are made of all: others come with it."""
 ANSWERS: Final = 1.0
 """The same for a peer that has asked all to tell of themselves."""
+LINGER: Final = 1.0
+"""Seconds for which a peer that has left passes events on."""
 MAX_KNOWN: Final = 8192
 
 
@@ -157,10 +159,14 @@ class Mirinae(OverlayService):
         (body,) = self._codec.leave(())
         for node in sorted(self._others):
             self.send(Kind.LEAVE, node, body)
-        self._me, self._links, self._is_in = None, [], False
-        self._has_left = True
+        self._me, self._is_in, self._has_left = None, False, True
+        self.host.call_later(LINGER, self._left)  # events come until others have new links
         self._heard.clear()
         self._incoming.clear()
+
+    def _left(self) -> None:
+        if self._me is None:
+            self._links = []
 
     def _leave_received(self, frame: Frame) -> None:
         self._codec.read_leave(frame.body)
