@@ -89,7 +89,8 @@ def agree(
     Example: agree roaming_field broker-gpsr --backends tap,virtual --repeats 5
     Example: agree roaming_field flooding --backends tap,hwsim@vm,virtual --repeats 2 --nodes 8
 
-    The exit code is 0 if delivery, frames on the air and delay agree, else 1.
+    The exit code is 0 if delivery, frames on the air, delay and what the protocol is compared by
+    besides (overlays: hops, links, messages of an event) agree, else 1.
     """
     chosen = _backends(backends)
     wanted = _repeats(repeats)

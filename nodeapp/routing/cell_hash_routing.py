@@ -137,6 +137,7 @@ class CellHashRouting:
 
     def start(self) -> None:
         """Begin to send beacons and to look which cell this node is in."""
+        self._was = self.cell()  # before the first fix a node does not know where it is
         self.neighbours.start()
         self._host.call_later(self._interval, self._look)
 

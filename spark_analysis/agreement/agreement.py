@@ -7,7 +7,8 @@ differences are taken repeat by repeat, and an interval of confidence over the r
 well their mean is known.  Delivery and frames are tests of equivalence: the backends agree if the
 whole interval lies within what is allowed, they differ if no part of it does, and else it is not
 decided, and `Criterion.needed` says how many repeats would decide if they varied as these do.
-Three criteria, none of which knows a backend by name:
+Three criteria, none of which knows a backend by name, and those of metrics that only runs of some
+protocols have (`own`), which are tests of equivalence as well:
 
 *Delivery*: the mean ratios differ by at most `DELIVERY_BOUND`.
 
@@ -52,6 +53,7 @@ from enum import StrEnum
 from typing import Final
 
 from spark_analysis.agreement.measures import Measures, Side
+from spark_analysis.agreement.own import OWN, OwnMetric
 from spark_analysis.confidence import Interval, mean_interval, t_quantile
 from spark_analysis.jobs.stages import Stage
 
@@ -215,11 +217,13 @@ class Agreement:
     overhead: tuple[Overhead, ...]
     explained: float
     """s of the difference in median delay that overhead explains."""
+    own: tuple[Criterion, ...] = ()
+    """Of the protocol's own metrics."""
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
         """All of them, in order."""
-        return (self.delivery, self.frames, self.delay)
+        return (self.delivery, self.frames, self.delay, *self.own)
 
     @property
     def needed(self) -> int | None:
@@ -272,15 +276,19 @@ def compare(first: Side, second: Side, matched: Sequence[Matched]) -> Agreement:
         _frames(_quantity(a, b, lambda run: run.frames_total)),
         _delay(delay, explained, unknown_along_the_way(overhead, _hops(quicker)), quicker),
     )
+    own = tuple(_own(a, b, each) for each in OWN if _all_have(a, b, each))
+    every = (*criteria, *own)
     if not enough:
         outcome = AgreementOutcome.TOO_SLOW
-    elif all(criterion.ok for criterion in criteria):
+    elif all(criterion.ok for criterion in every):
         outcome = AgreementOutcome.AGREE
-    elif any(criterion.answer is Answer.DIFFERS for criterion in criteria):
+    elif any(criterion.answer is Answer.DIFFERS for criterion in every):
         outcome = AgreementOutcome.DISAGREE
     else:
         outcome = AgreementOutcome.NOT_DECIDED
-    return Agreement(first, second, counted, outcome, *criteria, kinds, hops, overhead, explained)
+    return Agreement(
+        first, second, counted, outcome, *criteria, kinds, hops, overhead, explained, own
+    )
 
 
 def half_width(interval: Interval) -> float:
@@ -323,6 +331,17 @@ def _frames(quantity: ComparedQuantity) -> Criterion:
 def _hops(side: Side) -> float:
     """Return the hops of a delivery, mean; 1 if there is none."""
     return max(1.0, statistics.fmean(side.values(lambda run: run.hops) or [1.0]))
+
+
+def _all_have(first: Side, second: Side, metric: OwnMetric) -> bool:
+    return all(metric.column in run.own for run in (*first.runs, *second.runs))
+
+
+def _own(first: Side, second: Side, metric: OwnMetric) -> Criterion:
+    quantity = _quantity(first, second, lambda run: run.own[metric.column])
+    off, allowed = abs(quantity.relative), metric.bound
+    why = f"the means differ by {100 * off:.2f} %, at most {100 * allowed:g} % are allowed"
+    return Criterion(metric.name, quantity, allowed * quantity.first.mean, why)
 
 
 def _delay(

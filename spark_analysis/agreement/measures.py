@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from emulation.network.fidelity import LATE_MEDIAN, LATE_P99
 from emulation.scenario.runfolder import Run
+from spark_analysis.agreement.own import OWN
 from spark_analysis.jobs.stages import Stage
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Measures:
     late_p99: float = math.nan
     """s, how late the backend's medium delivered frames, by its own account."""
     failed_checks: tuple[str, ...] = ()
+    own: Mapping[str, float] = field(default_factory=dict)
+    """By column of the summary: what only runs of some protocols have (`OWN`)."""
 
     @property
     def frames_total(self) -> float:
@@ -103,4 +106,9 @@ def measure(run: Run, analysis: Analysis, stages: pd.DataFrame, air: pd.DataFram
         late_median=late(LATE_MEDIAN),
         late_p99=late(LATE_P99),
         failed_checks=tuple(name for name, check in checks.items() if not check.ok),
+        own={
+            each.column: float(summary[each.column])
+            for each in OWN
+            if not pd.isna(summary.get(each.beside)) and not pd.isna(summary.get(each.column))
+        },
     )

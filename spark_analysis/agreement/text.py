@@ -44,7 +44,7 @@ def head(agreement: Agreement) -> tuple[str, ...]:
 
 def rows(agreement: Agreement) -> list[tuple[str, ...]]:
     """Return the comparison, a row for each quantity; only criteria have a bound and a verdict."""
-    delivery, frames, delay = agreement.criteria
+    delivery, frames, delay = agreement.delivery, agreement.frames, agreement.delay
     found = [
         _row(delivery, _percent, _points, f"{100 * DELIVERY_BOUND:g} points"),
         _row(delay, seconds, seconds, seconds(delay.bound)),
@@ -55,6 +55,9 @@ def rows(agreement: Agreement) -> list[tuple[str, ...]]:
         found.append((f"– {printable(kind)}", *cells, "", ""))
     hops = _cells(agreement.hops, number, number)
     found.append(("hops, mean", *hops, "", ""))
+    for each in agreement.own:
+        allowed = share(each.bound / each.quantity.first.mean) if each.bound else NOTHING
+        found.append(_row(each, number, number, allowed, relative=True))
     return found
 
 
@@ -104,7 +107,8 @@ def verdict(agreement: Agreement) -> FidelityVerdict:
     match agreement.outcome:
         case AgreementOutcome.AGREE:
             headline = f"{first} and {second} agree"
-            detail = f"Delivery, frames on the air and median delay, over {of}."
+            names = ["Delivery", *(each.name for each in agreement.criteria[1:])]
+            detail = f"{', '.join(names[:-1])} and {names[-1]}, over {of}."
             return FidelityVerdict("warning" if agreement.slow else "good", headline, detail)
         case AgreementOutcome.NOT_DECIDED:
             open_ = [c.name for c in agreement.criteria if c.answer is Answer.NOT_DECIDED]

@@ -58,16 +58,18 @@ def _columns(result: Reproduction) -> list[str]:
 def verdict_table(result: Reproduction) -> TextTable:
     """Return whether each claim holds, in every study, with every variation.
 
-    What the first seeds decide, as many as the published evaluation had, stands beside it.
+    What the first seeds decide, as many as the published evaluation had, stands beside it.  A way
+    to run it is named if there are several.
     """
     studies = _columns(result)
     head, keys = ["claim"], []
     for each in result.judged:
-        head += [f"{study}, {each.variation.name}" for study in studies]
+        way = [each.variation.name] if len(result.judged) > 1 else []
+        head += [", ".join((study, *way)) for study in studies]
         keys += [(study, each.variation.key) for study in studies]
         if each.few:
-            few = f"{each.variation.name}, {count(result.paper.seeds)} seeds as published"
-            head += [f"{study}, {few}" for study in studies]
+            few = f"{count(result.paper.seeds)} seeds as published"
+            head += [", ".join((study, *way, few)) for study in studies]
             keys += [(study, FEW + each.variation.key) for study in studies]
     mark = marks(result)
     claims = result.paper.claims

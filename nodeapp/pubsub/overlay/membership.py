@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
 
 from nodeapp.host import Host
 from nodeapp.pubsub.overlay import messages
@@ -26,12 +25,9 @@ from nodeapp.pubsub.overlay.identifiers import identifier
 from nodeapp.pubsub.overlay.joining import Joining
 from nodeapp.pubsub.overlay.messages import Described
 from nodeapp.pubsub.overlay.neighbourhood import Neighbourhood, Send
-from nodeapp.pubsub.overlay.parameters import STATIC, OverlayParameters
+from nodeapp.pubsub.overlay.parameters import BELIEVED, STATIC, OverlayParameters
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
 from nodeapp.wire import Frame, Kind
-
-BELIEVED: Final = 1.5
-"""Heartbeat intervals of silence after which news that a peer has failed is believed."""
 
 
 class Membership:

@@ -1,8 +1,15 @@
 """Mirinae as far as it is described: the overlay with which the semantic overlay is compared.
 
 Peers and identifiers are those of `nodeapp.pubsub.overlay.peer`; links and the ways of events are
-those of `hypercube`.  Every peer tells all others of itself and makes its links of all: how Mirinae
-keeps its links when peers come and go is not modelled.
+those of `hypercube`.  Every peer tells all others of itself and makes its links of all.
+
+Peers come and go, and how Mirinae keeps its links then is assumed, by what the semantic overlay
+does.  One that comes tells all; if it knows nobody yet, as after a restart, or had left, it asks
+them to tell of themselves.  One that leaves tells all, too.  Heartbeats go along links, to whom a
+peer has chosen and to who has chosen it.  Every peer is alone in the lowest subtree that it shares
+with others, so these all have a link to it: whoever misses it first tells all, and they make their
+links again.  News of a failure is not believed while the peer is heard.  One that hears that it
+counts as failed, or that has heard nobody for a while, tells all of itself again, and asks them.
 
 What is not known of it for certain: docs/overlay.md.  Source: docs/papers.md#mirinae.
 """
@@ -16,37 +23,57 @@ from nodeapp import wire
 from nodeapp.events import Event
 from nodeapp.host import Host, Timer
 from nodeapp.pubsub.base import Environment
+from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.base import OverlayService
 from nodeapp.pubsub.overlay.hypercube import NODE_BITS, Dimension, dimensions, unique
 from nodeapp.pubsub.overlay.identifiers import covers, identifier
 from nodeapp.pubsub.overlay.messages import Codec, Described, Rules
-from nodeapp.pubsub.overlay.parameters import IdentifierParameters
+from nodeapp.pubsub.overlay.parameters import BELIEVED, HeartbeatParameters
 from nodeapp.pubsub.overlay.space import SpaceError
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
 from nodeapp.wire import Frame, Kind, WireError
 
 REBUILD: Final = 0.2
 """Seconds from an announcement until links are made of all: others come with it."""
+ANSWERS: Final = 1.0
+"""The same for a peer that has asked all to tell of themselves."""
+LINGER: Final = 1.0
+"""Seconds for which a peer that has left passes events on."""
 MAX_KNOWN: Final = 8192
 
 
 class Mirinae(OverlayService):
     """One peer of the hypercube."""
 
-    Parameters = IdentifierParameters
+    Parameters = HeartbeatParameters
 
     def __init__(
-        self, host: Host, environment: Environment, parameters: IdentifierParameters
+        self, host: Host, environment: Environment, parameters: HeartbeatParameters
     ) -> None:
         super().__init__(host, environment, parameters)
+        self._interval = parameters.heartbeat_interval
+        self._timeout = parameters.heartbeat_timeout
         self._codec = Codec(Rules(parameters.bits, parameters.hashes, parameters.space))
         self._me: Described | None = None
         self._others: dict[int, int] = {}
+        """Unique ids of the other peers, by node."""
         self._links: list[Dimension] = []
+        self._heard: dict[int, float] = {}
+        """When a peer that this one has chosen was heard last."""
+        self._incoming: dict[int, float] = {}
+        """When a peer that has chosen this one was heard last."""
+        self._told = self._last = 0.0
+        """When this peer told others of itself last, and when it heard anybody last."""
         self._rebuild_at: Timer | None = None
         self._is_in = False
+        self._has_left = False
+        """Others may have left since, and have not told this peer."""
         self.takes = {
             Kind.ANNOUNCE: self._announcement_received,
+            Kind.JOIN_QUERY: self._query_received,
+            Kind.HEARTBEAT: self._heartbeat_received,
+            Kind.LEAVE: self._leave_received,
+            Kind.PEER_FAILED: self._failure_received,
             Kind.CUBE_EVENT: self._event_received,
         }
 
@@ -57,45 +84,158 @@ class Mirinae(OverlayService):
             return "mirinae needs to know all node ids: number the nodes from 1"
         return super().misfit(environment, parameters)
 
+    def start(self) -> None:
+        """Begin, with no interest yet; send heartbeats."""
+        super().start()
+        self.host.call_later(self.host.rng.uniform(0.0, self._interval), self._beat)
+
     def interests_changed(self, cells: frozenset[int]) -> None:
-        """Tell all others of the new interests."""
-        if cells or self._me is not None:
-            self._tell(cells)
+        """Tell all others of the new interests; leave if there are none any more."""
+        if cells:
+            self._enter(cells)
+        else:
+            self._leave()
 
     def disseminate(self, event: Event) -> None:
         """Send an event on its way; a peer without interests tells others of itself for that."""
         super().disseminate(event)
         if self._me is None:
-            self._tell(frozenset())
+            self._enter(frozenset())
 
-    def _tell(self, cells: frozenset[int]) -> None:
+    # Coming and going.
+
+    def _enter(self, cells: frozenset[int]) -> None:
         bits, hashes = self.parameters.bits, self.parameters.hashes
         mine = identifier(cells, bits, hashes)
-        if self._me is not None and self._me.peer.identifier == mine:
-            return
-        peer = Peer(self.host.node_id, 0, mine, with_shared(cells))
-        self._me = Described(peer, int(self.host.now() * 1000))
-        body = self._codec.announcement(self._me)
+        if self._me is None or self._me.peer.identifier != mine:
+            peer = Peer(self.host.node_id, 0, mine, with_shared(cells))
+            if self._me is None:
+                self._last = self.host.now()  # what it heard before does not count
+            if self._has_left:
+                self._others.clear()
+            self._me = Described(peer, int(self.host.now() * 1000))
+            ask = self._has_left or not self._others
+            self._has_left = False
+            self._tell_all(self._me, ask=ask)
+            self._soon(ANSWERS if ask else REBUILD)
+
+    def _tell_all(self, me: Described, *, ask: bool) -> None:
+        """Tell all nodes of this peer, and maybe ask them to tell of themselves."""
+        self._told = self.host.now()
+        kind, body = Kind.ANNOUNCE, self._codec.announcement(me)
+        if ask:
+            kind, body = Kind.JOIN_QUERY, self._codec.query(me.peer.identifier, (), me)
         for node in range(1, self.environment.nodes + 1):
             if node != self.host.node_id:
-                self.send(Kind.ANNOUNCE, node, body)
-        self._soon()
+                self.send(kind, node, body)
 
     def _announcement_received(self, frame: Frame) -> None:
         described = self._codec.read_announcement(frame.body)
         if isinstance(described, Rules):
             self.counters["other rules"] += 1
+        else:
+            self._know(frame, described)
+
+    def _query_received(self, frame: Frame) -> None:
+        query = self._codec.read_query(frame.body)
+        if isinstance(query, Rules):
+            self.counters["other rules"] += 1
             return
+        self._know(frame, query.asker)
+        if self._me is not None:
+            self.send(Kind.ANNOUNCE, frame.originator, self._codec.announcement(self._me))
+
+    def _know(self, frame: Frame, described: Described) -> None:
         peer = described.peer
         if peer.node != frame.originator:
             raise WireError("a peer that says it is another")
-        if len(self._others) < MAX_KNOWN:
+        if peer.node in self._others or len(self._others) < MAX_KNOWN:
             self._others[peer.node] = unique(peer.identifier, peer.node)
             self._soon()
 
-    def _soon(self) -> None:
+    def _leave(self) -> None:
+        if self._me is None:
+            return
+        (body,) = self._codec.leave(())
+        for node in sorted(self._others):
+            self.send(Kind.LEAVE, node, body)
+        self._me, self._is_in, self._has_left = None, False, True
+        self.host.call_later(LINGER, self._left)  # events come until others have new links
+        self._heard.clear()
+        self._incoming.clear()
+
+    def _left(self) -> None:
+        if self._me is None:
+            self._links = []
+
+    def _leave_received(self, frame: Frame) -> None:
+        self._codec.read_leave(frame.body)
+        self._forget(frame.originator)
+
+    def _forget(self, node: int) -> None:
+        self._heard.pop(node, None)
+        self._incoming.pop(node, None)
+        if self._others.pop(node, None) is not None:
+            self._soon()
+
+    # Failures.
+
+    def _arrived(self, frame: Frame) -> None:
+        now = self.host.now()
+        if self._me is not None and self._last < now - self._timeout:  # in reach again
+            self._heard = dict.fromkeys(self._heard, now)
+            self._tell_all(self._me, ask=True)
+        self._last = now
+        if frame.originator in self._heard:
+            self._heard[frame.originator] = now
+        super()._arrived(frame)
+
+    def _beat(self) -> None:
+        self.host.call_later(self._interval, self._beat)
+        oldest = self.host.now() - self._timeout
+        silent = [node for node, heard in self._heard.items() if heard < oldest]
+        if self._last < oldest:  # it is this peer that is out of reach, or alone
+            if self._me is not None and self._told < oldest:
+                self._tell_all(self._me, ask=True)
+            silent = []
+        for node in silent:
+            self.counters["failures found"] += 1
+            body = messages.failed(node, ())
+            for other in sorted(self._others):  # itself, too: it may be there
+                self.send(Kind.PEER_FAILED, other, body)
+            self._forget(node)
+        self._incoming = {node: at for node, at in self._incoming.items() if at >= oldest}
+        body = messages.heartbeat(sorted(self._heard), sorted(self._incoming))
+        for node in sorted({*self._heard, *self._incoming}):
+            self.send(Kind.HEARTBEAT, node, body)
+
+    def _heartbeat_received(self, frame: Frame) -> None:
+        chosen, _ = messages.read_heartbeat(frame.body)
+        node = frame.originator
+        if self._me is None:
+            return
+        if self.host.node_id in chosen:
+            self._incoming[node] = self.host.now()
+        else:
+            self._incoming.pop(node, None)
+        if node not in self._others:
+            self.send(Kind.PEER_FAILED, node, messages.failed(node, ()))
+
+    def _failure_received(self, frame: Frame) -> None:
+        node, _ = messages.read_failed(frame.body)
+        now = self.host.now()
+        if node == self.host.node_id:
+            if self._me is not None and self._told + self._interval <= now:
+                self.counters["counted as failed"] += 1
+                self._tell_all(self._me, ask=True)
+        elif now - self._heard.get(node, -self._timeout) > BELIEVED * self._interval:
+            self._forget(node)
+        else:
+            self.counters["failures not believed"] += 1
+
+    def _soon(self, wait: float = REBUILD) -> None:
         if self._rebuild_at is None:
-            self._rebuild_at = self.host.call_later(REBUILD, self._rebuild)
+            self._rebuild_at = self.host.call_later(wait, self._rebuild)
 
     def _rebuild(self) -> None:
         self._rebuild_at = None
@@ -103,6 +243,8 @@ class Mirinae(OverlayService):
             return
         mine = unique(self._me.peer.identifier, self.host.node_id)
         self._links = dimensions(mine, self._others)
+        now, before = self.host.now(), self._heard
+        self._heard = {each.node: before.get(each.node, now) for each in self._links}
         if not self._is_in:
             self._is_in = True
             self.entered()

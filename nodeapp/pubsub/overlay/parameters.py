@@ -15,6 +15,8 @@ FORWARD: Final = "forward"
 SPLIT: Final = "split"
 DROP: Final = "drop"
 FLOOD: Final = "flood"
+BELIEVED: Final = 1.5
+"""Heartbeat intervals of silence after which news that a peer has failed is believed."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,17 @@ class IdentifierParameters(AodvParameters):
 
 
 @dataclass(frozen=True)
-class OverlayParameters(IdentifierParameters):
+class HeartbeatParameters(IdentifierParameters):
+    """Parameters of `mirinae`."""
+
+    heartbeat_interval: Annotated[float, Param("s between heartbeats", low=0.1, high=36_000)] = 5.0
+    heartbeat_timeout: Annotated[
+        float, Param("s of silence after which a peer counts as failed", low=0.2, high=360_000)
+    ] = 17.5
+
+
+@dataclass(frozen=True)
+class OverlayParameters(HeartbeatParameters):
     """Parameters of `semantic-overlay`."""
 
     discovery: Annotated[
@@ -76,7 +88,3 @@ class OverlayParameters(IdentifierParameters):
         int, Param("times that a peer asks again for what is not covered", low=0, high=1000)
     ] = 2
     requery_interval: Annotated[float, Param("s between these", low=0.1, high=36_000)] = 5.0
-    heartbeat_interval: Annotated[float, Param("s between heartbeats", low=0.1, high=36_000)] = 5.0
-    heartbeat_timeout: Annotated[
-        float, Param("s of silence after which a peer counts as failed", low=0.2, high=360_000)
-    ] = 17.5

@@ -7,9 +7,11 @@ from collections import Counter
 
 import pytest
 
+from nodeapp.client_port import ClientTable
 from nodeapp.geometry import nudge
 from nodeapp.host import Position
 from nodeapp.parameters import ParameterError
+from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.georendezvous import GeoRendezvous, GeoRendezvousParameters
 from nodeapp.routing.cell_hash_routing import draw, grid_of
@@ -194,6 +196,25 @@ def test_nodes_that_move_are_counted_to_the_cell_that_they_are_in_by_now() -> No
     network.run(4.5)
     assert network.cell(3) == (2, 0)
     assert known.populated() == []
+
+
+def test_a_node_that_gets_its_first_fix_has_not_moved() -> None:
+    network = Arrivals()
+    network.place([in_cell(4, 4)])
+
+    def fixed(time: float) -> Position:  # as a node app says before gpsd has a fix: 0, 0
+        return Position(*in_cell(5, 5)) if time else Position(0.0, 0.0)
+
+    host = SimHost(network, 2, fixed)
+    host.service = registry.create("georendezvous", host, {}, network.environment)
+    host.clients = ClientTable(host, host.service, host.to_client, dict)
+    network.nodes[2] = host
+    network.run(1.0)
+    host.service.start()
+    network.run(3.0)
+    assert network.cell(2) == (5, 5)
+    assert len([each for each in network.frames(Kind.HELLO) if each.originator == 2]) >= 2
+    assert not network.frames(Kind.CELL_STATE_REQUEST)
 
 
 def test_a_silent_node_is_passed_over_with_link_feedback() -> None:

@@ -303,6 +303,26 @@ def test_kinds_that_one_side_never_sends_are_listed() -> None:
     assert any(row[0] == "– other" and row[3].startswith("−") for row in rows(found))
 
 
+def test_a_protocol_s_own_metrics_are_criteria_of_its_runs() -> None:
+    def with_depth(side: Side, *depths: float) -> Side:
+        runs = zip(side.runs, depths, strict=True)
+        return Side(side.name, tuple(replace(run, own={"overlay_depth": d}) for run, d in runs))
+
+    one = with_depth(real(), 3.0, 3.1, 2.9)
+    found = compared(one, with_depth(ideal(), 3.05, 3.0, 2.95))
+    assert found.outcome == AgreementOutcome.AGREE
+    assert "median delay and overlay hops, over 3 repeats" in verdict(found).detail
+    assert rows(found)[-1][0] == "overlay hops"
+    assert rows(found)[-1][-2:] == ("10\u202f%", "agrees")
+    found = compared(one, with_depth(ideal(), 3.9, 4.0, 3.8))
+    assert failed(found) == ["overlay hops"]
+    assert any("the means differ by 30.00 %, at most 10 %" in line for line in reasons(found))
+    found = compared(one, with_depth(ideal(), 2.0, 3.0, 4.0))
+    assert found.outcome == AgreementOutcome.NOT_DECIDED
+    assert found.needed is not None
+    assert len(compared(one, ideal()).criteria) == 3  # the other side knows no depth
+
+
 def test_repeats_that_lost_real_time_do_not_count() -> None:
     slow = changed(real(), [1], kept_real_time=False, delivery=0.2, failed_checks=("late",))
     found = compared(slow, ideal())

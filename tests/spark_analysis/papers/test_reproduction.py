@@ -110,6 +110,8 @@ def test_the_table_has_a_verdict_for_each_claim_scenario_and_variation(
     assert table.rows[0][1:] == ["✓", "✓", "–", "✓", "✓", "–", "✕", "✕", "–", "✓", "✓", "–"]
     assert "= tie" in table.note
     assert "Ties are within 2 points of delivery" in table.note
+    alone = verdict_table(replace(as_reproduced, judged=as_reproduced.judged[:1]))
+    assert alone.head[1:5] == ["freeway", "manhattan", "all", "freeway, 3 seeds as published"]
 
 
 def test_the_terminal_has_a_mark_for_each_variation(as_reproduced: Reproduction) -> None:

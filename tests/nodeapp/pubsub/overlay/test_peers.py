@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from nodeapp import wire
+from nodeapp.client_port import ClientTable
+from nodeapp.pubsub import registry
+from nodeapp.pubsub.overlay.identifiers import identifier
 from nodeapp.pubsub.overlay.messages import Codec, Described, Rules
 from nodeapp.pubsub.overlay.peer import SemanticOverlay
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
@@ -129,6 +132,78 @@ def test_links_to_peers_that_leave_or_fail_are_repaired() -> None:
         assert network.nodes[1].publish(f"stock={stock}", "price=444") is None
         network.run(2.0)
         assert got(network, 1, number) == expected(wanted, stock, 444) - {5, 9}
+
+
+def test_a_hypercube_goes_on_as_peers_leave_fail_and_come_back() -> None:
+    network = overlay_of(16, "mirinae", heartbeat_interval=1.0, heartbeat_timeout=3.5)
+    wanted = subscribe_all(network)
+    network.run(5.0)
+
+    def missed(sequence: int, gone: set[int]) -> int:
+        found = 0
+        for number, stock in enumerate(STOCKS):
+            assert network.nodes[1].publish(f"stock={stock}", "price=444") is None
+            network.run(0.5)
+            want = expected(wanted, stock, 444) - gone
+            there = got(network, 1, sequence + number)
+            assert there <= want
+            found += len(want - there)
+        return found
+
+    assert missed(1, set()) == 0
+    assert network.nodes[5].unsubscribe() is None
+    network.nodes[2].failed = network.nodes[3].failed = True
+    network.run(1.0)
+    assert missed(6, {2, 3, 5}) > 0  # those beyond the failed peers, which nobody has missed yet
+    network.run(5.0)
+    assert missed(11, {2, 3, 5}) == 0
+    assert {frame.originator for frame in network.frames(Kind.LEAVE)} == {5}
+    news = {wire.decode_body(frame.body)[0] for frame in network.frames(Kind.PEER_FAILED)}
+    assert news == {2, 3}
+
+    network.nodes[2].failed = False  # as it was: it has heard of nothing
+    restarted = network.nodes[3] = SimHost(network, 3, (100.0, 0.0))
+    parameters = {"settle": 0.05, "heartbeat_interval": 1.0, "heartbeat_timeout": 3.5}
+    restarted.service = registry.create("mirinae", restarted, parameters, network.environment)
+    restarted.clients = ClientTable(restarted, restarted.service, restarted.to_client, dict)
+    restarted.service.start()
+    stock, low, high = wanted[3]
+    assert restarted.subscribe(f"stock={stock}", f"price>={low}", f"price<={high}") is None
+    network.run(5.0)
+    assert missed(16, {5}) == 0
+    assert restarted.publish("stock=B", "price=444") is None
+    network.run(0.5)
+    assert got(network, 3, 1) == expected(wanted, "B", 444) - {5}
+    network.sent.clear()
+    network.run(5.0)
+    assert not network.frames(Kind.PEER_FAILED)
+    beats = [each.destination for each in network.frames(Kind.HEARTBEAT) if each.originator == 1]
+    assert len(set(beats)) < 12  # along links alone
+
+
+def test_a_hypercube_has_no_place_for_lies_garbage_and_other_rules() -> None:
+    network = overlay_of(4, "mirinae", heartbeat_interval=1.0, heartbeat_timeout=3.5)
+    wanted = subscribe_all(network)
+    stranger = network.add((0.0, 0.0), "mirinae", {"bits": 512, "settle": 0.05})
+    assert stranger.subscribe("stock=A") is None
+    network.run(3.0)
+    peer = Peer(3, 0, identifier(frozenset(), 1024, 3), with_shared(frozenset()))
+    space = stranger.service.parameters.space  # type: ignore[attr-defined]
+    lie = Codec(Rules(1024, 3, space)).announcement(Described(peer, 0))
+    for kind in (Kind.ANNOUNCE, Kind.JOIN_QUERY, Kind.HEARTBEAT, Kind.LEAVE, Kind.PEER_FAILED):
+        for body in (lie, b"", wire.encode_body([3]), wire.encode_body({"node": 3})):
+            network.nodes[1].hear(Frame(kind, 2, 1, ttl=1, body=body).encode(), 2)
+    news = wire.encode_body([3, []])
+    network.nodes[1].hear(Frame(Kind.PEER_FAILED, 2, 1, ttl=1, body=news).encode(), 2)
+    counters = network.nodes[1].service.counters
+    assert counters["malformed"] >= 17
+    assert counters["other rules"] >= 1
+    assert counters["failures not believed"] == 1
+    assert "internal errors" not in counters
+    for number, stock in enumerate(STOCKS, start=1):
+        assert network.nodes[1].publish(f"stock={stock}", "price=444") is None
+        network.run(0.5)
+        assert got(network, 1, number) == expected(wanted, stock, 444)
 
 
 def test_other_rules_are_refused_at_the_join() -> None:
