@@ -87,7 +87,8 @@ def fields(folder: Path, datagrams: list[bytes], *names: str) -> list[list[str]]
     """Return the values of display filter fields, one list a packet."""
     options = [option for name in names for option in ("-e", f"pubsub.{name}")]
     lines = tshark(folder, datagrams, "-T", "fields", *options)
-    return [line.split("\t") for line in lines]
+    flags = {"True": "1", "False": "0"}  # as Wireshark 4.4 has them
+    return [[flags.get(value, value) for value in line.split("\t")] for line in lines]
 
 
 def test_every_header_field(tmp_path: Path) -> None:
