@@ -129,6 +129,10 @@ def settings(
         options |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            # A session that is ready at the lowest priority, for the end of a long run on a busy
+            # machine, may not be able to answer itself for minutes; after 60 times Spark ends.
+            "spark.executor.heartbeatInterval": "10min",
+            "spark.network.timeout": "2h",
         }
     return options
 

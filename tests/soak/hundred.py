@@ -53,8 +53,6 @@ CELLS: Final = (
 """Topologies and protocols, in turn."""
 ENDS: Final = {0: signal.SIGKILL, 3: signal.SIGINT, 6: signal.SIGTERM}
 """Signals of runs, by the last digit of their numbers."""
-CODES: Final = {None: (0,), signal.SIGKILL: (-9, 0)}
-"""Exit codes; 130, or 0 if it comes too late, of the others."""
 LONGEST: Final = 12.0
 """Seconds until a signal comes, at most."""
 
@@ -146,7 +144,7 @@ def main(arguments: list[str] | None = None) -> int:
             sent = ENDS.get(number % 10)
             code = one(command(number, folder), environment, sent, rng.uniform(0.3, LONGEST))
             ends[f"{sent.name if sent else 'no signal'}: {code}"] += 1
-            found = [] if code in CODES.get(sent, (130, 0)) else [f"exit code {code}"]
+            found = [] if code in codes(sent) else [f"exit code {code}"]
             if sent is signal.SIGKILL and number % 20 == 0:
                 clean = [sys.executable, "-m", "testbed", "clean"]
                 subprocess.run(clean, cwd=PROJECT, env=environment, check=True, capture_output=True)
@@ -161,6 +159,14 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{number} of {asked.runs}: {dict(ends)}", flush=True)
     print(f"{asked.runs} runs: {dict(ends)}; {wrong} wrong")
     return 1 if wrong else 0
+
+
+def codes(sent: signal.Signals | None) -> tuple[int, ...]:
+    """Return the exit codes that are right: 0 if the signal comes too late, its own if so early
+    that Python has not loaded the testbed yet."""
+    if sent is None:
+        return (0,)
+    return (-sent, 0) if sent is signal.SIGKILL else (130, -sent, 0)
 
 
 def one(
