@@ -23,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from capture.fields import Fields
 from capture.scan import RECORD_HEADER, Buffer, PcapHeader, as_bytes
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -65,35 +66,6 @@ _LONGEST: Final = 11_454 + FCS
 """Bytes of an MPDU at most (802.11-2016, table 9-19)."""
 
 
-class _Bytes:
-    """Bytes at offsets from each record's start; 0 beyond the end of the file."""
-
-    def __init__(self, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
-        self._data = data if len(data) else np.zeros(1, np.uint8)
-        self._starts = starts
-
-    def little(self, offset: npt.NDArray[np.int64] | int, count: int) -> npt.NDArray[np.int64]:
-        """Return `count` bytes as little-endian numbers."""
-        result = np.zeros(len(self._starts), np.int64)
-        for index in range(count):
-            result |= self._at(offset + index) << (8 * index)
-        return result
-
-    def big(self, offset: npt.NDArray[np.int64] | int, count: int) -> npt.NDArray[np.int64]:
-        """Return `count` bytes as big-endian numbers."""
-        result = np.zeros(len(self._starts), np.int64)
-        for index in range(count):
-            result = (result << 8) | self._at(offset + index)
-        return result
-
-    def _at(self, offset: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
-        index = self._starts + offset
-        inside = index < len(self._data)
-        found = self._data[np.where(inside, index, 0)].astype(np.int64)
-        found[~inside] = 0
-        return found
-
-
 def _aligned(offset: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     return (offset + size - 1) & -size
 
@@ -108,12 +80,13 @@ def decode_air(buffer: Buffer, header: PcapHeader, offsets: npt.NDArray[np.int64
     it.
     """
     data = as_bytes(buffer)
-    pcap = _Bytes(data, offsets)
-    packet = _Bytes(data, offsets + RECORD_HEADER)
-    number = pcap.little if header.byte_order == "<" else pcap.big
-    captured, length = number(8, 4), number(12, 4)
+    pcap = Fields(data, offsets)
+    packet = Fields(data, offsets + RECORD_HEADER)
+    seconds, fractions, captured, length = (
+        pcap.number(offset, 4, header.byte_order) for offset in (0, 4, 8, 12)
+    )
     tick = 1 if header.nanoseconds else 1000
-    columns: Columns = {"time_ns": number(0, 4) * 1_000_000_000 + number(4, 4) * tick}
+    columns: Columns = {"time_ns": seconds * 1_000_000_000 + fractions * tick}
 
     head = packet.little(2, 2)
     present = packet.little(4, 4)

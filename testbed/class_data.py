@@ -34,7 +34,7 @@ def write() -> None:
     disturbed: the file appears whole.
     """
     target = class_data.archive()
-    if target is None or target.is_file():
+    if target is None or not class_data.is_missing():
         return
     target.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="classes-") as work:

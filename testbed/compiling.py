@@ -24,6 +24,7 @@ import typer
 
 from nodeapp import compiled
 from nodeapp.compiled import FOLDER, MANIFEST, ROOT, SUFFIX, VARIABLE, digest
+from spark_analysis.captures import class_data
 from testbed.options import console, fail
 
 MODULES: Final = (
@@ -82,14 +83,7 @@ def compile_(
     To be repeated when one of the modules has been edited: until then none is used.
     """
     began = time.monotonic()
-    # Beside the compiler, which has one processor busy.
-    java = subprocess.Popen(
-        [sys.executable, "-m", "testbed.class_data"],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    java = _start_java() if class_data.is_missing() else None
     why = None
     try:
         if not if_needed or compiled.outdated() is not None:
@@ -99,12 +93,28 @@ def compile_(
     except CompilingError as error:
         why = str(error)
     finally:
-        said = java.communicate()[1].strip()
+        if java is not None:
+            _await_java(java)
+    if why is not None:
+        fail(why)
+
+
+def _start_java() -> subprocess.Popen[str]:
+    """Begin to write Java's class data, beside the compiler, which has one processor busy."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "testbed.class_data"],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _await_java(java: subprocess.Popen[str]) -> None:
+    said = java.communicate()[1].strip()
     if java.returncode:
         reason = (said.splitlines() or [f"exit code {java.returncode}"])[-1]
         console.print(f"no class data for Java, so it starts slower: {reason}")
-    if why is not None:
-        fail(why)
 
 
 def obstacle() -> str | None:

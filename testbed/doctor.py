@@ -16,6 +16,7 @@ from rich.table import Column, Table
 from emulation.backends.registry import backends
 from emulation.network import switches
 from nodeapp import compiled
+from spark_analysis.captures import class_data
 from testbed.options import FAILED, JsonOption
 from testbed.outcome import print_json
 
@@ -112,7 +113,10 @@ def examine() -> list[Diagnosis]:
         ("capture buffers", "captures without loss at high rates", _receive_buffer, False),
         ("disk", "captures and reports", _disk, True),
         ("compiled modules", "the same runs in half the time", compiled.obstacle, False),
-        ("Java class data", "analyses of short runs in two thirds of the time", _class_data, False),
+        (
+            *("Java class data", "analyses of short runs in two thirds of the time"),
+            *(class_data.obstacle, False),
+        ),
     )
     for subject, purpose, check, necessary in checks:
         obstacle = check()
@@ -141,14 +145,6 @@ def _virtual_machine() -> Diagnosis:
         return without(str(error))
     means = "KVM" if verdict.works else f"processor emulated, for KVM fails: {verdict.reason}"
     return Diagnosis(subject, f"{purpose} ({means})", (), needed=False)
-
-
-def _class_data() -> str | None:
-    try:
-        from spark_analysis.captures import class_data
-    except ModuleNotFoundError as error:
-        return f"no package {error.name}"
-    return class_data.obstacle()
 
 
 def _java() -> str | None:

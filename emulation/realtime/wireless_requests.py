@@ -37,6 +37,7 @@ import math
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from operator import add
 from pathlib import Path
 from typing import Any, Final
 
@@ -290,7 +291,17 @@ class Requests:
         elif request.get("netns") is not None:
             here = self.nodes_in(request["netns"])
             chosen = [radio for radio in chosen if radio.node in here]
-        return {"radios": [self._facts(radio, now) for radio in chosen]}
+        counters = self._counters()
+        return {"radios": [self._facts(radio, now, counters) for radio in chosen]}
+
+    def _counters(self) -> dict[str, list[float]]:
+        """Return what the media of all channels have counted of each radio, by `COUNTERS`."""
+        found: dict[str, list[float]] = {name: [0] * len(self.network.radios) for name in COUNTERS}
+        for channel in self.network.channels:
+            for name, ours in COUNTERS.items():
+                counted = getattr(channel.medium.counters, ours)
+                found[name] = list(map(add, found[name], counted))
+        return found
 
     def nodes_in(self, netns: object) -> set[str]:
         """Return the nodes in a network namespace, by its inode."""
@@ -301,15 +312,13 @@ class Requests:
                     found.add(node.name)
         return found
 
-    def _facts(self, radio: Radio, now: float) -> dict[str, Any]:
+    def _facts(
+        self, radio: Radio, now: float, counters: Mapping[str, Sequence[float]]
+    ) -> dict[str, Any]:
         channels = self.network.channels
         channel = channels.of(radio.index)
         tuned = radio.key if channel is None else channel.key
         point = None if radio.access_point is None else self.network.radios[radio.access_point]
-        counters: dict[str, float] = {}
-        for each in channels:
-            for name, values in each.medium.counters.as_dict().items():
-                counters[name] = counters.get(name, 0) + values[radio.index]
         return {
             "number": radio.index,
             **radio.settings().model_dump(exclude={"channel", "range", "frequency_mhz"}),
@@ -325,7 +334,7 @@ class Requests:
             "rate_mbps": None if point is None else channels.rate_mbps(radio.index, point.index),
             "back_mbps": None if point is None else channels.rate_mbps(point.index, radio.index),
             "stations": [each.interface for each in self.network.members.stations_of(radio)],
-            "counters": {name: counters.get(ours, 0) for name, ours in COUNTERS.items()},
+            "counters": {name: values[radio.index] for name, values in counters.items()},
         }
 
     def _level(self, source: Radio, receiver: Radio) -> float:

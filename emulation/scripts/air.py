@@ -11,10 +11,11 @@ from typing import IO, Any, Final
 
 from emulation.network.processes import Process, await_condition, last_line
 from emulation.network.warm import Warm
+from emulation.radio.channel_plan import ChannelError, frequency_of
 from emulation.radio.propagation import path_loss_db
 from emulation.radio.spec import PROPAGATION_MODELS, LogDistance, RadioSpec, Shadowing
 from emulation.realtime.control import ControlError, answers, request
-from emulation.scripts.radios import STANDARDS, Radio
+from emulation.scripts.radios import Radio
 from emulation.scripts.session import ScriptError, Session
 
 MEDIUM: Final = "emulation.realtime.wireless"
@@ -77,14 +78,17 @@ class Air:
         self.propagation = settings
 
     def megahertz(self, radio: Radio) -> float:
-        """Return the centre frequency of a radio that the medium does not have yet."""
+        """Return the centre frequency of a radio that the medium does not have yet.
+
+        Raises `ScriptError`.
+        """
         own = radio.frequency or radio.own_band()
         if own is not None:
             return own
-        number = radio.channel_number()
-        if number == 14:
-            return 2484.0
-        return 2407.0 + 5 * number if number < 14 else 5000.0 + 5 * number
+        try:
+            return frequency_of(radio.channel_number())
+        except ChannelError as error:
+            raise ScriptError(f"{radio.name}: {error}") from None
 
     def reach(self, radio: Radio) -> float:
         """Return how far a radio reaches another with the same antenna, metres."""
@@ -105,14 +109,6 @@ class Air:
 
     def start(self, nodes: Iterable[Any], radios: Iterable[Radio]) -> None:
         """Start the medium with all nodes and radios.  Raises `ScriptError`."""
-        described = []
-        for radio in radios:
-            if radio.mode not in STANDARDS:
-                raise ScriptError(
-                    f"{radio.name}: mode {radio.mode!r} is not known; there are "
-                    + ", ".join(STANDARDS)
-                )
-            described.append(radio.describe())
         config = {
             "seed": self._session.spec.seed,
             "control": str(self._session.control),
@@ -123,7 +119,7 @@ class Air:
                 {"name": node.name, "pid": node.pid, "position": list(node.position)}
                 for node in nodes
             ],
-            "radios": described,
+            "radios": [radio.describe() for radio in radios],
         }
         self._start("medium", MEDIUM, config)
         medium = self._processes["medium"]

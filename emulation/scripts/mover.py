@@ -64,8 +64,7 @@ class Mover:
         """Let time pass, if there is anything to move."""
         self._began = time.monotonic()
         if self._plans:
-            self._thread = threading.Thread(target=self._run, name="mover", daemon=True)
-            self._thread.start()
+            self._begin_thread()
 
     def follow(self, plans: Mapping[Any, Plan]) -> None:
         """Add plans while the network runs: their time 0 is now."""
@@ -74,8 +73,7 @@ class Mover:
             self._plans[node] = _later(plan, since)
             self._held.discard(node)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="mover", daemon=True)
-            self._thread.start()
+            self._begin_thread()
 
     def hold(self, node: Any) -> None:
         """Leave a node where somebody has put it."""
@@ -112,6 +110,10 @@ class Mover:
         if moved:
             self._tell(moved)
         self._untold.clear()
+
+    def _begin_thread(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="mover", daemon=True)
+        self._thread.start()
 
     def _run(self) -> None:
         while not self._end.wait(TICK):

@@ -94,7 +94,7 @@ def leave(code: int) -> NoReturn:
 
 def _prepare(session: Session) -> None:
     """Bring up loopback, show this namespace's devices in /sys, and make folders and programs."""
-    from emulation.network.wifi.stand_ins import write as write_stand_ins
+    from emulation.network.stand_ins.programs import write as write_stand_ins
     from emulation.scripts.switches import write_controller
 
     for words in (

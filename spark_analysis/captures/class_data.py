@@ -11,10 +11,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from importlib import metadata
 from pathlib import Path
 from typing import Final
-
-import pyspark
 
 from nodeapp.compiled import FOLDER, ROOT
 
@@ -24,25 +23,33 @@ _QUIET: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def archive() -> Path | None:
-    """Return where the class data of this Java and Spark are, or would be; None without Java."""
+    """Return where the class data of this Java and Spark are, or would be; None without them."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     try:
         runtime = Path(java or "").resolve(strict=True).parent.parent / "lib/modules"
         status = runtime.stat()
-    except OSError:
+        spark = metadata.distribution("pyspark")  # importing it would take half a second
+    except (OSError, metadata.PackageNotFoundError):
         return None
+    jars = str(spark.locate_file("pyspark"))
     # An upgrade of Java leaves its path as it was.
-    told = (str(runtime), status.st_mtime_ns, status.st_size, pyspark.__version__, pyspark.__file__)
+    told = (str(runtime), status.st_mtime_ns, status.st_size, spark.version, jars)
     key = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
     return ROOT / FOLDER / f"classes-{key}{SUFFIX}"
+
+
+def is_missing() -> bool:
+    """Return whether class data could be written, and are not."""
+    path = archive()
+    return path is not None and not path.is_file()
 
 
 def obstacle() -> str | None:
     """Return why no class data are used, and what to do; None if they are."""
     path = archive()
     if path is None:
-        return "no Java"
+        return "no Java, or no package pyspark"
     return None if path.is_file() else "none written: run_testbed.sh compile"
 
 

@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from emulation.scenario.records import Fidelity
+from emulation.scenario.runfolder import RunFolder
 from emulation.scripts.runner import OUTCOME
 from spark_analysis.report import svg
 from spark_analysis.report.fidelity_text import verdict_of
@@ -52,12 +54,10 @@ def write(folder: Path) -> Path:
     return write_html(folder / "report.html", html)
 
 
-def _fidelity(folder: Path) -> Any:
+def _fidelity(folder: Path) -> Fidelity | None:
     """Return the fidelity monitor's verdict; None if there is none."""
-    from emulation.scenario.records import Fidelity
-
     try:
-        return Fidelity.model_validate_json((folder / "fidelity.json").read_bytes())
+        return Fidelity.model_validate_json(RunFolder(folder).fidelity.read_bytes())
     except (OSError, ValueError):
         return None
 

@@ -14,7 +14,7 @@ Traffic and links come from the captures; a capture that is damaged is read up t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +26,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from capture.fields import Fields
 from capture.scan import RECORD_HEADER, as_bytes, read_header, record_offsets, record_times
 from emulation.scripts.recording import NETWORK, SAMPLES
 
 ETHERNET: Final = 14
 """Bytes of an Ethernet header."""
+TRAFFIC: Final = (
+    *("interface", "second", "sent_frames", "sent_bytes", "received_frames", "received_bytes"),
+)
+LINKS: Final = ("interface", "node", "to", "frames", "bytes")
 GROUP: Final = "everybody"
 """Destination of broadcasts and multicasts."""
 
@@ -110,50 +115,45 @@ def _samples(path: Path) -> Iterator[dict[str, Any]]:
 
 def _traffic(folder: Path, network: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Count the frames of all captures, by second and by destination."""
-    epoch = int(network["epoch_ns"])
-    owners = {number_of(radio["mac"]): radio for radio in network["radios"]}
-    macs = {radio["interface"]: number_of(radio["mac"]) for radio in network["radios"]}
-    nodes = {radio["interface"]: radio["node"] for radio in network["radios"]}
-    rows, ways = [], []
+    owners = {number_of(radio["mac"]): radio["node"] for radio in network["radios"]}
+    radios = {radio["interface"]: radio for radio in network["radios"]}
+    traffic, links = [], []
     for path in sorted(folder.glob("*.pcap")):
         try:
             frames = read_frames(path)
         except (OSError, ValueError):
             continue
-        interface = path.stem
-        second = np.maximum((frames.ns - epoch) // 10**9, 0)
-        own = macs.get(interface)
-        sent = frames.source == own if own is not None else np.zeros(len(second), bool)
-        for each in np.unique(second):
-            now = second == each
-            out, back = now & sent, now & ~sent
-            rows.append(
-                (
-                    *(interface, int(each), int(out.sum()), int(frames.length[out].sum())),
-                    *(int(back.sum()), int(frames.length[back].sum())),
-                )
-            )
-        if own is None:
-            continue
-        for target in np.unique(frames.target[sent]):
-            chosen = sent & (frames.target == target)
-            owner = owners.get(int(target))
-            name = owner["node"] if owner else _named(int(target))
-            ways.append(
-                (
-                    *(interface, nodes[interface], name, int(chosen.sum())),
-                    int(frames.length[chosen].sum()),
-                )
-            )
-    traffic = pd.DataFrame(
-        rows,
-        columns=["interface", "second", "sent_frames", "sent_bytes", "received_frames",
-                 "received_bytes"],
-    )  # fmt: skip
-    links = pd.DataFrame(ways, columns=["interface", "node", "to", "frames", "bytes"])
-    if len(links):
-        links = links.groupby(["interface", "node", "to"], as_index=False).sum()
-    return traffic, links
+        interface, radio = path.stem, radios.get(path.stem)
+        own = number_of(radio["mac"]) if radio is not None else None
+        sent = frames.source == own if own is not None else np.zeros(len(frames.ns), bool)
+        counted = pd.DataFrame(
+            {
+                "interface": interface,
+                "second": np.maximum((frames.ns - int(network["epoch_ns"])) // 10**9, 0),
+                "sent_frames": sent.astype(np.int64),
+                "sent_bytes": np.where(sent, frames.length, 0),
+                "received_frames": (~sent).astype(np.int64),
+                "received_bytes": np.where(sent, 0, frames.length),
+            }
+        )
+        traffic.append(_summed(counted, "interface", "second"))
+        if radio is not None:
+            ways = {"to": frames.target[sent], "frames": 1, "bytes": frames.length[sent]}
+            link = _summed(pd.DataFrame(ways), "to")
+            link["to"] = [owners.get(to) or _named(to) for to in link["to"].tolist()]
+            link.insert(0, "node", radio["node"])
+            link.insert(0, "interface", interface)
+            links.append(_summed(link, "interface", "node", "to"))
+    return _together(traffic, TRAFFIC), _together(links, LINKS)
+
+
+def _summed(frame: pd.DataFrame, *keys: str) -> pd.DataFrame:
+    """Return one row for each combination of `keys`, with the sums of the other columns."""
+    return frame.groupby(list(keys), as_index=False).sum()
+
+
+def _together(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
 def number_of(mac: str) -> int:
@@ -183,23 +183,12 @@ def read_frames(path: Path) -> Frames:
     data = as_bytes(path.read_bytes())
     header = read_header(data)
     offsets, _stop, _reason = record_offsets(data, header)
-    captured = _field(data, offsets + 8, 4, header.byte_order)
-    offsets = offsets[captured >= ETHERNET]
+    offsets = offsets[Fields(data, offsets).number(8, 4, header.byte_order) >= ETHERNET]
     seconds, fractions = record_times(data, header, offsets)
+    record = Fields(data, offsets)
     return Frames(
         seconds * 10**9 + fractions * (10**9 // header.ticks),
-        _field(data, offsets + 12, 4, header.byte_order),
-        _field(data, offsets + RECORD_HEADER + 6, 6, ">"),
-        _field(data, offsets + RECORD_HEADER, 6, ">"),
+        record.number(12, 4, header.byte_order),
+        record.big(RECORD_HEADER + 6, 6),
+        record.big(RECORD_HEADER, 6),
     )
-
-
-def _field(
-    data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], size: int, order: str
-) -> npt.NDArray[np.int64]:
-    """Return the numbers of `size` bytes at each offset."""
-    value = np.zeros(len(at), np.int64)
-    for place in range(size):
-        index = place if order == ">" else size - 1 - place
-        value = value << 8 | data[at + index]
-    return value

@@ -27,7 +27,7 @@ ELSEWHERE: Final = "use fewer, or --backend virtual, which needs no processes"
 
 
 def beacons_received(scenario: Scenario) -> float:
-    """Return how many beacons all nodes receive a second, where they are at the beginning.
+    """Return how many beacons all nodes receive a second at their first positions.
 
     0 if the protocol has none; all in range of each other's radio are taken to hear each other.
     """

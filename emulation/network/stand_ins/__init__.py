@@ -5,4 +5,6 @@ programs here have the same command line and output, as far as people and their 
 and are answered by the medium (`emulation.realtime.wireless`); anything else ends with a non-zero
 exit code and one line that says why.  A program finds its radios by the network namespace that it
 runs in.  Standard library only: they start in a few hundredths of a second.
+
+`programs` writes them into a folder for the PATH of nodes.
 """

@@ -1,6 +1,5 @@
-"""Infrastructure mode on real 802.11 interfaces: hostapd and wpa_supplicant; or what stands in.
+"""Infrastructure mode on real 802.11 interfaces: hostapd and wpa_supplicant.
 
 `settings` writes their configuration files, `control` speaks to their control sockets, and
-`infrastructure` runs and watches them in the namespaces of a network.  `stand_ins` writes the tools
-of nodes whose radios are those of a medium process.
+`infrastructure` runs and watches them in the namespaces of a network.
 """

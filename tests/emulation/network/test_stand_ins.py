@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from emulation.network.wifi.stand_ins import write
+from emulation.network.stand_ins.programs import write
 from emulation.realtime.control import request
 from tests.emulation.realtime.tap_stations import Station, medium, namespaces
 

@@ -1,4 +1,4 @@
-"""The folder of stand-ins for the wireless tools (`emulation.network.stand_ins`)."""
+"""Writes the stand-ins for the wireless tools into a folder."""
 
 from __future__ import annotations
 
