@@ -67,7 +67,7 @@ def tshark(folder: Path, datagrams: list[bytes], *options: str) -> list[str]:
     path = folder / "test.pcap"
     path.write_bytes(pcap(ethernet(udp_ipv4(datagram)) for datagram in datagrams))
     # From 4.4 on, Wireshark loads no scripts for root; others cannot read a folder of root's tests.
-    somebody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    somebody = 65534 if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         script, capture = (shutil.copy(each, place) for each in (SCRIPT, path))
@@ -77,7 +77,9 @@ def tshark(folder: Path, datagrams: list[bytes], *options: str) -> list[str]:
             text=True,
             check=True,
             env=os.environ | {"HOME": place},
-            **somebody,
+            user=somebody,
+            group=somebody,
+            extra_groups=None if somebody is None else [],
         )
     assert "Lua" not in done.stderr, done.stderr
     return done.stdout.rstrip("\n").split("\n")

@@ -46,10 +46,9 @@ def test_a_helper_without_a_processor_does_not_hang_yet(
     monkeypatch.setattr(watchdog, "STARVED", 1.2)
     monkeypatch.setattr(watchdog, "BETWEEN", 0.0)
     rival, starved, waiting = start(SPIN), start(SPIN), start("import time; time.sleep(60)")
+    assert await_condition(lambda: spent(rival.pid) > 0 and spent(starved.pid) > 0, 60.0)
+    assert await_condition(lambda: b"\0-c\0" in read(waiting.pid, "cmdline"), 60.0)
     os.sched_setscheduler(starved.pid, os.SCHED_IDLE, os.sched_param(0))
-    for process in (rival, starved):
-        assert await_condition(lambda pid=process.pid: spent(pid) > 0, 20.0)  # type: ignore[misc]
-    assert await_condition(lambda: b"\0-c\0" in read(waiting.pid, "cmdline"), 20.0)
     with Interrupts() as interrupts:
         helpers = Helpers(StateFolder(tmp_path), tmp_path / "log", interrupts)
 
@@ -57,9 +56,14 @@ def test_a_helper_without_a_processor_does_not_hang_yet(
             helpers.clear()
             helpers[name] = process
             dog = Watchdog(helpers, {}, {name: lambda: False}, lambda: 5.0)
+
+            def look() -> bool:
+                dog.check()
+                return False
+
             began = time.monotonic()
             with pytest.raises(BackendError, match=f"the {name} hangs since .* of the scenario"):
-                await_condition(lambda: dog.check() is not None, 20.0)
+                await_condition(look, 20.0)
             return time.monotonic() - began
 
         assert hung_after(waiting, "driver") < 1.2
