@@ -111,14 +111,14 @@ def there(temporary: Path) -> dict[str, set[str]]:
 
 def _owned(state: Path) -> bool:
     try:
-        return psutil.pid_exists(int(state.name.lstrip(".").partition("-")[0]))
+        return Path("/proc", str(int(state.name.lstrip(".").partition("-")[0]))).exists()
     except ValueError:
         return False
 
 
 def _marked(process: psutil.Process) -> bool:
     try:
-        return bool(MARK in process.environ())  # of a zombie nobody may know it
+        return MARK in process.environ()  # of a zombie nobody may know it
     except psutil.Error:
         return False
 
