@@ -89,7 +89,7 @@ def command(number: int, folder: Path) -> list[str]:
 def marked(temporary: Path) -> dict[str, str]:
     """Return the environment of a run whose temporary files go to a folder of their own."""
     java = f"-Djava.io.tmpdir={temporary}"
-    return os.environ | {MARK: "1", "TMPDIR": str(temporary), "JDK_JAVA_OPTIONS": java}
+    return os.environ | {MARK: str(os.getpid()), "TMPDIR": str(temporary), "JDK_JAVA_OPTIONS": java}
 
 
 def left(before: Mapping[str, set[str]], temporary: Path) -> list[str]:
@@ -118,7 +118,7 @@ def _owned(state: Path) -> bool:
 
 def _marked(process: psutil.Process) -> bool:
     try:
-        return MARK in process.environ()  # of a zombie nobody may know it
+        return process.environ().get(MARK) == str(os.getpid())  # of a zombie nobody may know it
     except psutil.Error:
         return False
 
