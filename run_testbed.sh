@@ -39,7 +39,8 @@ missing_packages() {
 resolve_java() { # the newest Java that Spark 4 runs on and this release has
     local version
     for version in 21 17; do
-        if apt-cache show "openjdk-$version-jre-headless" >/dev/null 2>&1; then
+        # Of a package that others only name it shows nothing, without an error.
+        if [ -n "$(apt-cache show "openjdk-$version-jre-headless" 2>/dev/null)" ]; then
             printf 'openjdk-%s-jre-headless' "$version"
             return
         fi

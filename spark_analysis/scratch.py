@@ -9,15 +9,32 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 PREFIX: Final = "testbed-spark-"
 
 
-def prefix() -> str:
-    """Return how the name of a folder of this process begins."""
-    return f"{PREFIX}{os.getpid()}-"
+@contextmanager
+def folder() -> Iterator[Path]:
+    """Make a folder for the block; those of processes that were killed are removed."""
+    clean()
+    prefix = f"{PREFIX}{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as made:
+        yield Path(made)
+
+
+@contextmanager
+def instead_of_tmp(place: Path) -> Iterator[None]:
+    """Have other code make its temporary files in a folder, where `clean` finds them."""
+    before = tempfile.tempdir
+    tempfile.tempdir = str(place)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def clean(root: Path | None = None) -> list[str]:

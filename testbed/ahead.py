@@ -22,7 +22,6 @@ import resource
 import select
 import subprocess
 import sys
-import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -175,11 +174,11 @@ def _rehearse() -> None:
             raise _OrderedError
 
     progress("", 0.0)
-    with tempfile.TemporaryDirectory(prefix=scratch.prefix(), ignore_cleanup_errors=True) as folder:
+    with scratch.folder() as folder:
         scenario = make_scenario(
             "roaming_field", "flooding", seed=1, duration=21.0, settings={"nodes": 6, "topics": 1}
         )
-        run = RunFolder.create(Path(folder), scenario)
+        run = RunFolder.create(folder, scenario)
         VirtualBackend().run(scenario, run, lambda seconds: None, lambda text: None)
         analyse_and_report([run.path], progress=progress)
 

@@ -267,9 +267,12 @@ class Driver:
 
     def _acknowledged(self, pending: _Pending, frame: Frame) -> None:
         refusal = decode_body(frame.body)
+        action = pending.operation.action
+        if refusal is not None and action == "unsubscribe" and self._was_down(pending):
+            return  # the node app that is back knows of nothing to end
         if refusal is not None:
             self._problem(pending.operation, f"was refused: {refusal}")
-        elif pending.operation.action == "subscribe":
+        elif action == "subscribe":
             self._tokens += 1
             due = time.monotonic() + RENEWAL
             heapq.heappush(self._queue, _Pending(due, self._tokens, pending.operation, 0))

@@ -64,7 +64,9 @@ class WorkloadClient:
             if attempt < ATTEMPTS:
                 self._clock.call_later(RETRY, self._perform, operation, attempt + 1)
             return
-        self._waiting[self._token] = operation
+        if attempt == 1 or operation.action != "unsubscribe":
+            # A node app that is back knows of nothing to end, and says so.
+            self._waiting[self._token] = operation
         datagram = request(operation, self._token).encode()
         self._record(host, datagram, to_client=False)
         try:

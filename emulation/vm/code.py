@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 PACKAGES: Final = ("testbed", "emulation", "nodeapp", "capture", "spark_analysis", "topologies")
-FOLDERS: Final = (*PACKAGES, "tests", ".ryu")
+COMPILED: Final = (*PACKAGES, ".ryu")
+FOLDERS: Final = (*COMPILED, "tests")
 """Folders of the project that are packed, those that are there."""
 PROGRAM: Final = "mksquashfs"
 PREFIX: Final = "code-"

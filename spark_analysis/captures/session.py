@@ -17,7 +17,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -142,6 +141,10 @@ def settings(
         options |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            # A session that is ready at the lowest priority, for the end of a long run on a busy
+            # machine, may not be able to answer itself for minutes; after 60 times Spark ends.
+            "spark.executor.heartbeatInterval": "10min",
+            "spark.network.timeout": "2h",
         }
     return options
 
@@ -172,9 +175,9 @@ def spark_session(
         return
     java_version()
     find_master(master)
-    with tempfile.TemporaryDirectory(prefix=scratch.prefix(), ignore_cleanup_errors=True) as folder:
-        options = settings(master, Path(folder), java_options) | dict(extra or {})
-        spark = _start(master, options, Path(folder))
+    with scratch.folder() as folder:
+        options = settings(master, folder, java_options) | dict(extra or {})
+        spark = _start(master, options, folder)
         try:
             spark.dataSource.register(PcapDataSource)
             yield spark
@@ -202,10 +205,14 @@ def find_master(master: str) -> None:
     )
 
 
-def _start(master: str, options: Mapping[str, str], scratch: Path) -> SparkSession:
+def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSession:
     conf = SparkConf().setAppName("testbed").setAll(list(options.items()))
-    log = scratch / "spark.log"
-    with _environment(local=master.startswith("local")), log.open("w") as errors:
+    log = folder / "spark.log"
+    with (
+        _environment(local=master.startswith("local")),
+        scratch.instead_of_tmp(folder),  # PySpark makes a file, and removes it if it is not killed
+        log.open("w") as errors,
+    ):
         try:
             # What Java and Spark print when they start would stand in the middle of a progress
             # bar.  PySpark keeps one Java machine for the life of the process.

@@ -19,12 +19,11 @@ if [ "${2-}" = --keep ]; then
 else
     trap 'rm -rf --one-file-system "$work"' EXIT
 fi
-mmdebstrap --variant=minbase --include=ca-certificates,procps "$suite" "$root"
+mmdebstrap --variant=minbase --include=ca-certificates,procps,git "$suite" "$root"
 # A network with certificates of its own works in there, too.
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
 cp --dereference /etc/resolv.conf /etc/hosts "$root/etc/"
-mkdir "$root/testbed"
-git -C "$project" archive HEAD | tar -x -C "$root/testbed"
+git clone --quiet --no-hardlinks "$project" "$root/testbed"
 
 cat >"$root/newcomer" <<'COMMANDS'
 set -euo pipefail

@@ -285,10 +285,13 @@ def test_auto_repeats_until_it_is_decided_or_there_are_too_many(
     monkeypatch.setattr(agree, "agree_and_report", compare)
     monkeypatch.setattr(agree, "show", lambda *_: None)
     words = ["agree", "roaming_field", "flooding", "--backends", "one,two", "--repeats", "auto"]
-    result = CliRunner().invoke(app, [*words, "--nodes", "6", "--out", str(tmp_path / "out")])
+    words += ["--nodes", "6", "--fault", "crash 1 of them at 20 for 5"]
+    result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     assert compared == [*told, runs]
     seeds = [(name, scenario.seed) for name, scenario, _ in log]
     assert len(seeds) == len(set(seeds)) == 2 * runs, "no repeat is made twice"
+    assert all(fault.kind == "crash" for _, scenario, _ in log for fault in scenario.faults)
+    assert all(len(scenario.faults) == 1 for _, scenario, _ in log)
     for made in told:
         assert f"not decided after {made} repeats" in result.output

@@ -44,6 +44,7 @@ def test_a_quiet_run_says_nothing_but_its_outcome_as_json(done: tuple[Path, str,
     assert told["internal_errors"] == 0
 
 
+@pytest.mark.skipif(code() is None, reason="no repository, or no git: apt-get install git")
 def test_a_run_says_of_which_commit_it_is(done: tuple[Path, str, str]) -> None:
     record = read_run(done[0]).record
     assert record is not None

@@ -55,7 +55,12 @@ def imported(root: Path, **environment: str) -> tuple[str, list[str]]:
     return Path(file).suffix, rest
 
 
-@pytest.mark.skipif(compiling.obstacle() is not None, reason=str(compiling.obstacle()))
+needs_compiler = pytest.mark.skipif(
+    compiling.obstacle() is not None, reason=str(compiling.obstacle())
+)
+
+
+@needs_compiler
 def test_only_code_of_this_very_source_is_used(tmp_path: Path) -> None:
     root = project(tmp_path / "project")
     geometry, other = root / "nodeapp/geometry.py", root / "nodeapp/host_range.py"
@@ -105,6 +110,7 @@ def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         compile_modules()
 
 
+@needs_compiler
 def test_what_cannot_be_compiled_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

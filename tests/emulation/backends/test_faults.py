@@ -33,14 +33,22 @@ from topologies.catalog import make_scenario
 
 pytestmark = pytest.mark.root
 
+TOPIC = (("topic", "=", "a"),)
+
 
 def test_node_apps_come_back_and_radios_fall_silent(tmp_path: Path) -> None:
     faults = "crash sta2 at 1 for 1.5; radio sta3 at 0; jam 0,0 power -90 at 1 for 1"
-    scenario = quiet(duration=5.0, faults=faults)
+    workload = (
+        Operation(time=0.5, node=2, action="subscribe", subscription=1, filter=TOPIC),
+        Operation(time=2.2, node=2, action="unsubscribe", subscription=1),  # nobody is there
+    )
+    made = quiet(duration=5.0, faults=faults)
+    scenario = made.model_copy(update={"workload": workload})
     folder = RunFolder.create(tmp_path, scenario)
     observer = Recorded()
     TapBackend().execute(scenario, folder, observer)
     assert observer.problems == []
+    assert facts(folder.path)["problems"] == []
     assert facts(folder.path)["ended"] == "completed"
     logs = {node.name: folder.log(node).read_text() for node in scenario.nodes}
     assert logs["sta2"].count("runs broker-gpsr") == 2

@@ -99,6 +99,16 @@ def test_a_publisher_that_crashes_publishes_nothing_and_what_it_repeats_is_taken
     assert sorted(set(ALL) - set(heard)) == [9, 10, 11, 12]
 
 
+def test_a_subscription_that_ends_while_its_node_app_is_down_is_no_problem() -> None:
+    made = scenario("crash sta2 at 10 for 5")
+    end = Operation(time=14.7, node=2, action="unsubscribe", subscription=1)
+    recorder = Notified()
+    simulation = Simulation(made.model_copy(update={"workload": (*made.workload, end)}), recorder)
+    simulation.run()
+    assert simulation.problems == []
+    assert [sequence for station, sequence, _ in recorder.told if station == 1] == ALL[:8]
+
+
 def test_radios_links_and_partitions_fail_and_heal() -> None:
     lost = sorted(set(ALL) - set(told("radio sta2 at 10 for 5")))
     assert lost == [9, 10, 11, 12, 13]

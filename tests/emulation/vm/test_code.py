@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import py_compile
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from emulation.vm import code
 from emulation.vm.code import pack
+from emulation.vm.inputs import PYTHON
+from emulation.vm.run import compile_project
 
 needs_program = pytest.mark.skipif(shutil.which(code.PROGRAM) is None, reason="no mksquashfs")
 
@@ -64,3 +69,16 @@ def test_what_cannot_be_packed_is_read_over_9p(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert pack(project, tmp_path) is None
     assert not list(tmp_path.glob(f"{code.PREFIX}*"))
+
+
+@pytest.mark.skipif(PYTHON not in sys.version, reason="the guest's Python is another")
+def test_modules_of_a_set_up_that_was_copied_are_compiled_for_the_guest(tmp_path: Path) -> None:
+    for name in ("nodeapp/wire.py", ".ryu/lib/python3.11/site-packages/ryu/cfg.py"):
+        module = tmp_path / name
+        module.parent.mkdir(parents=True)
+        module.write_text("x = 1")
+        py_compile.compile(str(module))
+        os.utime(module, (0, 0))  # as `cp -r` has it
+        compile_project(tmp_path)
+        compiled = Path(importlib.util.cache_from_source(str(module)))
+        assert compiled.read_bytes()[8:12] == bytes(4), name  # the time of its source

@@ -60,6 +60,15 @@ def test_local_sessions_are_reachable_from_this_machine_only(tmp_path: Path) -> 
     assert local["spark.sql.shuffle.partitions"] == "3"
 
 
+def test_a_local_session_may_wait_for_a_processor_for_hours(tmp_path: Path) -> None:
+    local, cluster = (settings(each, tmp_path) for each in ("local[2]", "spark://master:7077"))
+    minutes = int(local["spark.executor.heartbeatInterval"].removesuffix("min"))
+    assert 60 * minutes >= 10 * 60  # Spark ends after 60 heartbeats without an answer
+    hours = int(local["spark.network.timeout"].removesuffix("h"))
+    assert 60 * hours > minutes  # or Spark does not start
+    assert not {"spark.executor.heartbeatInterval", "spark.network.timeout"} & set(cluster)
+
+
 def test_a_cluster_reaches_the_driver_by_its_own_rules(tmp_path: Path) -> None:
     cluster = settings("spark://master:7077", tmp_path)
     assert "spark.driver.host" not in cluster
