@@ -118,7 +118,7 @@ def _owned(state: Path) -> bool:
 
 def _marked(process: psutil.Process) -> bool:
     try:
-        return process.environ().get(MARK) == str(os.getpid())  # of a zombie nobody may know it
+        return bool(process.environ().get(MARK) == str(os.getpid()))  # of a zombie nobody may know it
     except psutil.Error:
         return False
 

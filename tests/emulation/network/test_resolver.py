@@ -45,7 +45,8 @@ def test_what_the_kernel_asks_is_understood_and_nothing_else() -> None:
 
 @pytest.mark.root
 def test_a_datagram_waits_for_its_entry_and_no_arp_is_sent() -> None:
-    words = "ip link add v0 type veth peer name p0 && ip addr add 10.0.0.1/8 dev v0"
+    words = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"  # which says hello by itself
+    words += " && ip link add v0 type veth peer name p0 && ip addr add 10.0.0.1/8 dev v0"
     words += " && ip link set v0 up && ip link set p0 up"
     with new_network_namespace():
         subprocess.run(words, shell=True, check=True)
