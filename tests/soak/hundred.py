@@ -118,7 +118,8 @@ def _owned(state: Path) -> bool:
 
 def _marked(process: psutil.Process) -> bool:
     try:
-        return bool(process.environ().get(MARK) == str(os.getpid()))  # of a zombie nobody may know it
+        mark: str | None = process.environ().get(MARK)  # which nobody may know of a zombie
+        return mark == str(os.getpid())
     except psutil.Error:
         return False
 
