@@ -159,7 +159,7 @@ def _count(given: Any) -> int:
 
 
 def _stages(model: str, options: Mapping[str, Any]) -> list[Stage]:
-    """Return the stages of aggregation: one for ever, or those of communities."""
+    """Return the stages of aggregation: a single one, or those of communities."""
     try:
         if model == REFERENCE_POINT:
             stages = [(HORIZON, float(options.get("aggregation", 0.5)))]
