@@ -36,8 +36,8 @@ What the published GPSR has from its radio are options, as a UDP socket has none
 
 The walk relies on the paper's assumptions: links are those of a unit disk and beacons are fresh.
 When nodes move, ends of an edge may differ about it.  A walk that comes over an edge that its other
-end does not have can go round a face without end and without its first edge; in the paper, and here, the
-time to live ends it.  With `edges_once` a node knows the edges that it sent a frame along lately: a
+end does not have can go round a face without its first edge; in the paper, and here, the time to
+live ends it.  With `edges_once` a node knows the edges that it sent a frame along lately: a
 frame about to take one of them again on the same face has toured it, as at the first edge.  Whoever
 finds that is near the location, and need not be the nearest node.
 

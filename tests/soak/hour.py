@@ -40,7 +40,7 @@ QUIET: Final = 60.0
 SIDE: Final = 450.0
 """Metres of the field."""
 GROWTH: Final = 1.15
-"""Last over first quarter from which memory grows; Python's heaps settle in the first minutes."""
+"""Last over second quarter from which memory grows; Python's heaps settle in the first minutes."""
 FEW: Final = 4 << 20
 """Bytes below which growth is none."""
 DESCRIPTORS: Final = 2

@@ -51,8 +51,8 @@ CELLS: Final = (
     ("stock_peers", "flooding"),
 )
 """Topologies and protocols, in turn."""
-ENDS: Final = {0: signal.SIGKILL, 3: signal.SIGINT, 6: signal.SIGTERM}
-"""Signals of runs, by the last digit of their numbers."""
+ENDS: Final = {0: signal.SIGKILL, 5: signal.SIGINT, 6: signal.SIGTERM}
+"""Signals of runs, by the last digit of their numbers; those of 0 and 5 are analysed, too."""
 LONGEST: Final = 12.0
 """Seconds until a signal comes, at most."""
 

@@ -10,7 +10,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -22,7 +21,7 @@ from typer.testing import CliRunner
 from capture.scan import FILE_HEADER
 from emulation.backends.tap import TapBackend
 from emulation.backends.virtual import run_virtual
-from emulation.network.processes import PROJECT
+from emulation.network.processes import PROJECT, await_condition
 from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
@@ -262,8 +261,7 @@ def test_a_browser_shows_a_script_for_mininet_wifi(tmp_path: Path) -> None:
         try:
             address = next(line for line in command.stderr if line.startswith("live: ")).split()[1]
             browser.visit(address)
-            while not browser.run(f"return {MARKS}.length"):
-                time.sleep(0.2)
+            assert await_condition(lambda: bool(browser.run(f"return {MARKS}.length")), 120.0)
             browser.run(
                 "const node = document.querySelector('[data-part=node]');"
                 "node.value = 0; node.dispatchEvent(new Event('change'))"
@@ -274,8 +272,7 @@ def test_a_browser_shows_a_script_for_mininet_wifi(tmp_path: Path) -> None:
             assert browser.errors() == []
         finally:
             command.send_signal(signal.SIGINT)
-            command.wait(30)
-            command.stderr.close()
+            command.communicate(timeout=120)
     assert (marks[0]["text"], marks[0]["kind"]) == ("sta1 hands over from ap1 to ap2", "handover")
     assert re.fullmatch(r"\d+ s", clock)
     assert counts == "2 of 4 radios have an access point"
