@@ -65,6 +65,8 @@ class Mirinae(OverlayService):
         self._told = self._last = 0.0
         """When this peer told others of itself last, and when it heard anybody last."""
         self._rebuild_at: Timer | None = None
+        self._lingers: Timer | None = None
+        """Runs while this peer has left and still passes events on."""
         self._is_in = False
         self._has_left = False
         """Others may have left since, and have not told this peer."""
@@ -105,6 +107,9 @@ class Mirinae(OverlayService):
     # Coming and going.
 
     def _enter(self, cells: frozenset[int]) -> None:
+        if self._lingers is not None:
+            self._lingers.cancel()
+            self._lingers = None
         bits, hashes = self.parameters.bits, self.parameters.hashes
         mine = identifier(cells, bits, hashes)
         if self._me is None or self._me.peer.identifier != mine:
@@ -160,13 +165,14 @@ class Mirinae(OverlayService):
         for node in sorted(self._others):
             self.send(Kind.LEAVE, node, body)
         self._me, self._is_in, self._has_left = None, False, True
-        self.host.call_later(LINGER, self._left)  # events come until others have new links
+        # Events come until others have new links.
+        self._lingers = self.host.call_later(LINGER, self._left)
         self._heard.clear()
         self._incoming.clear()
 
     def _left(self) -> None:
-        if self._me is None:
-            self._links = []
+        self._lingers = None
+        self._links = []
 
     def _leave_received(self, frame: Frame) -> None:
         self._codec.read_leave(frame.body)
@@ -228,7 +234,10 @@ class Mirinae(OverlayService):
             if self._me is not None and self._told + self._interval <= now:
                 self.counters["counted as failed"] += 1
                 self._tell_all(self._me, ask=True)
-        elif now - self._heard.get(node, -self._timeout) > BELIEVED * self._interval:
+            return
+        never = -self._timeout
+        heard = max(self._heard.get(node, never), self._incoming.get(node, never))
+        if now - heard > BELIEVED * self._interval:
             self._forget(node)
         else:
             self.counters["failures not believed"] += 1

@@ -11,6 +11,7 @@ import pytest
 from nodeapp import wire
 from nodeapp.client_port import ClientTable
 from nodeapp.pubsub import registry
+from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.identifiers import identifier
 from nodeapp.pubsub.overlay.messages import Codec, Described, Rules
 from nodeapp.pubsub.overlay.peer import SemanticOverlay
@@ -179,6 +180,51 @@ def test_a_hypercube_goes_on_as_peers_leave_fail_and_come_back() -> None:
     assert not network.frames(Kind.PEER_FAILED)
     beats = [each.destination for each in network.frames(Kind.HEARTBEAT) if each.originator == 1]
     assert len(set(beats)) < 12  # along links alone
+
+
+def test_a_hypercube_does_not_believe_that_a_peer_has_failed_whose_heartbeats_come() -> None:
+    network = overlay_of(16, "mirinae", heartbeat_interval=1.0, heartbeat_timeout=3.5)
+    subscribe_all(network)
+    network.run(8.0)
+    network.sent.clear()
+    network.run(1.0)
+    chosen = {
+        (frame.originator, node)
+        for frame in network.frames(Kind.HEARTBEAT)
+        for node in messages.read_heartbeat(frame.body)[0]
+    }
+    chooser, host = min(pair for pair in chosen if pair[::-1] not in chosen)
+    victim = network.nodes[host]
+    liar = next(node for node in network.nodes if node not in (chooser, host))
+    news = messages.failed(chooser, ())
+    victim.hear(Frame(Kind.PEER_FAILED, liar, host, ttl=1, body=news).encode(), liar)
+    assert victim.service.counters["failures not believed"] == 1
+    network.sent.clear()
+    network.run(2.0)
+    assert not network.frames(Kind.PEER_FAILED)  # nor does it tell the peer that it counts so
+
+
+def test_a_hypercube_peer_that_leaves_twice_lingers_both_times() -> None:
+    network = overlay_of(8, "mirinae")
+    wanted = subscribe_all(network)
+    network.run(3.0)
+    host = network.nodes[3]
+    stock, low, high = wanted[3]
+
+    def links() -> int:
+        count = host.service.status()["overlay"]["links"]
+        assert isinstance(count, int)
+        return count
+
+    assert host.unsubscribe() is None
+    network.run(0.4)
+    assert host.subscribe(f"stock={stock}", f"price>={low}", f"price<={high}") is None
+    network.run(0.4)
+    assert host.unsubscribe() is None
+    network.run(0.7)  # 1.5 s after the first time
+    assert links() > 0
+    network.run(0.5)
+    assert links() == 0
 
 
 def test_a_hypercube_has_no_place_for_lies_garbage_and_other_rules() -> None:
