@@ -8,29 +8,40 @@ import numpy as np
 
 from emulation.radio.wlan.network import Network
 
+MANY: Final = 30
+"""Radios without access points above which each has its strongest neighbours alone."""
+STRONGEST: Final = 8
+"""How many these are."""
 PEER_MODES: Final = ("adhoc", "mesh", "ocb")
 """Of radios that communicate without access points."""
 
 
 def peer_levels(network: Network) -> list[list[str | float]]:
-    """Return receiver, sender (interfaces) and mean level, dBm, of each pair in one network."""
+    """Return receiver, sender (interfaces) and mean level, dBm, of each pair in one network.
+
+    If there are more than `MANY` radios, of the `STRONGEST` senders of each receiver.
+    """
     channels = network.channels
     rows: list[list[str | float]] = []
+    radios = [radio for radio in network.radios if radio.mode in PEER_MODES]
     for channel in channels:
-        here = [
-            radio
-            for radio in network.radios
-            if radio.mode in PEER_MODES and channels.of(radio.index) is channel
-        ]
+        here = [radio for radio in radios if channels.of(radio.index) is channel]
         if len(here) < 2:
             continue
         indices = [radio.index for radio in here]
         levels = channel.medium.table.levels(indices, indices)
         heard = levels >= channels.threshold_dbm(channel.key, channel.standard)
         np.fill_diagonal(heard, False)
+        names = [(radio.mode, "" if radio.mode == "ocb" else radio.ssid) for radio in here]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        network_of = np.array([numbers[name] for name in names])
+        heard &= network_of[:, None] == network_of[None, :]
+        if len(radios) > MANY and len(here) > STRONGEST:
+            ranked = np.argpartition(np.where(heard, -levels, np.inf), STRONGEST - 1, axis=0)
+            strongest = np.zeros_like(heard)
+            np.put_along_axis(strongest, ranked[:STRONGEST], True, axis=0)
+            heard &= strongest
         for source, receiver in np.argwhere(heard).tolist():
-            one, other = here[source], here[receiver]
-            if one.mode == other.mode and (one.ssid == other.ssid or one.mode == "ocb"):
-                level = round(float(levels[source, receiver]), 2)
-                rows.append([other.interface, one.interface, level])
+            level = round(float(levels[source, receiver]), 2)
+            rows.append([here[receiver].interface, here[source].interface, level])
     return rows

@@ -30,7 +30,8 @@ CLOCK_MONOTONIC.
     neighbours {interface}      {"neighbours": [...]}: radios that it communicates with; `tx`, `rx`:
                                 frames and bytes that have arrived
     levels                      {"levels": [[receiver, sender, dBm]]} of radios without access
-                                points that hear each other; interfaces, mean levels
+                                points that hear each other; interfaces, mean levels;
+                                of many, each one's strongest (peer_levels)
     traffic                     {"traffic": [{source, receiver, frames, bytes}]}: of each hop
     mpaths {interface}          {"paths": [...], "proxies": [...]} of a mesh radio
     links [{name}]              {"links": [...]} as of `emulation.realtime.service`, interfaces

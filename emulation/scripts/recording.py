@@ -11,12 +11,13 @@ import json
 import os
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any, Final
 
 from emulation.network.fidelity import CpuSampler, assess
 from emulation.network.processes import read_json
-from emulation.realtime.peer_levels import PEER_MODES
+from emulation.realtime.peer_levels import MANY, PEER_MODES, STRONGEST
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts.session import ScriptError, Session
 
@@ -29,6 +30,41 @@ FIELDS: Final = (
     *("signal_dbm", "rate_mbps", "counters"),
 )
 """What of a radio's state is recorded."""
+NEWS_DB: Final = 1.0
+"""A level between radios without access points is recorded if it has changed by more, ..."""
+REPEAT: Final = 10.0
+"""... and after so many seconds in any case."""
+Row = tuple[str, str, float]
+"""Receiver, sender, dBm."""
+
+
+class PeerRows:
+    """Which levels of pairs are worth a row: N radios have N² pairs, which change seldom."""
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[str, str], tuple[float, float]] = {}
+        """Pair: when it had a row last, seconds, and its level there, dBm."""
+
+    def worth(self, now: float, rows: Iterable[Row], *, all_of_them: bool = False) -> list[Row]:
+        """Return the rows to be recorded, of those of all pairs that there are at a time.
+
+        A pair that was not among those of the last call is new, whatever it was before.
+        """
+        before, self._written = self._written, {}
+        found = []
+        for receiver, sender, level in rows:
+            pair = receiver, sender
+            at, last = before.get(pair, (-REPEAT, level))
+            if (
+                all_of_them
+                or pair not in before
+                or now - at >= REPEAT
+                or abs(level - last) > NEWS_DB
+            ):
+                at, last = now, level
+                found.append((receiver, sender, level))
+            self._written[pair] = at, last
+        return found
 
 
 class Recording:
@@ -40,6 +76,8 @@ class Recording:
         self.plot: dict[str, float] = {}
         """Borders of the plane that the script wants drawn."""
         self._telemetry: list[dict[str, Any]] = []
+        self._description: dict[str, Any] | None = None
+        self._peers = PeerRows()
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
         self._file: IO[str] | None = None
@@ -54,6 +92,8 @@ class Recording:
         nodes = [getattr(node, "name", str(node)) for node in options.get("nodes") or ()]
         kind = str(options.get("data_type", "tx_bytes"))
         self._telemetry.append({"nodes": nodes, "data_type": kind})
+        if self._description is not None:  # the network has been built
+            self._describe(self._description)
 
     def start(self) -> None:
         """Begin to record, and to capture on all interfaces."""
@@ -63,7 +103,7 @@ class Recording:
             # Frames to devices that were not up yet: no fault of the emulation.
             self._too_early = int(self._net.air.ask({"op": "stats"}).get("write_drops", 0))
         folder = self._session.spec.folder
-        description = {
+        self._description = {
             "epoch_ns": time.time_ns(),
             "propagation": self._net.air.propagation,
             "threshold_dbm": self._net.air.noise_th,
@@ -77,14 +117,19 @@ class Recording:
             "radios": [radio.describe() for radio in self._net.radios],
             "wired": [node.name for node in [*self._net.hosts, *self._net.switches]],
         }
-        text = json.dumps(description, indent=1)
-        (folder / NETWORK).write_text(text + "\n", encoding="utf-8")
+        self._describe(self._description)
         self._file = (folder / SAMPLES).open("a", encoding="utf-8", buffering=1)
         self.sample()  # before the recorder starts, for which nodes that move do not wait
         if self._session.spec.captures:
             self._net.air.record(self._interfaces(folder / "captures"))
         self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
         self._thread.start()
+
+    def _describe(self, description: dict[str, Any]) -> None:
+        path = self._session.spec.folder / NETWORK
+        unfinished = path.with_suffix(".tmp")
+        unfinished.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
+        unfinished.replace(path)
 
     def _interfaces(self, captures: Path) -> list[dict[str, Any]]:
         """Return the entries of `capture`'s configuration: every interface that exists."""
@@ -99,8 +144,8 @@ class Recording:
                     found.append(entry | {"loopback": False})
         return found
 
-    def sample(self) -> None:
-        """Write one sample."""
+    def sample(self, *, last: bool = False) -> None:
+        """Write one sample; the last one has the levels of all pairs."""
         if self._file is None or not self._net.air.running:
             return
         now = time.monotonic()
@@ -113,9 +158,16 @@ class Recording:
         events = [
             {**event, "time": round(event["time"] - self._epoch, 6)} for event in answer["events"]
         ]
-        peers = []
-        if any(radio["mode"] in PEER_MODES for radio in radios):
-            peers = self._net.air.ask({"op": "levels"})["levels"]
+        peers: list[Row] = []
+        without = sum(radio["mode"] in PEER_MODES for radio in radios)
+        if without:
+            levels = self._net.air.ask({"op": "levels"})["levels"]
+            peers = self._peers.worth(now, levels, all_of_them=last)
+        if without > MANY:
+            self._session.note(
+                f"more than {MANY} radios without access points: levels are recorded of each "
+                f"one's {STRONGEST} strongest neighbours"
+            )
         positions = {node.name: list(node.position) for node in self._net.radio_nodes}
         line = {
             "time": round(now - self._epoch, 6),
@@ -144,7 +196,7 @@ class Recording:
         if self._file is None:
             return
         try:
-            self.sample()
+            self.sample(last=True)
             figures = self._net.air.ask({"op": "stats"}) if self._net.air.running else None
         except ScriptError:
             figures = None

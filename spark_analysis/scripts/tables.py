@@ -5,7 +5,8 @@ Written as Parquet into `metrics/`, times in seconds since the network was built
     positions     time, node, x, y, z (metres)
     signals       time, interface, node, access_point, signal_dbm, rate_mbps, tx_power_dbm, channel
     peers         time, interface, sender, signal_dbm: how a radio without access point (ad hoc,
-                  mesh, OCB) hears another of its network
+                  mesh, OCB) hears another of its network; a row when that has changed by more than
+                  1 dB, and every 10 s; of more than 30 such radios, of each one's 8 strongest
     associations  time, interface, old, new (interfaces of access points, null if none)
     traffic       interface, second, sent_frames, sent_bytes, received_frames, received_bytes
     links         interface, node, to, frames, bytes (what a radio sent, by destination)

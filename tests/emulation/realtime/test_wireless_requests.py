@@ -40,6 +40,26 @@ def test_several_nodes_move_at_once_and_links_are_overridden_both_ways() -> None
     assert requests.answer({"op": "events", "after": 2}, lab.now)["events"][0]["new"] == "ap"
 
 
+def test_levels_of_many_radios_without_access_points_are_those_of_the_strongest() -> None:
+    def senders(count: int) -> dict[str, list[str]]:
+        # On a line, 1 m apart, in turn of two cells; and one outside of any.
+        radios = {f"r{number}": {"mode": "adhoc", "ssid": "xy"[number % 2]}
+                  for number in range(count - 1)}  # fmt: skip
+        lab = Lab(radios | {"o": {"mode": "ocb"}}, [(float(x), 0) for x in range(count)])
+        found: dict[str, list[str]] = {}
+        for receiver, sender, level in _requests(lab).answer({"op": "levels"}, 0.0)["levels"]:
+            found.setdefault(receiver, []).append(sender)
+            assert -91 <= level < 0
+        return found
+
+    few = senders(30)
+    assert set(few) == {f"r{number}" for number in range(29)}
+    assert few["r0"] == [f"r{number}" for number in range(2, 29, 2)]
+    many = senders(31)
+    assert many["r0"] == [f"r{number}" for number in range(2, 17, 2)]
+    assert many["r15"] == [f"r{number}" for number in (7, 9, 11, 13, 17, 19, 21, 23)]
+
+
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
