@@ -64,13 +64,26 @@ class Groups:
         return _member(self._area, self._centres[group], self._stages, rng)
 
 
-def levy_walk(bounds: Bounds, start: Any, rng: random.Random) -> Plan:
-    """Return a plan of flights and pauses; speeds follow from flights, sqrt(metres) / 10 m/s."""
+def levy_walk(bounds: Bounds, rng: random.Random) -> Plan:
+    """Return a plan of flights and pauses; speeds follow from flights, sqrt(metres) / 10 m/s.
+
+    No flight is longer than the shorter side of the area.  Raises `ScriptError` if even the
+    shortest does not fit in from everywhere.
+    """
     x0, y0, x1, y1 = bounds.area
-    x, y = (rng.uniform(x0, x1), rng.uniform(y0, y1)) if start is None else start[:2]
+    exponent, shortest, longest = FLIGHT
+    side = min(x1 - x0, y1 - y0)
+    if side < 2 * shortest:
+        raise ScriptError(
+            f"setMobilityModel(model={LEVY_WALK!r}): the area, {x1 - x0:g} m by {y1 - y0:g} m, is "
+            f"too small for flights of {shortest:g} m: give it {2 * shortest:g} m each way at "
+            "least (min_x, max_x, min_y, max_y)"
+        )
+    longest = min(longest, side)
+    x, y = rng.uniform(x0, x1), rng.uniform(y0, y1)
     points, time = [Waypoint(0.0, x, y)], 0.0
     while time < HORIZON:
-        flight, angle = _power_law(*FLIGHT, rng), rng.uniform(0, 2 * math.pi)
+        flight, angle = _power_law(exponent, shortest, longest, rng), rng.uniform(0, 2 * math.pi)
         to_x, to_y = x + flight * math.cos(angle), y + flight * math.sin(angle)
         if not (x0 <= to_x <= x1 and y0 <= to_y <= y1):
             continue  # another direction

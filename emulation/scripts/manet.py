@@ -1,7 +1,7 @@
 """Routing daemons that a script names with `proto=`: those that are installed, with their options.
 
 They run in the node's namespace on its radio and end with the network.  batman-adv is no daemon but
-a module of the kernel: where the kernel has it, it gets the radio, whatever the radio is.
+a module of the kernel: if the kernel has it, it gets the radio.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ NOT_THERE: Final[Mapping[str, str]] = MappingProxyType(
         "own datagrams, not IP: `run TOPOLOGY broker-aodv`",
     }
 )
+NO_MODULE: Final = ("Unknown device type", "Operation not supported")
+"""What iproute2 says of a kind of device that the kernel lacks."""
 
 
 def start(net: Any, radio: Any, params: Mapping[str, Any]) -> None:
     """Start the daemon that a link names on its radio; one that is missing is a limit."""
     name, arguments = str(params["proto"]), str(params.get("proto_args") or "")
     wish = f"proto={name!r}"
-    if name == "batman_adv" and _batman(radio):
+    if name == "batman_adv" and _batman(net, radio):
         return
     if name in NOT_THERE:
         net.session.limit(wish, f"no routing daemon is started: {NOT_THERE[name]}")
@@ -59,17 +61,50 @@ def start(net: Any, radio: Any, params: Mapping[str, Any]) -> None:
     radio.node.cmd(f"{words} >{log} 2>&1 &")
 
 
-def _batman(radio: Any) -> bool:
-    """Give a radio to its node's batman-adv; return False if the kernel has none."""
+def _batman(net: Any, radio: Any) -> bool:
+    """Give a radio to its node's batman-adv; return False if the kernel has none.
+
+    Raises `ScriptError` if a command fails, or if the node has no address of its own.
+    """
     node = radio.node
-    said = str(node.cmd("ip link add name bat0 type batadv")).strip()
-    if said and "File exists" not in said:
+    said = _told(node, "ip link add name bat0 type batadv")
+    if any(reason in said for reason in NO_MODULE):
         return False
-    number = re.search(r"\d+", node.name)
-    address = f"192.168.123.{number.group() if number else 1}/24"  # Mininet-WiFi's
-    node.cmd(f"ip link set dev {radio.name} master bat0")
-    node.cmd(f"ip link set dev bat0 up; ip addr replace {address} dev bat0")
+    if said and "File exists" not in said:  # another radio of the node has made it
+        raise ScriptError(f"proto='batman_adv': ip link add name bat0 at {node.name}: {said}")
+    number = _number_of(net, node)
+    for command in (
+        f"ip link set dev {radio.name} master bat0",
+        "ip link set dev bat0 up",
+        f"ip addr replace 192.168.123.{number}/24 dev bat0",  # Mininet-WiFi's
+    ):
+        said = _told(node, command)
+        if said:
+            raise ScriptError(f"proto='batman_adv': {command} at {node.name}: {said}")
     return True
+
+
+def _told(node: Any, command: str) -> str:
+    """Return what a command says that should say nothing, on one line."""
+    return " ".join(str(node.cmd(command)).split())
+
+
+def _number_of(net: Any, node: Any) -> int:
+    """Return the number in a node's name, the last of its address; 1 if there is none."""
+    found = re.search(r"\d+", node.name)
+    number = int(found.group()) if found else 1
+    advice = "call it by a number from 1 to 254 that no other node with batman_adv has"
+    if not 1 <= number <= 254:
+        raise ScriptError(
+            f"proto='batman_adv': {node.name} would be 192.168.123.{number}: {advice}"
+        )
+    owner = net.batman_nodes.setdefault(number, node.name)
+    if owner != node.name:
+        raise ScriptError(
+            f"proto='batman_adv': {node.name} would be 192.168.123.{number}, as {owner} is: "
+            f"{advice}"
+        )
+    return number
 
 
 class Protocol:

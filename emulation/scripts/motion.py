@@ -29,6 +29,8 @@ Plan = Callable[[float], Point]
 """Where a node is at a time, seconds since its motion began."""
 HORIZON: Final = 3_600.0
 """Seconds for which random ways are made; then they go back the way they came."""
+SLOWEST: Final = 1e-3
+"""Metres a second: a bound of 0 is this."""
 
 
 class Stage(NamedTuple):
@@ -151,7 +153,7 @@ def _bounds(value: dict[str, float], whose: str) -> Bounds:
         raise ScriptError(f"{whose}: min_x, min_y must be below max_x, max_y: {area}")
     if not 0 <= value["min_v"] <= value["max_v"]:
         raise ScriptError(f"{whose}: min_v must be at least 0 and at most max_v")
-    return Bounds(area, max(value["min_v"], 1e-3), max(value["max_v"], 1e-3))
+    return Bounds(area, max(value["min_v"], SLOWEST), max(value["max_v"], SLOWEST))
 
 
 def random_way_point(
@@ -228,10 +230,16 @@ def gauss_markov(
     mean: float | None = None,
     deviation: float = 1.0,
 ) -> Plan:
-    """Return a plan of Gauss-Markov motion: memory a second, mean and deviation of speeds, m/s.
+    """Return a plan of Gauss-Markov motion: memory a second, and the mean of speeds, m/s.
 
-    Liang and Haas (docs/papers.md#gauss-markov).
+    `deviation` is that of speeds, m/s, and as a number also that of directions, radians.  Liang and
+    Haas (docs/papers.md#gauss-markov).  Raises `ScriptError` if the mean is no speed within bounds.
     """
+    if mean is not None and not bounds.min_v <= max(mean, SLOWEST) <= bounds.max_v:
+        raise ScriptError(
+            f"setMobilityModel(velocity_mean={mean:g}): speeds are from min_v={bounds.min_v:g} to "
+            f"max_v={bounds.max_v:g} m/s: give a mean among them, or other bounds"
+        )
     x0, y0, x1, y1 = bounds.area
     x, y = (rng.uniform(x0, x1), rng.uniform(y0, y1)) if start is None else start[:2]
     mean = (bounds.min_v + bounds.max_v) / 2 if mean is None else mean

@@ -90,6 +90,8 @@ class Mininet_wifi(Nodes):
         self.recording = Recording(session, self)
         self.overrides: list[dict[str, Any]] = []
         self.mesh_links: list[Any] = []
+        self.batman_nodes: dict[int, str] = {}
+        """Last number of an address in batman-adv's network: the node that has it."""
         mininet.setdefault("controller", DefaultController)
         build = mininet.pop("build", True)
         topo = mininet.pop("topo", None)
@@ -297,7 +299,7 @@ class Mininet_wifi(Nodes):
             if groups is not None:
                 plans[node] = groups.member(len(plans), node.name)
             elif name == LEVY_WALK:
-                plans[node] = levy_walk(bounds_of(node, defaults), None, generator)
+                plans[node] = levy_walk(bounds_of(node, defaults), generator)
             elif name == CRP:
                 plans[node] = in_group(self.model.get("pointlist"), generator)
             else:

@@ -156,7 +156,7 @@ MODEL_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         ),
         "min_z": None,
         "max_z": "motion stays in the plane",
-        "g_velocity": "the centre of a group has 2 m/s",
+        "g_velocity": "the centre of a CRP group has 2 m/s; `velocity` bounds that of other groups",
         "stopTime": "motion goes on while the script runs",
     }
 )

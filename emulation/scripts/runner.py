@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
     for net in list(nets):
         _close(net)
     if outcome.ended == "completed" and session.reached != "built":
-        session.say("it ended, and has built no network")
+        session.say("the script ended without building a network: call net.build()")
     _write(session, outcome)
     return outcome.code
 

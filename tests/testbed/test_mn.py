@@ -194,7 +194,7 @@ def test_a_bad_script_ends_with_one_line(kind: str, tmp_path: Path) -> None:
 def test_what_a_script_without_a_network_leaves_is_said(tmp_path: Path) -> None:
     script = tmp_path / "odd.py"
     for text, code, said in (
-        ("", 0, "mn: odd.py: it ended, and has built no network"),
+        ("", 0, "odd.py: the script ended without building a network: call net.build()"),
         ("import os\nos._exit(3)\n", 3, "the script ended its process itself, with os._exit(3)"),
     ):
         script.write_text(text)

@@ -114,6 +114,9 @@ def test_models_have_the_options_of_scripts() -> None:
     assert all(abs(each - 1.2) < 0.01 for each in calm)
     with pytest.raises(ScriptError, match="alpha above 1"):
         model_of("GaussMarkov", {"alpha": 3}, Node())
+    for mean in (0.5, 2.5):
+        with pytest.raises(ScriptError, match=rf"velocity_mean={mean}\).* min_v=1 to max_v=2 m/s"):
+            speeds("GaussMarkov", {"velocity_mean": mean})
 
 
 def test_a_group_follows_its_points_there_and_back() -> None:
@@ -165,12 +168,18 @@ def test_communities_gather_in_some_stages_and_scatter_in_others() -> None:
 
 
 def test_flights_are_short_mostly_and_long_at_times() -> None:
-    plan = levy_walk(AREA, None, random.Random("7/sta1"))
+    plan = levy_walk(AREA, random.Random("7/sta1"))
     way = [plan(float(second)) for second in range(3600)]
     steps_ = [math.dist(one, two) for one, two in pairwise(way)]
     assert sum(step == 0 for step in steps_) > 900  # it rests
     assert max(steps_) <= math.sqrt(50) / 10 + 1e-9
     assert all(0 <= x <= 200 and 0 <= y <= 100 for x, y, _ in way)
+    small = levy_walk(Bounds((0.0, 0.0, 2.0, 30.0), 1.0, 1.0), random.Random("7/sta1"))
+    assert max(small(float(second))[0] for second in range(3600)) <= 2
+    with pytest.raises(
+        ScriptError, match=r"the area, 1\.9 m by 30 m, is too small .*: give it 2 m"
+    ):
+        levy_walk(Bounds((0.0, 0.0, 1.9, 30.0), 1.0, 1.0), random.Random("7/sta1"))
 
 
 @pytest.mark.parametrize(
