@@ -42,14 +42,14 @@ class Enrolment:
         """
         if point.mode != "master" or not point.wps:
             raise MembershipError(f"{point.interface} offers no WPS")
-        pins = {key: pin and _checked(pin) for key, pin in pins.items()}
-        entered, own = pins.get("enter"), pins.get("own")
-        if entered:
-            self._entered.setdefault(point.index, {})[entered] = now + seconds
-        elif own:
-            self._own[point.index] = own
+        if "enter" in pins:
+            self._entered.setdefault(point.index, {})[_checked(pins["enter"])] = now + seconds
         elif "own" in pins:
-            self._own.pop(point.index, None)
+            own = pins["own"]
+            if own is None:
+                self._own.pop(point.index, None)
+            else:
+                self._own[point.index] = _checked(own)
         else:
             self._pushed[point.index] = now + WALK_TIME
 
@@ -60,6 +60,8 @@ class Enrolment:
 
         `point` is the only access point that it takes.  Raises `MembershipError`.
         """
+        if pin is not None:
+            _checked(pin)
         heard = [each.access_point for each in self._members.heard(station)]
         offering = [each for each in heard if each.wps and point in (None, each)]
         if not offering:

@@ -97,11 +97,14 @@ class Membership:
                 for each in heard[station.index]
                 if self._within_reach(each) and self._refusal(station, each) is None
             }
-            if station.held or not station.up or station.failed:
+            looking = not (station.held or not station.up or station.failed)
+            if not looking:
                 levels = {}
             old = station.access_point
             policy, hysteresis = self.rule.policy, self.rule.hysteresis_db
-            if station.background_scan is not None:
+            if not looking:
+                self._look.pop(station.index, None)
+            elif station.background_scan is not None:
                 looks = self._looks(now, station, station.background_scan, levels)
                 policy = "ssf" if looks else "sticky"
                 if looks and old is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -308,6 +309,56 @@ def test_background_scans_are_seldom_while_the_level_is_good_and_at_once_when_it
     early = Lab(radios, [(0, 0), (60, 0), (15, 0), (10, 0)])
     early.move("a", 50)  # before its first scan
     assert [early.access_point(name) for name in "ab"] == ["ap2", "ap1"]
+
+
+@pytest.mark.parametrize("why", ["held", "failed", "down"])
+def test_a_station_that_may_not_look_makes_no_background_scans(why: str) -> None:
+    scan = {"threshold_dbm": -70, "short": 5, "long": 20}
+    lab = Lab({"ap": MASTER, "a": {"background_scan": scan}}, [(0, 0), (15, 0)])
+    members, radio = lab.network.members, lab.radio("a")
+    assert members.due < math.inf
+    if why == "held":
+        members.disconnect(lab.now, radio)
+    elif why == "failed":
+        lab.network.fail(lab.now, radio, None, failed=True)
+    else:
+        radio.up = False
+        lab.network.retune(lab.now, radio)
+    lab.let_pass(30)
+    lab.move()
+    assert lab.access_point("a") is None
+    assert members.due == math.inf
+    if why == "held":
+        members.connect(lab.now, radio)
+    elif why == "failed":
+        lab.network.fail(lab.now, radio, None, failed=False)
+    else:
+        radio.up = True
+        lab.network.retune(lab.now, radio)
+    lab.let_pass(1)
+    assert lab.access_point("a") == "ap"
+    assert members.due < math.inf
+
+
+@pytest.mark.parametrize("pin", ["", 0, "12345", ["1234"]])
+@pytest.mark.parametrize("key", ["enter", "own"])
+def test_what_is_no_pin_neither_pushes_a_button_nor_is_taken(key: str, pin: Any) -> None:
+    lab = Lab({"ap": MASTER | {"wps": True}, "a": {}}, [(0, 0), (15, 0)])
+    enrolment, point, station = lab.network.enrolment, lab.radio("ap"), lab.radio("a")
+    with pytest.raises(MembershipError, match="is no PIN: it has 4 or 8 digits"):
+        enrolment.change(lab.now, point, {key: pin}, math.inf)
+    with pytest.raises(MembershipError, match="the button of no access point is pushed"):
+        enrolment.enrol(lab.now, station)
+    with pytest.raises(MembershipError, match="is no PIN: it has 4 or 8 digits"):
+        enrolment.enrol(lab.now, station, pin=pin)
+    with pytest.raises(MembershipError, match="None is no PIN"):
+        enrolment.change(lab.now, point, {"enter": None}, math.inf)
+    enrolment.change(lab.now, point, {key: "1234"}, math.inf)
+    enrolment.enrol(lab.now, station, pin="1234")
+    enrolment.change(lab.now, point, {"own": None}, math.inf)
+    if key == "own":
+        with pytest.raises(MembershipError, match="no access point takes the PIN 1234"):
+            enrolment.enrol(lab.now, station, pin="1234")
 
 
 def test_fading_loses_frames_in_blocks_and_leaves_associations_alone() -> None:
