@@ -149,28 +149,32 @@ def _set(medium: Medium, name: str, setting: Sequence[str], command: Sequence[st
         case ["type", kind] if kind in TYPES:
             medium.ask("set", interface=name, mode=TYPES[kind])
         case ["bitrates", *words]:
-            medium.ask("set", interface=name, bitrates=_bitrates(words))
+            medium.ask("set", interface=name, bitrates=_bitrates(name, words))
         case ["4addr", "on" | "off" as on]:
             medium.ask("set", interface=name, mode="wds" if on == "on" else "managed")
         case _:
             raise ToolError(_unknown(["dev", name, *command]))
 
 
-def _bitrates(words: Sequence[str]) -> list[float]:
-    """Return the rates, Mb/s, that a command allows; none of them: all."""
+def _bitrates(name: str, words: Sequence[str]) -> list[float]:
+    """Return the rates, Mb/s, that a command for an interface allows; none of them: all."""
     rates: list[float] = []
     kind = None
     for word in words:
         if word in ("legacy-2.4", "legacy-5", "ht-mcs-2.4", "ht-mcs-5"):
             kind = word
         elif kind is None:
-            raise ToolError(_unknown(["dev", "X", "set", "bitrates", *words]))
+            raise ToolError(_unknown(["dev", name, "set", "bitrates", *words]))
         elif kind.startswith("legacy"):
             rates.append(_number(word, "a rate in Mb/s"))
         else:
             index = _number(word, "an index")
             if index not in range(len(HT_RATES)):
-                raise ToolError(f"there are HT-MCS 0 to {len(HT_RATES) - 1}, not {word}", 2)
+                last = len(HT_RATES) - 1
+                raise ToolError(
+                    f"{kind} {word}: radios have one spatial stream: give indices from 0 to {last}",
+                    2,
+                )
             rates.append(HT_RATES[int(index)].mbps)
     return rates
 

@@ -133,6 +133,12 @@ def test_the_tools_change_what_the_medium_does(lab: _Lab) -> None:
     assert "802.11g has none of these; it has 6, 9," in lab.fails(
         f"iw dev {name} set bitrates ht-mcs-2.4 1"
     )
+    assert "ht-mcs-2.4 9: radios have one spatial stream: give indices from 0 to 7" in lab.fails(
+        f"iw dev {name} set bitrates ht-mcs-2.4 9"
+    )
+    assert f"iw dev {name} set bitrates 6: the medium does not" in lab.fails(
+        f"iw dev {name} set bitrates 6"
+    )
     lab.says(f"iwconfig {name} rate 9M")
     assert "tx bitrate: 9.0 MBit/s" in lab.says(f"iw dev {name} link")
     lab.says(f"iw dev {name} set bitrates")
