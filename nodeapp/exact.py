@@ -11,15 +11,18 @@ import asyncio
 import select
 import selectors
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
+
+FD_SETSIZE: Final = 1024
+"""Descriptors that select(2) can wait for."""
 
 
 class ExactSelector(selectors.EpollSelector):
-    """epoll whose timeouts are exact."""
+    """epoll whose timeouts are exact, unless its descriptor is beyond those of select(2)."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Return what is ready within `timeout` seconds; None: wait for it."""
-        if timeout is not None and timeout > 0:
+        if timeout is not None and timeout > 0 and self.fileno() < FD_SETSIZE:
             select.select((self.fileno(),), (), (), timeout)
             timeout = 0
         return super().select(timeout)

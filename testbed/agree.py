@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -168,10 +168,8 @@ def _run(
     scenario: Scenario, chosen: Sequence[Backend], repeats: int, folder: Path, first: int = 0
 ) -> list[tuple[Path, ...]]:
     """Run repeats as `run_repeats` does; those in the virtual machine share one."""
-    with ExitStack() as machines:
-        for backend in chosen:
-            if isinstance(backend, GuestBackend):
-                machines.enter_context(backend.kept(folder))
+    guests = [backend for backend in chosen if isinstance(backend, GuestBackend)]
+    with guests[0].kept(folder, guests[1:]) if guests else nullcontext():
         watch = _watch(console, scenario.duration)
         return run_repeats(scenario, chosen, repeats, folder, watch, first)
 

@@ -9,7 +9,7 @@ when it does something for the first time is much of a short run under emulation
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -39,17 +39,22 @@ class GuestBackend:
         self._kept: _Kept | None = None
 
     @contextmanager
-    def kept(self, folder: Path) -> Iterator[None]:
+    def kept(self, folder: Path, others: Iterable[GuestBackend] = ()) -> Iterator[None]:
         """Let runs into folders below `folder` share one machine, for the time of the block.
 
-        The first run boots it.  A run that fails or is interrupted ends it: the next boots another.
+        Runs of `others` as well.  The first run boots it, with this backend's options.  A run that
+        fails or is interrupted ends it: the next boots another.
         """
+        sharing = (self, *others)
         with ExitStack() as ending:
-            self._kept = _Kept(folder.resolve(), self._options or Options(), ending)
+            kept = _Kept(folder.resolve(), self._options or Options(), ending)
+            for backend in sharing:
+                backend._kept = kept
             try:
                 yield
             finally:
-                self._kept = None
+                for backend in sharing:
+                    backend._kept = None
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot boot a virtual one; the guest checks its own obstacles."""

@@ -162,7 +162,7 @@ def guest_environment(project: Path) -> dict[str, str]:
 def compile_project(project: Path) -> None:
     """Compile the project's modules for the guest, where it would take 16 times as long.
 
-    Those of Ryu are as they were installed, unless `.ryu` was copied without the files' times.
+    Those of `.ryu` as well, if a copy has lost the files' times and so made their bytecode stale.
     """
     if "{}.{}".format(*sys.version_info[:2]) != PYTHON:
         return

@@ -230,7 +230,7 @@ def trend(values: pd.Series[float], axis: str, draws: Sequence[str] = (SEED,)) -
     found = {}
     for key, rows in sorted(lines.items()):
         off = at[rows] - at[rows].mean()
-        if off.any():
+        if np.ptp(at[rows]) > 0:
             found[key] = float(off @ (given[rows] - given[rows].mean()) / (off @ off)) * extent
     index = pd.MultiIndex.from_tuples(list(found), names=list(draws))
     return pd.Series(list(found.values()), index=index, dtype=float)

@@ -4,9 +4,9 @@ A process that hangs ends nothing: a medium that stands still carries no frame, 
 looks like one in which nothing was delivered.  So each helper gives a sign of life about once a
 second: those with a control socket answer a request (`emulation.realtime.control`), the recorder
 replaces its status file; of all others it is known whether they are stopped (proc(5), state T).  A
-helper that has given none for `LIMIT` seconds fails the run, unless it is one that wants to run and
-hardly gets a processor: a machine that is too busy is no defect of the helper, and the fidelity
-monitor has it.
+helper that has given none for `LIMIT` seconds fails the run; one that wants to run and hardly gets
+a processor, after `STARVED` seconds: a machine that is too busy is no defect of the helper, and
+the fidelity monitor reports it.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class Watchdog:
     def await_signs(self) -> None:
         """Wait until every helper that can be asked has answered: the end of a run is due.
 
-        Raises `BackendError` if one does not within `LIMIT` of processor time that it could have
-        had, or another is stopped or hangs.
+        Raises `BackendError` if one does not within `LIMIT` seconds, or `STARVED` if it hardly gets
+        a processor, or another is stopped or hangs.
         """
         began = time.monotonic()
         waiting = {
@@ -192,7 +192,8 @@ class Watchdog:
         if silent <= LIMIT:
             return False
         state, spent = _stat(process)
-        starved = state == b"R" and spent < self._spent.get(name, 0.0) + LIMIT / 2
+        wants = state in (b"R", b"D")  # to run, or a page from the disk
+        starved = wants and spent < self._spent.get(name, 0.0) + LIMIT / 2
         return not starved or silent > STARVED
 
     def _fail(self, name: str, process: Process) -> None:

@@ -153,16 +153,16 @@ def test_runs_share_a_machine_until_one_fails(
 ) -> None:
     guests = Guests(0, 0, 1, 0)
     monkeypatch.setattr(module, "booted", guests.boot)
-    backend = GuestBackend(VirtualBackend())
+    one, other = GuestBackend(VirtualBackend()), GuestBackend(VirtualBackend())
 
-    def execute() -> list[tuple[str, str | float]]:
+    def execute(backend: GuestBackend = one) -> list[tuple[str, str | float]]:
         observer = Recorded()
         backend.execute(scenario, RunFolder.create(tmp_path, scenario), observer)
         return observer.told
 
-    with backend.kept(tmp_path):
+    with one.kept(tmp_path, [other]):
         assert execute() == [("stage", "booting"), ("stage", "running")]
-        assert execute() == [("stage", "running")]
+        assert execute(other) == [("stage", "running")]
         assert guests.clocks_set == 1
         with pytest.raises(BackendError):
             execute()

@@ -83,6 +83,8 @@ def test_frames_of_another_version_are_refused(
     folder = RunFolder.create(tmp_path, scenario)
     run_to_frames(scenario, folder)
     mark = folder.path / "metrics" / FRAMES_FOLDER / "_captures.json"
-    mark.write_text(mark.read_text().replace(str(FORMAT), "0"), encoding="utf-8")
+    facts = json.loads(mark.read_text(encoding="utf-8"))
+    assert facts["format"] == FORMAT
+    mark.write_text(json.dumps(facts | {"format": 0}), encoding="utf-8")
     with pytest.raises(AnalysisError, match="run the scenario again"):
         analyse(spark, [folder.path])
