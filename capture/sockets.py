@@ -14,7 +14,8 @@ import socket
 import struct
 from typing import Final
 
-import scapy.layers.l2  # noqa: F401  (tells scapy's sockets what an Ethernet link is)
+import scapy.arch.linux
+import scapy.layers.l2
 from scapy.arch.linux import L2ListenSocket, LinuxInterfaceProvider
 from scapy.config import conf
 from scapy.data import ETH_P_ALL
@@ -51,6 +52,17 @@ _UDP_TO_OR_FROM: Final = (
 )
 
 
+def _leave(_descriptor: int) -> None:
+    """Leave a socket as it is.
+
+    scapy would empty it first, which on a busy interface never ends, and wait for it by select(2),
+    which has no room for descriptors beyond 1,024: for runs of more than 500 stations.
+    """
+
+
+scapy.arch.linux._flush_fd = _leave
+
+
 def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> L2ListenSocket:
     """Return a non-blocking socket on `interface` in the network namespace of process `pid`.
 
@@ -74,8 +86,7 @@ def open_socket(pid: int, interface: str, loopback: bool, buffer_bytes: int) -> 
                 "flags": 0,
             },
         )
-        # Protocol 0 receives nothing yet: scapy would empty the socket first, which on a busy
-        # interface never ends, and no packet slips past the filter or a small buffer.
+        # Protocol 0 receives nothing yet: no packet slips past the filter or a small buffer.
         listener = L2ListenSocket(iface=card, type=0, promisc=False)
     raw = listener.ins
     raw.setblocking(False)
