@@ -13,10 +13,10 @@ from emulation.scenario.scenario import NOMINAL_RANGE, Scenario
 
 STATION_MEMORY: Final = 4 << 20
 """Bytes of a node: its app, its shell and the kernel's part; 5,000 took 19 GB."""
-STATION_SECONDS: Final = 0.12
-"""Seconds until one more node is ready, on two cores; 5,000 took ten minutes."""
+STATION_SECONDS: Final = 0.02
+"""Seconds until one more node is ready, on two cores; 1,000 took 16 s (docs/backends.md)."""
 A_CORE: Final = 100
-"""Nodes of the default scenario for which a core keeps real time (docs/benchmarks.md)."""
+"""Nodes with the traffic of the default scenario for which a core keeps real time."""
 RECEPTION: Final = 1e-4
 """Processor seconds of a frame that a node receives: medium, captures, node app.
 
@@ -68,9 +68,8 @@ def check(
         )
     if nodes <= cores * A_CORE:
         return None
-    minutes = nodes * STATION_SECONDS / 60
     return (
-        f"{nodes:,} nodes will hardly keep real time on {cores} cores, which do with some "
-        f"{cores * A_CORE}; they take about {needed / 1e9:.1f} GB of memory and {minutes:.0f} min "
-        f"to start: {ELSEWHERE}"
+        f"{nodes:,} nodes keep real time on {cores} cores only if they send little: with the "
+        f"traffic of the default scenario some {cores * A_CORE} do; they take about "
+        f"{needed / 1e9:.1f} GB of memory and {nodes * STATION_SECONDS:.0f} s to start: {ELSEWHERE}"
     )
