@@ -229,6 +229,7 @@ function replayOf(room, model) {
     if (!model.now && state.following) play(false);
     if (state.event !== null) findWays(state.event);
     if (!state.playing || state.event !== null) describe();
+    if (!state.playing) draw();
   }
   $("play").addEventListener("click", () => play(!state.playing));
   $("time").addEventListener("input", (happened) => { play(false); go(Number(happened.target.value)); });
@@ -273,7 +274,9 @@ function replayOf(room, model) {
     happened.preventDefault();
     act();
   });
-  window.addEventListener("resize", () => { map.fit(); draw(); });
+  // A canvas that gets a size is empty.
+  function fit() { map.fit(); draw(); }
+  window.addEventListener("resize", fit);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { map.readColours(); draw(); });
   room.hidden = false;
   map.readColours();
@@ -283,7 +286,7 @@ function replayOf(room, model) {
   go(start);
   describe();
   if (model.now) follow(true);
-  room.replay = {state, nodes, events, links, frames, marks: model.marks, way, grown, fit: map.fit,
+  room.replay = {state, nodes, events, links, frames, marks: model.marks, way, grown, fit,
     where: map.where};
   return room.replay;
 }
