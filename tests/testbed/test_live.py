@@ -370,8 +370,10 @@ def test_a_browser_shows_a_script_for_mininet_wifi(tmp_path: Path) -> None:
                 "const node = document.querySelector('[data-part=node]');"
                 "node.value = 0; node.dispatchEvent(new Event('change'))"
             )
+            details = "[data-part=details]"  # a second or two behind the marks
+            assert await_condition(lambda: "has ap2-wlan1" in browser.text(details), 120.0)
             clock, counts = browser.text("#clock"), browser.text("#counts")
-            told = browser.text("[data-part=details]")
+            told = browser.text(details)
             marks = browser.run(f"return {MARKS}")
             assert browser.errors() == []
         finally:

@@ -189,7 +189,7 @@ function replayOf(room, model) {
       $("node").value = "";
       findWays(state.event);
       $("event").selectedIndex = index + 1;
-      if (state.following) play(false);
+      if (model.now && state.playing) play(false);  // or what is now would take over
       go(state.event.end);
       say("Event " + state.event.sequence + " of " + nodes[state.event.publisher].name + " chosen");
     } else $("event").value = "";
