@@ -32,7 +32,7 @@ from spark_analysis.replay.packing import as_script
 from spark_analysis.report import fidelity_text, scenario_text
 from spark_analysis.report.comparison import comparison_page
 from spark_analysis.report.figures import Drawing
-from spark_analysis.report.page import environment, placed, whole, write_html
+from spark_analysis.report.page import placed, report_environment, whole, write_html
 from spark_analysis.report.tiles import tiles
 from spark_analysis.report.traffic_text import node_table
 from spark_analysis.result import Analysis, RunTables
@@ -152,7 +152,7 @@ def write_report(analysis: Analysis, run: Run) -> Path:
     """
     tables = RunTables(analysis, run)
     replay = replay_data(tables)
-    html = environment().get_template("report.html").render(
+    html = report_environment().get_template("report.html").render(
         title=f"{run.scenario.topology} · {run.scenario.protocol.name}",
         run=run,
         verdict=fidelity_text.verdict(run),
@@ -191,7 +191,7 @@ def write_comparison(analysis: Analysis, path: Path) -> Path:
         quote(Path(os.path.relpath(tables.run.results / REPORT, path.parent)).as_posix())
         for tables in runs
     ]
-    html = environment().get_template("comparison.html").render(
+    html = report_environment().get_template("comparison.html").render(
         title=f"{len(runs)} runs side by side",
         meta=Markup(_runs_meta(analysis.runs)),
         page=page,

@@ -6,7 +6,10 @@ answers requests to that name alone, and takes no orders.  The page draws as the
 does, by the same code.
 
     /         the page
-    /state    what is now, as JSON; `?since=A,B,C`, the answer's `next`, leaves out what it told
+    /state    what is now, as JSON; `?since=A,B,C,D`, the answer's `next`, leaves out what it told
+
+To who started it, it says on a line each: the address; when a page has asked first; when one has
+been told how the run ended.  Then it may be ended.
 """
 
 from __future__ import annotations
@@ -19,17 +22,24 @@ import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, Final, Protocol, Self
 from urllib.parse import parse_qs, urlsplit
 
 from capture.lifetime import die_with_parent
+from emulation.errors import RunFolderError
 from testbed import background
 from testbed.background import LOWEST, share_as
 from testbed.live_log import Cursor
 
 WAIT: Final = 0.2
 """Seconds between two looks whether a script's network is built."""
+LOOK: Final = 1.0
+"""Seconds between two looks at what a run has got, if no page asks."""
+LAST: Final = 1.0
+"""Seconds after the end of a run in which its page may learn of that."""
+ASKED: Final = "asked"
+TOLD: Final = "told"
 HOSTS: Final = ("127.0.0.1", "localhost")
 
 
@@ -41,6 +51,9 @@ class State(Protocol):
 
     def state(self, cursor: Cursor) -> dict[str, Any]:
         """Return what is now, and what has come since a cursor."""
+
+    def look(self) -> bool:
+        """Take in what has come since the last look; return whether the run goes on."""
 
 
 def state_of(folder: Path) -> State:
@@ -81,7 +94,7 @@ def page_of(scene: dict[str, Any]) -> str:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    state: State
+    server: Server
 
     def do_GET(self) -> None:  # its name in the standard library
         """Answer a request for the page or the state."""
@@ -90,13 +103,23 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(403)
             return
         asked = urlsplit(self.path)
-        if asked.path == "/":
-            self._send(page_of(self.state.scene()), "text/html; charset=utf-8")
-        elif asked.path == "/state":
-            state = self.state.state(_cursor(parse_qs(asked.query).get("since", [""])[0]))
-            self._send(json.dumps(state), "application/json")
-        else:
-            self.send_error(404)
+        told: dict[str, Any] | None = None
+        try:
+            if asked.path == "/":
+                text, kind = page_of(self.server.state.scene()), "text/html; charset=utf-8"
+            elif asked.path == "/state":
+                cursor = _cursor(parse_qs(asked.query).get("since", [""])[0])
+                told = self.server.state.state(cursor)
+                text, kind = json.dumps(told), "application/json"
+            else:
+                self.send_error(404)
+                return
+        except Exception:
+            self.send_error(500)
+            raise
+        self._send(text, kind)
+        if told is not None:
+            self.server.answered(ended=told["ended"] is not None)
 
     def _send(self, text: str, kind: str) -> None:
         data = text.encode()
@@ -114,34 +137,74 @@ class _Handler(BaseHTTPRequestHandler):
 def _cursor(text: str) -> Cursor:
     """Return the cursor of a request: `next` of an answer, with commas between; else the first."""
     try:
-        log, hops, tracks = map(int, text.split(","))
+        log, hops, loads, tracks = map(int, text.split(","))
     except ValueError:
         return Cursor()
-    return Cursor(max(0, log), max(0, hops), tracks)
+    return Cursor(max(0, log), max(0, hops), max(0, loads), tracks)
 
 
-class _Server(ThreadingHTTPServer):
+class Server(ThreadingHTTPServer):
+    """Serves a page of a state; `say` is told its address, and then `ASKED` and `TOLD`."""
+
+    def __init__(self, state: State, say: Callable[[str], None]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.state = state
+        self._say = say
+        self._asked = self._told = self._failed = False
+        say(f"http://127.0.0.1:{self.server_address[1]}/")
+
+    def answered(self, *, ended: bool) -> None:
+        """Take note that a page has got an answer, and perhaps how the run ended."""
+        if not self._asked:
+            self._asked = True
+            self._say(ASKED)
+        if ended and not self._told:
+            self._told = True
+            self._say(TOLD)
+
+    def keep_looking(self) -> None:
+        """Look at what the run has got until it ends: late in it that would be much at once."""
+        try:
+            while self.state.look():
+                time.sleep(LOOK)
+        except Exception as error:  # requests meet it too
+            self._complain(error)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print what went wrong, but for browsers that go away before they have their answer."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
+        error = sys.exception()
+        if error is not None and not isinstance(error, ConnectionError):
+            self._complain(error)
+
+    def _complain(self, error: BaseException) -> None:
+        """Print what went wrong, once: the run's own output is on this terminal."""
+        if not self._failed:
+            self._failed = True
+            complain(f"{type(error).__name__}: {error}")
 
 
 class Live:
-    """The process that shows a run; a context, at whose end it is gone."""
+    """The process that shows a run; a context, at whose end it is gone.
 
-    def __init__(self) -> None:
+    A page that is open when the run ends has `last` seconds to learn how.
+    """
+
+    def __init__(self, last: float = LAST) -> None:
+        self._last = last
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: Thread | None = None
+        self._addressed, self._asked, self._told = Event(), Event(), Event()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
+        if self._process is not None and self._reader is not None:
+            if self._asked.is_set():
+                self._told.wait(self._last)
             self._process.kill()
             self._process.wait()
-        self.await_address(None)
+            self._reader.join()
 
     def start(self, folder: Path, say: Callable[[str], None]) -> None:
         """Start it for a run, unless that was done, and go on; called by the main thread.
@@ -162,17 +225,25 @@ class Live:
 
         def read() -> None:
             with output:
-                address = output.readline().decode().strip()
-            if address:  # else it has ended
-                say(address)
+                for line in output:
+                    text = line.decode().strip()
+                    if text == ASKED:
+                        self._asked.set()
+                    elif text == TOLD:
+                        self._told.set()
+                    else:
+                        say(text)
+                        self._addressed.set()
+            for each in (self._addressed, self._told):  # it has ended
+                each.set()
 
         self._reader = Thread(target=read, daemon=True)
         self._reader.start()
 
-    def await_address(self, seconds: float | None) -> None:
-        """Wait until the address is told, or never will be; at most `seconds`, if not None."""
+    def await_address(self, seconds: float) -> None:
+        """Wait until the address is told, or never will be; at most `seconds`."""
         if self._reader is not None:
-            self._reader.join(seconds)
+            self._addressed.wait(seconds)
 
 
 def tell_address(address: str) -> None:
@@ -182,11 +253,18 @@ def tell_address(address: str) -> None:
     console.print(f"live: {address}", highlight=False, soft_wrap=True)
 
 
-def serve(folder: Path, say: Callable[[str], None] = print) -> None:
-    """Serve a run's page until the process ends; `say` is told its address."""
-    handler = type("Handler", (_Handler,), {"state": state_of(folder)})
-    with _Server(("127.0.0.1", 0), handler) as server:
-        say(f"http://127.0.0.1:{server.server_address[1]}/")
+def complain(text: str) -> None:
+    """Print that there is no page, or no more."""
+    print(f"error: the page of --live: {text}; the run goes on", file=sys.stderr, flush=True)
+
+
+def serve(folder: Path, say: Callable[[str], None]) -> None:
+    """Serve a run's page until the process ends.
+
+    Raises `RunFolderError` if there is no run.
+    """
+    with Server(state_of(folder), say) as server:
+        Thread(target=server.keep_looking, daemon=True).start()
         server.serve_forever()
 
 
@@ -194,4 +272,8 @@ if __name__ == "__main__":
     die_with_parent(parent=int(sys.argv[2]))
     os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
     share_as(os.getpid(), LOWEST)
-    serve(Path(sys.argv[1]), lambda text: print(text, flush=True))
+    try:
+        serve(Path(sys.argv[1]), lambda text: print(text, flush=True))
+    except RunFolderError as error:
+        complain(str(error))
+        sys.exit(1)

@@ -6,7 +6,8 @@ may be incomplete, and is kept until the next look.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +24,8 @@ BEHIND: Final = 1.2
 """Seconds that the page is behind the run."""
 LONGEST: Final = 0.1
 """Seconds between the first and the last reception of a frame, at most."""
+CHUNK: Final = 4 << 20
+"""Bytes of a capture that are read and decoded at once."""
 
 
 _COLUMNS: Final = ("time_ns", "ip_dst", "kind", "hops", "destination", "publisher", "sequence")
@@ -63,24 +66,23 @@ class Growing:
         self._header: PcapHeader | None = None
         self._read = FILE_HEADER
 
-    def frames(self) -> dict[str, Any] | None:
-        """Return the records since the last call as columns of `decode_records`; None if none.
+    def frames(self) -> Iterator[dict[str, Any]]:
+        """Yield the records since the last call as columns of `decode_records`, chunk by chunk.
 
         And `data`, in which their bodies are.
         """
-        try:
-            with self._path.open("rb") as file:
-                if self._header is None:
-                    self._header = read_header(file.read(FILE_HEADER))
+        with suppress(OSError, PcapError), self._path.open("rb") as file:  # else not there yet
+            if self._header is None:
+                self._header = read_header(file.read(FILE_HEADER))
+            data = bytes(CHUNK)
+            while len(data) == CHUNK:
                 file.seek(self._read)
-                data = file.read()
-        except (OSError, PcapError):  # not there yet
-            return None
-        offsets, stop, _ = record_offsets(data, self._header, 0)
-        self._read += stop
-        if not len(offsets):
-            return None
-        return {**decode_records(data, self._header, offsets), "data": data}
+                data = file.read(CHUNK)
+                offsets, stop, _ = record_offsets(data, self._header, 0)
+                if not len(offsets):
+                    return
+                self._read += stop
+                yield {**decode_records(data, self._header, offsets), "data": data}
 
 
 class Captures:
@@ -115,9 +117,11 @@ class Captures:
         Frames of an event of which there is one before that are given together.
         """
         for place, access, capture in self._radios:
-            self._radio(place, access, capture.frames())
+            for found in capture.frames():
+                self._radio(place, access, found)
         for place, capture in self._loopbacks:
-            self._loopback(place, capture.frames())
+            for found in capture.frames():
+                self._loopback(place, found)
         self._frames.sort()
         self._messages.sort()
         if until_ns is None:
@@ -152,9 +156,7 @@ class Captures:
         found = sorted(transmissions(rows, through=self._through), key=lambda made: made.sent)
         return [(events[each.event], each) for each in found]
 
-    def _radio(self, place: int, access: bool, found: dict[str, Any] | None) -> None:
-        if found is None:
-            return
+    def _radio(self, place: int, access: bool, found: dict[str, Any]) -> None:
         rows = np.flatnonzero(found["is_frame"])
         senders = self._places.of_addresses(found["ip_src"][rows])
         columns = [found[name][rows].tolist() for name in _COLUMNS]
@@ -166,9 +168,7 @@ class Captures:
             if sender >= 0
         ]
 
-    def _loopback(self, place: int, found: dict[str, Any] | None) -> None:
-        if found is None:
-            return
+    def _loopback(self, place: int, found: dict[str, Any]) -> None:
         said = found["is_frame"] & (found["kind"] >= FIRST_CLIENT_KIND)
         for row in np.flatnonzero(said).tolist():
             request = int(found["port_dst"][row]) == CLIENT_PORT

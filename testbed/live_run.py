@@ -27,7 +27,7 @@ from spark_analysis.replay.happenings import handover_marks, happenings, legend
 from spark_analysis.replay.transmissions import Handovers, beacon_window
 from spark_analysis.report.quantities import printable
 from testbed.live_captures import BEHIND, Captures, Message, Radio
-from testbed.live_log import HOPS_KEPT, KEPT, Cursor, Log
+from testbed.live_log import HOPS_KEPT, KEPT, LOADS_KEPT, Changes, Cursor, Log
 
 MOST_ROADS = 4_000
 
@@ -53,12 +53,14 @@ class LiveRun:
         self._index = {node.id: index for index, node in enumerate(scenario.nodes)}
         self._captures = Captures(self._run)
         self._window = beacon_window(self._run)
-        self._log, self._hops = Log(KEPT), Log(HOPS_KEPT)
+        self._log = Changes(KEPT)
+        self._hops, self._loads = Log(HOPS_KEPT), Log(LOADS_KEPT)
         self._marks: list[dict[str, Any]] = []
         self._tracks = 0
         self._until = 0.0
         self._heard: dict[tuple[int, int], float] = {}
         self._handovers = Handovers()
+        self._roles: dict[int, int] = {}
         self._load: dict[tuple[int, int], list[int]] = {}
         self._held: dict[tuple[int, int, int], _Held] = {}
         self._events: dict[tuple[int, int], set[tuple[int, int]]] = {}
@@ -87,20 +89,34 @@ class LiveRun:
             ],
         }
 
+    def look(self) -> bool:
+        """Take in what has come since the last look; return whether the run goes on."""
+        with self._lock:
+            return self._now()[1] is None
+
+    def _now(self) -> tuple[float | None, str | None]:
+        """Take in what has come; return the time, None before it begins, and how the run ended."""
+        record = self._again()
+        if record is None:
+            return None, None
+        ended = None if record.ended == "running" else record.ended
+        now = max(0.0, (time.time_ns() - record.epoch_ns) / 1e9)
+        if ended:
+            now = record.lasted or 0.0
+        now = min(now, self._run.scenario.duration)
+        self._until = now if ended else max(self._until, now - BEHIND, 0.0)
+        self._look(record.epoch_ns, final=ended is not None)
+        return now, ended
+
     def state(self, cursor: Cursor) -> dict[str, Any]:
         """Return what is now, and what has come since a cursor."""
         with self._lock:
-            record = self._again()
-            if record is None:
+            now, ended = self._now()
+            if now is None:
                 return {"time": None, "ended": None}
-            ended = None if record.ended == "running" else record.ended
-            now = max(0.0, (time.time_ns() - record.epoch_ns) / 1e9)
-            if ended:
-                now = record.lasted or 0.0
-            now = min(now, self._run.scenario.duration)
-            self._until = now if ended else max(self._until, now - BEHIND, 0.0)
-            self._look(record.epoch_ns, final=ended is not None)
-            tracks = [[list(point) for point in node.waypoints] for node in self._run.driven]
+            tracks = None
+            if cursor.tracks != self._tracks:
+                tracks = [[list(point) for point in node.waypoints] for node in self._run.driven]
             failed = happenings(self._run, self._run.scenario.duration)
             return {
                 "time": round(now, 3),
@@ -108,8 +124,9 @@ class LiveRun:
                 "ended": ended,
                 "log": self._log.since(cursor.log),
                 "hops": self._hops.since(cursor.hops),
-                "tracks": tracks if cursor.tracks != self._tracks else None,
-                "next": [self._log.count, self._hops.count, self._tracks],
+                "loads": self._loads.since(cursor.loads),
+                "tracks": tracks,
+                "next": [self._log.count, self._hops.count, self._loads.count, self._tracks],
                 "marks": [*(mark for mark in failed if mark["time"] <= now), *self._marks],
                 "published": len(self._events),
                 "expected": self._expected,
@@ -173,7 +190,14 @@ class LiveRun:
                 self._log.add("gone", *pair, round(last + self._window, 2))
         for second, place in sorted(self._load):
             if second < int(self._until):
-                self._log.add("load", place, second, *self._load.pop((second, place)))
+                self._loads.add(place, second, *self._load.pop((second, place)))
+
+    def _role(self, place: int, role: int) -> None:
+        """Take in what a node does: 1 publishes, 2 subscribes."""
+        before = self._roles.get(place, 0)
+        if before | role != before:
+            self._roles[place] = before | role
+            self._log.add("role", place, before | role)
 
     def _message(self, message: Message, at: float) -> None:
         """Take in what a client said to its node, or heard from it."""
@@ -181,7 +205,7 @@ class LiveRun:
         key = message.publisher, message.sequence
         if message.kind == Kind.SUBSCRIBE and message.sequence:
             self._held[*client, message.sequence] = _Held(Subscription.decode(message.body), at)
-            self._log.add("role", message.place, 2)
+            self._role(message.place, 2)
         elif message.kind == Kind.UNSUBSCRIBE and message.sequence:
             self._held.pop((*client, message.sequence), None)
         elif message.kind == Kind.UNSUBSCRIBE:
@@ -200,6 +224,7 @@ class LiveRun:
             )
             self._events[key] = set()
             self._expected += len(due)
+            self._role(message.place, 1)
             topic = printable(str(event.topic))
             self._log.add("event", message.place, key[1], topic, round(at, 5), due)
         elif message.kind == Kind.NOTIFY:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -17,7 +18,7 @@ from emulation.scripts.recording import NETWORK, SAMPLES
 from emulation.scripts.runner import OUTCOME
 from spark_analysis.replay.happenings import handover_marks
 from spark_analysis.report.quantities import printable
-from testbed.live_log import KEPT, Cursor, Log
+from testbed.live_log import KEPT, LOADS_KEPT, Changes, Cursor, Log
 
 LEGEND: Final = (
     "Blue lines: a radio has this access point. Purple rings: handed over. Circles: the ranges of "
@@ -34,7 +35,7 @@ class LiveScript:
         """Its network may not be built yet; `scene` waits for that."""
         self._folder = folder
         self._read = 0
-        self._log = Log(KEPT)
+        self._log, self._loads = Changes(KEPT), Log(LOADS_KEPT)
         self._marks: list[dict[str, Any]] = []
         self._known = 0.0
         self._network: dict[str, Any] | None = None
@@ -43,8 +44,11 @@ class LiveScript:
         self._nodes_of: dict[str, int] = {}
         self._at: dict[int, tuple[float, list[float]]] = {}
         self._linked: dict[str, tuple[int, int]] = {}
+        self._radios: Counter[tuple[int, int]] = Counter()
+        """Radios of a node that have an access point: there may be two."""
         self._last_point: dict[str, int] = {}
         self._frames: dict[int, tuple[int, int]] = {}
+        self._ranges: dict[int, float] = {}
         self._told: dict[int, list[str]] = {}
         self._lock = Lock()  # a browser with two tabs
 
@@ -101,11 +105,8 @@ class LiveScript:
             network = self._description()
             if network is None:
                 return {"time": None, "ended": None}
-            self._look()
+            ended = self._now()
             now = max(0.0, (time.time_ns() - network["epoch_ns"]) / 1e9)
-            ended = None
-            with suppress(OSError, ValueError):
-                ended = json.loads((self._folder / OUTCOME).read_text(encoding="utf-8"))["ended"]
             until = self._known if ended else min(self._known, max(0.0, now - STILL))
             return {
                 "time": round(self._known if ended else now, 3),
@@ -113,12 +114,26 @@ class LiveScript:
                 "ended": ended,
                 "log": self._log.since(cursor.log),
                 "hops": [],
+                "loads": self._loads.since(cursor.loads),
                 "tracks": None,
-                "next": [self._log.count, 0, 0],
+                "next": [self._log.count, 0, self._loads.count, 0],
                 "marks": self._marks,
                 "linked": len(self._linked),
                 "radios": len(network["radios"]),
             }
+
+    def look(self) -> bool:
+        """Take in what has come since the last look; return whether the run goes on."""
+        with self._lock:
+            return self._description() is None or self._now() is None
+
+    def _now(self) -> str | None:
+        """Take in what has come; return how the run ended, None if it goes on."""
+        ended: str | None = None
+        with suppress(OSError, ValueError):
+            ended = json.loads((self._folder / OUTCOME).read_text(encoding="utf-8"))["ended"]
+        self._look()
+        return ended
 
     def _look(self) -> None:
         """Take in the whole lines that the record has got since the last look."""
@@ -140,6 +155,7 @@ class LiveScript:
                 self._move(self._index[name], at, position[:2])
         frames: dict[int, list[int]] = {}
         told: dict[int, list[str]] = {}
+        ranges: dict[int, float] = {}
         for radio in sample["radios"]:
             node = self._nodes_of.get(radio["interface"])
             if node is None:
@@ -151,12 +167,16 @@ class LiveScript:
             sums[0] += counts.get("tx_frames", 0)
             sums[1] += counts.get("rx_frames", 0)
             if radio.get("range"):
-                self._log.add("range", node, round(radio["range"], 1))
+                ranges[node] = round(radio["range"], 1)
         for node, (sent, received) in frames.items():
             before = self._frames.get(node, (sent, received))  # beacons before the network ran
             self._frames[node] = sent, received
             if (sent, received) != before:
-                self._log.add("load", node, int(at), sent - before[0], received - before[1])
+                self._loads.add(node, int(at), sent - before[0], received - before[1])
+        for node, metres in ranges.items():
+            if self._ranges.get(node) != metres:
+                self._ranges[node] = metres
+                self._log.add("range", node, metres)
         for node, lines in told.items():
             if self._told.get(node) != lines:
                 self._told[node] = lines
@@ -183,14 +203,18 @@ class LiveScript:
             return
         if old is not None:
             del self._linked[interface]
-            self._log.add("gone", *old, round(at, 2))
+            self._radios[old] -= 1
+            if not self._radios[old]:
+                self._log.add("gone", *old, round(at, 2))
         if link is None or point is None:
             return
         self._linked[interface] = link
-        self._log.add("link", *link, round(at, 2))
+        self._radios[link] += 1
+        if self._radios[link] == 1:
+            self._log.add("link", *link, round(at, 2))
         last = self._last_point.get(interface)
-        if last not in (None, point):
-            self._marks += handover_marks([(at, node, last or 0, point)], self._names)
+        if last is not None and last != point:
+            self._marks += handover_marks([(at, node, last, point)], self._names)
         self._last_point[interface] = point
 
 

@@ -7,7 +7,7 @@ typed.  `driven` is how nodes really moved: their trajectories, with what was do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -20,6 +20,8 @@ from emulation.scenario.scenario import NodeSpec
 
 FOREIGN: Final = "traffic"
 """Kind of an effect: a program at a node, whose packets are no protocol's."""
+TOLD: Final = ("fail", "crash", "fault", "heal", "move", "release", FOREIGN)
+"""Kinds of effects on the network, of which readers of a report must know."""
 SHORTEST: Final = 0.001
 """Seconds of a fault that was healed at once."""
 
@@ -72,6 +74,17 @@ def read(path: Path) -> tuple[PromptCommand, ...]:
         except ValidationError:  # cut off, as the run was killed
             continue
     return tuple(found)
+
+
+def told_commands(commands: Iterable[PromptCommand]) -> Iterator[tuple[PromptCommand, Effect]]:
+    """Yield the commands that changed the network, each with its effect.
+
+    Events published and subscriptions made by hand are in the captures as any other.
+    """
+    for command in commands:
+        effect = command.effect
+        if effect is not None and effect.kind in TOLD and not command.error:
+            yield command, effect
 
 
 def healed(made: Iterable[Fault], names: Sequence[str]) -> list[Fault]:

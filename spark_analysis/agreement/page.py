@@ -77,7 +77,7 @@ def write_page(agreement: Agreement, analysis: Analysis, path: Path) -> Path:
     compared = {run.run for side in (agreement.first, agreement.second) for run in side.runs}
     scenario = analysis.runs[0].scenario
     parameters = {**scenario.topology_parameters, **scenario.protocol.parameters}
-    html = report.environment().get_template("agreement.html").render(
+    html = report.report_environment().get_template("agreement.html").render(
         title=f"{scenario.topology} · {scenario.protocol.name}",
         names=(agreement.first.name, agreement.second.name),
         facts=[

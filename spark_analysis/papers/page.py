@@ -152,7 +152,7 @@ def _claim(result: Reproduction, claim: Claim) -> Mapping[str, Any]:
 def write_page(result: Reproduction, path: Path) -> Path:
     """Write the page and return its path.  Raises OSError."""
     paper = result.paper
-    html = report.environment().get_template("reproduction.html").render(
+    html = report.report_environment().get_template("reproduction.html").render(
         title=paper.title,
         citation=paper.citation,
         anchor=paper.anchor,
@@ -181,7 +181,7 @@ def write_overview(results: Sequence[tuple[Reproduction, str]], path: Path) -> P
 
     `results` have the address of each paper's own page, relative to `path`.  Raises OSError.
     """
-    html = report.environment().get_template("claims.html").render(
+    html = report.report_environment().get_template("claims.html").render(
         title="Claims of all papers",
         rules=RULES,
         failures=[

@@ -46,7 +46,7 @@ def write_slice(
     path: Path,
 ) -> Path:
     """Write the page of a slice and return its path.  Raises OSError."""
-    html = report.environment().get_template("slice.html").render(
+    html = report.report_environment().get_template("slice.html").render(
         title=paper.title,
         citation=paper.citation,
         anchor=paper.anchor,

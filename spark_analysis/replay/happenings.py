@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from emulation.scenario.faults import Fault
+from emulation.scenario.prompt import told_commands
 from emulation.scenario.runfolder import Run
 from spark_analysis.report.quantities import number, printable
 
-TOLD: Final = ("fail", "crash", "heal", "move", "release", "traffic")
-"""Effects of commands at the prompt that are told; what they made to fail is a fault."""
 _KINDS: Final = {"link": "link", "partition": "partition", "jam": "jam"}
 """Kinds of faults that are not of nodes."""
 
@@ -22,9 +21,8 @@ def happenings(run: Run, seconds: float) -> list[dict[str, Any]]:
     for point in run.scenario.access_points:
         index[point.name] = by_id[point.broker]
     found = [_fault(fault, index, seconds) for fault in run.faults if fault.start <= seconds]
-    for command in run.prompt:
-        effect = command.effect
-        if effect is None or effect.kind not in TOLD or effect.fault is not None or command.error:
+    for command, effect in told_commands(run.prompt):
+        if effect.fault is not None:  # one of the run's faults
             continue
         found.append(
             {

@@ -7,70 +7,30 @@ hand are in the captures as any other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from emulation.scenario.prompt import PromptCommand
+from emulation.scenario.prompt import told_commands
 from spark_analysis.report.quantities import number, printable
 from spark_analysis.result import RunTables
 
-MARKED: Final = ("fail", "crash", "fault", "heal", "move", "release", "traffic")
-"""Effects of commands that are marked."""
 LISTED: Final = 12
 """Marks that a caption tells in words."""
 
 
-@dataclass(frozen=True)
-class Mark:
-    """Something that happened at `time` seconds; `nodes` are the names of those it is about.
-
-    `down`: these do not work, one node or the link between two, until `until`.
-    """
+class Mark(NamedTuple):
+    """Something that was done at `time` seconds."""
 
     time: float
     text: str
-    nodes: tuple[str, ...] = ()
-    down: bool = False
-    until: float = math.inf
 
 
 def marks(tables: RunTables) -> list[Mark]:
-    """Return what happened to the network, in order of time."""
-    commands = [command for command in tables.run.prompt if _marked(command)]
+    """Return what was done to the network, in order of time."""
     return [
-        Mark(
-            command.time,
-            printable(command.command),
-            command.effect.nodes,
-            command.effect.kind in ("fail", "crash"),
-            _healed(command, commands[index + 1 :]),
-        )
-        for index, command in enumerate(commands)
-        if command.effect is not None
+        Mark(command.time, printable(command.command))
+        for command, _ in told_commands(tables.run.prompt)
     ]
-
-
-def _marked(command: PromptCommand) -> bool:
-    return command.effect is not None and command.effect.kind in MARKED and not command.error
-
-
-def _healed(failed: PromptCommand, later: Sequence[PromptCommand]) -> float:
-    assert failed.effect is not None
-    names = failed.effect.nodes
-    if failed.effect.fault is not None and failed.effect.fault.end is not None:
-        return failed.effect.fault.end
-    return next(
-        (
-            each.time
-            for each in later
-            if each.effect is not None
-            and each.effect.kind == "heal"
-            and each.effect.nodes in ((), names)
-        ),
-        math.inf,
-    )
 
 
 def listed(found: Sequence[Mark]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from jinja2 import Environment
 from markupsafe import Markup
 
-from spark_analysis.report.environment import environment as templates
+from spark_analysis.report.environment import environment
 from spark_analysis.report.fidelity_text import measure
 from spark_analysis.report.figures import Drawing
 
@@ -32,9 +32,9 @@ class PlacedFigure:
     """What it shows, for readers who want the numbers."""
 
 
-def environment() -> Environment:
-    """Return what makes pages of the templates."""
-    made = templates()
+def report_environment() -> Environment:
+    """Return what makes pages of the templates that show measured values: they have `measure`."""
+    made = environment()
     made.filters["measure"] = measure
     return made
 

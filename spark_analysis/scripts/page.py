@@ -15,7 +15,7 @@ from emulation.scripts.runner import OUTCOME
 from spark_analysis.report import svg
 from spark_analysis.report.fidelity_text import verdict_of
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_axis
-from spark_analysis.report.page import environment, placed, write_html
+from spark_analysis.report.page import placed, report_environment, write_html
 from spark_analysis.report.quantities import count, number, quantity, seconds
 from spark_analysis.report.text_table import TextTable
 from spark_analysis.scripts.tables import ScriptTables, read, save
@@ -35,7 +35,7 @@ def write(folder: Path) -> Path:
     tables = read(folder)
     save(tables, folder / "metrics")
     outcome = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
-    page = environment().get_template("script.html")
+    page = report_environment().get_template("script.html")
     drawings = [
         ("map", draw_map(tables)),
         ("associations", draw_associations(tables)),

@@ -170,7 +170,7 @@ def _interval(quantity: Quantity, values: Sequence[float]) -> str:
 def write_page(outcome: SweepOutcome) -> Path:
     """Write the page into the sweep's folder and return its path.  Raises OSError."""
     spec = outcome.spec
-    html = report.environment().get_template("sweep.html").render(
+    html = report.report_environment().get_template("sweep.html").render(
         title=f"{spec.topology}: {', '.join(spec.protocols)}",
         facts=[
             ("runs", count(len(outcome.results))),

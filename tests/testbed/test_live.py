@@ -10,9 +10,11 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -25,12 +27,16 @@ from emulation.network.processes import PROJECT, await_condition
 from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
+from emulation.scripts.recording import NETWORK, SAMPLES
+from emulation.scripts.runner import OUTCOME
 from emulation.workloads.base import Operation
+from testbed import live_captures
 from testbed.app import app
 from testbed.live import Live
 from testbed.live_captures import Growing
-from testbed.live_log import Cursor
+from testbed.live_log import Changes, Cursor
 from testbed.live_run import LiveRun
+from testbed.live_script import LiveScript
 from tests import browser as browsers
 from tests.emulation.backends.test_tap import Recorded
 from topologies.catalog import make_scenario
@@ -92,11 +98,11 @@ def test_the_captures_tell_events_deliveries_and_the_way_of_each(folder: Path) -
     assert (fault["nodes"], fault["text"], fault["kind"]) == ([3], "radio sta4 at the end", "nodes")
     heard = {tuple(entry[:2]) for kind, *entry in state["log"] if kind == "link"}
     assert heard == {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}
-    sent = [entry[2] for kind, *entry in state["log"] if kind == "load" and entry[0] == 0]
+    sent = [frames for node, _, frames, _ in state["loads"] if node == 0]
     assert sum(sent) > 20, "a beacon each 0.3 s, and events"
     assert len(state["tracks"]) == 4
     again = live.state(Cursor(*state["next"]))
-    assert (again["hops"], again["log"], again["tracks"]) == ([], [], None)
+    assert (again["hops"], again["log"], again["loads"], again["tracks"]) == ([], [], [], None)
     assert again["delivered"] == 14, "nothing counts twice"
 
 
@@ -120,27 +126,32 @@ def test_access_points_traffic_goes_hop_by_hop_and_handovers_are_told(tmp_path: 
         station, old, new = text.replace(" hands over from ", " ").replace(" to ", " ").split()
         assert served.get(station, old) == old
         served[station] = new
-    loads = [entry for kind, *entry in state["log"] if kind == "load" and entry[0] < 4]
-    assert {entry[0] for entry in loads} == {0, 1, 2, 3}, "of each access point"
+    loads = {node for node, *_ in state["loads"]}
+    assert loads >= {0, 1, 2, 3}, "of each access point"
+    roles = [entry for kind, *entry in state["log"] if kind == "role"]
+    assert len(roles) == len({tuple(entry) for entry in roles}), "told when they change alone"
 
 
 def test_a_capture_that_grows_is_read_once_and_never_in_halves(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = (folder / "captures" / "sta1-wlan0.pcap").read_bytes()
     path = tmp_path / "growing.pcap"
     growing = Growing(path)
-    assert growing.frames() is None
+    assert list(growing.frames()) == []
     seen: list[int] = []
     for size in (0, 10, FILE_HEADER, FILE_HEADER + 7, len(whole) // 2, len(whole) - 1, len(whole)):
         path.write_bytes(whole[:size])
-        found = growing.frames()
-        seen += [] if found is None else found["time_ns"].tolist()
-    assert growing.frames() is None
+        for found in growing.frames():
+            seen += found["time_ns"].tolist()
+    assert list(growing.frames()) == []
     path = folder / "captures" / "sta1-wlan0.pcap"
-    every = Growing(path).frames()
-    assert every is not None
+    (every,) = Growing(path).frames()
     assert seen == every["time_ns"].tolist()
+    monkeypatch.setattr(live_captures, "CHUNK", 1000)
+    chunks = [found["time_ns"].tolist() for found in Growing(path).frames()]
+    assert len(chunks) >= len(whole) // 1000 > 3, "no read is larger"
+    assert [time for chunk in chunks for time in chunk] == seen
 
 
 def test_a_delivery_that_is_written_before_its_event_counts(folder: Path, tmp_path: Path) -> None:
@@ -158,6 +169,99 @@ def test_a_delivery_that_is_written_before_its_event_counts(folder: Path, tmp_pa
         assert (state["published"], state["delivered"]) == (7, 14)
 
 
+def test_who_comes_late_in_a_long_run_learns_how_things_stand() -> None:
+    log = Changes(4)
+    log.add("move", 1, 0.0, 5.0, 6.0)
+    log.add("role", 1, 2)
+    log.add("link", 1, 2, 0.5)
+    log.add("link", 1, 3, 0.6)
+    log.add("event", 1, 1, "a", 1.0, [])
+    log.add("gone", 1, 2, 2.0)
+    log.add("move", 1, 3.0, 7.0, 8.0)
+    assert log.since(5) == [["gone", 1, 2, 2.0], ["move", 1, 3.0, 7.0, 8.0]]
+    assert log.since(log.count) == []
+    late = [["missed"], ["move", 1, 0.0, 5.0, 6.0], ["role", 1, 2], ["link", 1, 2, 0.5]]
+    kept = [["link", 1, 3, 0.6], ["event", 1, 1, "a", 1.0, []]]
+    assert log.since(0) == [*late, *kept, *log.since(5)]
+    for number in range(2, 6):
+        log.add("event", 1, number, "a", 4.0, [])
+    late = [["missed"], ["move", 1, 3.0, 7.0, 8.0], ["role", 1, 2], ["link", 1, 3, 0.6]]
+    assert log.since(6)[:4] == late
+    assert [entry[2] for entry in log.since(6)[4:]] == [2, 3, 4, 5]
+
+
+def test_two_radios_at_one_access_point_are_one_link_until_both_are_gone(tmp_path: Path) -> None:
+    def radio(interface: str, node: str, point: str | None) -> dict[str, Any]:
+        return {
+            "interface": interface, "node": node, "mode": "managed", "channel": 1, "range": 30.0,
+            "connected_to": point,
+        }  # fmt: skip
+
+    nodes = [("sta1", "Station"), ("ap1", "OVSAP"), ("ap2", "OVSAP")]
+    radios = [("sta1-wlan0", "sta1"), ("sta1-wlan1", "sta1"), ("ap1-w", "ap1"), ("ap2-w", "ap2")]
+    network = {
+        "epoch_ns": 0, "plot": {},
+        "nodes": [{"name": name, "kind": kind, "position": [1, 2, 0]} for name, kind in nodes],
+        "radios": [{"interface": interface, "node": node} for interface, node in radios],
+    }  # fmt: skip
+    (tmp_path / NETWORK).write_text(json.dumps(network))
+    with (tmp_path / SAMPLES).open("w") as file:
+        both = [("ap1-w", "ap1-w"), ("ap1-w", None), ("ap1-w", None), (None, "ap2-w")]
+        for second, (one, other) in enumerate(both):
+            found = [radio("sta1-wlan0", "sta1", one), radio("sta1-wlan1", "sta1", other)]
+            sample = {"time": second, "positions": {}, "radios": found}
+            file.write(json.dumps(sample) + "\n")
+    live = LiveScript(tmp_path)
+    assert live.look(), "it has no outcome"
+    (tmp_path / OUTCOME).write_text('{"ended": "interrupted"}')
+    assert not live.look()
+    state = live.state(Cursor())
+    assert state["ended"] == "interrupted"
+    links = [entry for entry in state["log"] if entry[0] in ("link", "gone")]
+    assert links == [["link", 0, 1, 0.0], ["gone", 0, 1, 3.0], ["link", 0, 2, 3.0]]
+    assert [entry for entry in state["log"] if entry[0] == "range"] == [["range", 0, 30.0]]
+    (handover,) = state["marks"]
+    assert handover["text"] == "sta1 hands over from ap1 to ap2"
+
+
+def test_a_page_that_is_open_learns_how_the_run_ended(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(folder, copy)
+    record = RunFolder(copy).record
+    completed = record.read_text()
+    going = json.loads(completed) | {"ended": "running", "epoch_ns": time.time_ns()}
+    record.write_text(json.dumps(going))
+    ends: list[str | None] = []
+
+    def page(address: str) -> None:
+        while not (ends and ends[-1]):
+            with urllib.request.urlopen(f"{address}state", timeout=120) as answer:
+                ends.append(json.load(answer)["ended"])
+
+    with Live(last=120.0) as live:
+        pages: list[Thread] = []
+        live.start(copy, lambda address: pages.append(Thread(target=page, args=(address,))))
+        live.await_address(120.0)
+        pages[0].start()
+        assert await_condition(lambda: bool(ends), 120.0)
+        record.write_text(completed)
+    pages[0].join()
+    assert (ends[0], ends[-1]) == (None, "completed")
+
+
+def test_a_folder_without_a_run_is_told_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scenario.json").write_text("{}")
+    said: list[str] = []
+    with Live() as live:
+        live.start(tmp_path, said.append)
+        live.await_address(120.0)
+    assert said == []
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("error: the page of --live: ")
+
+
 def test_a_browser_that_goes_away_is_no_error(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,7 +275,7 @@ def test_a_browser_that_goes_away_is_no_error(
                 reset = struct.pack("ii", 1, 0)  # to close is to reset
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
                 client.send(b"GET /state HTTP/1.0\r\nHost: localhost:1\r\n\r\n")
-        with urllib.request.urlopen(f"{said[0]}state", timeout=10) as answer:
+        with urllib.request.urlopen(f"{said[0]}state", timeout=120) as answer:
             assert json.load(answer)["published"] == 7
     assert capfd.readouterr().err == ""
 
@@ -185,12 +289,12 @@ def test_it_answers_on_this_machine_alone_and_to_its_own_name(folder: Path) -> N
         live.await_address(120.0)
         (address,) = said
         assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(f"{address}state?since=x", timeout=10) as answer:
+        with urllib.request.urlopen(f"{address}state?since=x", timeout=120) as answer:
             assert json.load(answer)["published"] == 7
         for path, host, code in (("", "evil.example:80", 403), ("../etc/passwd", "", 404)):
             asked = urllib.request.Request(address + path, headers={"Host": host} if host else {})
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(asked, timeout=10)
+                urllib.request.urlopen(asked, timeout=120)
             assert refused.value.code == code
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(address, timeout=10)
@@ -205,7 +309,7 @@ def test_a_virtual_run_has_its_replay_instead(tmp_path: Path) -> None:
 
 @pytest.mark.root
 def test_a_browser_shows_the_run_while_it_goes_on(tmp_path: Path) -> None:
-    run = scenario(90.0)
+    run = scenario(150.0)  # it ends when all has been seen
     folder = RunFolder.create(tmp_path, run)
     said: list[str] = []
     visited: list[float] = []
@@ -237,7 +341,7 @@ def test_a_browser_shows_the_run_while_it_goes_on(tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             TapBackend().execute(run, folder, Recorded(look))
         assert browser.errors() == []
-    assert found["clock"].endswith(" of 90 s")
+    assert found["clock"].endswith(" of 150 s")
     assert "events published" in found["counts"]
     assert "event 1 of sta1: sta" in found["events"]
     assert " ms" in found["events"]
@@ -266,8 +370,10 @@ def test_a_browser_shows_a_script_for_mininet_wifi(tmp_path: Path) -> None:
                 "const node = document.querySelector('[data-part=node]');"
                 "node.value = 0; node.dispatchEvent(new Event('change'))"
             )
+            details = "[data-part=details]"  # a second or two behind the marks
+            assert await_condition(lambda: "has ap2-wlan1" in browser.text(details), 120.0)
             clock, counts = browser.text("#clock"), browser.text("#counts")
-            told = browser.text("[data-part=details]")
+            told = browser.text(details)
             marks = browser.run(f"return {MARKS}")
             assert browser.errors() == []
         finally:

@@ -3,13 +3,16 @@
 (() => {
   const part = (id) => document.getElementById(id);
   const scene = JSON.parse(part("replay-data").textContent);
-  const ASK = 500, AGO = 0.8, MOST = 80000, LISTED = 30;
+  const ASK = 500, AGO = 0.8, LISTED = 30;
+  // What is kept: a run may last for days.  What is older goes when there is a tenth more.
+  const FRAMES = 80000, EVENTS = 4000, LINKS = 20000;
   const [x0, y0] = scene.area;
-  const nodes = scene.nodes.map((node) => ({...node, track: [[0, x0, y0]], load: [], told: []}));
+  const nodes = scene.nodes.map((node) => ({...node, track: [[0, x0, y0]], load: [], told: [],
+    older: {published: 0, due: 0, got: 0}}));
   const links = [], events = [], frames = [], marks = [];
   const known = new Map(), open = new Map();
   const model = {...scene, duration: 0.1, width: 1, nodes, links, events, frames, marks};
-  let next = "", until = 0, arrived = 0, shown = null, ended = null;
+  let next = "", until = 0, arrived = 0, shown = null, ended = null, failed = false;
   document.title = scene.title + ", under way";
 
   // A little less than is known, so that there is something to go on with until the next answer.
@@ -21,18 +24,15 @@
   const key = (publisher, sequence) => publisher + ":" + sequence;
   const take = {
     move(node, time, x, y) {
-      const {track} = nodes[node], last = track[track.length - 1];
-      if (track.length === 1 && time === 0) track[0] = [0, x, y];
-      else if (last[0] < time) track.push([time, x, y]);
+      const {track, placed} = nodes[node];
+      if (!placed) track[0] = [0, x, y];
+      nodes[node].placed = true;
+      if (track[track.length - 1][0] < time) track.push([time, x, y]);
     },
+    missed() { links.length = 0; open.clear(); },
     told(node, time, lines) { nodes[node].told.push([time, lines]); },
     range(node, metres) { nodes[node].range = metres; },
     role(node, role) { nodes[node].role |= role; },
-    load(node, second, sent, received) {
-      const {load} = nodes[node];
-      while (load.length <= second) load.push([0, 0]);
-      load[second] = [load[second][0] + sent, load[second][1] + received];
-    },
     link(a, b, start) {
       const link = {a, b, start, end: Infinity};
       open.set(key(a, b), link);
@@ -46,7 +46,6 @@
     event(publisher, sequence, topic, time, due) {
       const clients = due.map(([node, port]) => ({node, port, expected: true, time: null}));
       const event = {publisher, sequence, topic, time, clients, expected: due.length, got: 0, hops: [], end: time};
-      nodes[publisher].role |= 1;
       known.set(key(publisher, sequence), event);
       events.push(event);
     },
@@ -70,19 +69,57 @@
     frames.push(made);
   }
 
+  function load(node, second, sent, received) {
+    const {load} = nodes[node];
+    while (load.length <= second) load.push([0, 0]);
+    load[second] = [load[second][0] + sent, load[second][1] + received];
+  }
+
+  const full = (list, most) => list.length > 1.1 * most;
+  function keep(list, kept) {
+    let count = 0;
+    for (const each of list) if (kept(each)) list[count++] = each;
+    list.length = count;
+  }
+  // Forget what is too old; return how many events that are.
+  function prune() {
+    const ends = full(links, LINKS) ? links.map((link) => link.end).sort((one, other) => other - one)[LINKS] : 0;
+    if (ends > 0) keep(links, (link) => link.end > ends || link.end === Infinity);
+    const gone = full(events, EVENTS) ? events.splice(0, events.length - EVENTS) : [];
+    for (const event of gone) {
+      known.delete(key(event.publisher, event.sequence));
+      nodes[event.publisher].older.published++;
+      for (const client of event.clients) if (client.expected) {
+        nodes[client.node].older.due++;
+        nodes[client.node].older.got += client.time === null ? 0 : 1;
+      }
+    }
+    if (gone.length) {
+      const old = new Set(gone);
+      keep(frames, (hop) => !old.has(hop.event));
+    }
+    if (full(frames, FRAMES)) {
+      const old = new Set(frames.splice(0, frames.length - FRAMES));
+      for (const event of new Set([...old].map((hop) => hop.event)))
+        event.hops = event.hops.filter((hop) => !old.has(hop));
+    }
+    return gone.length;
+  }
+
+  // Take in an answer; return how many events are forgotten.
   function add(found) {
     if (found.tracks) found.tracks.forEach((track, node) => { nodes[node].track = track; nodes[node].leg = 0; });
     for (const [kind, ...rest] of found.log) take[kind](...rest);
+    for (const entry of found.loads) load(...entry);
     for (const entry of found.hops) hop(...entry);
     frames.sort((one, other) => one.start - other.start);
-    if (frames.length > MOST)
-      for (const old of frames.splice(0, frames.length - MOST)) old.event.hops = old.event.hops.filter((each) => each !== old);
     marks.splice(0, marks.length, ...found.marks);
     next = found.next.join(",");
     until = found.until;
     arrived = performance.now();
     ended = found.ended;
     model.duration = Math.max(0.1, until);
+    return prune();
   }
 
   function row(event) {
@@ -107,24 +144,42 @@
     part("events").replaceChildren(...events.slice(-LISTED).reverse().map(row));
   }
 
+  function end() {
+    delete model.now;
+    if (shown) shown.grown();
+  }
+
   async function ask() {
+    let found;
     try {
-      const found = await (await fetch("state?since=" + next)).json();
-      if (found.time !== null) {
-        const first = shown === null, moved = found.tracks || found.log.some(([kind]) => kind === "move");
-        add(found);
-        if (first) shown = replayOf(part("replay"), model);
-        else shown.grown();
-        if (moved && !first) shown.fit();
-        tell(found);
+      const answer = await fetch("state?since=" + next);
+      if (!answer.ok) {
+        part("clock").textContent += " (this page's process has failed: the run's terminal has why)";
+        end();
+        return;
       }
-      if (found.ended) { setTimeout(() => { delete model.now; shown.grown(); }, 200); return; }
-    } catch (error) {
+      found = await answer.json();
+      failed = false;
+    } catch {
+      if (!failed) {
+        failed = true;
+        setTimeout(ask, ASK);
+        return;
+      }
       part("clock").textContent += " (the run has ended)";
-      if (shown) { delete model.now; shown.grown(); }
+      end();
       return;
     }
-    setTimeout(ask, ASK);
+    if (found.time !== null) {
+      const first = shown === null, moved = found.tracks || found.log.some(([kind]) => kind === "move");
+      const forgotten = add(found);
+      if (first) shown = replayOf(part("replay"), model);
+      else shown.grown(forgotten);
+      if (moved && !first) shown.fit();
+      tell(found);
+    }
+    if (found.ended) setTimeout(end, 200);
+    else setTimeout(ask, ASK);
   }
   ask();
 })();

@@ -6,7 +6,8 @@
 //   area, range, roads metres
 //   nodes              name, role (1: publishes, 2: subscribes), point (an access point), track
 //                      ([[s, x, y], ...], by time), load ([[sent, received], ...], frames in each
-//                      `width` seconds), told ([[s, [line, ...]], ...]: what else there is to say)
+//                      `width` seconds), told ([[s, [line, ...]], ...]: what else there is to say),
+//                      older (published, due, got: numbers of events that are there no more)
 //   links, linked      a, b, start, end; what a node does that has one, as "hears"
 //   events             publisher, sequence, topic, time, clients ({node, expected, time}), expected,
 //                      got, hops, end
@@ -97,11 +98,13 @@ function replayOf(room, model) {
       const names = near.map((link) => nodes[link.a === state.node ? link.b : link.a].name);
       row(list, names.length ? model.linked + " " + [...new Set(names)].join(", ") : model.linked + " nobody");
       const sent = events.filter((event) => event.publisher === state.node && event.time <= state.time);
-      if (sent.length) row(list, "has published " + sent.length + " events");
+      const older = node.older || {published: 0, due: 0, got: 0};
+      if (sent.length + older.published) row(list, "has published " + (sent.length + older.published) + " events");
       const got = events.flatMap((event) => event.clients.filter((client) => client.node === state.node));
       const due = got.filter((client) => client.expected);
-      if (due.length) row(list, (model.now ? "so far got " : "in the whole run got ") + due.filter((client) => client.time !== null).length +
-        " of " + due.length + " events that were for it");
+      const here = due.filter((client) => client.time !== null).length;
+      if (due.length + older.due) row(list, (model.now ? "so far got " : "in the whole run got ") + (here + older.got) +
+        " of " + (due.length + older.due) + " events that were for it");
     } else {
       head.textContent = "Nothing chosen";
       row(list, "Click a node for its traffic, or choose an event for its way.");
@@ -185,8 +188,8 @@ function replayOf(room, model) {
       state.node = null;
       $("node").value = "";
       findWays(state.event);
-      $("event").value = index;
-      if (state.following) play(false);
+      $("event").selectedIndex = index + 1;
+      if (model.now && state.playing) play(false);  // or what is now would take over
       go(state.event.end);
       say("Event " + state.event.sequence + " of " + nodes[state.event.publisher].name + " chosen");
     } else $("event").value = "";
@@ -212,16 +215,18 @@ function replayOf(room, model) {
 
   speeds.forEach((speed) => $("speed").add(new Option(speed + "×", speed)));
   nodes.forEach((node, index) => $("node").add(new Option(node.name, index)));
-  // Take in what the model has got since the last time.
-  function grown() {
+  let listed = 0;
+  // Take in what the model has got since the last time; its first events may be `gone`.
+  function grown(gone = 0) {
     const list = $("event");
+    for (; gone > 0; gone--) list.remove(1);
     events.forEach((event, index) => {
+      if (event.listed === event.got) return;
       const text = event.time.toFixed(2) + " s, " + nodes[event.publisher].name + " " + event.sequence +
         " (" + event.topic + "): " + event.got + " of " + event.expected;
-      if (text === event.label) return;
-      if (event.label === undefined) list.add(new Option(text, index));
+      if (event.listed === undefined) list.add(new Option(text, listed++));
       else list.options[index + 1].text = text;
-      event.label = text;
+      event.listed = event.got;
     });
     map.grown();
     $("time").max = model.duration;
@@ -229,12 +234,14 @@ function replayOf(room, model) {
     if (!model.now && state.following) play(false);
     if (state.event !== null) findWays(state.event);
     if (!state.playing || state.event !== null) describe();
+    if (!state.playing) draw();
   }
   $("play").addEventListener("click", () => play(!state.playing));
   $("time").addEventListener("input", (happened) => { play(false); go(Number(happened.target.value)); });
   $("speed").addEventListener("change", (happened) => chooseSpeed(Number(happened.target.value)));
   $("node").addEventListener("change", ({target}) => chooseNode(target.value === "" ? null : Number(target.value)));
-  $("event").addEventListener("change", ({target}) => chooseEvent(target.value === "" ? null : Number(target.value)));
+  $("event").addEventListener("change", ({target}) =>
+    chooseEvent(target.selectedIndex > 0 ? target.selectedIndex - 1 : null));
   $("previous").addEventListener("click", () => neighbour(-1));
   $("next").addEventListener("click", () => neighbour(1));
   $("follow").addEventListener("click", slowly);
@@ -273,7 +280,9 @@ function replayOf(room, model) {
     happened.preventDefault();
     act();
   });
-  window.addEventListener("resize", () => { map.fit(); draw(); });
+  // A canvas that gets a size is empty.
+  function fit() { map.fit(); draw(); }
+  window.addEventListener("resize", fit);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { map.readColours(); draw(); });
   room.hidden = false;
   map.readColours();
@@ -283,7 +292,7 @@ function replayOf(room, model) {
   go(start);
   describe();
   if (model.now) follow(true);
-  room.replay = {state, nodes, events, links, frames, marks: model.marks, way, grown, fit: map.fit,
+  room.replay = {state, nodes, events, links, frames, marks: model.marks, way, grown, fit,
     where: map.where};
   return room.replay;
 }

@@ -19,7 +19,7 @@ from spark_analysis.confidence import Interval
 from spark_analysis.report import node_map
 from spark_analysis.report.curves import Quantity, curves
 from spark_analysis.report.figures import delivery_over_time, overhead_by_kind
-from spark_analysis.report.page import environment, write_html
+from spark_analysis.report.page import report_environment, write_html
 from spark_analysis.report.text_table import TextTable
 from spark_analysis.result import RunTables
 from tests import browser as browsers
@@ -167,7 +167,7 @@ def test_claims_show_their_verdicts_on_a_phone(browser: browsers.Browser, tmp_pa
     ]
     table = TextTable("On a phone", "", ["claim", "freeway", "manhattan"], claims, words=3)
     paper = {"citation": "A paper", "anchor": "a", "facts": [("points", "3")], "table": table}
-    html = environment().get_template("claims.html").render(
+    html = report_environment().get_template("claims.html").render(
         title="Claims of all papers", rules="", failures=[], papers=[paper]
     )  # fmt: skip
     browser.size(400, 800)

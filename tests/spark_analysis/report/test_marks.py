@@ -35,9 +35,9 @@ def test_what_was_done_is_marked_listed_and_drawn(tmp_path: Path) -> None:
     read = dataclasses.replace(run.read, prompt=PROMPT, record=record)
     tables = RunTables(make_analysis(dataclasses.replace(run, read=read)), read)
     found = marks(tables)
-    assert [(mark.time, mark.down, mark.until) for mark in found] == [
-        (10.0, True, 20.0), (12.0, True, float("inf")), (20.0, False, float("inf")),
-        (25.0, False, float("inf")),
+    assert found == [
+        (10.0, "fail sta1 sta2"), (12.0, "fail sta3"), (20.0, "heal sta1 sta2"),
+        (25.0, "move sta1 9000 1"),
     ]  # fmt: skip
     drawing = delivery_text.over_time(tables)
     assert "1: fail sta1 sta2 at 10 s; 2: fail sta3 at 12 s" in drawing.caption

@@ -1,0 +1,133 @@
+"""The page of a run that goes on, in Chromium: what it keeps and shows, paused or at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from emulation.network.processes import await_condition
+from testbed.live import Server
+from testbed.live_log import Cursor
+from tests import browser as browsers
+
+EVENTS, HOPS, LINKS = 4500, 24, 23_000
+LIMIT = 120.0
+DRAWN = (
+    "const map = document.querySelector('[data-part=map]');"
+    "const data = map.getContext('2d').getImageData(0, 0, map.width, map.height).data;"
+    "return data.some((value) => value > 0)"
+)
+REPLAY = "const replay = document.getElementById('replay').replay; return replay ?"
+
+
+class Long:
+    """A run of two nodes of which much has been; one of them moves."""
+
+    def __init__(self) -> None:
+        self.fails = False
+        self.answers = 0
+
+    def scene(self) -> dict[str, Any]:
+        nodes = [{"name": name, "role": 0, "point": False} for name in ("sta1", "sta2")]
+        return {
+            "title": "a long run", "legend": "", "planned": None, "area": [0, 0, 100, 100],
+            "range": 50, "roads": [], "linked": "hears", "nodes": nodes,
+        }  # fmt: skip
+
+    def look(self) -> bool:
+        return False
+
+    def state(self, cursor: Cursor) -> dict[str, Any]:
+        if self.fails:
+            raise ValueError("no such thing")
+        self.answers += 1
+        time = float(EVENTS + self.answers)
+        log: list[list[Any]] = [["move", 0, time, self.answers, 10]]
+        hops: list[list[Any]] = []
+        if cursor.log == 0:
+            log = [["missed"], ["move", 0, time - 1, 1, 10], ["move", 1, 0.0, 90, 90]]
+            for at in range(LINKS):
+                log += [["link", 0, 1, at / 10], ["gone", 0, 1, at / 10 + 0.05]]
+            log += [["link", 0, 1, LINKS / 10], ["role", 0, 1]]
+            for number in range(1, EVENTS + 1):
+                log += [["event", 0, number, "a", number, [[1, 7]]]]
+                log += [["notify", 0, number, 1, 7, number + 0.5]]
+                hops += [
+                    [0, number, number + hop / 100, number + hop / 90, hop % 2, hop, [1 - hop % 2]]
+                    for hop in range(HOPS)
+                ]
+        return {
+            "time": time, "until": time, "ended": None, "log": log, "hops": hops, "loads": [],
+            "tracks": None, "next": [1, 1, 1, 0], "marks": [],
+            "published": EVENTS, "expected": EVENTS, "delivered": EVENTS,
+        }  # fmt: skip
+
+
+@contextmanager
+def serving(state: Long) -> Iterator[str]:
+    said: list[str] = []
+    server = Server(state, said.append)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield said[0]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_it_keeps_a_bounded_past_draws_while_paused_and_says_why_it_ends(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    state = Long()
+    with browsers.browser() as browser:
+
+        def track() -> int:
+            return int(browser.run(f"{REPLAY} replay.nodes[0].track.length : 0"))
+
+        def clock(text: str) -> bool:
+            return await_condition(lambda: text in browser.text("#clock"), LIMIT)
+
+        with serving(state) as address:
+            browser.visit(address)
+            assert await_condition(lambda: track() > 2, LIMIT)
+            kept = browser.run(
+                f"{REPLAY} [replay.events.length, replay.links.length, replay.frames.length,"
+                "document.querySelector('[data-part=event]').options.length,"
+                "replay.events.reduce((sum, event) => sum + event.hops.length, 0),"
+                "replay.links.at(-1).end === null || replay.links.at(-1).end > 1e9,"
+                "replay.events[0].sequence] : null"
+            )
+            assert kept == [4000, 20_000, 80_000, 4001, 80_000, True, EVENTS - 4000 + 1]
+            browser.click("[data-part=play]")
+            paused = track()
+            assert await_condition(lambda: track() > paused + 1, LIMIT)
+            assert browser.run(DRAWN), "a map that was fitted again"
+            browser.run(
+                "const list = document.querySelector('[data-part=event]');"
+                "list.selectedIndex = 1; list.dispatchEvent(new Event('change'))"
+            )
+            assert f"Event {EVENTS - 4000 + 1} of sta1" in browser.text("[data-part=details]")
+            browser.run(
+                "const list = document.querySelector('[data-part=node]');"
+                "list.value = 1; list.dispatchEvent(new Event('change'))"
+            )
+            told = browser.text("[data-part=details]")
+            assert f"so far got {EVENTS} of {EVENTS} events" in told, "those forgotten as well"
+            assert browser.errors() == []
+            state.fails = True
+            assert clock("the run's terminal has why")
+            browser.visit(f"{address}state")
+        assert capfd.readouterr().err == (
+            "error: the page of --live: ValueError: no such thing; the run goes on\n"
+        ), "one line, once"
+        state.fails = False
+        with serving(state) as address:
+            browser.visit(address)
+            assert await_condition(lambda: track() > 2, LIMIT)
+        assert clock("(the run has ended)")
