@@ -52,7 +52,7 @@ _UDP_TO_OR_FROM: Final = (
 )
 
 
-def _leave(_descriptor: int) -> None:
+def _leave(fd: int) -> None:
     """Leave a socket as it is.
 
     scapy would empty it first, which on a busy interface never ends, and wait for it by select(2),
