@@ -180,6 +180,15 @@ VARIATIONS: Final = (
         _RUNS,
     ),
     Variation(
+        "edges-once",
+        "tours end at any edge",
+        _but(edges_once="true"),
+        "A frame that would take an edge of its face again has toured it, not only at the first.",
+        _RUNS,
+        added="runs of 120 s showed tours that closed on other edges than their first, and filled "
+        "the channel (docs/six-schemes.md).",
+    ),
+    Variation(
         "near",
         "no neighbours beyond the range",
         _but(beyond_range="false"),
