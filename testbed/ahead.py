@@ -30,10 +30,11 @@ import psutil
 import typer
 
 from capture.lifetime import die_with_parent
+from emulation.network.processes import share_as
 from emulation.scenario.runfolder import RunFolder, read_run
 from spark_analysis import scratch
 from testbed import background
-from testbed.background import LOWEST, share_as
+from testbed.background import LOWEST
 
 
 class Told(NamedTuple):

@@ -11,8 +11,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from emulation.network.processes import PROJECT
@@ -34,9 +32,3 @@ def start(module: str, arguments: Sequence[str], **options: Any) -> subprocess.P
         start_new_session=True,
         **options,
     )
-
-
-def share_as(process: int, niceness: int) -> None:
-    """Let the session of a process have the share of processors that a niceness has."""
-    with suppress(OSError):  # a kernel without autogroups, or it has ended
-        Path(f"/proc/{process}/autogroup").write_text(str(niceness), encoding="ascii")

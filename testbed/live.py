@@ -28,8 +28,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from capture.lifetime import die_with_parent
 from emulation.errors import RunFolderError
+from emulation.network.processes import share_as
 from testbed import background
-from testbed.background import LOWEST, share_as
+from testbed.background import LOWEST
 from testbed.live_log import Cursor
 
 WAIT: Final = 0.2

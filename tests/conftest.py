@@ -59,6 +59,8 @@ NOWHERE: Final = "/nowhere"
 
 GIVING_WAY: Final = 19
 """Niceness of tests whose processes need not keep time, and of what they start."""
+EMULATED: Final = -10
+"""That of those that keep time on an emulated processor."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -66,11 +68,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Let those that keep time go first, and fail those that start what their marks do not say."""
     if hasattr(item.config, "workerinput"):
         scope = scope_of(item.nodeid, item.config.rootpath)
-        timed = scope == RADIOS[0] or (
-            scope != MACHINE and item.get_closest_marker("root") is not None
-        )
+        timed = scope != MACHINE and item.get_closest_marker("root") is not None
+        niceness = EMULATED if scope == RADIOS[0] else 0 if timed else GIVING_WAY
         with suppress(PermissionError):  # only root may take a niceness back
-            os.setpriority(os.PRIO_PROCESS, 0, 0 if timed else GIVING_WAY)
+            os.setpriority(os.PRIO_PROCESS, 0, niceness)
     variables = [name for mark, name in HIDDEN.items() if item.get_closest_marker(mark) is None]
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(dict.fromkeys(variables, NOWHERE))

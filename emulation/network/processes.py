@@ -195,6 +195,16 @@ def _owned(folder: Path) -> bool:
         return False
 
 
+def share_as(process: int, niceness: int) -> None:
+    """Let the session of a process have the share of processors that a niceness has.
+
+    Linux shares processors among sessions first (sched(7), the autogroup feature): niceness counts
+    only inside of one.
+    """
+    with suppress(OSError):  # a kernel without autogroups, no permission, or it has ended
+        Path(f"/proc/{process}/autogroup").write_text(str(niceness), encoding="ascii")
+
+
 def _marked(run_ids: set[str]) -> Iterator[psutil.Process]:
     """Yield the processes whose environment carries one of the run ids."""
     if not run_ids:

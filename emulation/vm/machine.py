@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from emulation.network.interrupts import Interrupts
+from emulation.network.processes import share_as
 from emulation.vm import channel, clock, qemu
 from emulation.vm.errors import VmError
 from emulation.vm.logs import explain
@@ -335,9 +336,10 @@ def start_tied(
 ) -> subprocess.Popen[bytes]:
     """Start a process that the kernel kills when this thread ends, detached from the terminal.
 
-    Call it from a thread that lives as long as the process should.
+    Call it from a thread that lives as long as the process should.  Its session shares processors
+    by this process's niceness.
     """
-    return subprocess.Popen(
+    process = subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", "--", *command],
         stdin=subprocess.DEVNULL,
         stdout=stdout,
@@ -346,6 +348,8 @@ def start_tied(
         pass_fds=pass_fds,
         start_new_session=True,
     )
+    share_as(process.pid, os.getpriority(os.PRIO_PROCESS, 0))
+    return process
 
 
 def exit_code(reply: Mapping[str, Any]) -> int:
