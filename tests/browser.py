@@ -120,14 +120,8 @@ def browser() -> Iterator[Browser]:
     reason = missing()
     if reason is not None:
         pytest.skip(reason)
-    driver = subprocess.Popen(
-        ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    driver, port = _driver()
     try:
-        assert driver.stdout is not None
-        port = next(
-            found[1] for line in driver.stdout if (found := re.search(r"on port (\d+)\.", line))
-        )
         session = Browser(f"http://127.0.0.1:{port}")
         try:
             yield session
@@ -136,3 +130,25 @@ def browser() -> Iterator[Browser]:
     finally:
         driver.terminate()
         driver.wait(10)
+
+
+def _driver() -> tuple[subprocess.Popen[str], str]:
+    """Start the driver; return it and its port.
+
+    It ends if the port that it has got is taken in the other version of IP: another one is.
+    """
+    said: list[str] = []
+    for _ in range(5):
+        driver = subprocess.Popen(
+            ["chromedriver", "--port=0"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert driver.stdout is not None
+        for line in driver.stdout:
+            said.append(line)
+            if found := re.search(r"on port (\d+)\.", line):
+                return driver, found[1]
+        driver.wait(10)
+    raise RuntimeError(f"chromedriver does not start: {''.join(said)}")
