@@ -59,7 +59,7 @@ NOWHERE: Final = "/nowhere"
 
 GIVING_WAY: Final = 19
 """Niceness of tests whose processes need not keep time, and of what they start."""
-EMULATED: Final = -10
+EMULATED: Final = -7
 """That of those that keep time on an emulated processor."""
 
 

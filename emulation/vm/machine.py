@@ -337,7 +337,7 @@ def start_tied(
     """Start a process that the kernel kills when this thread ends, detached from the terminal.
 
     Call it from a thread that lives as long as the process should.  Its session shares processors
-    by this process's niceness.
+    by this process's niceness if that is below 0; a machine that gives way to all hardly boots.
     """
     process = subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", "--", *command],
@@ -348,7 +348,7 @@ def start_tied(
         pass_fds=pass_fds,
         start_new_session=True,
     )
-    share_as(process.pid, os.getpriority(os.PRIO_PROCESS, 0))
+    share_as(process.pid, min(0, os.getpriority(os.PRIO_PROCESS, 0)))
     return process
 
 
