@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from emulation.network.stand_ins.medium import Medium, ToolError, run
+from emulation.network.stand_ins.medium import Medium, ToolError, interface_and_words, run
 
 COMMANDS: Final = (
     "ping, status, list_sta, all_sta, sta ADDRESS, deauthenticate ADDRESS, disassociate ADDRESS, "
@@ -17,16 +17,8 @@ COMMANDS: Final = (
 
 def hostapd_cli(arguments: Sequence[str], medium: Medium) -> str:
     """Return the output of a command.  Raises `ToolError`."""
-    words, name, said = list(arguments), None, ""
-    while words and words[0].startswith("-"):
-        option = words.pop(0)
-        if option in ("-i", "-p") and words:
-            value = words.pop(0)
-            name = value if option == "-i" else name
-        elif option.startswith("-i"):
-            name = option[2:]
-        else:
-            raise ToolError(f"hostapd_cli: the stand-in does not know the option {option}", 255)
+    name, words = interface_and_words("hostapd_cli", arguments)
+    said = ""
     points = [each for each in medium.radios() if each["mode"] == "master"]
     chosen = [each for each in points if name in (None, each["interface"])]
     if not chosen:
@@ -59,22 +51,22 @@ def _answer(medium: Medium, point: dict[str, Any], words: list[str]) -> str:
             found = [each for each in _stations(medium, name) if each["mac"] == address.lower()]
             if not found:
                 return "FAIL\n"
-            return _told(medium, "disconnect", interface=found[0]["interface"])
+            return medium.tell("disconnect", interface=found[0]["interface"])
         case ["chan_switch", _, frequency, *_] if frequency.isdigit():
-            return _told(medium, "set", interface=name, frequency_mhz=float(frequency))
+            return medium.tell("set", interface=name, frequency_mhz=float(frequency))
         case ["enable" | "disable" as wish]:
-            return _told(medium, "set", interface=name, up=wish == "enable")
+            return medium.tell("set", interface=name, up=wish == "enable")
         case ["wps_pin", _, pin, *rest]:
             seconds = {"seconds": float(rest[0])} if rest and rest[0].isdigit() else {}
-            done = _told(medium, "wps", interface=name, enter=pin, **seconds)
+            done = medium.tell("wps", interface=name, enter=pin, **seconds)
             return f"{pin}\n" if done == "OK\n" else done
         case ["wps_pbc"]:
-            return _told(medium, "wps", interface=name, button=True)
+            return medium.tell("wps", interface=name, button=True)
         case ["wps_ap_pin", "set", pin, *_]:
-            done = _told(medium, "wps", interface=name, own=pin)
+            done = medium.tell("wps", interface=name, own=pin)
             return f"{pin}\n" if done == "OK\n" else done
         case ["wps_ap_pin", "disable"]:
-            return _told(medium, "wps", interface=name, own=None)
+            return medium.tell("wps", interface=name, own=None)
     raise ToolError(
         f"hostapd_cli {' '.join(words)}: the medium does not answer this command; it knows "
         f"{COMMANDS}",
@@ -94,16 +86,6 @@ def _station(peer: dict[str, Any]) -> str:
         f"rx_bytes={peer['rx'][1]}\ntx_bytes={peer['tx'][1]}\n"
         f"connected_time={peer['connected_seconds'] or 0:.0f}\n"
     )
-
-
-def _told(medium: Medium, op: str, **arguments: Any) -> str:
-    """Return what hostapd_cli says; why a command failed goes to standard error."""
-    try:
-        medium.ask(op, **arguments)
-    except ToolError as error:
-        print(error, file=sys.stderr)
-        return "FAIL\n"
-    return "OK\n"
 
 
 if __name__ == "__main__":

@@ -37,6 +37,15 @@ class Medium:
         except ControlError as error:
             raise ToolError(f"command failed: {error}") from None
 
+    def tell(self, op: str, **arguments: Any) -> str:
+        """Return what hostapd_cli and wpa_cli say; why it failed goes to standard error."""
+        try:
+            self.ask(op, **arguments)
+        except ToolError as error:
+            print(error, file=sys.stderr)
+            return "FAIL\n"
+        return "OK\n"
+
     def radios(self) -> list[dict[str, Any]]:
         """Return the radios of this namespace."""
         found: list[dict[str, Any]] = self.ask("radios", netns=self.netns)["radios"]
@@ -53,6 +62,25 @@ class Medium:
         """Return the monitors of this namespace."""
         found = self.ask("monitors")["monitors"]
         return [each for each in found if each["netns"] == self.netns]
+
+
+def interface_and_words(tool: str, arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the interface that `-i` names, None if it does not, and the words after the options.
+
+    As hostapd_cli and wpa_cli have them; `-p`, where their sockets are, makes no difference.
+    Raises `ToolError`.
+    """
+    words, name = list(arguments), None
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option in ("-i", "-p") and words:
+            value = words.pop(0)
+            name = value if option == "-i" else name
+        elif option.startswith("-i"):
+            name = option[2:]
+        else:
+            raise ToolError(f"{tool}: the stand-in does not know the option {option}", 255)
+    return name, words
 
 
 def run(tool: Callable[[Sequence[str], Medium], str], arguments: list[str]) -> int:

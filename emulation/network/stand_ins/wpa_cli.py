@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from emulation.network.stand_ins.medium import Medium, ToolError, run
+from emulation.network.stand_ins.medium import Medium, ToolError, interface_and_words, run
 
 COMMANDS: Final = (
     "status, scan, scan_results, signal_poll, roam BSSID, disconnect, reconnect, reassociate, "
@@ -24,16 +24,8 @@ FLAGS: Final = {
 
 def wpa_cli(arguments: Sequence[str], medium: Medium) -> str:
     """Return the output of a command.  Raises `ToolError`."""
-    words, name, said = list(arguments), None, ""
-    while words and words[0].startswith("-"):
-        option = words.pop(0)
-        if option in ("-i", "-p") and words:
-            value = words.pop(0)
-            name = value if option == "-i" else name
-        elif option.startswith("-i"):
-            name = option[2:]
-        else:
-            raise ToolError(f"wpa_cli: the stand-in does not know the option {option}", 255)
+    name, words = interface_and_words("wpa_cli", arguments)
+    said = ""
     if name is None:
         stations = [each for each in medium.radios() if each["mode"] in ("managed", "wds")]
         if not stations:
@@ -76,32 +68,22 @@ def _answer(medium: Medium, radio: dict[str, Any], words: list[str]) -> str:
             head = "network id / ssid / bssid / flags\n"
             return head + f"0\t{radio['network']}\tany\t{state}\n"
         case ["roam", bssid]:
-            return _told(medium, "connect", interface=name, bssid=bssid)
+            return medium.tell("connect", interface=name, bssid=bssid)
         case ["wps_pin", bssid, pin]:
             chosen = None if bssid == "any" else bssid
-            done = _told(medium, "enrol", interface=name, pin=pin, bssid=chosen)
+            done = medium.tell("enrol", interface=name, pin=pin, bssid=chosen)
             return f"{pin}\n" if done == "OK\n" else done
         case ["wps_pbc", *rest]:
             chosen = rest[0] if rest and rest[0] != "any" else None
-            return _told(medium, "enrol", interface=name, bssid=chosen)
+            return medium.tell("enrol", interface=name, bssid=chosen)
         case ["reconnect" | "reassociate"]:
-            return _told(medium, "connect", interface=name)
+            return medium.tell("connect", interface=name)
         case ["disconnect"]:
-            return _told(medium, "disconnect", interface=name)
+            return medium.tell("disconnect", interface=name)
     raise ToolError(
         f"wpa_cli {' '.join(words)}: the medium does not answer this command; it knows {COMMANDS}",
         255,
     )
-
-
-def _told(medium: Medium, op: str, **arguments: Any) -> str:
-    """Return what wpa_cli says; why a command failed goes to standard error."""
-    try:
-        medium.ask(op, **arguments)
-    except ToolError as error:
-        print(error, file=sys.stderr)
-        return "FAIL\n"
-    return "OK\n"
 
 
 def _status(medium: Medium, radio: dict[str, Any]) -> str:
