@@ -13,14 +13,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+from emulation.radio.mac import octets
 from emulation.realtime.netlink_wire import (
     NLM_F_ACK,
-    NLM_F_REQUEST,
     NLMSG_ERROR,
     attribute,
     attribute_u32,
     error_of,
     messages,
+    request_message,
     text,
 )
 
@@ -46,7 +47,6 @@ NDA_LLADDR: Final = 2
 NUD_PERMANENT: Final = 0x80
 MTU: Final = 65_536
 """Bytes that an answer may have, and room beside what is sent."""
-_HEADER: Final = struct.Struct("=IHHII")
 _LINK: Final = struct.Struct("=BxHiII")  # ifinfomsg
 _ADDRESS: Final = struct.Struct("=BBBBI")  # ifaddrmsg
 NEIGHBOUR: Final = struct.Struct("=BxxxiHBB")
@@ -62,7 +62,7 @@ def link_up(interface: str, queue_length: int | None = None) -> bytes:
     body = _LINK.pack(socket.AF_UNSPEC, 0, index, IFF_UP, IFF_UP)
     if queue_length is not None:
         body += attribute_u32(IFLA_TXQLEN, queue_length)
-    return _request(RTM_NEWLINK, NLM_F_ACK, body)
+    return request_message(RTM_NEWLINK, NLM_F_ACK, body)
 
 
 def veth(interface: str, mac: str, peer: str, peer_pid: int) -> bytes:
@@ -71,9 +71,9 @@ def veth(interface: str, mac: str, peer: str, peer_pid: int) -> bytes:
     other += attribute(IFLA_IFNAME, text(peer)) + attribute_u32(IFLA_NET_NS_PID, peer_pid)
     data = attribute(IFLA_INFO_DATA, attribute(VETH_INFO_PEER, other))
     body = _LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-    body += attribute(IFLA_IFNAME, text(interface)) + attribute(IFLA_ADDRESS, _octets(mac))
+    body += attribute(IFLA_IFNAME, text(interface)) + attribute(IFLA_ADDRESS, octets(mac))
     body += attribute(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, b"veth") + data)
-    return _request(RTM_NEWLINK, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body)
+    return request_message(RTM_NEWLINK, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body)
 
 
 def address(interface: str, ipv4: str, prefix_length: int) -> bytes:
@@ -82,14 +82,14 @@ def address(interface: str, ipv4: str, prefix_length: int) -> bytes:
     body = _ADDRESS.pack(socket.AF_INET, prefix_length, 0, 0, index)
     value = socket.inet_aton(ipv4)
     body += attribute(IFA_LOCAL, value) + attribute(IFA_ADDRESS, value)
-    return _request(RTM_NEWADDR, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body)
+    return request_message(RTM_NEWADDR, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body)
 
 
 def neighbour(index: int, ipv4: str, mac: str) -> bytes:
     """Return the request for a permanent neighbour entry, not acknowledged unless refused."""
     body = NEIGHBOUR.pack(socket.AF_INET, index, NUD_PERMANENT, 0, 0)
-    body += attribute(NDA_DST, socket.inet_aton(ipv4)) + attribute(NDA_LLADDR, _octets(mac))
-    return _request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, body)
+    body += attribute(NDA_DST, socket.inet_aton(ipv4)) + attribute(NDA_LLADDR, octets(mac))
+    return request_message(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, body)
 
 
 def send(requests: Iterable[bytes], what: str) -> None:
@@ -109,11 +109,3 @@ def send(requests: Iterable[bytes], what: str) -> None:
                     code = error_of(answer, message) if message.type == NLMSG_ERROR else 0
                     if code != 0:
                         raise OSError(-code, f"{what} refused: {os.strerror(-code)}")
-
-
-def _request(kind: int, flags: int, body: bytes) -> bytes:
-    return _HEADER.pack(_HEADER.size + len(body), kind, flags | NLM_F_REQUEST, 0, 0) + body
-
-
-def _octets(mac: str) -> bytes:
-    return bytes.fromhex(mac.replace(":", ""))

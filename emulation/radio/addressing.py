@@ -161,8 +161,3 @@ def _tilted(medium: Medium, station: int, stations: int) -> dict[int, float]:
         for radio, snr in table.row(station).snr_db.items()
         if radio >= stations
     }
-
-
-def octets(mac: str) -> bytes:
-    """Return the bytes of an Ethernet address in hexadecimal with colons."""
-    return bytes.fromhex(mac.replace(":", ""))

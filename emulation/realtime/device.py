@@ -21,6 +21,7 @@ from typing import Final
 from capture.namespaces import network_namespace
 from capture.radiotap import ARPHRD_RADIOTAP
 from emulation.errors import explained
+from emulation.radio.mac import octets
 
 TUN: Final = Path("/dev/net/tun")
 TUNSETIFF: Final = 0x400454CA
@@ -80,7 +81,7 @@ class Tap:
         name = self.interface.encode()
         flags = IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL
         fcntl.ioctl(self.fd, TUNSETIFF, struct.pack("16sH22x", name, flags))
-        address = bytes.fromhex(mac.replace(":", ""))
+        address = octets(mac)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as inside:
             for request, argument in (
                 (SIOCSIFHWADDR, struct.pack("16sH6s16x", name, ARPHRD_ETHER, address)),

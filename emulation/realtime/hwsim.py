@@ -41,9 +41,9 @@ from functools import partial
 from select import EPOLLIN
 from typing import Any, Final, NamedTuple
 
-from emulation.radio.addressing import octets
 from emulation.radio.airtime import FCS, Rate
 from emulation.radio.delivery import Delivery, Status
+from emulation.radio.mac import octets
 from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import RadioSpec
 from emulation.realtime.association_observer import AssociationObserver

@@ -112,6 +112,12 @@ def text(value: str) -> bytes:
     return value.encode() + b"\0"
 
 
+def request_message(kind: int, flags: int, body: bytes, sequence: int = 0) -> bytes:
+    """Return the message of a request; `body` is what comes after its header."""
+    head = _HEADER.pack(_HEADER.size + len(body), kind, flags | NLM_F_REQUEST, sequence, 0)
+    return head + body
+
+
 def request(
     family: int,
     command: int,
@@ -122,9 +128,8 @@ def request(
     sequence: int = 0,
 ) -> bytes:
     """Return a request to a family; `dump` requests all objects."""
-    flags = NLM_F_REQUEST | (NLM_F_ACK if acknowledge else 0) | (NLM_F_DUMP if dump else 0)
-    header = _HEADER.pack(BODY + len(body), family, flags, sequence, 0)
-    return header + _GENERIC.pack(command, VERSION, 0) + body
+    flags = (NLM_F_ACK if acknowledge else 0) | (NLM_F_DUMP if dump else 0)
+    return request_message(family, flags, _GENERIC.pack(command, VERSION, 0) + body, sequence)
 
 
 def family_request(name: str, sequence: int = 0) -> bytes:

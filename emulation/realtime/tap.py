@@ -36,10 +36,10 @@ from emulation.radio.addressing import (
     InfrastructureAddressing,
     MeshAddressing,
     access_levels,
-    octets,
 )
 from emulation.radio.association import Associations
 from emulation.radio.delivery import Delivery
+from emulation.radio.mac import octets
 from emulation.radio.medium import Medium
 from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import WireMedium, WireSpec

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Final
 
 from capture.namespaces import network_namespace, new_network_namespace
-from emulation.radio.addressing import octets
+from emulation.radio.mac import octets
 from emulation.radio.spec import RadioSpec
 from emulation.realtime import hwsim_wire, nl80211_wire
 from emulation.realtime.device import DeviceError, disable_ipv6

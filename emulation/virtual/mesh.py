@@ -32,11 +32,11 @@ from emulation.radio.addressing import (
     InfrastructureAddressing,
     MeshAddressing,
     access_levels,
-    octets,
 )
 from emulation.radio.association import Associations
 from emulation.radio.delivery import Delivery
 from emulation.radio.faults import RadioFaults
+from emulation.radio.mac import octets
 from emulation.radio.medium import BROADCAST, Medium
 from emulation.realtime.layer2_update import layer2_update
 from emulation.scenario.scenario import Scenario

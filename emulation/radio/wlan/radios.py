@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from emulation.radio.addressing import octets
 from emulation.radio.delivery import Status
 from emulation.radio.differences import Differences
+from emulation.radio.mac import octets
 from emulation.radio.medium import Medium
 from emulation.radio.propagation import Floats
 from emulation.radio.reach import power_for, range_of, with_sensitivity

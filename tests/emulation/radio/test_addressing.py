@@ -13,9 +13,9 @@ from emulation.radio.addressing import (
     InfrastructureAddressing,
     MeshAddressing,
     access_levels,
-    octets,
 )
 from emulation.radio.association import Associations
+from emulation.radio.mac import octets
 from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import RadioSpec
 

@@ -14,7 +14,7 @@ from scapy.layers.dot11 import (
     Dot11ReassoResp,
 )
 
-from emulation.radio.addressing import octets
+from emulation.radio.mac import octets
 from emulation.realtime.association_observer import AssociationObserver
 
 STATIONS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
