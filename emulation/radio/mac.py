@@ -1,4 +1,4 @@
-"""Ethernet addresses as they are written, in hexadecimal with colons, and as bytes.
+"""Ethernet addresses as they are written, in hexadecimal with colons, as bytes and as numbers.
 
 Apart from the rest, so that processes which load no radio model can use it.
 """
@@ -9,3 +9,8 @@ from __future__ import annotations
 def octets(mac: str) -> bytes:
     """Return the bytes of an address."""
     return bytes.fromhex(mac.replace(":", ""))
+
+
+def mac_number(mac: str) -> int:
+    """Return an address as a number of 48 bits."""
+    return int.from_bytes(octets(mac))

@@ -35,6 +35,7 @@ from emulation.radio.airtime import (
     PREAMBLE,
     SIGNAL_EXTENSION,
 )
+from emulation.radio.mac import mac_number
 from emulation.scenario.runfolder import Run
 from spark_analysis.job import Job
 from spark_analysis.local import local_rows
@@ -180,15 +181,11 @@ def radio_rows(runs: Sequence[Run]) -> list[tuple[str, str, int, int]]:
     rows = []
     for run in runs:
         for node in run.scenario.stations:
-            rows.append((run.name, node.name, node.id, _number(node.mac)))
+            rows.append((run.name, node.name, node.id, mac_number(node.mac)))
         for point in run.scenario.access_points:
             for address in (point.bssid, point.mesh_mac):
-                rows.append((run.name, point.name, point.broker, _number(address)))
+                rows.append((run.name, point.name, point.broker, mac_number(address)))
     return rows
-
-
-def _number(mac: str) -> int:
-    return int(mac.replace(":", ""), 16)
 
 
 def airtime_tables(tables: RunTables) -> list[TextTable]:

@@ -42,6 +42,7 @@ from capture.scan import (
     record_offsets,
     record_times,
 )
+from emulation.radio.mac import mac_number
 from emulation.scripts.recording import NETWORK, SAMPLES
 
 ETHERNET: Final = 14
@@ -105,7 +106,8 @@ def read(folder: Path) -> ScriptTables:
         {"interface": radio["interface"], "node": radio["node"], **(radio.get("counters") or {})}
         for radio in last
     ]
-    traffic, links = _traffic(folder / "captures", network)
+    owners = {mac_number(radio["mac"]): radio["node"] for radio in network["radios"]}
+    traffic, links = _traffic(folder / "captures", network, owners)
     return ScriptTables(
         network,
         pd.DataFrame(positions, columns=["time", "node", "x", "y", "z"]),
@@ -114,7 +116,7 @@ def read(folder: Path) -> ScriptTables:
         pd.DataFrame(associations, columns=["time", "interface", "old", "new"]),
         traffic,
         links,
-        _heard(folder / "captures", network),
+        _heard(folder / "captures", network, owners),
         pd.DataFrame(counters),
     )
 
@@ -135,9 +137,10 @@ def _samples(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _traffic(folder: Path, network: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _traffic(
+    folder: Path, network: Mapping[str, Any], owners: Mapping[int, str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Count the frames of all captures, by second and by destination."""
-    owners = {number_of(radio["mac"]): radio["node"] for radio in network["radios"]}
     radios = {radio["interface"]: radio for radio in network["radios"]}
     traffic, links = [], []
     for path in sorted(folder.glob("*.pcap")):
@@ -146,7 +149,7 @@ def _traffic(folder: Path, network: Mapping[str, Any]) -> tuple[pd.DataFrame, pd
         except (OSError, ValueError):
             continue
         interface, radio = path.stem, radios.get(path.stem)
-        own = number_of(radio["mac"]) if radio is not None else None
+        own = mac_number(radio["mac"]) if radio is not None else None
         sent = frames.source == own if own is not None else np.zeros(len(frames.ns), bool)
         counted = pd.DataFrame(
             {
@@ -178,10 +181,9 @@ def _together(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataF
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
-def _heard(folder: Path, network: Mapping[str, Any]) -> pd.DataFrame:
+def _heard(folder: Path, network: Mapping[str, Any], owners: Mapping[int, str]) -> pd.DataFrame:
     """Count what each monitor heard, by second and transmitter."""
     epoch = int(network["epoch_ns"])
-    owners = {number_of(radio["mac"]): radio["node"] for radio in network["radios"]}
     keys = ["monitor", "second", "transmitter"]
     columns = [*keys, "frames", "retries", "signal_dbm"]
     tables = []
@@ -197,13 +199,13 @@ def _heard(folder: Path, network: Mapping[str, Any]) -> pd.DataFrame:
         radiotap = Fields(data, offsets + RECORD_HEADER)
         has_signal = radiotap.little(4, 4) >> 5 & 1
         signal = radiotap.little(SIGNAL_AT, 1).astype(np.int8)
+        transmitters, which = np.unique(air["transmitter"], return_inverse=True)
+        names = [owners.get(each) or _named(each) for each in transmitters.tolist()]
         frames = pd.DataFrame(
             {
                 "monitor": path.stem,
                 "second": np.maximum((air["time_ns"] - epoch) // 10**9, 0),
-                "transmitter": [
-                    owners.get(int(each)) or _named(int(each)) for each in air["transmitter"]
-                ],
+                "transmitter": np.array(names, object)[which],
                 "retry": air["retry"],
                 "signal_dbm": np.where(has_signal, signal, np.nan),
             }
@@ -213,11 +215,6 @@ def _heard(folder: Path, network: Mapping[str, Any]) -> pd.DataFrame:
         )
         tables.append(found[columns])
     return _together(tables, columns)
-
-
-def number_of(mac: str) -> int:
-    """Return an Ethernet address as a number."""
-    return int(mac.replace(":", ""), 16)
 
 
 def _named(address: int) -> str:
