@@ -11,7 +11,6 @@ from typing import IO, Any, Final
 
 from emulation.network.processes import Process, await_condition, last_line
 from emulation.network.warm import Warm
-from emulation.radio.channel_plan import ChannelError, frequency_of
 from emulation.radio.propagation import path_loss_db
 from emulation.radio.spec import PROPAGATION_MODELS, LogDistance, RadioSpec, Shadowing
 from emulation.realtime.control import ControlError, answers, request
@@ -90,23 +89,10 @@ class Air:
             raise ScriptError(f"{call}: {said}") from None
         self.propagation = settings
 
-    def megahertz(self, radio: Radio) -> float:
-        """Return the centre frequency of a radio that the medium does not have yet.
-
-        Raises `ScriptError`.
-        """
-        own = radio.frequency or radio.own_band()
-        if own is not None:
-            return own
-        try:
-            return frequency_of(radio.channel_number())
-        except ChannelError as error:
-            raise ScriptError(f"{radio.name}: {error}") from None
-
     def reach(self, radio: Radio) -> float:
         """Return how far a radio reaches another with the same antenna, metres."""
         spec = RadioSpec.model_validate(
-            {"propagation": self.propagation, "frequency_mhz": self.megahertz(radio)}
+            {"propagation": self.propagation, "frequency_mhz": radio.centre_mhz()}
         )
         budget = radio.txpower + 2 * radio.antennaGain - self.noise_th
         near, far = 0.0, FARTHEST

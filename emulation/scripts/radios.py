@@ -160,20 +160,26 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             "medium_id": self.medium_id,
             "background_scan": self.background_scan,
         }
-        megahertz = self.frequency or self.own_band()
-        if megahertz is not None:
-            found["frequency_mhz"] = megahertz
+        frequency = self.centre_mhz()  # which refuses a channel that does not exist
+        if self.frequency or self.own_band() is not None:
+            found["frequency_mhz"] = frequency
         else:
             found["channel"] = self.channel_number()
-            try:
-                frequency_of(found["channel"])
-            except ChannelError as error:
-                raise ScriptError(f"{self.name}: {error}") from None
         if self.wanted_range is not None:
             found["range"] = self.wanted_range
         if self.access_point is not None:
             found["access_point"] = self.access_point.name
         return found
+
+    def centre_mhz(self) -> float:
+        """Return the centre frequency that the script wants, megahertz.  Raises `ScriptError`."""
+        own = self.frequency or self.own_band()
+        if own is not None:
+            return own
+        try:
+            return frequency_of(self.channel_number())
+        except ChannelError as error:
+            raise ScriptError(f"{self.name}: {error}") from None
 
     def own_band(self) -> float | None:
         """Return the centre frequency, megahertz, of a channel below 1 GHz or at 6 GHz."""
@@ -221,7 +227,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
     @property
     def freq(self) -> float:
         """Centre frequency, GHz."""
-        return float(self.state.get("frequency_mhz") or self.node.net.air.megahertz(self)) / 1000
+        return float(self.state.get("frequency_mhz") or self.centre_mhz()) / 1000
 
     @property
     def range(self) -> float:
