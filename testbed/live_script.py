@@ -57,8 +57,8 @@ class LiveScript:
         with self._lock:
             return self._description() is not None
 
-    def _description(self) -> dict[str, Any] | None:
-        if self._network is None:
+    def _description(self, *, again: bool = False) -> dict[str, Any] | None:
+        if self._network is None or again:
             with suppress(OSError, ValueError):
                 self._network = json.loads((self._folder / NETWORK).read_text(encoding="utf-8"))
                 self._names = [node["name"] for node in self._network["nodes"]]
@@ -72,7 +72,8 @@ class LiveScript:
 
     def scene(self) -> dict[str, Any]:
         """Return what stays, as `live.js` and the page's template want it."""
-        network = self._description()
+        with self._lock:
+            network = self._description(again=True)  # `plotGraph` may have come after `build`
         assert network is not None
         places = [node["position"][:2] for node in network["nodes"]] or [[0.0, 0.0]]
         plot = network["plot"]

@@ -73,8 +73,7 @@ class Recording:
     def __init__(self, session: Session, net: Any) -> None:
         self._session = session
         self._net = net
-        self.plot: dict[str, float] = {}
-        """Borders of the plane that the script wants drawn."""
+        self._plot: dict[str, float] = {}
         self._telemetry: list[dict[str, Any]] = []
         self._description: dict[str, Any] | None = None
         self._peers = PeerRows()
@@ -87,12 +86,22 @@ class Recording:
         self._cpu: CpuSampler | None = None
         self._figures: dict[str, Any] | None = None
 
+    def plot(self, borders: dict[str, float]) -> None:
+        """Take note of the part of the plane that the script wants drawn, metres."""
+        self._plot.clear()
+        self._plot.update(borders)
+        self._again()
+
     def telemetry(self, options: dict[str, Any]) -> None:
         """Take note of what the script wants shown: nodes and the kind of data."""
         nodes = [getattr(node, "name", str(node)) for node in options.get("nodes") or ()]
         kind = str(options.get("data_type", "tx_bytes"))
         self._telemetry.append({"nodes": nodes, "data_type": kind})
-        if self._description is not None:  # the network has been built
+        self._again()
+
+    def _again(self) -> None:
+        """Describe the network again if it has been built: that holds what is to be shown."""
+        if self._description is not None:
             self._describe(self._description)
 
     def start(self) -> None:
@@ -108,7 +117,7 @@ class Recording:
             "propagation": self._net.air.propagation,
             "threshold_dbm": self._net.air.noise_th,
             "policy": self._net.air.policy,
-            "plot": self.plot,
+            "plot": self._plot,
             "telemetry": self._telemetry,
             "nodes": [
                 {"name": node.name, "kind": type(node).__name__, "position": list(node.position)}

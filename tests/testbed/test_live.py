@@ -213,6 +213,9 @@ def test_two_radios_at_one_access_point_are_one_link_until_both_are_gone(tmp_pat
             file.write(json.dumps(sample) + "\n")
     live = LiveScript(tmp_path)
     assert live.look(), "it has no outcome"
+    assert live.scene()["area"] == [1, 2, 1, 2]
+    (tmp_path / NETWORK).write_text(json.dumps(network | {"plot": {"max_x": 90}}))
+    assert live.scene()["area"] == [0, 0, 90, 2], "the script calls plotGraph after build"
     (tmp_path / OUTCOME).write_text('{"ended": "interrupted"}')
     assert not live.look()
     state = live.state(Cursor())

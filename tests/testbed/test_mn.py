@@ -83,8 +83,9 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     said = [line for line in done.stderr.splitlines() if line.startswith("mn: roaming.py")]
     assert any(re.match(r"mn: roaming.py:\d+: Mininet_wifi\(cca_th=-90\)", line) for line in said)
     folder = run_folder(tmp_path)
-    wanted = json.loads((folder / "network.json").read_text())["telemetry"]
-    assert wanted == [{"nodes": ["sta1", "sta2"], "data_type": "rssi"}]  # asked for after build
+    wanted = json.loads((folder / "network.json").read_text())  # asked for after build
+    assert wanted["telemetry"] == [{"nodes": ["sta1", "sta2"], "data_type": "rssi"}]
+    assert wanted["plot"] == {"max_x": 90}, "not what was asked for before"
     tables = read(folder)
     walker = tables.associations.query("interface == 'sta1-wlan0'")
     assert [point for point in walker["new"] if point] == ["ap1-wlan1", "ap2-wlan1"]
