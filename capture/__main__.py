@@ -16,7 +16,6 @@ exit code 1.
 from __future__ import annotations
 
 import json
-import resource
 import signal
 import sys
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any, Final
 
 from capture.files import guard, shared_sizes
 from capture.lifetime import die_with_parent
+from capture.limits import allow_descriptors
 
 BUFFER_BYTES: Final = 4 * 1024 * 1024
 """Receive buffer of each socket unless the configuration says otherwise."""
@@ -54,15 +54,9 @@ def _load(path: Path) -> dict[str, Any]:
     return config
 
 
-def _allow_descriptors() -> None:
-    """Raise the limit on open files to the highest allowed: two descriptors an interface."""
-    _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))
-
-
 def _record(config: dict[str, Any]) -> None:
     die_with_parent(signal.SIGTERM)  # so that what was received is written
-    _allow_descriptors()
+    allow_descriptors()  # two an interface
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
     entries = config["interfaces"]
     paths = [Path(entry["file"]) for entry in entries]

@@ -187,6 +187,11 @@ class WifiNet(Mininet):  # type: ignore[misc]
         """The nodes with a radio."""
         return [member for member in self.members if isinstance(member, Station)]
 
+    @property
+    def needs_resolver(self) -> bool:
+        """Whether it is so large that `emulation.network.resolver` is to make neighbour entries."""
+        return len(self.members) > ALL_KNOWN
+
     def addHost(self, name: str, cls: type[Node] = Member, **params: Any) -> Any:
         """Add a host, a shell in a network namespace of its own; a `Member` needs its `spec`."""
         host = super().addHost(name, cls=cls, **params)
@@ -219,14 +224,13 @@ class WifiNet(Mininet):  # type: ignore[misc]
     def configure(self) -> None:
         """Bring up loopback and interfaces, set addresses.
 
-        And all neighbour entries, unless the network is so large that a process adds those that
-        are used (`emulation.network.resolver`).
+        And all neighbour entries, unless a process adds those that are used.
         """
         for member in self.members:
             member.attach()
             with network_namespace(member.pid):
                 configure_links(member.spec)
-        if len(self.members) <= ALL_KNOWN:
+        if not self.needs_resolver:
             add_neighbours(self.members)
         if self.aps:
             ports = []

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import selectors
 import socket
 import sys
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.lifetime import die_with_parent
+from capture.limits import allow_descriptors
 from capture.namespaces import network_namespace
 from emulation.errors import explained
 from emulation.network import rtnetlink
@@ -107,8 +107,7 @@ def main() -> int:
     die_with_parent()
     try:
         config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-        _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))
+        allow_descriptors()
         resolver = Resolver(config["nodes"])
         raise_priority("nice")  # what waits for an entry is not sent
         Path(config["ready"]).write_text(str(os.getpid()), encoding="ascii")

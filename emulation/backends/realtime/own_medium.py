@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from emulation.backends.realtime.mininet_run import MininetRun
-from emulation.network.resolver import ALL_KNOWN
 from emulation.realtime.control import answers
 
 
@@ -37,17 +36,16 @@ class OwnMediumRun(MininetRun):
         self.helpers.start("medium", self.medium, config)
         self.helpers.await_ready("medium", lambda: answers(self.medium_control))
         self.net.configure()
-        if len(self.net.members) > ALL_KNOWN:
+        if self.net.needs_resolver:
             ready = self.state.path / "resolver.ready"
-            pids = self.pids()
             nodes = [
                 {
-                    "pid": pids[spec.name],
-                    "interface": spec.interface,
-                    "address": spec.address,
-                    "mac": spec.mac,
+                    "pid": member.pid,
+                    "interface": member.spec.interface,
+                    "address": member.spec.address,
+                    "mac": member.spec.mac,
                 }
-                for spec in scenario.nodes
+                for member in self.net.members
             ]
             self.helpers.start(
                 "resolver", "emulation.network.resolver", {"nodes": nodes, "ready": str(ready)}

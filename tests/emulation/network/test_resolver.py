@@ -13,7 +13,6 @@ import pytest
 from capture.decode import decode_records
 from capture.namespaces import new_network_namespace
 from capture.scan import read_header, record_offsets
-from emulation.backends.realtime import own_medium
 from emulation.backends.tap import TapBackend
 from emulation.network import net
 from emulation.network.resolver import Resolver, asked_for
@@ -75,8 +74,7 @@ def _resolver_here(nodes: list[dict[str, object]]) -> Resolver:
 def test_a_run_makes_entries_as_it_needs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (net, own_medium):
-        monkeypatch.setattr(module, "ALL_KNOWN", 3)
+    monkeypatch.setattr(net, "ALL_KNOWN", 3)
     settings = {"nodes": 4, "topics": 0, "speed": 0, "side": 100, "hello_interval": 0.3}
     made = make_scenario("roaming_field", "broker-gpsr", seed=1, duration=6.0, settings=settings)
     wanted = (("topic", "=", "a"),)
