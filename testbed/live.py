@@ -63,9 +63,9 @@ def state_of(folder: Path) -> State:
     Raises `RunFolderError` if there is no run.
     """
     if (folder / "scenario.json").exists():
-        from testbed.live_run import LiveRun
+        from testbed.live_run import FollowedRun
 
-        return LiveRun(folder)
+        return FollowedRun(folder)
     from testbed.live_script import LiveScript
 
     script = LiveScript(folder)

@@ -31,7 +31,7 @@ CHUNK: Final = 4 << 20
 _COLUMNS: Final = ("time_ns", "ip_dst", "kind", "hops", "destination", "publisher", "sequence")
 
 
-class Radio(NamedTuple):
+class RadioFrame(NamedTuple):
     """A frame in a capture of a radio: at index `place` of the nodes, from index `sender`."""
 
     time_ns: int
@@ -108,10 +108,10 @@ class Captures:
             (place, Growing(folder.loopback_capture(node))) for place, node in enumerate(nodes)
         ]
         self._through = bool(run.scenario.access_points)
-        self._frames: list[Radio] = []
+        self._frames: list[RadioFrame] = []
         self._messages: list[Message] = []
 
-    def look(self, until_ns: int | None) -> tuple[list[Radio], list[Message]]:
+    def look(self, until_ns: int | None) -> tuple[list[RadioFrame], list[Message]]:
         """Return what there is since the last time up to a Unix time, or all, in order of time.
 
         Frames of an event of which there is one before that are given together.
@@ -141,7 +141,7 @@ class Captures:
         self._messages = self._messages[len(messages) :]
         return frames, messages
 
-    def hops(self, frames: Iterable[Radio]) -> list[tuple[tuple[int, int], Transmission]]:
+    def hops(self, frames: Iterable[RadioFrame]) -> list[tuple[tuple[int, int], Transmission]]:
         """Return the transmissions of events among frames, each with its event, by time."""
         of_events = [each for each in frames if each.kind == Kind.EVENT]
         events = list(dict.fromkeys(each.event for each in of_events))
@@ -161,7 +161,9 @@ class Captures:
         senders = self._places.of_addresses(found["ip_src"][rows])
         columns = [found[name][rows].tolist() for name in _COLUMNS]
         self._frames += [
-            Radio(time, place, sender, to, kind, hops, destination, (publisher, sequence), access)
+            RadioFrame(
+                time, place, sender, to, kind, hops, destination, (publisher, sequence), access
+            )
             for sender, time, to, kind, hops, destination, publisher, sequence in zip(
                 senders.tolist(), *columns, strict=True
             )
@@ -189,6 +191,6 @@ class Captures:
             )
 
 
-def _same(frame: Radio) -> tuple[Any, ...]:
+def _same(frame: RadioFrame) -> tuple[Any, ...]:
     """Return what the rows of one frame have in common."""
     return frame.event, frame.kind, frame.sender, frame.to, frame.hops, frame.destination

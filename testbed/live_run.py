@@ -24,9 +24,9 @@ from nodeapp.client_port import LEASE
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.wire import Kind, WireError, decode_body
 from spark_analysis.replay.happenings import handover_marks, happenings, legend
-from spark_analysis.replay.transmissions import Handovers, beacon_window
+from spark_analysis.replay.transmissions import LastHeard, beacon_window
 from spark_analysis.report.quantities import printable
-from testbed.live_captures import BEHIND, Captures, Message, Radio
+from testbed.live_captures import BEHIND, Captures, Message, RadioFrame
 from testbed.live_log import HOPS_KEPT, KEPT, LOADS_KEPT, Changes, Cursor, Log
 
 MOST_ROADS = 4_000
@@ -40,7 +40,7 @@ class _Held:
     said: float
 
 
-class LiveRun:
+class FollowedRun:
     """A run, as far as its folder tells of it."""
 
     def __init__(self, folder: Path) -> None:
@@ -59,7 +59,7 @@ class LiveRun:
         self._tracks = 0
         self._until = 0.0
         self._heard: dict[tuple[int, int], float] = {}
-        self._handovers = Handovers()
+        self._last_heard = LastHeard()
         self._roles: dict[int, int] = {}
         self._load: dict[tuple[int, int], list[int]] = {}
         self._held: dict[tuple[int, int, int], _Held] = {}
@@ -163,7 +163,7 @@ class LiveRun:
             with suppress(WireError):  # a node would not take it either
                 self._message(message, (message.time_ns - epoch_ns) / 1e9)
 
-    def _receptions(self, frames: list[Radio], epoch_ns: int) -> None:
+    def _receptions(self, frames: list[RadioFrame], epoch_ns: int) -> None:
         """Take in links, loads and handovers."""
         met: dict[tuple[int, int], list[float]] = {}
         for frame in frames:
@@ -176,7 +176,7 @@ class LiveRun:
             if self._points:  # what comes from these may be another's, passed on
                 if frame.place not in self._points or frame.sender in self._points:
                     continue
-                changed = self._handovers.heard(at, frame.sender, frame.place)
+                changed = self._last_heard.heard(at, frame.sender, frame.place)
                 self._marks += handover_marks([changed] if changed else [], self._names)
             pair = min(frame.place, frame.sender), max(frame.place, frame.sender)
             met.setdefault(pair, [at, at])[1] = at

@@ -21,8 +21,8 @@ from emulation.scenario.runfolder import Run
 from nodeapp.wire import Kind
 from spark_analysis.captures.materialise import decoded_frames
 from spark_analysis.replay.transmissions import (
-    Handovers,
     Ints,
+    LastHeard,
     Places,
     Transmission,
     beacon_window,
@@ -225,7 +225,7 @@ def _handovers(visits: list[Ints]) -> list[tuple[float, int, int, int]]:
     ordered = rows[by_station]
     first = np.ones(len(rows), np.bool_)  # of a station, or at another point
     first[1:] = np.any(np.diff(ordered[:, 1:], axis=0), axis=1)
-    known = Handovers()
+    known = LastHeard()
     changes = [
         known.heard(time / 1e9, station, point)
         for time, station, point in rows[np.sort(by_station[first])].tolist()

@@ -92,7 +92,7 @@ def transmissions(
         yield made
 
 
-class Handovers:
+class LastHeard:
     """Which access point each station was heard by last."""
 
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ from testbed.app import app
 from testbed.live import Live
 from testbed.live_captures import Growing
 from testbed.live_log import Changes, Cursor
-from testbed.live_run import LiveRun
+from testbed.live_run import FollowedRun
 from testbed.live_script import LiveScript
 from tests import browser as browsers
 from tests.emulation.backends.test_tap import Recorded
@@ -79,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_captures_tell_events_deliveries_and_the_way_of_each(folder: Path) -> None:
-    live = LiveRun(folder)
+    live = FollowedRun(folder)
     state = live.state(Cursor())
     assert state["ended"] == "completed"
     assert state["time"] == 10.0
@@ -109,7 +109,7 @@ def test_the_captures_tell_events_deliveries_and_the_way_of_each(folder: Path) -
 def test_access_points_traffic_goes_hop_by_hop_and_handovers_are_told(tmp_path: Path) -> None:
     settings = {"side": 2, "nodes": 4, "speed": 30, "pause": 0}
     run = make_scenario("mesh_grid", "flooding", seed=1, duration=25.0, settings=settings)
-    live = LiveRun(run_virtual(run, tmp_path))
+    live = FollowedRun(run_virtual(run, tmp_path))
     names = [node["name"] for node in live.scene()["nodes"]]
     assert names == ["ap1", "ap2", "ap3", "ap4", "sta1", "sta2", "sta3", "sta4"]
     state = live.state(Cursor())
@@ -160,7 +160,7 @@ def test_a_delivery_that_is_written_before_its_event_counts(folder: Path, tmp_pa
     publisher = read_run(copy).folder.loopback_capture(scenario(10.0).nodes[0])
     whole = publisher.read_bytes()
     publisher.write_bytes(whole[:FILE_HEADER])
-    live = LiveRun(copy)
+    live = FollowedRun(copy)
     state = live.state(Cursor())
     assert (state["published"], state["delivered"]) == (0, 0)
     publisher.write_bytes(whole)
