@@ -55,7 +55,6 @@ class FollowedRun:
         self._window = beacon_window(self._run)
         self._log = Changes(KEPT)
         self._hops, self._loads = Log(HOPS_KEPT), Log(LOADS_KEPT)
-        self._marks: list[dict[str, Any]] = []
         self._tracks = 0
         self._until = 0.0
         self._heard: dict[tuple[int, int], float] = {}
@@ -127,7 +126,7 @@ class FollowedRun:
                 "loads": self._loads.since(cursor.loads),
                 "tracks": tracks,
                 "next": [self._log.count, self._hops.count, self._loads.count, self._tracks],
-                "marks": [*(mark for mark in failed if mark["time"] <= now), *self._marks],
+                "marks": [mark for mark in failed if mark["time"] <= now],
                 "published": len(self._events),
                 "expected": self._expected,
                 "delivered": self._delivered,
@@ -177,7 +176,8 @@ class FollowedRun:
                 if frame.place not in self._points or frame.sender in self._points:
                     continue
                 changed = self._last_heard.heard(at, frame.sender, frame.place)
-                self._marks += handover_marks([changed] if changed else [], self._names)
+                for mark in handover_marks([changed] if changed else [], self._names):
+                    self._log.add("handover", mark)
             pair = min(frame.place, frame.sender), max(frame.place, frame.sender)
             met.setdefault(pair, [at, at])[1] = at
         for pair, (first, last) in met.items():

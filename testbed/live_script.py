@@ -36,7 +36,6 @@ class LiveScript:
         self._folder = folder
         self._read = 0
         self._log, self._loads = Changes(KEPT), Log(LOADS_KEPT)
-        self._marks: list[dict[str, Any]] = []
         self._known = 0.0
         self._network: dict[str, Any] | None = None
         self._names: list[str] = []
@@ -118,7 +117,7 @@ class LiveScript:
                 "loads": self._loads.since(cursor.loads),
                 "tracks": None,
                 "next": [self._log.count, 0, self._loads.count, 0],
-                "marks": self._marks,
+                "marks": [],
                 "linked": len(self._linked),
                 "radios": len(network["radios"]),
             }
@@ -215,7 +214,8 @@ class LiveScript:
             self._log.add("link", *link, round(at, 2))
         last = self._last_point.get(interface)
         if last is not None and last != point:
-            self._marks += handover_marks([(at, node, last, point)], self._names)
+            for mark in handover_marks([(at, node, last, point)], self._names):
+                self._log.add("handover", mark)
         self._last_point[interface] = point
 
 

@@ -119,7 +119,7 @@ def test_access_points_traffic_goes_hop_by_hop_and_handovers_are_told(tmp_path: 
     first = [hop for hop in state["hops"] if hop[:2] == state["hops"][0][:2]]
     assert (first[0][4], first[0][6]) == (4, [0]), "sta1 to ap1"
     assert (first[1][4], set(first[1][6])) == (0, {1, 2, 3, 4, 7}), "on to its neighbours of both"
-    told = [mark["text"] for mark in state["marks"] if mark["kind"] == "handover"]
+    told = [entry[0]["text"] for kind, *entry in state["log"] if kind == "handover"]
     assert told[0] == "sta3 hands over from ap3 to ap1"
     served: dict[str, str] = {}
     for text in told:
@@ -223,7 +223,7 @@ def test_two_radios_at_one_access_point_are_one_link_until_both_are_gone(tmp_pat
     links = [entry for entry in state["log"] if entry[0] in ("link", "gone")]
     assert links == [["link", 0, 1, 0.0], ["gone", 0, 1, 3.0], ["link", 0, 2, 3.0]]
     assert [entry for entry in state["log"] if entry[0] == "range"] == [["range", 0, 30.0]]
-    (handover,) = state["marks"]
+    (handover,) = [entry[1] for entry in state["log"] if entry[0] == "handover"]
     assert handover["text"] == "sta1 hands over from ap1 to ap2"
 
 

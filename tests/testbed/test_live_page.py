@@ -14,8 +14,9 @@ from testbed.live import Server
 from testbed.live_log import Cursor
 from tests import browser as browsers
 
-EVENTS, HOPS, LINKS = 4500, 24, 23_000
+EVENTS, HOPS, LINKS, HANDOVERS, MOVES = 4500, 24, 23_000, 2300, 56_000
 LIMIT = 120.0
+FAULT = {"time": 1, "until": 2, "text": "down", "nodes": [1], "kind": "nodes"}
 DRAWN = (
     "const map = document.querySelector('[data-part=map]');"
     "const data = map.getContext('2d').getImageData(0, 0, map.width, map.height).data;"
@@ -49,7 +50,13 @@ class Long:
         log: list[list[Any]] = [["move", 0, time, self.answers, 10]]
         hops: list[list[Any]] = []
         if cursor.log == 0:
-            log = [["missed"], ["move", 0, time - 1, 1, 10], ["move", 1, 0.0, 90, 90]]
+            log = [["missed"], ["move", 1, 0.0, 90, 90]]
+            for number in range(1, MOVES + 1):
+                log.append(["move", 0, (time - 1) * number / MOVES, number / MOVES, 10])
+                log.append(["told", 1, number / MOVES, [f"sample {number}"]])
+            for number in range(1, HANDOVERS + 1):
+                mark = {"time": number, "until": number, "text": f"handover {number}", "nodes": [0]}
+                log.append(["handover", mark | {"kind": "handover"}])
             for at in range(LINKS):
                 log += [["link", 0, 1, at / 10], ["gone", 0, 1, at / 10 + 0.05]]
             log += [["link", 0, 1, LINKS / 10], ["role", 0, 1]]
@@ -62,7 +69,7 @@ class Long:
                 ]
         return {
             "time": time, "until": time, "ended": None, "log": log, "hops": hops, "loads": [],
-            "tracks": None, "next": [1, 1, 1, 0], "marks": [],
+            "tracks": None, "next": [1, 1, 1, 0], "marks": [FAULT],
             "published": EVENTS, "expected": EVENTS, "delivered": EVENTS,
         }  # fmt: skip
 
@@ -104,6 +111,15 @@ def test_it_keeps_a_bounded_past_draws_while_paused_and_says_why_it_ends(
                 "replay.events[0].sequence] : null"
             )
             assert kept == [4000, 20_000, 80_000, 4001, 80_000, True, EVENTS - 4000 + 1]
+            motion = browser.run(
+                f"{REPLAY} [replay.nodes[0].track.length >= 50_000,"
+                "replay.nodes[0].track[0][0] > 400,"
+                "replay.nodes[1].told.length, replay.nodes[1].told[0][1][0], replay.marks.length,"
+                "replay.marks[0].text, replay.marks[1].text, replay.marks.at(-1).text] : null"
+            )
+            words, fault = [50_000, f"sample {MOVES - 50_000 + 1}"], [2001, "down"]
+            handed_over = [f"handover {HANDOVERS - 2000 + 1}", f"handover {HANDOVERS}"]
+            assert motion == [True, True, *words, *fault, *handed_over]
             browser.click("[data-part=play]")
             paused = track()
             assert await_condition(lambda: track() > paused + 1, LIMIT)

@@ -5,11 +5,12 @@
   const scene = JSON.parse(part("replay-data").textContent);
   const ASK = 500, AGO = 0.8, LISTED = 30;
   // What is kept: a run may last for days.  What is older goes when there is a tenth more.
-  const FRAMES = 80000, EVENTS = 4000, LINKS = 20000;
+  const FRAMES = 80000, EVENTS = 4000, LINKS = 20000, HANDOVERS = 2000, MOVES = 100000, LEAST = 500;
   const [x0, y0] = scene.area;
   const nodes = scene.nodes.map((node) => ({...node, track: [[0, x0, y0]], load: [], told: [],
     older: {published: 0, due: 0, got: 0}}));
-  const links = [], events = [], frames = [], marks = [];
+  const links = [], events = [], frames = [], marks = [], handovers = [];
+  const moves = Math.max(LEAST, Math.ceil(MOVES / nodes.length));  // of a node, and its words
   const known = new Map(), open = new Map();
   const model = {...scene, duration: 0.1, width: 1, nodes, links, events, frames, marks};
   let next = "", until = 0, arrived = 0, shown = null, ended = null, failed = false;
@@ -32,6 +33,7 @@
     missed() { links.length = 0; open.clear(); },
     told(node, time, lines) { nodes[node].told.push([time, lines]); },
     range(node, metres) { nodes[node].range = metres; },
+    handover(mark) { handovers.push(mark); },
     role(node, role) { nodes[node].role |= role; },
     link(a, b, start) {
       const link = {a, b, start, end: Infinity};
@@ -81,8 +83,14 @@
     for (const each of list) if (kept(each)) list[count++] = each;
     list.length = count;
   }
+  const latest = (list, most) => { if (full(list, most)) list.splice(0, list.length - most); };
   // Forget what is too old; return how many events that are.
   function prune() {
+    latest(handovers, HANDOVERS);
+    for (const node of nodes) {
+      if (node.placed) latest(node.track, moves);  // others' are those of the scenario
+      latest(node.told, moves);
+    }
     const ends = full(links, LINKS) ? links.map((link) => link.end).sort((one, other) => other - one)[LINKS] : 0;
     if (ends > 0) keep(links, (link) => link.end > ends || link.end === Infinity);
     const gone = full(events, EVENTS) ? events.splice(0, events.length - EVENTS) : [];
@@ -113,13 +121,14 @@
     for (const entry of found.loads) load(...entry);
     for (const entry of found.hops) hop(...entry);
     frames.sort((one, other) => one.start - other.start);
-    marks.splice(0, marks.length, ...found.marks);
     next = found.next.join(",");
     until = found.until;
     arrived = performance.now();
     ended = found.ended;
     model.duration = Math.max(0.1, until);
-    return prune();
+    const forgotten = prune();
+    marks.splice(0, marks.length, ...found.marks, ...handovers);
+    return forgotten;
   }
 
   function row(event) {

@@ -16,7 +16,7 @@ function mapOf(canvas, strip, model, state) {
   function moved(node, time) {
     const track = node.track;
     let leg = node.leg || 0;
-    if (track[leg][0] > time) leg = 0;
+    if (leg >= track.length || track[leg][0] > time) leg = 0;  // what is old may be gone
     while (leg + 1 < track.length && track[leg + 1][0] <= time) leg++;
     node.leg = leg;
     const [t, x, y] = track[leg];
