@@ -259,7 +259,9 @@ def read_run(path: Path) -> Run:
     if not path.is_dir():
         raise RunFolderError(f"{path} is not a folder: name a run folder, as runs/<time>-...")
     if not (path / "scenario.json").exists():
-        raise RunFolderError(f"{path} is not a run folder: it has no scenario.json")
+        inside = any(path.glob("*/scenario.json"))
+        rather = f"; name the run folders in it, as {path}/*" if inside else ""
+        raise RunFolderError(f"{path} is not a run folder: it has no scenario.json{rather}")
     folder = RunFolder(path)
     try:
         scenario = Scenario.load(folder.scenario)

@@ -87,10 +87,23 @@ def test_strictly_a_damaged_capture_is_an_error(spark: SparkSession, tmp_path: P
     assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)
 
 
-def test_a_folder_without_captures_is_answered_at_once(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run")
+def test_without_captures_it_answers_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_run(tmp_path / "runs" / "one")
     for capture in (folder / "captures").iterdir():
         capture.unlink()
-    invoked = CliRunner().invoke(app, ["analyze", str(folder)])
-    assert invoked.exit_code == 1
-    assert "there is nothing to analyse" in invoked.stderr
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.delattr(reports, "spark_session")  # it would be an error to start Spark
+    for path, message in (
+        (folder, "has no captures: there is nothing to analyse"),
+        (
+            folder.parent,
+            f"it has no scenario.json; name the run folders in it, as {folder.parent}/*",
+        ),
+        (empty, f"{empty} is not a run folder: it has no scenario.json"),
+    ):
+        invoked = CliRunner().invoke(app, ["analyze", str(path)])
+        assert invoked.exit_code == 1
+        assert invoked.stderr.endswith(f"{message}\n")
