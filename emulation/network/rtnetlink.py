@@ -42,6 +42,8 @@ IFLA_INFO_DATA: Final = 2
 VETH_INFO_PEER: Final = 1
 IFA_ADDRESS: Final = 1
 IFA_LOCAL: Final = 2
+IFA_F_NODAD: Final = 0x02
+"""An address is usable at once (RFC 4862, 5.4), as nobody else has it."""
 NDA_DST: Final = 1
 NDA_LLADDR: Final = 2
 NUD_PERMANENT: Final = 0x80
@@ -76,11 +78,15 @@ def veth(interface: str, mac: str, peer: str, peer_pid: int) -> bytes:
     return request_message(RTM_NEWLINK, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body)
 
 
-def address(interface: str, ipv4: str, prefix_length: int) -> bytes:
-    """Return the request to give an interface of the current namespace an address."""
+def address(interface: str, ip: str, prefix_length: int, flags: int = 0) -> bytes:
+    """Return the request to give an interface of the current namespace an address, v4 or v6.
+
+    `flags` are IFA_F_*.  Raises OSError if it is no address, or there is no such interface.
+    """
     index = socket.if_nametoindex(interface)
-    body = _ADDRESS.pack(socket.AF_INET, prefix_length, 0, 0, index)
-    value = socket.inet_aton(ipv4)
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    body = _ADDRESS.pack(family, prefix_length, flags, 0, index)
+    value = socket.inet_pton(family, ip)
     body += attribute(IFA_LOCAL, value) + attribute(IFA_ADDRESS, value)
     return request_message(RTM_NEWADDR, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body)
 

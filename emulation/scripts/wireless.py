@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from ipaddress import ip_interface
 from typing import Any, Final
 
-from pyroute2 import IPRoute
-
 from capture.namespaces import network_namespace
+from emulation.network import rtnetlink
 from emulation.network.net import QUEUE_LENGTH
+from emulation.network.rtnetlink import IFA_F_NODAD
 from emulation.scripts import manet
 from emulation.scripts.links import ITSLink, _4address, adhoc, mesh, wmediumd
 from emulation.scripts.nodes import AP, RadioNode, Station
@@ -16,8 +17,6 @@ from emulation.scripts.options import LINK_OPTIONS
 from emulation.scripts.radios import Radio
 from emulation.scripts.session import ScriptError
 
-NO_DAD: Final = 0x02
-"""IFA_F_NODAD (RFC 4862, 5.4): usable at once, as nobody else has the address."""
 APART: Final = 1.0
 """Metres between nodes that a script gives no place."""
 
@@ -194,26 +193,38 @@ def borrow_passphrases(net: Any) -> None:
 def configure_devices(net: Any) -> None:
     """Bring up the devices of all radios, set addresses; stations without a link stay without."""
     for node in net.radio_nodes:
-        with network_namespace(node.pid), IPRoute() as route:
-            loopback = route.link_lookup(ifname="lo")[0]
-            route.link("set", index=loopback, state="up")
+        with network_namespace(node.pid):
+            rtnetlink.send([rtnetlink.link_up("lo")], f"bringing up lo of {node.name}")
             for radio in node.wintfs.values():
-                device: int = route.link_lookup(ifname=radio.name)[0]
-                route.link("set", index=device, state="up", txqlen=QUEUE_LENGTH)
-                if radio.ip:
-                    route.addr(
-                        "add", index=device, address=radio.ip, prefixlen=int(radio.prefixLen)
-                    )
-                for address in radio.addresses:
-                    whole, _, length = address.partition("/")
-                    route.addr(
-                        "add", index=device, address=whole, prefixlen=int(length), flags=NO_DAD
-                    )
+                _configure_device(radio)
     for node in [*net.stations, *net.cars]:
         alone = getattr(node, "placed", False) or not net.autoAssociation
         for radio in node.wintfs.values():
             if radio.kind == "managed" and radio.access_point is None and alone:
                 radio.disconnect()
+
+
+def _configure_device(radio: Radio) -> None:
+    """Bring up a radio's device in the current namespace, and set its addresses.
+
+    Raises `ScriptError`.
+    """
+    own = [f"{radio.ip}/{radio.prefixLen}"] if radio.ip else []
+    requests = [rtnetlink.link_up(radio.name, QUEUE_LENGTH)]
+    for text in [*own, *radio.addresses]:
+        try:
+            found = ip_interface(text)
+        except ValueError:
+            raise ScriptError(
+                f"{radio.name}: {text} is no address: give one as 10.0.0.1/8 or fd00::1/64"
+            ) from None
+        flags = IFA_F_NODAD if found.version == 6 else 0
+        ip, length = str(found.ip), found.network.prefixlen
+        requests.append(rtnetlink.address(radio.name, ip, length, flags))
+    try:
+        rtnetlink.send(requests, f"{radio.name}: {', '.join(own + radio.addresses)}")
+    except OSError as error:
+        raise ScriptError(str(error.strerror)) from None
 
 
 def build_from_topo(net: Any, topo: Any) -> None:

@@ -52,6 +52,7 @@ def test_the_kernel_has_what_was_requested(namespaces: tuple[int, int]) -> None:
             rtnetlink.link_up("lo"),
             rtnetlink.address("radio", "10.0.0.7", 8),
             rtnetlink.link_up("radio", 100),
+            rtnetlink.address("radio", "fd00::7", 64, rtnetlink.IFA_F_NODAD),
         ]
         rtnetlink.send(requests, "setting up")
         index = socket.if_nametoindex("radio")
@@ -64,6 +65,9 @@ def test_the_kernel_has_what_was_requested(namespaces: tuple[int, int]) -> None:
         assert link["txqlen"] == 100
         addresses = [each for each in link["addr_info"] if each["family"] == "inet"]
         assert [(each["local"], each["prefixlen"]) for each in addresses] == [("10.0.0.7", 8)]
+        (own,) = [each for each in link["addr_info"] if each["local"] == "fd00::7"]
+        assert (own["prefixlen"], own["nodad"]) == (64, True)
+        assert "tentative" not in own
         assert "UP" in shown("link", "show", "lo")[0]["flags"]
         neighbours = shown("neigh", "show", "nud", "permanent")
         assert len(neighbours) == 199
