@@ -58,13 +58,11 @@ def _answer(medium: Medium, point: dict[str, Any], words: list[str]) -> str:
             return medium.tell("set", interface=name, up=wish == "enable")
         case ["wps_pin", _, pin, *rest]:
             seconds = {"seconds": float(rest[0])} if rest and rest[0].isdigit() else {}
-            done = medium.tell("wps", interface=name, enter=pin, **seconds)
-            return f"{pin}\n" if done == "OK\n" else done
+            return medium.tell("wps", done=pin, interface=name, enter=pin, **seconds)
         case ["wps_pbc"]:
             return medium.tell("wps", interface=name, button=True)
         case ["wps_ap_pin", "set", pin, *_]:
-            done = medium.tell("wps", interface=name, own=pin)
-            return f"{pin}\n" if done == "OK\n" else done
+            return medium.tell("wps", done=pin, interface=name, own=pin)
         case ["wps_ap_pin", "disable"]:
             return medium.tell("wps", interface=name, own=None)
     raise ToolError(

@@ -37,14 +37,14 @@ class Medium:
         except ControlError as error:
             raise ToolError(f"command failed: {error}") from None
 
-    def tell(self, op: str, **arguments: Any) -> str:
-        """Return what hostapd_cli and wpa_cli say; why it failed goes to standard error."""
+    def tell(self, op: str, done: str = "OK", **arguments: Any) -> str:
+        """Return what hostapd_cli and wpa_cli say: `done`, or FAIL, and why to standard error."""
         try:
             self.ask(op, **arguments)
         except ToolError as error:
             print(error, file=sys.stderr)
             return "FAIL\n"
-        return "OK\n"
+        return f"{done}\n"
 
     def radios(self) -> list[dict[str, Any]]:
         """Return the radios of this namespace."""

@@ -10,7 +10,7 @@ from emulation.network.stand_ins.medium import Medium, ToolError, interface_and_
 
 COMMANDS: Final = (
     "status, scan, scan_results, signal_poll, roam BSSID, disconnect, reconnect, reassociate, "
-    "list_networks, ping"
+    "list_networks, ping, wps_pin BSSID|any PIN, wps_pbc [BSSID|any]"
 )
 KEYS: Final = {"open": "NONE", "wep": "NONE", "wpa": "WPA-PSK", "wpa2": "WPA2-PSK", "wpa3": "SAE"}
 FLAGS: Final = {
@@ -71,8 +71,7 @@ def _answer(medium: Medium, radio: dict[str, Any], words: list[str]) -> str:
             return medium.tell("connect", interface=name, bssid=bssid)
         case ["wps_pin", bssid, pin]:
             chosen = None if bssid == "any" else bssid
-            done = medium.tell("enrol", interface=name, pin=pin, bssid=chosen)
-            return f"{pin}\n" if done == "OK\n" else done
+            return medium.tell("enrol", done=pin, interface=name, pin=pin, bssid=chosen)
         case ["wps_pbc", *rest]:
             chosen = rest[0] if rest and rest[0] != "any" else None
             return medium.tell("enrol", interface=name, bssid=chosen)
