@@ -10,13 +10,13 @@ written here, because a recorder that heard of the monitor later would miss the 
 
 from __future__ import annotations
 
-import struct
 import sys
 import time
 from pathlib import Path
 from typing import Final
 
 from capture.files import PacketFile, shared_sizes
+from capture.pcap import pcap_header, pcap_record
 from capture.scan import RADIOTAP
 from emulation.radio.air import Transmission
 from emulation.radio.delivery import Delivery
@@ -32,10 +32,6 @@ from emulation.realtime.radiotap_wire import Link, OnAir
 AD_HOC_BSSID: Final = bytes.fromhex("02ff00000001")
 """Of ad hoc cells; outside the context of a BSS it is the wildcard."""
 WILDCARD: Final = b"\xff" * 6
-PCAP_HEADER: Final = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, RADIOTAP)
-"""Of a nanosecond capture (draft-ietf-opsawg-pcap)."""
-PCAP_RECORD: Final = struct.Struct("=IIII")
-BILLION: Final = 10**9
 
 
 class MonitorCapture:
@@ -47,15 +43,13 @@ class MonitorCapture:
             number += 1
             path = folder / f"{name}-{number}.pcap"
         self._file = PacketFile(path, shared_sizes(1), 0)
-        self._file.write(PCAP_HEADER)
+        self._file.write(pcap_header(RADIOTAP))
         self._file.flush()
 
     def write(self, record: bytes) -> bool:
         """Write what the monitor shows now; return whether it is in the file."""
-        seconds, rest = divmod(time.time_ns(), BILLION)
         lost = self._file.lost
-        self._file.write(PCAP_RECORD.pack(seconds, rest, len(record), len(record)))
-        self._file.write(record)
+        self._file.write(pcap_record(time.time_ns(), record))
         self._file.flush()
         return self._file.lost == lost
 

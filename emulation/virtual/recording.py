@@ -24,6 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from capture.decode import Columns, decode_records, read_header
+from capture.pcap import RECORD, pcap_header, pcap_record
+from capture.scan import ETHERNET
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
@@ -31,10 +33,7 @@ from emulation.virtual.packets import loopback_frame, radio_frames
 
 EPOCH_NS: Final = 946_684_800_000_000_000
 """Time 0 of every run: 2000-01-01 00:00 UTC, in Unix ns."""
-SNAP_LENGTH: Final = 262_144
-PCAP_HEADER: Final = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, SNAP_LENGTH, 1)
-"""Nanosecond pcap, little-endian on every machine, Ethernet (draft-ietf-opsawg-pcap)."""
-RECORD: Final = struct.Struct("<IIII")
+PCAP_HEADER: Final = pcap_header(ETHERNET)
 _LENGTHS: Final = struct.Struct("<II")
 WRITE_BYTES: Final = 64 << 20
 """Bytes of records kept before they are written to the captures."""
@@ -106,8 +105,7 @@ def unix_ns(time: float) -> int:
 
 
 def _record(time: float, packet: bytes) -> bytes:
-    seconds, fraction = divmod(unix_ns(time), 1_000_000_000)
-    return RECORD.pack(seconds, fraction, len(packet), len(packet)) + packet
+    return pcap_record(unix_ns(time), packet)
 
 
 class _Builder:
