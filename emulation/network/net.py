@@ -224,7 +224,7 @@ class WifiNet(Mininet):  # type: ignore[misc]
     def configure(self) -> None:
         """Bring up loopback and interfaces, set addresses.
 
-        And all neighbour entries, unless a process adds those that are used.
+        Make all neighbour entries too, unless a process is to make those that are used.
         """
         for member in self.members:
             member.attach()

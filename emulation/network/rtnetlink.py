@@ -1,7 +1,7 @@
 """Links, addresses and neighbour entries of the current network namespace, over rtnetlink.
 
-The few requests that a run makes, as rtnetlink(7) and <linux/if_link.h> have them, sent in one
-datagram each.  A library for all of netlink takes longer to load than a run takes to start.
+The few requests that a run makes, as rtnetlink(7) and <linux/if_link.h> have them; many are sent in
+one datagram.  A library for all of netlink takes longer to load than a run takes to start.
 """
 
 from __future__ import annotations

@@ -303,7 +303,9 @@ def model_of(name: str, options: Mapping[str, Any], node: Any) -> Model:
     except (TypeError, ValueError):
         raise ScriptError(f"setMobilityModel(model={name!r}): an option is no number") from None
     if min([0.0, constant, *given.values()]) < 0 or given.get("alpha", 0.0) > 1:
-        raise ScriptError(f"setMobilityModel(model={name!r}): no option is negative, alpha above 1")
+        raise ScriptError(
+            f"setMobilityModel(model={name!r}): no option may be negative, nor alpha above 1"
+        )
     if name == "GaussMarkov":
         alpha, deviation = given.get("alpha", 0.99), given.get("variance", 1.0)
         mean = given.get("velocity_mean")

@@ -33,7 +33,6 @@ _GREEDY: Final = struct.Struct(">BBHiiii")
 _WALK: Final = struct.Struct(">BBHiiiiiiii")
 CELLS_LENGTH: Final = _GREEDY.size
 CELL_WALK_LENGTH: Final = _WALK.size
-MAX_KEY: Final = 255
 MAX_HOPS: Final = 65_535
 """Of hops left."""
 

@@ -51,8 +51,6 @@ from nodeapp.geometry import Point
 Cell = tuple[int, int]
 """Column and row, counted from the origin; those west and south of it are negative."""
 
-MAX_COORDINATE: Final = 2**31 - 1
-"""A column or row is no larger than that, and no smaller than its negative."""
 AROUND: Final = ((1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1))
 """The eight directions, counter-clockwise from the east."""
 _INDEX: Final = {direction: index for index, direction in enumerate(AROUND)}

@@ -40,8 +40,6 @@ TURN: Final = Axis("turn", "probability that a client turns early")
 ERROR: Final = Axis("speed_error", "error of the speed, at most")
 FAILED: Final = Axis("failed", "brokers that have failed, of 121")
 SYSTEM: Final = Axis(PROTOCOL, "protocol", names=PAPER_NAMES)
-EQUATION: Final = Axis("equation", "equation")
-WAY: Final = Axis("way", "value")
 
 LEGS: Final = "legs"
 FORMULAS: Final = "formulas"
