@@ -182,7 +182,7 @@ def _means(
 def _grouped(
     keys: Iterable[tuple[Any, ...]], values: Iterable[float]
 ) -> dict[tuple[Any, ...], float]:
-    """Return the mean of the values of each key, sorted; NaN are left out, if there are others."""
+    """Return the mean of the values of each key; NaN are left out, if there are others."""
     groups: dict[tuple[Any, ...], list[float]] = {}
     for key, value in zip(keys, values, strict=True):
         group = groups.setdefault(key, [])
