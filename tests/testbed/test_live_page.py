@@ -49,6 +49,7 @@ class Long:
         time = float(EVENTS + self.answers)
         log: list[list[Any]] = [["move", 0, time, self.answers, 10]]
         hops: list[list[Any]] = []
+        loads: list[list[int]] = []
         if cursor.log == 0:
             log = [["missed"], ["move", 1, 0.0, 90, 90]]
             for number in range(1, MOVES + 1):
@@ -60,6 +61,7 @@ class Long:
             for at in range(LINKS):
                 log += [["link", 0, 1, at / 10], ["gone", 0, 1, at / 10 + 0.05]]
             log += [["link", 0, 1, LINKS / 10], ["role", 0, 1]]
+            loads = [[0, 10, 1, 2], [0, 11, 3, 4], [0, 300_000, 5, 6]]
             for number in range(1, EVENTS + 1):
                 log += [["event", 0, number, "a", number, [[1, 7]]]]
                 log += [["notify", 0, number, 1, 7, number + 0.5]]
@@ -68,7 +70,7 @@ class Long:
                     for hop in range(HOPS)
                 ]
         return {
-            "time": time, "until": time, "ended": None, "log": log, "hops": hops, "loads": [],
+            "time": time, "until": time, "ended": None, "log": log, "hops": hops, "loads": loads,
             "tracks": None, "next": [1, 1, 1, 0], "marks": [FAULT],
             "published": EVENTS, "expected": EVENTS, "delivered": EVENTS,
         }  # fmt: skip
@@ -120,6 +122,11 @@ def test_it_keeps_a_bounded_past_draws_while_paused_and_says_why_it_ends(
             words, fault = [50_000, f"sample {MOVES - 50_000 + 1}"], [2001, "down"]
             handed_over = [f"handover {HANDOVERS - 2000 + 1}", f"handover {HANDOVERS}"]
             assert motion == [True, True, *words, *fault, *handed_over]
+            load = browser.run(
+                f"{REPLAY} [replay.nodes[0].load.length, replay.nodes[0].load[5],"
+                "replay.nodes[0].load.at(-1)] : null"
+            )
+            assert load == [150_001, [4, 6], [5, 6]], "counts of two seconds each, of all frames"
             browser.click("[data-part=play]")
             paused = track()
             assert await_condition(lambda: track() > paused + 1, LIMIT)

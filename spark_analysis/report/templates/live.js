@@ -5,12 +5,14 @@
   const scene = JSON.parse(part("replay-data").textContent);
   const ASK = 500, AGO = 0.8, LISTED = 30;
   // What is kept: a run may last for days.  What is older goes when there is a tenth more.
-  const FRAMES = 80000, EVENTS = 4000, LINKS = 20000, HANDOVERS = 2000, MOVES = 100000, LEAST = 500;
+  const FRAMES = 80000, EVENTS = 4000, LINKS = 20000, HANDOVERS = 2000, MOVES = 100000;
+  const COUNTS = 400000, LEAST = 500;
   const [x0, y0] = scene.area;
   const nodes = scene.nodes.map((node) => ({...node, track: [[0, x0, y0]], load: [], told: [],
     older: {published: 0, due: 0, got: 0}}));
   const links = [], events = [], frames = [], marks = [], handovers = [];
-  const moves = Math.max(LEAST, Math.ceil(MOVES / nodes.length));  // of a node, and its words
+  const ofNode = (all) => Math.max(LEAST, Math.ceil(all / nodes.length));
+  const moves = ofNode(MOVES), counts = ofNode(COUNTS);  // of a node; as many of its words as moves
   const known = new Map(), open = new Map();
   const model = {...scene, duration: 0.1, width: 1, nodes, links, events, frames, marks};
   let next = "", until = 0, arrived = 0, shown = null, ended = null, failed = false;
@@ -72,9 +74,22 @@
   }
 
   function load(node, second, sent, received) {
-    const {load} = nodes[node];
-    while (load.length <= second) load.push([0, 0]);
-    load[second] = [load[second][0] + sent, load[second][1] + received];
+    while (second >= counts * model.width) widen();
+    const {load} = nodes[node], index = Math.floor(second / model.width);
+    while (load.length <= index) load.push([0, 0]);
+    load[index] = [load[index][0] + sent, load[index][1] + received];
+  }
+  // Count frames in twice as many seconds each: numbers count all, however long the run.
+  function widen() {
+    model.width *= 2;
+    for (const node of nodes) {
+      const {load} = node, wide = [];
+      for (let index = 0; index < load.length; index += 2) {
+        const [sent, received] = load[index], [more, also] = load[index + 1] || [0, 0];
+        wide.push([sent + more, received + also]);
+      }
+      node.load = wide;
+    }
   }
 
   const full = (list, most) => list.length > 1.1 * most;
