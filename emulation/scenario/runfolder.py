@@ -35,7 +35,7 @@ from emulation.scenario.provenance import code
 from emulation.scenario.records import DefectRecord, Ended, Fidelity, Flows, Record, RunRecord
 from emulation.scenario.scenario import NodeSpec, Scenario
 
-VERSIONED: Final = ("mininet", "scapy", "numpy", "pyspark", "pyroute2", "cbor2")
+VERSIONED: Final = ("mininet", "scapy", "numpy", "pyspark", "cbor2")
 
 
 _Read = TypeVar("_Read", bound=Record)

@@ -30,7 +30,7 @@ DEBIAN_PACKAGES: Final = (
 )
 PYTHON_PACKAGES: Final = (
     # What running a scenario needs; the analysis (Spark, pandas, matplotlib) stays on the host.
-    *("cbor2", "numpy", "pydantic", "pyroute2", "scapy", "typer", "rich", "psutil"),
+    *("cbor2", "numpy", "pydantic", "scapy", "typer", "rich", "psutil"),
     # For tests of what only the guest can do.
     *("pytest", "pytest-timeout", "hypothesis"),
 )
