@@ -121,6 +121,7 @@ def settings(
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
         "spark.driver.extraJavaOptions": " ".join((*_DRIVER_OPTIONS, *_JAVA_OPTIONS, *further)),
+        "spark.executor.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *class_data.options())),
         "spark.driver.memory": "2g",
         # Every sort, hash table and broadcast begins with a page or block of memory, which is
         # cleared; those of the default, up to 64 MiB, have all of the heap collected every minute.
