@@ -29,13 +29,13 @@ class _RememberingView(JVMView):  # type: ignore[misc]
     """What is found becomes an attribute, for which Python asks nobody."""
 
     def __init__(self, view: JVMView) -> None:
-        vars(self).update(vars(view))
+        self.__dict__.update(view.__dict__)
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
         # A package may be a class that comes later, and costs nothing that matters.
         if isinstance(found, JavaClass):
-            found = vars(self)[name] = _RememberingClass(found._fqn, found._gateway_client)
+            found = self.__dict__[name] = _RememberingClass(found._fqn, found._gateway_client)
         return found
 
 
@@ -44,5 +44,5 @@ class _RememberingClass(JavaClass):  # type: ignore[misc]
         found = super().__getattr__(name)
         # A static field may have another value next time.
         if isinstance(found, JavaMember):
-            vars(self)[name] = found
+            self.__dict__[name] = found
         return found
