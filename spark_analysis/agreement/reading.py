@@ -61,13 +61,13 @@ def _tables(
     The runs of a repeat follow each other.
     """
     from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
-    from spark_analysis.captures.tuning import tuned
+    from spark_analysis.captures.tuning import gathered, tuned
     from spark_analysis.jobs.nodes import NODES
     from spark_analysis.jobs.overhead import radio_packets
     from spark_analysis.local import local_rows
 
     folders = [run.metrics / FRAMES_FOLDER for run in analysis.runs]
-    frames = read_frames(spark, folders)
+    frames = gathered(read_frames(spark, folders), folders)
     nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
     runs = spark.createDataFrame(analysis.table("summary")[["run", "epoch_ns", "duration"]])
     with tuned(spark, folders):

@@ -30,6 +30,7 @@ from pyspark.sql import SparkSession
 
 from spark_analysis import scratch
 from spark_analysis.captures import class_data
+from spark_analysis.captures.java_names import remember_names
 from spark_analysis.captures.source import PcapDataSource
 from spark_analysis.errors import AnalysisError, first_line
 
@@ -47,6 +48,9 @@ _JAVA_OPTIONS: Final = (
     # The optimising compiler takes longer than it saves: packets are decoded in Python, and what is
     # left for Java is done before it gets there (the frames of half a million packets included).
     "-XX:TieredStopAtLevel=1",
+    # What that one makes of a dozen analyses fills the memory it has by default: all of it is then
+    # swept, thrown out and compiled again, which takes as long as the analyses do.
+    "-XX:ReservedCodeCacheSize=240m",
     # Arrow's own checks of every access; the batches are made in `spark_analysis.captures.batches`.
     "-Darrow.enable_unsafe_memory_access=true",
     "-Darrow.enable_null_check_for_get=false",
@@ -117,7 +121,12 @@ def settings(
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
         "spark.driver.extraJavaOptions": " ".join((*_DRIVER_OPTIONS, *_JAVA_OPTIONS, *further)),
+        "spark.executor.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *class_data.options())),
         "spark.driver.memory": "2g",
+        # Every sort, hash table and broadcast begins with a page or block of memory, which is
+        # cleared; those of the default, up to 64 MiB, have all of the heap collected every minute.
+        "spark.buffer.pageSize": "1m",
+        "spark.broadcast.blockSize": "256k",
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
         "spark.executorEnv.PYTHONPATH": str(ROOT),
@@ -216,8 +225,10 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
         try:
             # What Java and Spark print when they start would stand in the middle of a progress
             # bar.  PySpark keeps one Java machine for the life of the process.
-            running = SparkContext._gateway is not None
-            gateway = None if running else launch_gateway(conf, {"stderr": errors})  # type: ignore[no-untyped-call]
+            gateway = SparkContext._gateway
+            if gateway is None:
+                gateway = launch_gateway(conf, {"stderr": errors})  # type: ignore[no-untyped-call]
+                remember_names(gateway)
             SparkContext(conf=conf, gateway=gateway)
         except (PySparkException, Py4JError) as error:
             said = log.read_text(encoding="utf-8", errors="replace").splitlines()

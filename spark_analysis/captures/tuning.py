@@ -3,7 +3,8 @@
 An analysis is a few dozen queries.  Over the frames of a short run each takes milliseconds, and
 what it costs is to get ready: Spark writes Java for every step of every query and compiles it, and
 hands a task to every processor after each shuffle.  So queries over few frames are interpreted, in
-one partition.
+one partition: rows that are in one already need no shuffle for an aggregation, and no job of their
+own to be joined, as they do to be broadcast.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 FEW: Final = 4 << 20
 """Bytes of decoded frames, about 80,000 to 160,000 of them, up to which they are few."""
@@ -22,12 +23,19 @@ _FOR_FEW: Final[Mapping[str, str]] = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.optimizer.disableHints": "true",  # those that broadcast
 }
 
 
 def few(folders: Sequence[Path]) -> bool:
     """Return whether the frames in the folders that `materialise` returned are few."""
     return sum(path.stat().st_size for folder in folders for path in folder.iterdir()) <= FEW
+
+
+def gathered(frames: DataFrame, folders: Sequence[Path]) -> DataFrame:
+    """Return the frames in the folders in one partition if they are few."""
+    return frames.coalesce(1) if few(folders) else frames
 
 
 @contextmanager

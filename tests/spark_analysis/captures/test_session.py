@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
 import pytest
 
+from spark_analysis.captures import class_data
 from spark_analysis.captures.session import SessionError, find_master, java_version, settings
 
 
@@ -73,6 +75,18 @@ def test_a_cluster_reaches_the_driver_by_its_own_rules(tmp_path: Path) -> None:
     cluster = settings("spark://master:7077", tmp_path)
     assert "spark.driver.host" not in cluster
     assert cluster["spark.master"] == "spark://master:7077"
+
+
+def test_executors_start_from_class_data_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_data, "options", lambda: ("-XX:SharedArchiveFile=here",))
+    cluster = settings("spark://master:7077", tmp_path, java_options=())
+    executors = cluster["spark.executor.extraJavaOptions"]
+    assert "-XX:SharedArchiveFile=here" in executors
+    # Their memory is the cluster's to give.
+    assert not re.search(r"-Xm[nsx]", executors)
+    assert "SharedArchiveFile" not in cluster["spark.driver.extraJavaOptions"]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
-from spark_analysis.captures.tuning import FEW, few, tuned
+from spark_analysis.captures.tuning import FEW, few, gathered, tuned
 from spark_analysis.local import local_rows
 
 NAMES = (
@@ -15,6 +16,8 @@ NAMES = (
     "spark.sql.codegen.factoryMode",
     "spark.sql.shuffle.partitions",
     "spark.sql.adaptive.enabled",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.optimizer.disableHints",
 )
 
 
@@ -41,12 +44,32 @@ def test_queries_over_few_frames_are_not_compiled(spark: SparkSession, tmp_path:
 
     before = now()
     with tuned(spark, [frames(tmp_path / "few", 10)]):
-        assert now() == ["false", "NO_CODEGEN", "1", "false"]
+        assert now() == ["false", "NO_CODEGEN", "1", "false", "-1", "true"]
         assert "*(" not in steps()
     assert now() == before
     with tuned(spark, [frames(tmp_path / "many", FEW + 1)]):
         assert now() == before
         assert "*(" in steps()
+
+
+@pytest.mark.spark
+def test_few_frames_are_aggregated_and_joined_without_another_job(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def steps(folder: Path) -> str:
+        rows = gathered(spark.range(9, numPartitions=3).withColumn("x", sf.col("id") % 2), [folder])
+        counts = rows.groupBy("x").count()
+        query = rows.join(sf.broadcast(counts), "x").groupBy("count").agg(sf.sum("id"))
+        assert sorted(map(tuple, query.collect())) == [(4, 16), (5, 20)]
+        return str(query._jdf.queryExecution().executedPlan().toString())
+
+    few_frames, many = (frames(tmp_path / str(size), size) for size in (10, FEW + 1))
+    with tuned(spark, [few_frames]):
+        assert "Exchange" not in steps(few_frames)
+    with tuned(spark, [many]):
+        plan = steps(many)
+    assert "BroadcastExchange" in plan
+    assert "Exchange hashpartitioning" in plan
 
 
 @pytest.mark.spark

@@ -19,6 +19,7 @@ import typer
 from pyspark.find_spark_home import _find_spark_home
 from typer.testing import CliRunner
 
+from spark_analysis.captures import class_data
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.spec import SweepSpec
 from spark_analysis.sweeps.sweep import Progress, SweepOutcome
@@ -140,6 +141,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(tmp_path / "work"),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": " ".join(("-XX:+UseSerialGC", *class_data.options())),
         "JDK_JAVA_OPTIONS": os.environ["JDK_JAVA_OPTIONS"],
     }
     deploy = "org.apache.spark.deploy"

@@ -1,0 +1,48 @@
+"""Java's classes and their static methods, asked for once.
+
+Every column expression of PySpark names a class of Java (`sf.col` does it twice), and py4j asks
+Java anew what the name means: a package, a class, a member of it?  Java looks for it in all of
+Spark's 280 archives.  An analysis asks two thousand times for some eighty names, which takes it
+longer than to optimise its queries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.java_gateway import (  # type: ignore[import-untyped]
+    JavaClass,
+    JavaGateway,
+    JavaMember,
+    JVMView,
+)
+
+
+def remember_names(gateway: JavaGateway) -> None:
+    """Have a gateway ask Java once for each class and each static method."""
+    view = gateway.jvm
+    if not isinstance(view, _RememberingView):
+        gateway.jvm = _RememberingView(view)
+
+
+class _RememberingView(JVMView):  # type: ignore[misc]
+    """What is found becomes an attribute, for which Python asks nobody."""
+
+    def __init__(self, view: JVMView) -> None:
+        self.__dict__.update(view.__dict__)
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        # A package may be a class that comes later, and costs nothing that matters.
+        if isinstance(found, JavaClass):
+            found = self.__dict__[name] = _RememberingClass(found._fqn, found._gateway_client)
+        return found
+
+
+class _RememberingClass(JavaClass):  # type: ignore[misc]
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        # A static field may have another value next time.
+        if isinstance(found, JavaMember):
+            self.__dict__[name] = found
+        return found
