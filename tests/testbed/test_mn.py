@@ -105,6 +105,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     page = (folder / "report.html").read_text()
     assert "Associations over time" in page
     assert "sta2-mon0" in page
+    assert "What the script asks for: rssi of sta1, sta2." in page
     assert "cca_th" in page
     assert json.loads((folder / "fidelity.json").read_text())["checks"]
     assert verdict_of("roaming.py", folder).verdict == "cannot"  # it calls sys.exit(7)
