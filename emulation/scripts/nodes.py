@@ -78,7 +78,7 @@ class RadioNode:
         """Return a radio by its name; the first if none is given."""
         if isinstance(intf, Radio):
             return intf
-        if intf is None or isinstance(intf, int):
+        if intf is None or intf in self.wintfs:
             return self.wintfs[intf or 0]
         for radio in self.wintfs.values():
             if radio.name == intf:

@@ -85,7 +85,7 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
             name: getattr(links, name) for name in ("interference", "snr", "error_prob")
         },
         "manetRoutingProtocols": {
-            name: getattr(manet, name)
+            name: type(name, (getattr(manet, name),), {"session": session})
             for name in ("batman_adv", "aodv", "batmand", "olsrd", "olsrd2", "babel")
         },
         "replaying": {

@@ -13,6 +13,7 @@ from typing import Any, Final
 from mininet.link import Intf
 
 from emulation.radio.channel_plan import ChannelError, frequency_of
+from emulation.radio.wlan.settings import RadioSettings
 from emulation.scripts import manet
 from emulation.scripts.options import JOIN_OPTIONS, MASTER_OPTIONS
 from emulation.scripts.session import Options, ScriptError
@@ -398,6 +399,17 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
     def roam(self, bssid: str) -> None:
         """Go over to the access point with this address."""
         self.node.net.air.ask({"op": "connect", "interface": self.name, "bssid": bssid})
+
+    def at_least_slowest(self, mbps: float) -> float:
+        """Return a bound of rates; say so if all rates of the standard are above it."""
+        spec = RadioSettings.model_validate(self.describe() | {"range": None})
+        slowest = min(rate.mbps for rate in spec.phy.rates)
+        if mbps < slowest:
+            self.node.net.session.limit(
+                f"a link of {mbps:g} Mb/s",
+                f"frames have {slowest:g} Mb/s, the slowest rate of 802.11{spec.standard}",
+            )
+        return mbps
 
     def config_tc(self, bw: float = 0, loss: float = 0, latency: float = 0) -> None:
         """Bound the link to its access point: Mb/s, percent of frames, milliseconds."""

@@ -95,7 +95,7 @@ def _associate(
 ) -> None:  # fmt: skip
     """Link a station to an access point."""
     given = net.session.check_options("addLink", params, STATION_LINK_OPTIONS)
-    radio, other = station.wintfs[ports[0] or 0], point.wintfs[ports[1] or 0]
+    radio, other = station.getNameToWintf(ports[0]), point.getNameToWintf(ports[1])
     if "intf" in params:
         radio = station.getNameToWintf(given["intf"])
     radio.associate(other)
@@ -110,7 +110,7 @@ def _override(net: Any, one: Radio, other: Radio, given: Options) -> None:
     if given.get("error_prob") is not None:
         wish["loss"] = float(given["error_prob"])
     if given.get("bw"):
-        wish["rate_mbps"] = float(given["bw"])
+        wish["rate_mbps"] = one.at_least_slowest(float(given["bw"]))
     delay = given.get("delay"), given.get("latency")
     if any(delay):
         wish["delay"] = seconds_of(delay[0] or delay[1])

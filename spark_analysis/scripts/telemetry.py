@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -49,7 +49,7 @@ def _draw(tables: ScriptTables, wish: Mapping[str, Any]) -> Drawing:
     labels = ("x, m", "y, m") if kind == WAYS else ("time, s", "level, dBm")
     with svg.style():
         figure = svg.new_figure(WIDTH, max(320, 40 + 120 * len(found)))
-        panels: Sequence[Any] = figure.subplots(len(found), sharex=True, squeeze=False)[:, 0]
+        panels = list(figure.subplots(len(found), sharex=True, squeeze=False)[:, 0])
         for axes, (node, curves) in zip(panels, found.items(), strict=True):
             axes.set_ylabel(_fill(axes, kind, curves) or labels[1])
             if node:

@@ -53,7 +53,7 @@ def panels(drawing: Drawing) -> dict[str, dict[str, list[float]]]:
     """Return the values of all curves, by the title of their axes."""
     return {
         axes.get_title("left"): {
-            str(line.get_label()): list(map(float, line.get_ydata()))
+            str(line.get_label()): np.asarray(line.get_ydata(), float).tolist()
             for line in axes.lines
             if not str(line.get_label()).startswith("_")
         }
