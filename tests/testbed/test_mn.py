@@ -275,6 +275,25 @@ def test_a_killed_command_leaves_no_process_and_two_at_once_do_not_meet(tmp_path
     assert left == []
 
 
+def test_a_real_mn_wifi_is_not_used_wherever_it_is(tmp_path: Path) -> None:
+    for folder in (tmp_path / "path", tmp_path / "beside"):
+        package = folder / "mn_wifi"
+        package.mkdir(parents=True)
+        for name in ("__init__", "net", "cli", "physical"):
+            (package / f"{name}.py").write_text("raise RuntimeError('the real one')\n")
+    script = tmp_path / "beside" / "which.py"
+    script.write_text(
+        "import sys, mn_wifi.net, mn_wifi.cli\n"
+        "print('used', type(mn_wifi.net).__module__, getattr(mn_wifi, '__file__', None))\n"
+        "try:\n    import mn_wifi.physical\n"
+        "except ImportError as error:\n    print('not there', error)\n"
+    )
+    done = mn(tmp_path, script, "--no-captures", "--no-analyze", PYTHONPATH=str(tmp_path / "path"))
+    assert done.returncode == 0, done.stderr
+    assert "used emulation.scripts.provided None" in done.stdout
+    assert "not there No module named 'mn_wifi.physical'" in done.stdout
+
+
 CHECKED = {
     "asks.py": """
 import socket
