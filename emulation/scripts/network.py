@@ -34,6 +34,7 @@ from emulation.scripts.motion import (
 from emulation.scripts.mover import Mover
 from emulation.scripts.nodes import AP, Car, RadioNode, Station
 from emulation.scripts.options import (
+    IPERF_OPTIONS,
     MININET_OPTIONS,
     MODEL_DEFAULTS,
     MODEL_OPTIONS,
@@ -399,7 +400,9 @@ class Mininet_wifi(Nodes):
     def iperf(self, hosts: Any = None, **options: Any) -> list[str]:
         """Measure throughput between two, by default the first and the last."""
         nodes = [*self.hosts, *self.stations, *self.cars]
-        return iperf(hosts or [nodes[0], nodes[-1]], **options)
+        given = self.session.check_options("iperf", options, IPERF_OPTIONS)
+        kept = {name: given[name] for name in options if IPERF_OPTIONS[name] is None}
+        return iperf(hosts or [nodes[0], nodes[-1]], **kept)
 
     def configLinkStatus(self, src: str, dst: str, status: str) -> None:
         """Take the link between two nodes 'down', or 'up' again."""

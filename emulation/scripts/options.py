@@ -203,17 +203,21 @@ MASTER_OPTIONS: Final = MappingProxyType(
     dict.fromkeys(("channel", "mode", "txpower", "passwd", "encrypt"))
 )
 """Of what makes a radio an access point's."""
-_SHOWN: Final = "the report draws curves over time, and ways on its map"
+BORDERS: Final = ("min_x", "min_y", "max_x", "max_y")
+_SHOWN: Final = "the report draws ways, with neither pictures nor windows"
 TELEMETRY_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     {
-        **dict.fromkeys(("nodes", "data_type", "single")),
+        **dict.fromkeys(("nodes", "data_type", "single", *BORDERS)),
         **dict.fromkeys(
-            (
-                *("min_x", "min_y", "max_x", "max_y", "image", "tool"),
-                *("icon", "icon_width", "icon_height", "icon_text_size"),
-            ),
-            _SHOWN,
+            ("image", "tool", "icon", "icon_width", "icon_height", "icon_text_size"), _SHOWN
         ),
+    }
+)
+IPERF_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+    {
+        **dict.fromkeys(("l4Type", "udpBw", "seconds")),
+        "fmt": "rates are in Mbits/sec, or in Kbits/sec",
+        "port": "the testbed's sender takes a port that is free",
     }
 )
 DATA_TYPES: Final = ("rssi", "position", "tx_bytes", "tx_packets", "rx_bytes", "rx_packets")

@@ -19,7 +19,7 @@ from emulation.network.fidelity import CpuSampler, assess
 from emulation.network.processes import read_json
 from emulation.realtime.peer_levels import MANY, PEER_MODES, STRONGEST
 from emulation.scenario.runfolder import RunFolder
-from emulation.scripts.options import DATA_TYPES, TELEMETRY_OPTIONS
+from emulation.scripts.options import BORDERS, DATA_TYPES, TELEMETRY_OPTIONS
 from emulation.scripts.session import ScriptError, Session
 
 SAMPLES: Final = "samples.jsonl"
@@ -104,6 +104,16 @@ class Recording:
             )
             kind = "tx_bytes"
         wish: dict[str, Any] = {"nodes": nodes, "data_type": kind}
+        try:
+            borders = {each: float(given[each]) for each in BORDERS if given.get(each) is not None}
+        except (TypeError, ValueError):
+            raise ScriptError(f"telemetry: give {', '.join(BORDERS)} in metres") from None
+        if kind == "position":
+            wish |= {"borders": borders} if borders else {}
+        elif borders:
+            self._session.limit(
+                f"telemetry({', '.join(borders)})", "only data_type='position' has borders"
+            )
         self._telemetry.append(wish | ({"single": True} if given.get("single") else {}))
         if self._description is not None:  # the network has been built
             self._describe(self._description)

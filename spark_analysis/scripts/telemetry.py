@@ -55,11 +55,18 @@ def _draw(tables: ScriptTables, wish: Mapping[str, Any]) -> Drawing:
             if node:
                 axes.set_title(node)
             if kind == WAYS:
-                axes.set_aspect("equal", adjustable="datalim")
+                _bound(axes, wish.get("borders") or {})
         panels[-1].set_xlabel(labels[0])
         handles = [line for axes in panels for line in axes.lines]
         figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return Drawing(figure, title, caption, f"{len(handles)} curves of {len(nodes)} nodes.")
+
+
+def _bound(axes: Any, borders: Mapping[str, float]) -> None:
+    """Draw metres of one length; the part of the plane that the script wants, if it says so."""
+    axes.set_aspect("equal", adjustable="box" if borders else "datalim")
+    for axis in "xy":
+        axes.set(**{f"{axis}lim": (borders.get(f"min_{axis}"), borders.get(f"max_{axis}"))})
 
 
 def _fill(axes: Any, kind: str, curves: Curves) -> str | None:

@@ -85,6 +85,14 @@ def test_the_data_that_is_asked_for_is_drawn(kind: str, values: list[float]) -> 
     assert list(curves.values()) == [values]
 
 
+def test_ways_are_drawn_within_the_borders_that_are_asked_for() -> None:
+    borders = {"min_x": -5.0, "max_x": 50.0, "max_y": 40.0}
+    found = drawn({"nodes": ["sta2", "sta3"], "data_type": "position", "borders": borders})
+    (axes,) = found.figure.axes
+    assert axes.get_xlim() == (-5, 50)
+    assert axes.get_ylim()[1] == 40
+
+
 def test_a_figure_without_data_says_why() -> None:
     found = drawn({"nodes": ["ap9"], "data_type": "tx_bytes"})
     assert "Nothing was captured" in found.description
