@@ -41,8 +41,9 @@ def check_answers(seen: str) -> None:
     assert "Not connected." in seen.partition("link sta2 ap1 down")[2]
     assert "there is no node sta9" in seen
     assert "*** soon is no time: give seconds up to 600" in seen
-    for problem in ("leave the prompt with exit, without py", "3", "'NoneType' object is not call"):
-        assert f"\n*** {problem}" in seen or f"\n{problem}" in seen
+    assert "\nleave the prompt with exit, without py\n" in seen
+    assert "px import sys; sys.exit(3)\n*** 3\n" in seen
+    assert "distance sta1 ap1\n*** 'NoneType' object is not callable\n" in seen
 
 
 def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> None:
