@@ -22,6 +22,10 @@ from emulation.scripts.nodes import RadioNode
 from emulation.scripts.session import ScriptError
 
 POLL: Final = 0.1
+MEASURED: Final = 5.0
+"""Seconds of `iperf` and `iperfudp` unless given, ..."""
+LONGEST: Final = 600.0
+"""... and at most."""
 
 
 class CLI(MininetCLI):  # type: ignore[misc]  # Mininet has no types
@@ -76,9 +80,15 @@ class CLI(MininetCLI):  # type: ignore[misc]  # Mininet has no types
         """Do one command; whatever it raises is one line."""
         try:
             return super().onecmd(line)
-        except (ScriptError, OSError, ValueError, AttributeError, IndexError, KeyError) as problem:
-            error(f"*** {problem}\n")
+        except (Exception, SystemExit) as problem:  # whatever a command does, the prompt goes on
+            said = str(problem).strip().splitlines() or [type(problem).__name__]
+            error(f"*** {said[0]}\n")
             return None
+
+    def getLocals(self) -> dict[str, Any]:  # Mininet's name
+        """Return what `py` knows; Python's own exit would close the terminal."""
+        found: dict[str, Any] = super().getLocals()
+        return found | {"exit": _leave, "quit": _leave}
 
     # -- Mininet-WiFi's --------------------------------------------------------------------------
 
@@ -115,30 +125,40 @@ class CLI(MininetCLI):  # type: ignore[misc]  # Mininet has no types
         super().do_xterm(line, term)
 
     def do_iperf(self, line: str) -> None:
-        """Measure TCP throughput.  Usage: iperf [NODE OTHER]"""
-        nodes = self._pair(line.split())
+        """Measure TCP throughput.  Usage: iperf [NODE OTHER [SECONDS]]"""
+        nodes, seconds = self._pair(line.split())
         if nodes is not None:
-            self.mn.iperf(nodes or None)
+            self.mn.iperf(nodes or None, seconds=seconds)
 
     def do_iperfudp(self, line: str) -> None:
-        """Measure UDP throughput at a rate.  Usage: iperfudp [RATE [NODE OTHER]]"""
+        """Measure UDP throughput at a rate.  Usage: iperfudp [RATE [NODE OTHER [SECONDS]]]"""
         words = line.split()
         rate = words[0] if words else "10M"
         bits(rate)
-        nodes = self._pair(words[1:])
+        nodes, seconds = self._pair(words[1:])
         if nodes is not None:
-            self.mn.iperf(nodes or None, l4Type="UDP", udpBw=rate)
+            self.mn.iperf(nodes or None, l4Type="UDP", udpBw=rate, seconds=seconds)
 
-    def _pair(self, names: list[str]) -> list[Any] | None:
-        """Return two nodes of these names, none for none; None if there are no such nodes."""
-        if len(names) not in (0, 2):
+    def _pair(self, words: list[str]) -> tuple[list[Any] | None, float]:
+        """Return two nodes of these names, none for none, None if there are no such nodes; seconds.
+
+        Raises `ScriptError` if the seconds cannot be.
+        """
+        names, length = words[:2], words[2:3]
+        if len(words) not in (0, 2, 3):
             error("*** give two nodes, or none\n")
-            return None
+            return None, MEASURED
         for name in names:
             if name not in self.mn:
                 error(f"*** there is no node {name}\n")
-                return None
-        return [self.mn[name] for name in names]
+                return None, MEASURED
+        try:
+            seconds = float(length[0]) if length else MEASURED
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds <= LONGEST:
+            raise ScriptError(f"{length[0]} is no time: give seconds up to {LONGEST:g}")
+        return [self.mn[name] for name in names], seconds
 
     def do_links(self, _line: str) -> None:
         """Print what each radio hears: distance, level, rate, loss of a frame of 1,000 bytes."""
@@ -221,6 +241,10 @@ def _silence() -> Iterator[IO[str]]:
             yield silence
     finally:
         os.close(writer)
+
+
+def _leave(*_: object) -> None:
+    raise ValueError("leave the prompt with exit, without py")
 
 
 def _number(value: Any) -> str:

@@ -14,11 +14,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from capture.lifetime import die_with_parent
 
 RUNNER: Final = "emulation.scripts.runner"
+CAPABILITIES: Final[Mapping[str, int]] = MappingProxyType({"NET_ADMIN": 12, "SYS_ADMIN": 21})
+"""What namespaces and TAP devices need, by number (`man 7 capabilities`)."""
 PROGRAMS: Final = ("unshare", "mnexec", "ip", "ifconfig")
 
 
@@ -35,7 +38,23 @@ def obstacles() -> list[str]:
             "/dev/net/tun is missing: load the module (modprobe tun) or give the container "
             "the device (--device /dev/net/tun)"
         )
+    lacking = lacking_capabilities(Path("/proc/self/status").read_text(encoding="ascii"))
+    if lacking:
+        found.append(
+            f"not allowed to make namespaces and radios ({', '.join(lacking)}): run as root, or "
+            "give the container --privileged or " + " ".join(f"--cap-add {n}" for n in lacking)
+        )
     return found
+
+
+def lacking_capabilities(status: str) -> list[str]:
+    """Return the capabilities that a process lacks, by its /proc/PID/status (`man 5 proc`)."""
+    for line in status.splitlines():
+        name, _, value = line.partition(":")
+        if name == "CapEff":
+            effective = int(value, 16)
+            return [each for each, bit in CAPABILITIES.items() if not effective >> bit & 1]
+    return []
 
 
 def start(config: Path, environment: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class wmediumd:  # Mininet-WiFi's names, here and below
@@ -27,6 +27,11 @@ class snr:
 
 class error_prob:
     """Losses are given by link."""
+
+
+CELLS: Final = (wmediumd, WirelessLink, TCWirelessLink)
+"""What links a station and an access point."""
+WMEDIUMD_MODES: Final = (interference, snr, error_prob)
 
 
 class adhoc:

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Final
 from mininet.net import Mininet
 from mininet.node import Controller, DefaultController, Node
 from mininet.nodelib import NAT
-from mininet.util import ipAdd
+from mininet.util import ipAdd, macColonHex
 
 from emulation.scripts import wireless
 from emulation.scripts.air import Air
 from emulation.scripts.nodes import AP, Car, Station, coordinates
 from emulation.scripts.options import MOTION_OPTIONS, NODE_OPTIONS, POINT_OPTIONS
 from emulation.scripts.radios import Radio
-from emulation.scripts.session import ScriptError, Session
+from emulation.scripts.session import Options, ScriptError, Session
 from emulation.scripts.switches import OpenVSwitch, controller_class, switch_options
 
 LEAST_SCAN: Final = 1.0
@@ -87,21 +87,23 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     def _add_mobile(self, name: str, cls: Any, call: str, params: dict[str, Any]) -> Any:
         self._check_name(name)
-        self.session.check_options(call, params, dict(NODE_OPTIONS))
-        options = self.defaults | params
-        options.setdefault("ip", self._next_address())
+        given = self.session.check_options(call, params, NODE_OPTIONS)
+        options = given.over(self.defaults | {"ssid": None})  # a network's default is for its APs
+        if self.autoSetMacs and not (call == "addCar" and given.get("mac")):
+            options["mac"] = macColonHex(self.nextIP)  # as there: over the script's own
+        address = self._next_address()
+        options.setdefault("ip", address)
         if self.autoSetPositions and "position" not in params:
             options["position"] = f"{self._places['station']:g},0,0"
             self._places["station"] += 2
-        kept = {key: params[key] for key in MOTION_OPTIONS if key in params}
-        privates = {"privateDirs": params["privateDirs"]} if "privateDirs" in params else {}
-        node = cls(name, self, **kept, **privates)
+        kept = {key: given[key] for key in (*MOTION_OPTIONS, "privateDirs") if key in given}
+        node = cls(name, self, inNamespace=bool(given.get("inNamespace", True)), **kept)
         node.params.update({key: options[key] for key in ("ip", "ip6", "mac") if key in options})
-        self._give_radios(node, options, int(params.get("wlans", 1)), 0)
-        scan = self._background_scan(params)
+        self._give_radios(node, options, int(given.get("wlans", 1)), 0)
+        scan = self._background_scan(given)
         for radio in list(node.wintfs.values()):
-            radio.ssid, radio.background_scan = "", scan
-        for extra in range(int(params.get("nvif", 0) or 0)):
+            radio.background_scan = scan
+        for extra in range(int(given.get("nvif", 0) or 0)):
             node.add_radio(f"{name}-wlan0{extra + 1}", self.next_mac()).virtual = True
             node.apply_options(options)
         first = node.wintfs[0]
@@ -116,12 +118,17 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     def _background_scan(self, params: Mapping[str, Any]) -> dict[str, float] | None:
         """Return when a station looks for a better access point; None if it never does."""
         module = params.get("bgscan_module")
+        short = params.get("s_inverval", params.get("s_interval"))
+        given = params.get("bgscan_threshold"), short, params.get("l_interval")
         if not module:
+            if any(given):
+                self.session.limit(
+                    "addStation(bgscan_threshold, s_inverval, l_interval)",
+                    "there is no scan in the background without bgscan_module='simple'",
+                )
             return None
         if module != "simple":
             self.session.limit(f"addStation(bgscan_module={module!r})", "it scans as 'simple' does")
-        short = params.get("s_inverval", params.get("s_interval"))
-        given = params.get("bgscan_threshold"), short, params.get("l_interval")
         try:
             numbers = [float(each or 0) for each in given]
         except (TypeError, ValueError):
@@ -139,11 +146,17 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     def addAccessPoint(self, name: str, cls: Any = None, **params: Any) -> AP:
         """Add an access point."""
         self._check_name(name)
-        known = dict(POINT_OPTIONS)
-        if params.get("datapath", "user") != "user":
-            known["datapath"] = "Open vSwitch has its user-space datapath here"
-        self.session.check_options("addAccessPoint", params, known)
-        options = self.defaults | params
+        given = self.session.check_options("addAccessPoint", params, POINT_OPTIONS)
+        options = given.over(self.defaults)
+        datapath = given.get("datapath", "user")
+        if datapath != "user":
+            self.session.limit(
+                f"addAccessPoint(datapath={datapath!r})",
+                "Open vSwitch has its user-space datapath here",
+            )
+        if self.autoSetMacs:
+            options["mac"] = macColonHex(self.nextIP)  # as there, with an address of the stations'
+            self.nextIP += 1
         if self.autoSetPositions and "position" not in params:
             options["position"] = f"{self._places['ap']:g},50,0"
             self._places["ap"] += 100
@@ -154,27 +167,32 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         limit = getattr(kind, "limit", None)
         if limit:
             self.session.limit(f"addAccessPoint({name!r}, cls={kind.__name__})", limit)
-        bridge = {key: params[key] for key in ("failMode", "protocols", "stp") if key in params}
-        alone = bool(params.get("inNamespace"))
+        bridge = {
+            key: given[key] for key in ("failMode", "protocols", "stp", "dpid") if key in given
+        }
+        alone = bool(given.get("inNamespace"))
         if alone:
             self.session.limit(
                 f"addAccessPoint({name!r}, inNamespace=True)",
                 "it has no bridge: its radios are interfaces of a namespace of its own",
             )
-        point = kind(name, self, inNamespace=alone, listenPort=self.listenPort,
-                     dpid=params.get("dpid"), **bridge)  # fmt: skip
+        port = given.get("listenPort", self.listenPort)
+        point = kind(name, self, inNamespace=alone, listenPort=port, **bridge)
+        if self.listenPort:
+            self.listenPort += 1
         names = wireless.names_of(options.get("ssid"))
-        self._give_radios(point, options, int(params.get("wlans", 1)), 1)
+        self._give_radios(point, options, int(given.get("wlans", 1)), 1)
         for radio in point.wintfs.values():
             radio.kind = "master"
             radio.ssid = names[min(radio.id, len(names) - 1)]
             radio.wps = str(params.get("wps_state") or 0) != "0"
-            radio.isolate = bool(params.get("client_isolation", self.client_isolation))
+            radio.isolate = bool(given.get("client_isolation", self.client_isolation))
         self._add_virtual(point, options)
-        if options.get("ip"):
-            point.params["ip"] = options["ip"]
-            if alone:
-                point.wintfs[0].setIP(str(options["ip"]), 8)
+        for key in ("ip", "ip6"):
+            if options.get(key):
+                point.params[key] = options[key]
+        if alone:
+            point.own_addresses_to(point.wintfs[0])
         if options.get("position") is not None:
             point.position = coordinates(options["position"])
         self.nameToNode[name] = point
@@ -194,7 +212,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             extra.ssid = name
             first.vssid.append(name)
 
-    def _give_radios(self, node: Any, options: dict[str, Any], count: int, base: int) -> None:
+    def _give_radios(self, node: Any, options: Options, count: int, base: int) -> None:
         given = options.get("mac")
         for number in range(count):
             mac = str(given) if given and number == 0 else self.next_mac()

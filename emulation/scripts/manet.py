@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from emulation.scripts.session import ScriptError
+from emulation.scripts.session import ScriptError, Session
 
 # `-w`: babeld asks for wireless extensions, which a TAP device lacks, and would take it for a wire.
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -111,11 +111,14 @@ class Protocol:
     """A name of `mn_wifi.manetRoutingProtocols`."""
 
     name: ClassVar[str] = ""
+    session: ClassVar[Session]
+    """The run; a subclass has it (`emulation.scripts.provided`)."""
 
     @classmethod
-    def load_module(cls, _interfaces: Any = None) -> None:
-        """Refuse: a kernel module cannot be loaded.  Raises `ScriptError`."""
-        raise ScriptError(f"{cls.name}.load_module: {NOT_THERE.get(cls.name, 'there is none')}")
+    def load_module(cls, interfaces: Any = None) -> None:
+        """Say that no kernel module is loaded."""
+        wish = f"{cls.name}.load_module({interfaces or ''})"
+        cls.session.limit(wish, NOT_THERE.get(cls.name, "it is no module of the kernel"))
 
 
 class batman_adv(Protocol):  # Mininet-WiFi's names, here and below

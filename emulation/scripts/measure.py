@@ -35,9 +35,7 @@ def iperf(
     hosts: Any,
     l4Type: str = "TCP",
     udpBw: Any = "10M",
-    fmt: Any = None,
     seconds: float = 5,
-    port: int = 5001,
 ) -> list[str]:
     """Send from the first of two nodes to the second; return rates of arrival and of sending.
 

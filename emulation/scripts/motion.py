@@ -291,12 +291,21 @@ def in_group(points: Any, rng: random.Random) -> Plan:
     return at
 
 
+OWN_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        **dict.fromkeys(("RandomWayPoint", "RandomWaypoint"), ("min_wt", "max_wt")),
+        "GaussMarkov": ("alpha", "velocity_mean", "variance"),
+    }
+)
+"""Numbers that a model takes beside the bounds."""
+
+
 def model_of(name: str, options: Mapping[str, Any], node: Any) -> Model:
     """Return a model with a script's options for it.  Raises `ScriptError`."""
     try:
         given = {
             key: float(options[key])
-            for key in ("min_wt", "max_wt", "alpha", "velocity_mean", "variance")
+            for key in OWN_OPTIONS.get(name, ())
             if options.get(key) is not None
         }
         constant = float(node.params.get("constantVelocity") or 0)
@@ -310,7 +319,7 @@ def model_of(name: str, options: Mapping[str, Any], node: Any) -> Model:
         alpha, deviation = given.get("alpha", 0.99), given.get("variance", 1.0)
         mean = given.get("velocity_mean")
         return partial(gauss_markov, alpha=alpha, mean=mean, deviation=deviation)
-    if name in ("RandomWayPoint", "RandomWaypoint") and ("min_wt" in given or "max_wt" in given):
+    if "min_wt" in given or "max_wt" in given:
         least = given.get("min_wt", 0.0)
         return partial(random_way_point, rest=(least, max(least, given.get("max_wt", least))))
     if name == "RandomWalk" and constant:

@@ -7,7 +7,7 @@ begin.  `start`, or `start` of each access point, makes the bridges.  Mininet do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mininet.log import error, output
@@ -17,7 +17,8 @@ from emulation.network.interrupts import undisturbed
 from emulation.network.net import compute_checksums
 from emulation.scripts import wireless
 from emulation.scripts.air import Air, fading_of
-from emulation.scripts.groups import GROUP_MODELS, LEVY_WALK, Groups, levy_walk
+from emulation.scripts.groups import GROUP_MODELS, LEVY_WALK, UNBOUND, Groups, levy_walk
+from emulation.scripts.links import WMEDIUMD_MODES
 from emulation.scripts.making import Nodes
 from emulation.scripts.measure import iperf
 from emulation.scripts.motion import (
@@ -33,15 +34,18 @@ from emulation.scripts.motion import (
 from emulation.scripts.mover import Mover
 from emulation.scripts.nodes import AP, Car, RadioNode, Station
 from emulation.scripts.options import (
+    IPERF_OPTIONS,
     MININET_OPTIONS,
     MODEL_DEFAULTS,
     MODEL_OPTIONS,
     NETWORK_OPTIONS,
     NOT_SUPPORTED,
+    START_OPTIONS,
+    STOP_OPTIONS,
 )
 from emulation.scripts.recording import Recording
 from emulation.scripts.requests import RequestServer
-from emulation.scripts.session import ScriptError
+from emulation.scripts.session import Options, ScriptError
 
 
 class Mininet_wifi(Nodes):
@@ -69,16 +73,22 @@ class Mininet_wifi(Nodes):
     ) -> None:
         session = self.session
         mininet = {key: params.pop(key) for key in MININET_OPTIONS if key in params}
-        session.check_options("Mininet_wifi", params, dict(NETWORK_OPTIONS))
+        given = session.check_options("Mininet_wifi", params, NETWORK_OPTIONS)
+        self.wire_class = wireless.wire_class(link)
         self.air = Air(session)
         self.air.noise_th = float(noise_th)
         self.air.policy = ac_method or "sticky"
-        self.air.fading_db = fading_of(params.get("fading_cof"))
+        self.air.fading_db = fading_of(given.get("fading_cof"))
         self.defaults = {
             "ssid": ssid, "mode": mode, "channel": channel, "encrypt": encrypt, "passwd": passwd,
         }  # fmt: skip
+        if wmediumd_mode not in (None, *WMEDIUMD_MODES):
+            known = ", ".join(mode.__name__ for mode in WMEDIUMD_MODES)
+            raise ScriptError(f"Mininet_wifi(wmediumd_mode={wmediumd_mode!r}): there are {known}")
         self.wmediumd_mode = wmediumd_mode
-        self.autoAssociation = autoAssociation and allAutoAssociation
+        self.autoAssociation = (
+            autoAssociation and allAutoAssociation and not given.get("config4addr")
+        )
         self.autoSetPositions = autoSetPositions
         self.client_isolation = client_isolation
         self.station, self.car, self.accessPoint = station, car, accessPoint
@@ -86,9 +96,9 @@ class Mininet_wifi(Nodes):
         self.draw, self.isReplaying = False, False
         self.mover = Mover(self._moved, self.unanswered)
         self.timed = TimedMotion()
-        self.model: dict[str, Any] | None = None
+        self.model: Options | None = None
         self.recording = Recording(session, self)
-        self.overrides: list[dict[str, Any]] = []
+        self.overrides: list[Callable[[], None]] = []
         self.mesh_links: list[Any] = []
         self.batman_nodes: dict[int, str] = {}
         """Last number of an address in batman-adv's network: the node that has it."""
@@ -167,40 +177,44 @@ class Mininet_wifi(Nodes):
 
     def startMobility(self, time: float = 0, **options: Any) -> None:
         """Set when timed motion begins, seconds; `mob_rep` times, and back if `reverse`."""
-        known = {"mob_rep": None, "reverse": None, "AC": None, "ac_method": None, "model": None}
-        self.session.check_options("startMobility", options, known)
+        given = self.session.check_options("startMobility", options, START_OPTIONS)
         self.timed.begin = float(time)
+        self._repeat(given)
+        self._choose_policy(given)
+        if given.get("model"):
+            self.setMobilityModel(time=time, model=given["model"])
+
+    def _repeat(self, options: Mapping[str, Any]) -> None:
         self.timed.repetitions = int(options.get("mob_rep", self.timed.repetitions))
         self.timed.reverse = bool(options.get("reverse", self.timed.reverse))
-        self._choose_policy(options)
-        if options.get("model"):
-            self.setMobilityModel(time=time, model=options["model"])
 
     def _choose_policy(self, options: Mapping[str, Any]) -> None:
-        policy = options.get("ac_method") or options.get("AC")
-        if policy:
-            self.air.policy = str(policy)
+        for name in ("AC", "ac_method"):
+            if options.get(name):
+                self.air.policy = str(options[name])
 
     def mobility(self, node: Any, stage: str, time: float = 0, **options: Any) -> None:
         """Set the position of a node at the 'start' or the 'stop' of its way."""
-        self.session.check_options("mobility", options, {"position": None})
-        self.timed.stage(self[node] if isinstance(node, str) else node, stage, time, **options)
+        given = self.session.check_options("mobility", options, {"position": None})
+        whose = self[node] if isinstance(node, str) else node
+        self.timed.stage(whose, stage, time, given.get("position"))
 
     def stopMobility(self, time: float = 10, **options: Any) -> None:
         """Set when timed motion ends, seconds."""
-        self.session.check_options("stopMobility", options, {"mob_rep": None, "reverse": None})
+        given = self.session.check_options("stopMobility", options, STOP_OPTIONS)
         self.timed.end = float(time)
+        self._repeat(given)
 
     def setMobilityModel(self, **options: Any) -> None:
         """Let a model move all nodes that have no place."""
-        self.session.check_options("setMobilityModel", options, dict(MODEL_OPTIONS))
-        self._choose_policy(options)
-        name = options.get("model", "RandomDirection")
+        given = self.session.check_options("setMobilityModel", options, MODEL_OPTIONS)
+        self._choose_policy(given)
+        name = given.get("model", "RandomDirection")
         known_models = (*MODELS, LEVY_WALK, CRP, *GROUP_MODELS)
         if name not in known_models:
             known = ", ".join(known_models)
             raise ScriptError(f"setMobilityModel(model={name!r}): there are {known}")
-        self.model = options
+        self.model = given
 
     def start_simulation(self) -> None:
         """Let the motion go on."""
@@ -266,8 +280,8 @@ class Mininet_wifi(Nodes):
         if self.radios:
             self.air.start(self.radio_nodes, self.radios)
             wireless.configure_devices(self)
-        for wish in self.overrides:
-            self.air.ask(wish)
+        for override in self.overrides:
+            override()
         super().build()
         for start in self.mesh_links:
             start()
@@ -283,11 +297,13 @@ class Mininet_wifi(Nodes):
             self.mover.plan(self.timed.plans())
         if self.model is None:
             return
+        name = self.model.get("model", "RandomDirection")
+        unbound = UNBOUND.get(name, ())
         defaults = {
-            name: float(self.model.get(name, value)) for name, value in MODEL_DEFAULTS.items()
+            each: float(value if each in unbound else self.model.get(each, value))
+            for each, value in MODEL_DEFAULTS.items()
         }
         seed = self.model.get("seed", 1)
-        name = self.model.get("model", "RandomDirection")
         plans: dict[Any, Plan] = {}
         groups = None
         if name in GROUP_MODELS:
@@ -306,6 +322,9 @@ class Mininet_wifi(Nodes):
                 chosen = model_of(name, self.model, node)
                 plans[node] = chosen(bounds_of(node, defaults), None, generator)
         self.mover.plan(plans, float(self.model.get("time", 0)))
+        if plans and self.model.unread:
+            unread = ", ".join(sorted(self.model.unread))
+            self.session.limit(f"setMobilityModel({unread})", f"the model {name} has no such thing")
 
     def configHosts(self) -> None:
         """Configure wired hosts, and the routes of all nodes."""
@@ -381,7 +400,9 @@ class Mininet_wifi(Nodes):
     def iperf(self, hosts: Any = None, **options: Any) -> list[str]:
         """Measure throughput between two, by default the first and the last."""
         nodes = [*self.hosts, *self.stations, *self.cars]
-        return iperf(hosts or [nodes[0], nodes[-1]], **options)
+        given = self.session.check_options("iperf", options, IPERF_OPTIONS)
+        kept = {name: given[name] for name in options if IPERF_OPTIONS[name] is None}
+        return iperf(hosts or [nodes[0], nodes[-1]], **kept)
 
     def configLinkStatus(self, src: str, dst: str, status: str) -> None:
         """Take the link between two nodes 'down', or 'up' again."""
@@ -405,8 +426,9 @@ class Mininet_wifi(Nodes):
                 nodes = group
         super().delNode(node, nodes)
 
-    def socketServer(self, ip: str = "127.0.0.1", port: int = 12345, **_options: Any) -> None:
+    def socketServer(self, ip: str = "127.0.0.1", port: int = 12345, **options: Any) -> None:
         """Answer requests of Mininet-WiFi's socket protocol."""
+        self.session.check_options("socketServer", options, {})
         RequestServer(self, ip, port).start()
 
     def useExternalProgram(self, program: Any, **options: Any) -> None:

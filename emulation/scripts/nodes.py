@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from mininet.node import Node, OVSSwitch
@@ -57,7 +58,7 @@ class RadioNode:
         self.params.setdefault("wlan", []).append(name)
         return radio
 
-    def apply_options(self, options: dict[str, Any]) -> None:
+    def apply_options(self, options: Mapping[str, Any]) -> None:
         """Give the options of a node to its radios."""
         for radio in self.wintfs.values():
             for name in RADIO_OPTIONS:
@@ -77,7 +78,7 @@ class RadioNode:
         """Return a radio by its name; the first if none is given."""
         if isinstance(intf, Radio):
             return intf
-        if intf is None or isinstance(intf, int):
+        if intf is None or intf in self.wintfs:
             return self.wintfs[intf or 0]
         for radio in self.wintfs.values():
             if radio.name == intf:
@@ -175,20 +176,32 @@ class RadioNode:
         """Bound the speed of a mobility model from below, metres a second."""
         self.params["min_v"] = float(v)
 
-    def setIP6(self, ip: str, prefixLen: int = 64, intf: Any = None, **_params: Any) -> Any:
+    def setIP6(self, ip: str, prefixLen: int = 64, intf: Any = None, **params: Any) -> Any:
         """Add an IPv6 address to a radio."""
+        self.net.session.check_options("setIP6", params, {})
         return self.getNameToWintf(intf).setIP6(ip, prefixLen)
 
     def show(self) -> None:
-        """Do nothing: it is drawn in the report in any case."""
+        """Take its radios up again."""
+        for radio in self.wintfs.values():
+            radio.ipLink("up")
+            radio.change(up=True)
 
-    hide = show
+    def hide(self) -> None:
+        """Take its radios down."""
+        for radio in self.wintfs.values():
+            radio.change(up=False)
+            radio.ipLink("down")
+        self.showNode(show=False)
 
     def showNode(self, show: bool = True) -> None:
-        """Do nothing: it is drawn in the report in any case."""
+        """Say of a node that is to be hidden that the report has it."""
+        if not show:
+            self.net.session.limit("showNode(False)", "the report draws all nodes")
 
     def set_circle_color(self, color: str) -> None:
-        """Do nothing: the report has its own colours."""
+        """Say that the report has its own colours."""
+        self.net.session.limit(f"set_circle_color({color!r})", "the report has its own colours")
 
 
 def _share(value: Any, number: int) -> Any:
@@ -240,10 +253,18 @@ class AP(RadioNode, OVSSwitch):  # type: ignore[misc]
         if self.inNamespace:
             return  # no bridge: its radios are interfaces of a namespace of its own
         super().start(controllers)
+        for name, length in (("ip", 8), ("ip6", 64)):
+            if self.params.get(name):
+                address = str(self.params[name])
+                whole = address if "/" in address else f"{address}/{length}"
+                self.cmd(f"ip addr replace {whole} dev {self.name}; ip link set {self.name} up")
+
+    def own_addresses_to(self, radio: Radio) -> None:
+        """Give a radio the addresses that its bridge would have: there is no bridge."""
         if self.params.get("ip"):
-            address = str(self.params["ip"])
-            whole = address if "/" in address else f"{address}/8"
-            self.cmd(f"ip addr replace {whole} dev {self.name}; ip link set {self.name} up")
+            radio.setIP(str(self.params["ip"]), 8)
+        if self.params.get("ip6"):
+            radio.setIP6(str(self.params["ip6"]), 64)
 
     def IP(self, intf: Any = None) -> str | None:
         """Return its own address, on its bridge; None if the script gives it none."""

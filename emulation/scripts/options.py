@@ -1,4 +1,8 @@
-"""Options of Mininet-WiFi's calls: what each gets here, and what nobody can have."""
+"""Options of Mininet-WiFi's calls: what each gets here, and what nobody can have.
+
+None: the call reads it and does what it says.  A text: what happens instead, which is said.  `Met`:
+what it asks for is so in any case.  `Never`: it ends the script.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +10,47 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from emulation.scripts.session import Never
+from emulation.scripts.session import Met, Never
 
 _DRAWN: Final = "nothing is drawn while it runs; the report has a map"
 _RATES: Final = "the medium's rates are those of one 20 MHz channel"
 
+_HERE: Final = "nodes are namespaces of this run"
+_UNBOUND: Final = "processes are not bound to processors"
+_COLOUR: Final = "the report has its own colours"
+_CHANNEL: Final = "its channel says it"
+
 MININET_OPTIONS: Final = (
     *("topo", "switch", "host", "controller", "intf", "build", "xterms", "cleanup", "ipBase"),
-    *("inNamespace", "autoSetMacs", "autoStaticArp", "autoPinCpus", "listenPort"),
-    "waitConnected",
+    *("inNamespace", "autoSetMacs", "autoStaticArp", "listenPort", "waitConnected"),
 )
 """Options of the constructor that are Mininet's."""
 
 NETWORK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     {
-        "freq": None,
+        "freq": _CHANNEL,
         "band": _RATES,
         "fading_cof": None,
+        "autoPinCpus": _UNBOUND,
         "cca_th": "carrier sense is the medium's: 3 dB below reliable reception",
-        "disable_tcp_checksum": None,
+        "disable_tcp_checksum": Met("all wires compute checksums in full"),
         "ifb": "bounds of an access point's links apply in both directions",
         "plot": _DRAWN,
         "plot3d": _DRAWN,
         "roads": "no roads are made: give mobility, or SUMO",
-        "rec_rssi": None,
+        "rec_rssi": Met("the medium knows all levels"),
         "config4addr": None,
         "ieee80211w": "frames are not encrypted: passphrases are compared",
         "json_file": "P4 switches are not there",
-        "docker": "nodes are namespaces of this run",
-        "container": None,
-        "ssh_user": None,
+        "docker": _HERE,
+        "container": _HERE,
+        "ssh_user": _HERE,
         "configWiFiDirect": "Wi-Fi Direct is not there",
-        "wmediumd_802154_mode": None,
+        "wmediumd_802154_mode": "there are no radios of IEEE 802.15.4",
     }
 )
 
 _HEIGHT: Final = "only twoRayGround has antennas' heights, one for all; z of a position counts"
-_CHANNEL: Final = "its channel says it"
 _CARS: Final = "min_v and max_v bound the speed of a model, and SUMO has its own"
 _DEVICE: Final = "the name of a device says nothing: power and gain are the usual ones"
 _BEACONS: Final = "there are no beacons"
@@ -55,9 +63,11 @@ NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
                 *("ip", "ip6", "mac", "position", "wlans", "nvif", "range", "mode", "channel"),
                 *("ssid", "encrypt", "txpower", "antennaGain", "speed", "constantVelocity"),
                 *("min_x", "max_x", "min_y", "max_y", "min_v", "max_v"),
-                *("privateDirs", "defaultRoute", "color", "inNamespace", "cls", "isStation"),
-            )
+                *("privateDirs", "defaultRoute", "inNamespace", "passwd", "bgscan_module"),
+                *("bgscan_threshold", "s_inverval", "s_interval", "l_interval"),
+            )  # s_inverval, sic: Mininet-WiFi's spelling
         ),
+        "color": _COLOUR,
         "antennaHeight": _HEIGHT,
         "freq": _CHANNEL,
         "min_speed": _CARS,
@@ -65,17 +75,11 @@ NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         "min_z": "motion stays in the plane",
         "max_z": "motion stays in the plane",
         "model": _DEVICE,
-        "passwd": None,
         "wpasup_flags": _EAP,
         "wpasup_globals": _EAP,
         "config": _EAP,
         "radius_identity": _EAP,
         "radius_passwd": _EAP,
-        "bgscan_threshold": None,
-        "s_inverval": None,  # sic: Mininet-WiFi's spelling
-        "s_interval": None,
-        "l_interval": None,
-        "bgscan_module": None,
         "scan_freq": "a station looks at all channels",
         "freq_list": "a station looks at all channels",
         "active_scan": "access points are found without probe frames",
@@ -84,7 +88,7 @@ NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         "ieee80211r": "an association takes no time, fast transition or not",
         "band": _RATES,
         "cpu": "the share of the processor is not bounded",
-        "cores": "processes are not bound to processors",
+        "cores": _UNBOUND,
     }
 )
 
@@ -94,11 +98,12 @@ POINT_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
             (
                 *("ssid", "mode", "channel", "position", "failMode", "mac", "wlans", "range"),
                 *("txpower", "antennaGain", "encrypt", "passwd", "vssids"),
-                *("client_isolation", "protocols", "stp", "dpid", "ip", "ip6", "isAP"),
-                *("color", "listenPort", "batch", "inNamespace", "cls"),
+                *("client_isolation", "protocols", "stp", "dpid", "ip", "ip6", "listenPort"),
+                *("inNamespace", "datapath"),
             )
         ),
-        "datapath": None,
+        "color": _COLOUR,
+        "batch": "bridges are made one after the other",
         "model": _DEVICE,
         "antennaHeight": _HEIGHT,
         "freq": _CHANNEL,
@@ -111,34 +116,118 @@ POINT_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         "ieee80211w": "frames are not encrypted: passphrases are compared",
         "mobility_domain": "an association takes no time, fast transition or not",
         "wps_state": "PINs are compared: no frames of WPS are on the air",
-        "config_methods": None,
+        "config_methods": "WPS is by PIN or by button, at the prompt, whatever it says",
         "radius_server": _EAP,
         "config": "there is no hostapd whose configuration it could be",
         "phywlan": "a card of this machine is not used",
-        "min_x": None, "max_x": None, "min_y": None, "max_y": None, "min_v": None, "max_v": None,
+        **dict.fromkeys(
+            ("min_x", "max_x", "min_y", "max_y", "min_v", "max_v"),
+            "no model moves an access point: mobility(), or setPosition(), do",
+        ),
         "country_code": "the medium knows no regulations",
     }
 )  # fmt: skip
 
-LINK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+OVERRIDES: Final = ("error_prob", "bw", "loss", "delay", "latency", "rssi")
+"""Options of a link of two radios that are in the place of what the medium works out."""
+_POINTS: Final = "it is the access point's: say it in addAccessPoint"
+_STATIONS: Final = "it is the station's: say it in addStation"
+_DAEMONS: Final = "links of adhoc, mesh and ITSLink have routing daemons, those of cells do not"
+_MEDIUM: Final = "a radio's queue and rate are the medium's"
+_NAME: Final = "a radio keeps its name"
+_CELL: Final = "a cell is known by its name"
+_LINKS: Final[Mapping[str, str | None]] = MappingProxyType(
+    {
+        **dict.fromkeys(("ht_cap", "vht_cap", "he_cap", "band"), _RATES),
+        **dict.fromkeys(("max_queue_size", "use_htb"), _MEDIUM),
+        "beacon_int": _BEACONS,
+        "intfName1": _NAME,
+        "jitter": "delays do not vary beyond what the medium makes them",
+    }
+)
+"""Of all links of radios."""
+STATION_LINK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+    {
+        **_LINKS,
+        **dict.fromkeys(("intf", *OVERRIDES)),
+        **dict.fromkeys(("ssid", "mode", "channel", "freq"), _POINTS),
+        **dict.fromkeys(("passwd", "encrypt", "txpower", "ip", "mac"), _STATIONS),
+        **dict.fromkeys(("proto", "proto_args"), _DAEMONS),
+        "bssid": "its access point is the one that the link names",
+    }
+)
+"""Of a link of a station and an access point."""
+JOIN_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+    {
+        **_LINKS,
+        **dict.fromkeys(("mode", "channel", "freq", "proto", "proto_args", "passwd", "encrypt")),
+        **dict.fromkeys(("txpower", "ip", "ip6")),
+        **dict.fromkeys(("bssid", "ibss"), _CELL),
+        "ap_scan": "a cell is joined without a scan",
+        "bitrates": "the rates of the standard; at the prompt: NODE iw dev INTERFACE set bitrates",
+        "mac": _STATIONS,
+    }
+)
+"""Of what makes a radio a member of an ad hoc network, of a mesh, or of none."""
+CELL_LINK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+    {**JOIN_OPTIONS, **dict.fromkeys(("intf", "ssid", *OVERRIDES))}
+)
+"""Of a link with cls=adhoc, mesh or ITSLink."""
+WDS_LINK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     {
         **dict.fromkeys(
-            (
-                *("intf", "ssid", "mode", "channel", "freq", "proto", "proto_args", "passwd"),
-                *("encrypt", "ip", "txpower", "error_prob", "bw", "loss", "delay", "rssi"),
-                *("mac", "latency"),
-            )
+            (*CELL_LINK_OPTIONS,),
+            "a link of 4 addresses is as the access point and the first radio of its client are",
         ),
-        "ht_cap": _RATES,
-        "vht_cap": _RATES,
-        "he_cap": _RATES,
-        "band": _RATES,
-        "beacon_int": _BEACONS,
-        "bssid": "a cell is known by its name",
-        "intfName1": None,
-        "jitter": "delays do not vary beyond what the medium makes them",
-        "max_queue_size": "the queue of a radio is the medium's",
-        "use_htb": None,
+        **_LINKS,
+    }
+)
+"""Of a link with cls=_4address."""
+SHAPING: Final = (
+    *("bw", "delay", "jitter", "loss", "max_queue_size", "speedup", "use_hfsc", "use_tbf"),
+    *("latency_ms", "enable_ecn", "enable_red", "gro", "txo", "rxo", "disable_gro"),
+)
+"""Options of a wire that Mininet's `TCLink` does."""
+_WIRE: Final = "a wire has none"
+WIRE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+    {
+        **dict.fromkeys((*SHAPING, "intfName1", "intfName2", "addr1", "addr2", "fast")),
+        **dict.fromkeys(("cls1", "cls2", "params1", "params2")),
+        **dict.fromkeys(("ssid", "channel", "mode", "freq", "intf", "error_prob", "rssi"), _WIRE),
+        "use_htb": Met("it bounds the rate unless use_hfsc or use_tbf is given"),
+        "latency": "give delay='10ms'",
+    }
+)
+"""Of a link of wire."""
+MASTER_OPTIONS: Final = MappingProxyType(
+    dict.fromkeys(("channel", "mode", "txpower", "passwd", "encrypt"))
+)
+"""Of what makes a radio an access point's."""
+BORDERS: Final = ("min_x", "min_y", "max_x", "max_y")
+_SHOWN: Final = "the report draws ways, with neither pictures nor windows"
+TELEMETRY_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+    {
+        **dict.fromkeys(("nodes", "data_type", "single", *BORDERS)),
+        **dict.fromkeys(
+            ("image", "tool", "icon", "icon_width", "icon_height", "icon_text_size"), _SHOWN
+        ),
+    }
+)
+IPERF_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+    {
+        **dict.fromkeys(("l4Type", "udpBw", "seconds")),
+        "fmt": "rates are in Mbits/sec, or in Kbits/sec",
+        "port": "the testbed's sender takes a port that is free",
+    }
+)
+DATA_TYPES: Final = ("rssi", "position", "tx_bytes", "tx_packets", "rx_bytes", "rx_packets")
+"""What `telemetry` can draw."""
+_SUMO: Final = "sumo runs without TraCI: its positions are read as it writes them"
+SUMO_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+    {
+        **dict.fromkeys(("config_file", "data_dir")),
+        "extra_params": "sumo runs as its configuration says: say it there",
+        **dict.fromkeys(("port", "clients", "exec_order"), _SUMO),
     }
 )
 
@@ -154,11 +243,18 @@ MODEL_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
                 *("aggregation", "aggregation_epoch", "epoch", "velocity", *MODEL_DEFAULTS),
             )
         ),
-        "min_z": None,
+        "min_z": "motion stays in the plane",
         "max_z": "motion stays in the plane",
         "g_velocity": "the centre of a CRP group has 2 m/s; `velocity` bounds that of other groups",
         "stopTime": "motion goes on while the script runs",
     }
+)
+REPLAY_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+    {"print_distance": "positions are in the report"}
+)
+STOP_OPTIONS: Final = MappingProxyType(dict.fromkeys(("mob_rep", "reverse")))
+START_OPTIONS: Final = MappingProxyType(
+    {**STOP_OPTIONS, **dict.fromkeys(("AC", "ac_method", "model"))}
 )
 MOTION_OPTIONS: Final = (*MODEL_DEFAULTS, "speed", "constantVelocity", "defaultRoute")
 

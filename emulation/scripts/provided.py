@@ -58,7 +58,9 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
     bound = type("Mininet_wifi", (Mininet_wifi,), {"session": session, "opened": opened})
 
     def telemetry(**options: Any) -> None:
-        """Record: `telemetry` outside a network."""
+        """Record: `telemetry` outside a network.  Raises `ScriptError` if there is none yet."""
+        if not opened:
+            raise ScriptError("telemetry: there is no network yet: call it after Mininet_wifi()")
         for net in opened:
             net.telemetry(**options)
 
@@ -83,7 +85,7 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
             name: getattr(links, name) for name in ("interference", "snr", "error_prob")
         },
         "manetRoutingProtocols": {
-            name: getattr(manet, name)
+            name: type(name, (getattr(manet, name),), {"session": session})
             for name in ("batman_adv", "aodv", "batmand", "olsrd", "olsrd2", "babel")
         },
         "replaying": {

@@ -13,10 +13,15 @@ from typing import Any, Final
 from mininet.link import Intf
 
 from emulation.radio.channel_plan import ChannelError, frequency_of
-from emulation.scripts.session import ScriptError
+from emulation.radio.wlan.settings import RadioSettings
+from emulation.scripts import manet
+from emulation.scripts.options import JOIN_OPTIONS, MASTER_OPTIONS
+from emulation.scripts.session import Options, ScriptError
 
 TX_POWER_DBM: Final = 14
 MESH_TX_POWER_DBM: Final = 15
+ITS_CHANNEL: Final = 178
+"""Of 802.11p, if a script names none."""
 ANTENNA_GAIN_DBI: Final = 5
 """Mininet-WiFi's, from which its users' positions come."""
 STANDARDS: Final[Mapping[str, tuple[str, str | None]]] = MappingProxyType(
@@ -42,6 +47,11 @@ FIVE_GHZ: Final = frozenset({"a", "n5", "ac", "ax5", "ad"})
 """Modes whose channel 1, the default, is meant to be channel 36."""
 S1G_MHZ, SIX_GHZ_MHZ = 902.0, 5950.0
 """Where the channels of 802.11ah (in America) and those at 6 GHz are counted from."""
+
+
+def its_megahertz(channel: Any) -> float:
+    """Return the centre frequency of a channel of 802.11p, megahertz."""
+    return 5000.0 + 5 * int(channel)
 
 
 class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
@@ -284,49 +294,89 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         self.change(medium_id=self.medium_id)
 
     def setManagedMode(self) -> None:
-        """Make it a station's."""
-        self.become("managed")
+        """Make it a station's, of whatever network is there."""
+        self.ssid = ""
+        self.become("managed", {})
 
     def setMasterMode(self, ssid: str = "new-ssid", **params: Any) -> None:
         """Make it an access point's."""
-        self.node.net.session.check_options(
-            "setMasterMode",
-            params,
-            {"channel": None, "mode": None, "txpower": None, "passwd": None, "encrypt": None},
-        )
-        for name, value in params.items():
-            setattr(self, name, value)
+        options = self.node.net.session.check_options("setMasterMode", params, MASTER_OPTIONS)
         self.ssid = ssid
-        self.become("master")
+        self.become("master", options)
 
     def setAdhocMode(self, ssid: str = "adhocNet", **params: Any) -> None:
         """Make it a member of an ad hoc network."""
-        self.join("adhoc", ssid, params)
+        self.join("adhoc", ssid, self._checked("setAdhocMode", params))
 
     def setMeshMode(self, ssid: str = "meshNet", **params: Any) -> None:
         """Make it a member of an 802.11s mesh."""
-        self.join("mesh", ssid, params)
+        self.join("mesh", ssid, self._checked("setMeshMode", params))
 
     def setOCBMode(self, **params: Any) -> None:
         """Let it send outside the context of a BSS (802.11p)."""
-        self.join("ocb", "", params)
+        self.join("ocb", "", self._checked("setOCBMode", params))
 
-    def join(self, kind: str, ssid: str, params: Mapping[str, Any]) -> None:
-        """Become a member of a network without access points."""
-        for name in ("mode", "channel", "passwd", "encrypt"):
-            if params.get(name) is not None:
-                setattr(self, name, params[name])
-        if params.get("freq") is not None:
-            self.frequency = 1000.0 * float(params["freq"])
+    def _checked(self, call: str, params: Mapping[str, Any]) -> Options:
+        found: Options = self.node.net.session.check_options(call, params, JOIN_OPTIONS)
+        return found
+
+    def join(self, kind: str, ssid: str, options: Options) -> None:
+        """Become a member of a network without access points; `options` are `JOIN_OPTIONS`."""
+        net = self.node.net
+        if options.get("freq") is not None:
+            self.frequency = 1000.0 * float(options["freq"])
+        if kind == "ocb":
+            self._limit_of_ocb(options)
+            self.frequency = its_megahertz(options.get("channel") or ITS_CHANNEL)
         self.ssid = ssid
-        self.become(kind)
+        self.become(kind, options)
+        if options.get("ip"):
+            self.setIP(str(options["ip"]))
+        if options.get("ip6"):
+            self.setIP6(str(options["ip6"]))
+        arguments = options.get("proto_args")
+        if options.get("proto"):
+            protocol = {"proto": options["proto"], "proto_args": arguments}
+            if net.built:
+                manet.start(net, self, protocol)
+            else:
+                net.mesh_links.append(lambda: manet.start(net, self, protocol))
+        elif arguments:
+            net.session.limit(f"proto_args={arguments!r}", "no routing daemon without proto=")
 
-    def become(self, kind: str) -> None:
-        """Change what kind of radio it is."""
+    def _limit_of_ocb(self, options: Options) -> None:
+        """Say what a radio of 802.11p has not."""
+        limit = self.node.net.session.limit
+        for name in ("freq", "mode"):
+            if options.get(name) not in (None, "a", "p"):
+                limit(f"802.11p: {name}={options[name]!r}", "its channel says where; mode 'a' does")
+        for name in ("passwd", "encrypt"):
+            if options.get(name):
+                limit(f"802.11p: {name}=...", "there is no network whose passphrase it could be")
+
+    def become(self, kind: str, options: Mapping[str, Any]) -> None:
+        """Change what kind of radio it is, with `MASTER_OPTIONS` as far as they are given."""
+        power, ranged = self.txpower, self.wanted_range
         if kind != self.kind and kind == "mesh" and self.txpower == TX_POWER_DBM:
             self.txpower = MESH_TX_POWER_DBM
+        for name in ("mode", "channel", "passwd", "encrypt"):
+            if options.get(name) is not None:
+                setattr(self, name, str(options[name]))
+        if kind == "ocb":
+            self.mode = "a"
+        elif options.get("channel") is not None and options.get("freq") is None:
+            self.frequency = None  # that of another network
+        if options.get("txpower") is not None:
+            self.txpower, self.wanted_range = float(options["txpower"]), None
         self.kind = kind
-        self.change(mode=kind, ssid=self.ssid, channel=self.channel_number())
+        if not self.live:
+            return
+        now = self.describe()
+        names = ["mode", "ssid", "standard", "security", "passphrase"]
+        names += [name for name in ("channel", "frequency_mhz") if name in now]
+        if (self.txpower, self.wanted_range) != (power, ranged):
+            names.append("tx_power_dbm")
+        self.change(**{name: now[name] for name in names})
 
     def change(self, **settings: Any) -> None:
         """Tell the medium, if there is one yet."""
@@ -334,8 +384,8 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
             self.node.net.air.ask({"op": "set", "interface": self.name, **settings})
 
     def associate(self, point: Radio) -> None:
-        """Belong to an access point and stay with it."""
-        self.access_point = point
+        """Belong to an access point and stay with it, whatever its network is called."""
+        self.access_point, self.ssid = point, ""
         if self.live:
             self.node.net.air.ask(
                 {
@@ -355,6 +405,17 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
     def roam(self, bssid: str) -> None:
         """Go over to the access point with this address."""
         self.node.net.air.ask({"op": "connect", "interface": self.name, "bssid": bssid})
+
+    def at_least_slowest(self, mbps: float) -> float:
+        """Return a bound of rates; say so if all rates of the standard are above it."""
+        spec = RadioSettings.model_validate(self.describe() | {"range": None})
+        slowest = min(rate.mbps for rate in spec.phy.rates)
+        if mbps < slowest:
+            self.node.net.session.limit(
+                f"a link of {mbps:g} Mb/s",
+                f"frames have {slowest:g} Mb/s, the slowest rate of 802.11{spec.standard}",
+            )
+        return mbps
 
     def config_tc(self, bw: float = 0, loss: float = 0, latency: float = 0) -> None:
         """Bound the link to its access point: Mb/s, percent of frames, milliseconds."""

@@ -19,6 +19,7 @@ from emulation.network.fidelity import CpuSampler, assess
 from emulation.network.processes import read_json
 from emulation.realtime.peer_levels import MANY, PEER_MODES, STRONGEST
 from emulation.scenario.runfolder import RunFolder
+from emulation.scripts.options import BORDERS, DATA_TYPES, TELEMETRY_OPTIONS
 from emulation.scripts.session import ScriptError, Session
 
 SAMPLES: Final = "samples.jsonl"
@@ -94,9 +95,31 @@ class Recording:
 
     def telemetry(self, options: dict[str, Any]) -> None:
         """Take note of what the script wants shown: nodes and the kind of data."""
-        nodes = [getattr(node, "name", str(node)) for node in options.get("nodes") or ()]
-        kind = str(options.get("data_type", "tx_bytes"))
-        self._telemetry.append({"nodes": nodes, "data_type": kind})
+        given = self._session.check_options("telemetry", options, TELEMETRY_OPTIONS)
+        there = {node.name: node for node in self._net.radio_nodes}
+        nodes = [getattr(node, "name", str(node)) for node in given.get("nodes") or there]
+        for name in nodes:
+            if name not in there:
+                raise ScriptError(f"telemetry: {name} is no station and no access point")
+        kind = str(given.get("data_type", "tx_packets"))  # Mininet-WiFi's default
+        if kind not in DATA_TYPES:
+            known = ", ".join(DATA_TYPES)
+            self._session.limit(
+                f"telemetry(data_type={kind!r})", f"tx_bytes is drawn; there are {known}"
+            )
+            kind = "tx_bytes"
+        wish: dict[str, Any] = {"nodes": nodes, "data_type": kind}
+        try:
+            borders = {each: float(given[each]) for each in BORDERS if given.get(each) is not None}
+        except (TypeError, ValueError):
+            raise ScriptError(f"telemetry: give {', '.join(BORDERS)} in metres") from None
+        if kind == "position":
+            wish |= {"borders": borders} if borders else {}
+        elif borders:
+            self._session.limit(
+                f"telemetry({', '.join(borders)})", "only data_type='position' has borders"
+            )
+        self._telemetry.append(wish | ({"single": True} if given.get("single") else {}))
         self._again()
 
     def _again(self) -> None:

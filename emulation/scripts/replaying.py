@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from emulation.scripts.motion import Plan, along
 from emulation.scripts.nodes import coordinates
+from emulation.scripts.options import REPLAY_OPTIONS
 from emulation.scripts.session import ScriptError
 
 POLL: Final = 0.02
@@ -23,6 +24,10 @@ FRIIS_LOSS: Final = 2.0
 """System loss that Mininet-WiFi's inverse of Friis has."""
 
 
+EXPONENT: Final = 32
+"""Mininet-WiFi's default of `n`, which is of a model that there is not."""
+
+
 class _Replay:
     """Plays lists of nodes against the clock."""
 
@@ -30,10 +35,9 @@ class _Replay:
     """Attributes of a node, one value each at each of `node.time`."""
     delay = 0.0
 
-    def __init__(self, net: Any, *_args: Any, **options: Any) -> None:
+    def __init__(self, net: Any, **options: Any) -> None:
+        net.session.check_options(type(self).__name__, options, REPLAY_OPTIONS)
         self.net = net
-        for name, value in options.items():
-            setattr(self, name, value)
         # Read now, when all lists that the script has are there.
         self._waiting = {
             node: self._entries(node)
@@ -95,10 +99,14 @@ class ReplayingRSSI(_Replay):
 
     lists = ("rssi",)
 
-    def __init__(self, net: Any, ppm: str = "friis", n: float = 32, **options: Any) -> None:
+    def __init__(self, net: Any, ppm: str = "friis", n: float = EXPONENT, **options: Any) -> None:
         if ppm not in ("friis", "logDistance"):
             net.session.limit(f"ReplayingRSSI(ppm={ppm!r})", "friis is used; also logDistance")
             ppm = "friis"
+        if n != EXPONENT:
+            net.session.limit(
+                f"ReplayingRSSI(n={n!r})", "only ppm='ITU' has it, which is not there"
+            )
         self.ppm = ppm
         super().__init__(net, **options)
 

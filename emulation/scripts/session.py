@@ -35,6 +35,34 @@ class Never(str):
     __slots__ = ()
 
 
+class Met(str):
+    """Why nothing need be done for an option, in the place of its limit: what it asks for is so."""
+
+    __slots__ = ()
+
+
+class Options(dict[str, Any]):
+    """The options of a call, which know those that nobody has read yet."""
+
+    def __init__(self, given: Mapping[str, Any], unread: set[str]) -> None:
+        super().__init__(given)
+        self.unread = unread
+
+    def __getitem__(self, name: str) -> Any:
+        """Return an option, which is read now."""
+        self.unread.discard(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an option, which is read now, or `default`."""
+        self.unread.discard(name)
+        return super().get(name, default)
+
+    def over(self, defaults: Mapping[str, Any]) -> Options:
+        """Return the same with `defaults` for those that are not given; reading counts for both."""
+        return Options({**defaults, **self}, self.unread)
+
+
 class TimeIsUp(BaseException):
     """The seconds that `--for` gave the script are over."""
 
@@ -129,11 +157,12 @@ class Session:
 
     def check_options(
         self, call: str, given: Mapping[str, Any], known: Mapping[str, str | None]
-    ) -> None:
-        """Look through the options of a call.
+    ) -> Options:
+        """Look through the options of a call; return them with those that it has to read.
 
-        `known` has for each the text of its limit, None if it has none.  Raises `ScriptError` for
-        an option that is not among them, or that is `Never` to be had.
+        `known` has for each the text of its limit; None if the call reads it and does what it
+        says.  Raises `ScriptError` for an option that is not among them, or that is `Never` to be
+        had.
         """
         for name, value in given.items():
             if name not in known:
@@ -144,8 +173,9 @@ class Session:
             said = known[name]
             if isinstance(said, Never):
                 raise self.refused(f"{call}({name}=...)", said)
-            if said is not None and value not in (None, False, "", 0):
+            if said is not None and not isinstance(said, Met) and value not in (None, False, "", 0):
                 self.limit(f"{call}({name}={value!r})", said)
+        return Options(given, {name for name in given if known[name] is None})
 
     def line(self) -> int | None:
         """Return the line of the script that is being executed; None if it is not."""

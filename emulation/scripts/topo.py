@@ -19,6 +19,21 @@ class Topo(WiredTopo):  # type: ignore[misc]  # Mininet has no types
         """Add an access point; return its name."""
         return str(self.addNode(name, isAP=True, **opts))
 
+    def addPort(
+        self, src: str, dst: str, sport: int | None = None, dport: int | None = None
+    ) -> tuple[int | None, int | None]:
+        """Return the ports of a link; an access point, whose radios have some, takes the next."""
+        one, other = self._port(src, sport), self._port(dst, dport)
+        self.ports[src][len(self.ports[src]) if one is None else one] = dst, other
+        self.ports[dst][len(self.ports[dst]) if other is None else other] = src, one
+        return one, other
+
+    def _port(self, name: str, given: int | None) -> int | None:
+        used, info = self.ports.setdefault(name, {}), self.nodeInfo(name)
+        if given is not None or info.get("isAP"):
+            return given
+        return len(used) + bool(info.get("isSwitch"))
+
     def stations(self, sort: bool = True) -> list[str]:
         """Return the names of the stations."""
         return [name for name in self.nodes(sort) if self.nodeInfo(name).get("isStation")]
@@ -43,6 +58,14 @@ class SingleAPTopo(Topo):
             self.addLink(self.addStation(f"sta{number}"), "ap1")
 
 
+class MinimalWirelessTopo(SingleAPTopo):
+    """One access point with two stations."""
+
+    def build(self, k: int = 2, **_opts: Any) -> None:
+        """Add them, two whatever is given."""
+        super().build(k=2)
+
+
 class LinearWirelessTopo(Topo):
     """`k` access points in a row, with `n` stations each."""
 
@@ -50,13 +73,20 @@ class LinearWirelessTopo(Topo):
         """Add them."""
         last = None
         for number in range(1, k + 1):
-            point = self.addAccessPoint(f"ap{number}")
+            point = self.addAccessPoint(f"ap{number}", ssid=f"ssid_ap{number}")
             for each in range(1, n + 1):
                 name = f"sta{number}" if n == 1 else f"sta{each}ap{number}"
                 self.addLink(self.addStation(name), point)
             if last is not None:
-                self.addLink(last, point)
+                self.addLink(point, last)
             last = point
 
 
-__all__ = ["LinearTopo", "LinearWirelessTopo", "SingleAPTopo", "SingleSwitchTopo", "Topo"]
+__all__ = [  # noqa: RUF022  # Mininet's first
+    "LinearTopo",
+    "SingleSwitchTopo",
+    "LinearWirelessTopo",
+    "MinimalWirelessTopo",
+    "SingleAPTopo",
+    "Topo",
+]

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
+from emulation.scripts.options import SUMO_OPTIONS
 from emulation.scripts.session import ScriptError
 
 STEP: Final = re.compile(r'<timestep time="([\d.]+)"')
@@ -30,12 +31,9 @@ class Sumo:
 
     def __init__(self, net: Any, options: dict[str, Any]) -> None:
         """`options` are those of `useExternalProgram`.  Raises `ScriptError`."""
-        known: dict[str, str | None] = dict.fromkeys(
-            ("port", "config_file", "extra_params", "clients", "exec_order", "data_dir")
-        )
-        net.session.check_options("useExternalProgram", options, known)
+        given = net.session.check_options("useExternalProgram", options, SUMO_OPTIONS)
         self._net = net
-        self._config = self._find(options.get("config_file"), options.get("data_dir"))
+        self._config = self._find(given.get("config_file"), given.get("data_dir"))
         self._cars: dict[str, Any] = {}
 
     def _find(self, name: Any, folder: Any) -> Path | None:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from ipaddress import ip_interface
 from typing import Any, Final
+
+from mininet.link import Link, TCLink
 
 from capture.namespaces import network_namespace
 from emulation.network import rtnetlink
 from emulation.network.net import QUEUE_LENGTH
 from emulation.network.rtnetlink import IFA_F_NODAD
-from emulation.scripts import manet
-from emulation.scripts.links import ITSLink, _4address, adhoc, mesh, wmediumd
+from emulation.scripts.links import CELLS, ITSLink, _4address, adhoc, mesh
 from emulation.scripts.nodes import AP, RadioNode, Station
-from emulation.scripts.options import LINK_OPTIONS
+from emulation.scripts.options import (
+    CELL_LINK_OPTIONS,
+    OVERRIDES,
+    SHAPING,
+    STATION_LINK_OPTIONS,
+    WDS_LINK_OPTIONS,
+    WIRE_OPTIONS,
+)
 from emulation.scripts.radios import Radio
-from emulation.scripts.session import ScriptError
+from emulation.scripts.session import Options, ScriptError
 
 APART: Final = 1.0
 """Metres between nodes that a script gives no place."""
@@ -29,6 +38,20 @@ def names_of(ssid: Any) -> list[str]:
     return [name.strip() for word in words for name in str(word).split(",")]
 
 
+def wire_class(link: Any) -> Any:
+    """Return the class of wires that a network is made with; None for Mininet's own.
+
+    Raises `ScriptError`.
+    """
+    if link is None or link in CELLS or link is Link:
+        return None
+    if callable(link) and (not isinstance(link, type) or issubclass(link, Link)):
+        return link
+    name = getattr(link, "__name__", repr(link))
+    known = ", ".join(each.__name__ for each in CELLS)
+    raise ScriptError(f"Mininet_wifi(link={name}): there are {known}, and Mininet's classes")
+
+
 def rng(seed: Any, purpose: str) -> random.Random:
     """Return a generator for one purpose."""
     return random.Random(f"{seed}/{purpose}")
@@ -40,28 +63,26 @@ def add_link(
 ) -> Any:  # fmt: skip
     """Add a link, of radios or of wire.  Raises `ScriptError`."""
     if cls in (adhoc, mesh, ITSLink):
-        return _join(net, one, cls, params)
+        return _join(net, one, other, port1, port2, cls, params)
     if cls is _4address:
-        return _four_addresses(net, one, other, params)
+        return _four_addresses(net, one, other, port1, port2, params)
     refused = getattr(cls, "refused", None)
     if refused is not None:
         raise ScriptError(f"addLink(cls={cls.__name__}): {refused}")
     stations = [each for each in (one, other) if isinstance(each, Station)]
     points = [each for each in (one, other) if isinstance(each, AP)]
-    wired = cls is not None and cls is not wmediumd
+    wired = cls is not None and cls not in CELLS
     if stations and points and not wired:
         ports = (port1, port2) if one is stations[0] else (port2, port1)
         return _associate(net, stations[0], points[0], ports, params)
     if len(stations) == 2 and all(_is_master(each) is False for each in stations) and not wired:
         net.session.note("addLink of two stations makes a wire between them")
-    kept = {key: value for key, value in params.items() if not _is_radio_option(key)}
-    if wired:
-        kept["cls"] = cls
-    return net.wire(one, other, port1=port1, port2=port2, **kept)
-
-
-def _is_radio_option(name: str) -> bool:
-    return name in ("ssid", "channel", "mode", "intf", "error_prob", "rssi")
+    if wired:  # a class of the script's, which knows its options
+        return net.wire(one, other, port1=port1, port2=port2, cls=cls, **params)
+    given = net.session.check_options("addLink of a wire", params, WIRE_OPTIONS)
+    kept = {name: given[name] for name in params if WIRE_OPTIONS[name] is None}
+    shaped = TCLink if net.wire_class is None and set(kept) & set(SHAPING) else net.wire_class
+    return net.wire(one, other, port1=port1, port2=port2, cls=shaped, **kept)
 
 
 def _is_master(node: Station) -> bool:
@@ -73,32 +94,38 @@ def _associate(
     params: dict[str, Any],
 ) -> None:  # fmt: skip
     """Link a station to an access point."""
-    net.session.check_options("addLink", params, dict(LINK_OPTIONS))
-    radio, other = station.wintfs[ports[0] or 0], point.wintfs[ports[1] or 0]
+    given = net.session.check_options("addLink", params, STATION_LINK_OPTIONS)
+    radio, other = station.getNameToWintf(ports[0]), point.getNameToWintf(ports[1])
     if "intf" in params:
-        radio = station.getNameToWintf(params["intf"])
+        radio = station.getNameToWintf(given["intf"])
     radio.associate(other)
-    _override(net, radio, other, params)
+    _override(net, radio, other, given)
 
 
-def _override(net: Any, one: Radio, other: Radio, params: dict[str, Any]) -> None:
+def _override(net: Any, one: Radio, other: Radio, given: Options) -> None:
     """Bound a link of radios as its options say."""
-    wish: dict[str, Any] = {"op": "override", "one": one.name, "other": other.name}
-    if params.get("error_prob") is not None:
-        wish["loss"] = float(params["error_prob"])
-    if params.get("loss"):
-        wish["loss"] = float(params["loss"]) / 100
-    if params.get("bw"):
-        wish["rate_mbps"] = float(params["bw"])
-    if params.get("delay") or params.get("latency"):
-        wish["delay"] = seconds_of(params.get("delay") or params["latency"])
-    if params.get("rssi"):
-        wish["level_dbm"] = float(params["rssi"])
-    if len(wish) > 3:
-        if net.air.running:
-            net.air.ask(wish)
-        else:
-            net.overrides.append(wish)
+    wish: dict[str, Any] = {}
+    if given.get("loss"):
+        wish["loss"] = float(given["loss"]) / 100
+    if given.get("error_prob") is not None:
+        wish["loss"] = float(given["error_prob"])
+    if given.get("bw"):
+        wish["rate_mbps"] = one.at_least_slowest(float(given["bw"]))
+    delay = given.get("delay"), given.get("latency")
+    if any(delay):
+        wish["delay"] = seconds_of(delay[0] or delay[1])
+    if given.get("rssi"):
+        wish["level_dbm"] = float(given["rssi"])
+    if not wish:
+        return
+
+    def send() -> None:  # the names are those that the radios have then
+        net.air.ask({"op": "override", "one": one.name, "other": other.name, **wish})
+
+    if net.air.running:
+        send()
+    else:
+        net.overrides.append(send)
 
 
 def seconds_of(delay: Any) -> float:
@@ -110,23 +137,30 @@ def seconds_of(delay: Any) -> float:
     return float(text) * 1e-3
 
 
-def _join(net: Any, node: Any, cls: Any, params: dict[str, Any]) -> Any:
+def _join(
+    net: Any, node: Any, other: Any, port1: int | None, port2: int | None, cls: Any,
+    params: dict[str, Any],
+) -> Any:  # fmt: skip
     """Make a radio a member of an ad hoc network, of a mesh, or of none (OCB)."""
     call = f"addLink(cls={cls.__name__})"
-    net.session.check_options(call, params, dict(LINK_OPTIONS))
-    if not isinstance(node, RadioNode):
-        raise ScriptError(f"{call}: {node} has no radio")
-    radio = node.getNameToWintf(params.get("intf"))
-    kind = cls.kind
-    radio.join(kind, str(params.get("ssid") or cls.ssid), params)
-    if kind == "ocb":
-        radio.frequency, radio.mode = its_megahertz(params.get("channel", 178)), "a"
-    if params.get("txpower"):
-        radio.setTxPower(params["txpower"])
+    given = net.session.check_options(call, params, CELL_LINK_OPTIONS)
+    for each in (node, other):
+        if not isinstance(each, RadioNode) and not (each is None and node is not None):
+            raise ScriptError(f"{call}: {each} has no radio")
+    radio = node.getNameToWintf(given.get("intf", port1))
+    kind, ssid = cls.kind, given.get("ssid")
+    if ssid and kind == "ocb":
+        net.session.limit(f"{call}: ssid={ssid!r}", "802.11p has no networks with names")
+    radio.join(kind, "" if kind == "ocb" else str(ssid or cls.ssid), given)
     if kind == "mesh" and not net.air.running:
         _rename(radio, f"{node.name}-mp{radio.id + (isinstance(node, AP))}")
-    if params.get("proto"):
-        net.mesh_links.append(lambda: manet.start(net, radio, params))
+    bounds = [name for name in OVERRIDES if params.get(name) is not None]
+    if bounds and other is None:
+        net.session.limit(f"{call}: {', '.join(bounds)}", "it bounds a link: name its second node")
+    elif bounds:
+        _override(net, radio, other.getNameToWintf(port2), given)
+    elif other is not None:
+        net.session.note(f"{call} is of {node} alone: {other} joins by one of its own")
     return radio
 
 
@@ -138,21 +172,23 @@ def _rename(radio: Radio, name: str) -> None:
     radio.name = name
 
 
-def its_megahertz(channel: Any) -> float:
-    """Return the centre frequency of a channel of 802.11p, megahertz."""
-    return 5000.0 + 5 * int(channel)
-
-
-def _four_addresses(net: Any, point: Any, client: Any, params: dict[str, Any]) -> Any:
+def _four_addresses(
+    net: Any, point: Any, client: Any, port1: int | None, port2: int | None,
+    params: dict[str, Any],
+) -> Any:  # fmt: skip
     """Let an access point be a station of another: a bridge without wires (WDS)."""
-    net.session.check_options("addLink(cls=_4address)", params, dict(LINK_OPTIONS))
+    call = "addLink(cls=_4address)"
+    net.session.check_options(call, params, WDS_LINK_OPTIONS)
+    for each in (point, client):
+        if not isinstance(each, RadioNode):
+            raise ScriptError(f"{call}: {each} has no radio")
     radio = client.add_radio(f"{client.name}-wds{len(client.wintfs)}", net.next_mac())
     radio.virtual = True
-    first = client.wintfs[0]
+    first, served = client.getNameToWintf(port2), point.getNameToWintf(port1)
     radio.mode, radio.txpower, radio.antennaGain = first.mode, first.txpower, first.antennaGain
-    radio.channel = point.wintfs[0].channel
-    radio.kind, radio.ssid = "wds", point.wintfs[0].ssid
-    radio.access_point = point.wintfs[0]
+    radio.channel = served.channel
+    radio.kind, radio.ssid = "wds", served.ssid
+    radio.access_point = served
     return radio
 
 
@@ -236,16 +272,21 @@ def build_from_topo(net: Any, topo: Any) -> None:
         for number, cls in enumerate(classes):
             net.addController(f"c{number}", cls)
     for name in stations:
-        net.addStation(name, **topo.nodeInfo(name))
+        net.addStation(name, **_without(topo.nodeInfo(name), "isStation"))
     for name in points:
-        net.addAccessPoint(name, **topo.nodeInfo(name))
+        net.addAccessPoint(name, **_without(topo.nodeInfo(name), "isAP"))
     for name in topo.nodes():
-        info = {key: value for key, value in topo.nodeInfo(name).items() if key != "isHost"}
+        info = _without(topo.nodeInfo(name), "isHost")
         if name in stations or name in points:
             continue
         if topo.isSwitch(name):
-            net.addSwitch(name, **{k: v for k, v in info.items() if k != "isSwitch"})
+            net.addSwitch(name, **_without(info, "isSwitch"))
         else:
             net.addHost(name, **info)
     for _one, _other, info in topo.links(sort=True, withInfo=True):
         net.addLink(**info)
+
+
+def _without(options: Mapping[str, Any], mark: str) -> dict[str, Any]:
+    """Return the options of a topology's node without the one that marks its kind."""
+    return {name: value for name, value in options.items() if name != mark}

@@ -19,6 +19,7 @@ from spark_analysis.report.page import placed, report_environment, write_html
 from spark_analysis.report.quantities import count, number, quantity, seconds
 from spark_analysis.report.text_table import TextTable
 from spark_analysis.scripts.tables import ScriptTables, read, save
+from spark_analysis.scripts.telemetry import draw_telemetry
 
 SERIES: Final = 12
 """Curves of one figure at most: those with the most to show."""
@@ -38,6 +39,7 @@ def write(folder: Path) -> Path:
     page = report_environment().get_template("script.html")
     drawings = [
         ("map", draw_map(tables)),
+        *((f"telemetry{number}", each) for number, each in enumerate(draw_telemetry(tables))),
         ("associations", draw_associations(tables)),
         ("signals", draw_signals(tables)),
         *([("peers", draw_peers(tables))] if len(tables.peers) else []),

@@ -19,33 +19,31 @@ import pytest
 from emulation.network.processes import PROJECT, STATE
 from spark_analysis.scripts.tables import TABLES, read, read_frames
 from testbed.mn_check import verdict_of
+from tests.testbed.mn_runs import SCRIPTS, mn, run_folder, typed
 
 pytestmark = pytest.mark.root
 
-SCRIPTS = Path(__file__).parent / "mn_scripts"
-LIMIT = 100
 
-
-def mn(
-    tmp_path: Path, script: Path, *words: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "testbed", "mn", "--runs", str(tmp_path / "runs"), *words]
-    return subprocess.run(
-        [*command[:4], str(script), *command[4:]],
-        cwd=PROJECT, capture_output=True, text=True, timeout=LIMIT, check=False,
-        stdin=subprocess.DEVNULL, env=os.environ | environment,
-    )  # fmt: skip
-
-
-def typed(tmp_path: Path, *commands: str) -> Path:
-    path = tmp_path / "commands"
-    path.write_text("\n".join(commands) + "\n")
-    return path
-
-
-def run_folder(tmp_path: Path) -> Path:
-    (folder,) = (tmp_path / "runs").iterdir()
-    return folder
+def check_answers(seen: str) -> None:
+    """Check what the prompt of a walk has said to the commands that are typed there."""
+    halted, still = re.findall(r"sta1 +([\d.]+) +0\.00 +0\.00\nsta2 ", seen)
+    assert halted == still
+    assert 10 < float(halted) < 75
+    (tcp,) = re.findall(r"testing TCP bandwidth between sta2 and h1\n.*\['([\d.]+) Mbits/sec", seen)
+    assert 1 < float(tcp) < 35
+    (udp,) = re.findall(r"testing UDP bandwidth.*\n.*\['1M', '([\d.]+) [MK]bits/sec", seen)
+    assert float(udp) > 0.8
+    assert seen.count("OFPT_FEATURES_REPLY") == 2  # of both bridges
+    assert "*** there is no display" in seen
+    assert re.search(r"\(5\.1, 5\.0, 0\.0\)\n.*\n.*\n\(5\.0, 5\.1, 0\.0\)", seen)
+    assert re.search(r"heard at -\d\d\.\d+ dBm", seen)
+    assert re.search(r"radio +sent +tries more .*\nsta1-wlan0 +\d+ ", seen)
+    assert "Not connected." in seen.partition("link sta2 ap1 down")[2]
+    assert "there is no node sta9" in seen
+    assert "*** soon is no time: give seconds up to 600" in seen
+    assert "\nleave the prompt with exit, without py\n" in seen
+    assert "px import sys; sys.exit(3)\n*** 3\n" in seen
+    assert "distance sta1 ap1\n*** 'NoneType' object is not callable\n" in seen
 
 
 def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> None:
@@ -54,6 +52,13 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
         "sta2 iw dev sta2-wlan0 interface add mon0 type monitor",
         "sta1 ping -c 1 -W 2 h1",
         "sta2 ping -c 1 -W 2 sta1",
+        "py __import__('time').sleep(max(0, 1.5 - net.mover.now()))",
+        "stop",
+        "py __import__('time').sleep(0.2)",  # more than a tick
+        "where",
+        "py __import__('time').sleep(0.3)",
+        "where # again",
+        "start",
         "py __import__('time').sleep(max(0, 5 - net.mover.now()))",
         "aps",
         "h1 ping -c 2 -W 2 sta1",
@@ -63,11 +68,28 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
         "sta1 cat /sys/class/net/sta1-wlan0/address",
         "sta1 wpa_cli -i sta1-wlan0 roam 02:00:00:00:03:00",
         "sh ovs-ofctl dump-flows ap2",
+        "iperf sta2 h1 0.3",
+        "iperfudp 1M sta2 h1 0.3",
+        "dpctl show",
+        "xterm sta1",
+        "move sta2 5.1 5",
+        "py sta2.position",
+        'py sta2.setPosition("5,5.1,0")',
+        "py sta2.position",
+        "py 'heard at %s dBm' % sta2.wintfs[0].rssi",
+        "stats",
         "link sta2 ap1 down",
+        "sta2 iw dev sta2-wlan0 link",
         "nonsense",
         "iperf sta1 sta9",
+        "iperf sta1 sta2 soon",
+        "py exit()",
+        "px import sys; sys.exit(3)",
+        "px net.get_distance = None",
+        "distance sta1 ap1",
     )
-    done = mn(tmp_path, SCRIPTS / "roaming.py", "7", "--commands", str(commands))
+    words = ("7", "--commands", str(commands))
+    done = mn(tmp_path, SCRIPTS / "roaming.py", *words, DISPLAY="")
     assert done.returncode == 7, done.stdout + done.stderr
     seen = done.stdout + done.stderr  # Mininet writes to standard error
     assert "Traceback" not in seen
@@ -79,7 +101,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     assert "actions=" in seen
     # The addresses are those of mac80211_hwsim: two stations, then two access points.
     assert re.search(r"02:00:00:00:00:00\s+.*roam\S* 02:00:00:00:03:00\s+OK", seen, re.DOTALL)
-    assert "there is no node sta9" in seen
+    check_answers(seen)
     said = [line for line in done.stderr.splitlines() if line.startswith("mn: roaming.py")]
     assert any(re.match(r"mn: roaming.py:\d+: Mininet_wifi\(cca_th=-90\)", line) for line in said)
     folder = run_folder(tmp_path)
@@ -106,6 +128,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     page = (folder / "report.html").read_text()
     assert "Associations over time" in page
     assert "sta2-mon0" in page
+    assert "What the script asks for: rssi of sta1, sta2." in page
     assert "cca_th" in page
     assert json.loads((folder / "fidelity.json").read_text())["checks"]
     assert verdict_of("roaming.py", folder).verdict == "cannot"  # it calls sys.exit(7)
@@ -257,6 +280,25 @@ def test_a_killed_command_leaves_no_process_and_two_at_once_do_not_meet(tmp_path
     assert both[1].returncode == 130
     left = [folder for folder in STATE.iterdir() if folder.name.startswith(f"{both[1].pid}-")]
     assert left == []
+
+
+def test_a_real_mn_wifi_is_not_used_wherever_it_is(tmp_path: Path) -> None:
+    for folder in (tmp_path / "path", tmp_path / "beside"):
+        package = folder / "mn_wifi"
+        package.mkdir(parents=True)
+        for name in ("__init__", "net", "cli", "physical"):
+            (package / f"{name}.py").write_text("raise RuntimeError('the real one')\n")
+    script = tmp_path / "beside" / "which.py"
+    script.write_text(
+        "import sys, mn_wifi.net, mn_wifi.cli\n"
+        "print('used', type(mn_wifi.net).__module__, getattr(mn_wifi, '__file__', None))\n"
+        "try:\n    import mn_wifi.physical\n"
+        "except ImportError as error:\n    print('not there', error)\n"
+    )
+    done = mn(tmp_path, script, "--no-captures", "--no-analyze", PYTHONPATH=str(tmp_path / "path"))
+    assert done.returncode == 0, done.stderr
+    assert "used emulation.scripts.provided None" in done.stdout
+    assert "not there No module named 'mn_wifi.physical'" in done.stdout
 
 
 CHECKED = {

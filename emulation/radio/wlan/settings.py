@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from emulation.radio.airtime import phy_for
+from emulation.radio.airtime import Phy, phy_for
 from emulation.radio.channel_plan import ChannelError, channel_of, frequency_of
 
 Mode = Literal["managed", "wds", "master", "adhoc", "mesh", "ocb"]
@@ -78,13 +78,18 @@ class RadioSettings(_Frozen):
                 frequency_of(self.channel)
         except ChannelError as error:
             raise ValueError(str(error)) from None
-        there = {rate.mbps for rate in phy_for(_PHY_OF[self.standard], self.frequency).rates}
+        there = {rate.mbps for rate in self.phy.rates}
         if self.bitrates and not there.intersection(self.bitrates):
             known = ", ".join(f"{mbps:g}" for mbps in sorted(there))
             raise ValueError(f"bitrates: 802.11{self.standard} has none of these; it has {known}")
         if self.standard == "b" and self.frequency > 4900:
             raise ValueError(f"802.11b has no channel at {self.frequency:g} MHz")
         return self
+
+    @property
+    def phy(self) -> Phy:
+        """Timing and rates of its standard at its frequency."""
+        return phy_for(_PHY_OF[self.standard], self.frequency)
 
     @property
     def frequency(self) -> float:

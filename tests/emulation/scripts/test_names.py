@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from emulation.scripts.isolation import lacking_capabilities
 from emulation.scripts.options import NETWORK_OPTIONS
 from emulation.scripts.provided import modules
 from emulation.scripts.session import ScriptError, Session, SessionSpec
@@ -57,6 +58,15 @@ def test_a_limit_is_said_once_and_an_unknown_option_is_refused(
 )
 def test_names_of_networks(given: object, names: list[str]) -> None:
     assert names_of(given) == names
+
+
+def test_capabilities_that_are_lacking_are_named() -> None:
+    def status(effective: int) -> str:
+        return f"Name:\tpython3\nCapPrm:\t0000000000000000\nCapEff:\t{effective:016x}\n"
+
+    assert lacking_capabilities(status(2**41 - 1)) == []
+    assert lacking_capabilities(status((2**41 - 1) & ~(1 << 21))) == ["SYS_ADMIN"]
+    assert lacking_capabilities(status(0)) == ["NET_ADMIN", "SYS_ADMIN"]
 
 
 def test_delays_have_units() -> None:

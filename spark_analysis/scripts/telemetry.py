@@ -1,0 +1,123 @@
+"""What a script asks `telemetry` to show: curves of its nodes over time, or their ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from spark_analysis.report import svg
+from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_axis
+from spark_analysis.scripts.tables import ScriptTables
+
+PANELS: Final = 12
+"""Nodes up to which each has axes of its own, as in Mininet-WiFi, unless `single` is asked for."""
+COUNTED: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
+    {
+        "tx_bytes": ("sent_bytes", "sent", "B/s"),
+        "tx_packets": ("sent_frames", "sent", "frames/s"),
+        "rx_bytes": ("received_bytes", "received", "B/s"),
+        "rx_packets": ("received_frames", "received", "frames/s"),
+    }
+)
+"""By data type: the column of `traffic`, and how it is called."""
+LEVELS: Final = "rssi"
+WAYS: Final = "position"
+Curves = dict[str, tuple[Any, Any]]
+"""By name: values along both axes."""
+
+
+def draw_telemetry(tables: ScriptTables) -> list[Drawing]:
+    """Draw all that the script asks for, in its order."""
+    return [_draw(tables, wish) for wish in tables.network["telemetry"]]
+
+
+def _draw(tables: ScriptTables, wish: Mapping[str, Any]) -> Drawing:
+    kind, nodes = str(wish["data_type"]), list(wish["nodes"])
+    title = f"Telemetry: {kind}"
+    caption = f"What the script asks for: {kind} of {', '.join(nodes)}."
+    found = {node: _curves(tables, node, kind) for node in nodes}
+    if not any(found.values()):
+        why = "Nothing was captured." if kind in COUNTED else "No such node had an access point."
+        return empty_drawing(title, caption, why)
+    if kind == WAYS or wish.get("single") or len(nodes) > PANELS:
+        together = {name: curve for curves in found.values() for name, curve in curves.items()}
+        found = {"": together}
+    labels = ("x, m", "y, m") if kind == WAYS else ("time, s", "level, dBm")
+    with svg.style():
+        figure = svg.new_figure(WIDTH, max(320, 40 + 120 * len(found)))
+        panels = list(figure.subplots(len(found), sharex=True, squeeze=False)[:, 0])
+        for axes, (node, curves) in zip(panels, found.items(), strict=True):
+            axes.set_ylabel(_fill(axes, kind, curves) or labels[1])
+            if node:
+                axes.set_title(node)
+            if kind == WAYS:
+                _bound(axes, wish.get("borders") or {})
+        panels[-1].set_xlabel(labels[0])
+        handles = [line for axes in panels for line in axes.lines]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    return Drawing(figure, title, caption, f"{len(handles)} curves of {len(nodes)} nodes.")
+
+
+def _bound(axes: Any, borders: Mapping[str, float]) -> None:
+    """Draw metres of one length; the part of the plane that the script wants, if it says so."""
+    axes.set_aspect("equal", adjustable="box" if borders else "datalim")
+    for axis in "xy":
+        axes.set(**{f"{axis}lim": (borders.get(f"min_{axis}"), borders.get(f"max_{axis}"))})
+
+
+def _fill(axes: Any, kind: str, curves: Curves) -> str | None:
+    """Draw curves; return the label of counted values, None for others."""
+    for rank, (name, curve) in enumerate(curves.items()):
+        style = ("-", "--", ":")[rank // len(svg.SERIES) % 3]
+        colour = svg.SERIES[rank % len(svg.SERIES)]
+        axes.plot(*curve, style, color=colour, label=name, linewidth=1.4)
+        if kind == WAYS:
+            axes.plot(*(each[:1] for each in curve), "o", color=colour, label=f"_{name}")
+    if kind not in COUNTED:
+        return None
+    _column, verb, unit = COUNTED[kind]
+    largest = max((float(np.max(values)) for _, values in curves.values()), default=0.0)
+    return f"{verb}, {unit_axis(axes.yaxis, largest, unit)}"
+
+
+def _curves(tables: ScriptTables, node: str, kind: str) -> Curves:
+    """Return the curves of a node: one for each radio; one of a way."""
+    if kind == WAYS:
+        way = tables.positions[tables.positions["node"] == node]
+        return {node: (way["x"].to_numpy(float), way["y"].to_numpy(float))} if len(way) else {}
+    radios = [radio["interface"] for radio in tables.network["radios"] if radio["node"] == node]
+    curves: Curves = {}
+    for name in radios:
+        if kind == LEVELS:
+            curves |= _levels(tables, name)
+        else:
+            curves |= _counted(tables, name, COUNTED[kind][0])
+    return curves
+
+
+def _levels(tables: ScriptTables, radio: str) -> Curves:
+    """Return the levels at which a radio received its access point, or others of its cell."""
+    signals = tables.signals[tables.signals["interface"] == radio].dropna(subset=["signal_dbm"])
+    found = {radio: signals} if len(signals) else {}
+    peers = tables.peers[tables.peers["interface"] == radio]
+    found |= {f"{sender} at {radio}": group for sender, group in peers.groupby("sender")}
+    return {name: _over_time(rows) for name, rows in found.items()}
+
+
+def _over_time(rows: pd.DataFrame) -> tuple[Any, Any]:
+    return rows["time"].to_numpy(float), rows["signal_dbm"].to_numpy(float)
+
+
+def _counted(tables: ScriptTables, radio: str, column: str) -> Curves:
+    """Return what a radio's capture has by the second."""
+    rows = tables.traffic[tables.traffic["interface"] == radio]
+    if not len(rows):
+        return {}
+    seconds = rows["second"].to_numpy(int)
+    values = np.zeros(max(int(tables.seconds), int(seconds.max())) + 1)
+    values[seconds] = rows[column].to_numpy(float)
+    return {radio: (np.arange(len(values), dtype=float), values)}

@@ -1,0 +1,40 @@
+"""Runs of scripts for Mininet-WiFi, as a user starts them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from emulation.network.processes import PROJECT
+
+SCRIPTS: Final = Path(__file__).parent / "mn_scripts"
+LIMIT: Final = 100
+"""Seconds that a run may take."""
+
+
+def mn(
+    tmp_path: Path, script: Path, *words: str, errors: int = subprocess.PIPE, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a script with `mn` and these words; `errors` is where standard error goes."""
+    command = [sys.executable, "-m", "testbed", "mn", "--runs", str(tmp_path / "runs"), *words]
+    return subprocess.run(
+        [*command[:4], str(script), *command[4:]],
+        cwd=PROJECT, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=LIMIT, check=False,
+        stdin=subprocess.DEVNULL, env=os.environ | environment,
+    )  # fmt: skip
+
+
+def typed(tmp_path: Path, *commands: str) -> Path:
+    """Return a file of commands for the prompt."""
+    path = tmp_path / "commands"
+    path.write_text("\n".join(commands) + "\n")
+    return path
+
+
+def run_folder(tmp_path: Path) -> Path:
+    """Return the folder of the only run."""
+    (folder,) = (tmp_path / "runs").iterdir()
+    return folder
