@@ -9,7 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from spark_analysis.confidence import Interval, mean_interval
-from spark_analysis.papers.paper import STUDY, Axis, Figure, Paper
+from spark_analysis.papers.paper import CURVE, STUDY, Axis, Figure, Paper
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.curves import Curve, multiples
 from spark_analysis.report.figures import Drawing
@@ -54,6 +54,8 @@ def drawn(paper: Paper, judged: Judged) -> list[Drawn]:
 
 def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
     """Return the rows to draw, with a column that tells their random draws apart."""
+    if figure.columns:
+        points = _beside_each_other(figure, points)
     if figure.quantity.column not in points:
         return pd.DataFrame()
     parts = []
@@ -70,6 +72,18 @@ def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
     if figure.only is not None:
         chosen = figure.only(chosen)
     return chosen.dropna(subset=[figure.quantity.column])
+
+
+def _beside_each_other(figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows once for each column that is a curve of its own."""
+    there = {column: name for column, name in figure.columns.items() if column in points}
+    if not there:
+        return points
+    parts = [
+        points.assign(**{figure.quantity.column: points[column], CURVE.column: name})
+        for column, name in there.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def panels(figure: Figure, rows: pd.DataFrame) -> Mapping[str, Mapping[str, Curve]]:

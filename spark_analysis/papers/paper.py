@@ -58,6 +58,10 @@ class Axis:
         return f"{self.label} {plain(value)} {self.unit}".strip()
 
 
+CURVE: Final = Axis("curve", "")
+"""The axis of `Figure.columns`."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """How much a preset asks of one study, in one variation."""
@@ -118,6 +122,9 @@ class Figure:
     panels: tuple[Axis, ...] = ()
     only: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     """Returns the rows to draw, if not all."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Columns that are curves of their own, with their names; `series` then has `CURVE`.  The
+    quantity's column is a name for all of them, which no study has."""
 
 
 @dataclass(frozen=True)
