@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from scapy.utils import RawPcapReader
 
+from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.scenario import Scenario
+from emulation.virtual.recording import EPOCH_NS, PcapRecorder
+from nodeapp import wire
+from nodeapp.addressing import node_of
+from nodeapp.node import LIMITED_BROADCAST
+from nodeapp.wire import BROADCAST, Kind
 from spark_analysis.papers.claims import Verdict, judge
 from spark_analysis.papers.cost import preset_cost
 from spark_analysis.papers.figures import drawn
@@ -43,6 +54,54 @@ def test_a_subscriber_that_tries_several_cells_has_three_messages_for_each_in_va
     assert all(row["delivered"] == 1.0 for row in rows.values())
     assert rows[3]["stored"] > rows[1]["stored"] > 0
     assert 0 < rows[3]["delay"] < 0.1
+
+
+def node_at(address: bytes) -> int:
+    text = str(IPv4Address(address))
+    return BROADCAST if text == LIMITED_BROADCAST else node_of(text)
+
+
+class Captured(PcapRecorder):
+    """Writes captures, and reads off them what `runs` counts."""
+
+    def __init__(self, scenario: Scenario, folder: RunFolder) -> None:
+        folder.begin(scenario)
+        super().__init__(scenario, folder)
+        self._scenario, self._folder = scenario, folder
+
+    @property
+    def sent_frames(self) -> list[runs.Sent]:
+        return [sent for _, node, sent in self._read() if sent.sender == node]
+
+    @property
+    def heard_frames(self) -> list[tuple[float, int, runs.Sent]]:
+        return [each for each in self._read() if each[2].sender != each[1]]
+
+    def _read(self) -> list[tuple[float, int, runs.Sent]]:
+        """Return what the radios' captures hold, but for beacons and what was heard of floods."""
+        self.close()
+        found = []
+        for node in self._scenario.nodes:
+            for packet, meta in RawPcapReader(str(self._folder.radio_capture(node))):
+                source, to = (node_at(packet[offset : offset + 4]) for offset in (26, 30))
+                frame = wire.decode(packet[42:])  # Ethernet, IPv4, UDP
+                if frame.kind == Kind.HELLO or (to == BROADCAST and source != node.id):
+                    continue
+                nanoseconds = (meta.sec * 10**9 + meta.usec) - EPOCH_NS
+                sent = runs.Sent(nanoseconds / 1e9, source, to, frame)
+                found.append((sent.time, node.id, sent))
+        return sorted(found, key=itemgetter(0))
+
+
+def test_what_runs_count_is_in_their_captures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = runs.signalling(80, 3, 1)
+    monkeypatch.setattr(runs, "_Recorder", lambda scenario: Captured(scenario, RunFolder(tmp_path)))
+    assert runs.signalling(80, 3, 1) == pytest.approx(counted, rel=1e-6)
+    assert {path.suffix for path in (tmp_path / "captures").iterdir()} == {".pcap"}
+    assert counted["unnecessary"] > 5
+    assert counted["duplicates"] == 2
 
 
 def test_ways_of_the_graph_are_ways() -> None:
