@@ -185,7 +185,7 @@ def _figures(result: Reproduction, folder: Path) -> Iterator[str]:
     if not result.judged:
         return
     yield from ("## Figures", "", "Means with their 95 % confidence intervals.", "")
-    for each in drawn(result.paper, result.judged[0]):
+    for each in drawn(result.paper, result.judged[0], result.judged[1:]):
         file = folder / f"{each.name}.svg"
         svg.write_svg(each.drawing.figure, file, each.drawing.title)
         title = each.drawing.title.replace("[", "(").replace("]", ")")
