@@ -9,7 +9,8 @@ A point is kept in a folder named after the hash of what makes its rows: the par
 and the code of the function
 (`spark_analysis.papers.function_code`).  What is there is not computed again.
 
-    <study>/results.parquet  points/<hash>/rows.json (or failed.txt)
+    <study>/results.parquet  points/<hash>/rows.json  processor_seconds.txt  code.json
+                                        (or failed.txt)
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import inspect
 import itertools
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +28,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from emulation.scenario.provenance import code
 from spark_analysis.captures.session import spark_session
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.papers.function_code import code_of
@@ -33,6 +36,7 @@ from spark_analysis.sweeps.folder import RESULTS
 from spark_analysis.sweeps.spec import SpecError, SweepError
 from spark_analysis.sweeps.sweep import Progress
 from spark_analysis.sweeps.tasks import (
+    COST,
     FAILURE,
     await_workers,
     failed,
@@ -43,6 +47,10 @@ from spark_analysis.sweeps.tasks import (
 )
 
 ROWS: Final = "rows.json"
+CODE: Final = "code.json"
+"""In a point's folder: the commit that made the rows; none if that is not known."""
+POINT: Final = "point"
+"""Column with the key of the point that a row is of."""
 SHARE: Final = 16
 """Partitions for each task that runs at a time: points may take very different times."""
 
@@ -98,8 +106,13 @@ class PointTask:
         """Compute it; on a worker.  What goes wrong is written down and does not end the job."""
         shutil.rmtree(self.folder, ignore_errors=True)  # of an attempt that was lost
         self.folder.mkdir(parents=True)
+        start = time.process_time()
         try:
             text = json.dumps(self.point.rows(), default=_as_json)
+            spent = time.process_time() - start  # a worker has one task at a time
+            (self.folder / COST).write_text(f"{spent:.3f}\n", encoding="utf-8")
+            if (made_by := code()) is not None:
+                (self.folder / CODE).write_text(made_by.model_dump_json() + "\n", encoding="utf-8")
             scratch = self.folder / f".{ROWS}"
             scratch.write_text(text + "\n", encoding="utf-8")
             scratch.replace(self.folder / ROWS)
@@ -130,12 +143,12 @@ def computed_points(spec: Computed) -> list[ComputedPoint]:
         raise SpecError("the number of seeds is from 1")
     draws = "seed" in inspect.signature(function).parameters
     seeds: Sequence[int | None] = range(1, spec.seeds + 1) if draws else (None,)
-    code = code_of(function)
+    made_of = code_of(function)
     found: dict[str, ComputedPoint] = {}
     for seed in seeds:
         for values in itertools.product(*spec.vary.values()):
             parameters = {**spec.settings, **dict(zip(spec.vary, values, strict=True))}
-            identity = {"code": code, "parameters": parameters, "seed": seed}
+            identity = {"code": made_of, "parameters": parameters, "seed": seed}
             text = json.dumps(identity, sort_keys=True, default=_as_json)
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
             found.setdefault(key, ComputedPoint(function, parameters, seed, key))
@@ -222,10 +235,12 @@ def _collect(wanted: Sequence[ComputedPoint], folder: Path) -> Results:
     for point in wanted:
         place = task(point, folder).folder
         try:
-            rows += json.loads((place / ROWS).read_text(encoding="utf-8"))
+            kept = json.loads((place / ROWS).read_text(encoding="utf-8"))
         except FileNotFoundError:
             why = failure(place) or "its rows are not here: workers need this folder, shared"
             failures[str(point)] = f"{why} ({place / FAILURE})"
+        else:
+            rows += [{**row, POINT: point.key} for row in kept]
     table = pd.DataFrame.from_records(rows)
     if len(table):
         scratch = folder / f".{RESULTS}"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from spark_analysis.confidence import Interval, mean_interval
-from spark_analysis.papers.paper import STUDY, Axis, Figure, Paper
+from spark_analysis.papers.paper import CURVE, STUDY, WAY, Axis, Figure, Paper
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.curves import Curve, multiples
 from spark_analysis.report.figures import Drawing
@@ -28,18 +28,27 @@ class Drawn:
     panels: Mapping[str, Mapping[str, Curve]]
 
 
-def drawings(paper: Paper, judged: Judged) -> list[tuple[str, Drawing]]:
+def drawings(
+    paper: Paper, judged: Judged, others: Sequence[Judged] = ()
+) -> list[tuple[str, Drawing]]:
     """Return the figures of the studies that were run, each with a name of its own."""
-    return [(f"{each.name}-{judged.variation.key}", each.drawing) for each in drawn(paper, judged)]
+    found = drawn(paper, judged, others)
+    return [(f"{each.name}-{judged.variation.key}", each.drawing) for each in found]
 
 
-def drawn(paper: Paper, judged: Judged) -> list[Drawn]:
-    """Return the figures of the studies that were run, with their numbers."""
+def drawn(paper: Paper, judged: Judged, others: Sequence[Judged] = ()) -> list[Drawn]:
+    """Return the figures of the studies that were run, with their numbers.
+
+    `others` are what figures of the base draw beside it (`Figure.variations`).
+    """
     found: dict[str, Drawn] = {}
+    base = judged.variation.key == paper.base.key
     for figure in paper.figures:
+        if figure.variations and not base:
+            continue
         if not len(judged.points) or not judged.points[STUDY].isin(figure.studies).any():
             continue
-        rows = _rows(paper, figure, judged.points)
+        rows = _rows(paper, figure, _with_ways(figure, judged, others))
         studies = ", ".join(paper.study(name).title for name in figure.studies)
         where = f"{studies}, {judged.variation.name}"
         title = f"{where[:1].upper()}{where[1:]}: {figure.quantity.title.lower()}"
@@ -54,6 +63,8 @@ def drawn(paper: Paper, judged: Judged) -> list[Drawn]:
 
 def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
     """Return the rows to draw, with a column that tells their random draws apart."""
+    if figure.columns:
+        points = _beside_each_other(figure, points)
     if figure.quantity.column not in points:
         return pd.DataFrame()
     parts = []
@@ -70,6 +81,27 @@ def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
     if figure.only is not None:
         chosen = figure.only(chosen)
     return chosen.dropna(subset=[figure.quantity.column])
+
+
+def _with_ways(figure: Figure, judged: Judged, others: Sequence[Judged]) -> pd.DataFrame:
+    """Return the points, and beside them those of the variations that the figure asks for."""
+    if not figure.variations:
+        return judged.points
+    ways = [judged, *(each for each in others if each.variation.key in figure.variations)]
+    tables = [each.points.assign(**{WAY.column: each.variation.name}) for each in ways]
+    return pd.concat([table for table in tables if len(table)], ignore_index=True)
+
+
+def _beside_each_other(figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows once for each column that is a curve of its own."""
+    there = {column: name for column, name in figure.columns.items() if column in points}
+    if not there:
+        return points
+    parts = [
+        points.assign(**{figure.quantity.column: points[column], CURVE.column: name})
+        for column, name in there.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def panels(figure: Figure, rows: pd.DataFrame) -> Mapping[str, Mapping[str, Curve]]:

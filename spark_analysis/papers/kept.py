@@ -1,4 +1,7 @@
-"""What runs leave in a sweep's folder beside their rows: their cost, and each delivery's delay.
+"""What points leave in their folders beside their rows: cost, code, and each delivery's delay.
+
+The code is the commit of the process that made a point.  It is kept with the point, so that results
+which were resumed by a later commit, or are only shown by one, name those that made them.
 
 The mean delay of a system is that of what it delivered, so a system that loses the events with long
 ways seems fast.  Systems are therefore also compared over what both delivered: pairs of runs of the
@@ -14,11 +17,18 @@ from typing import Final
 
 import pandas as pd
 
+from emulation.scenario.records import CodeRecord, RunRecord
+from emulation.scenario.runfolder import RunFolder
+from spark_analysis.papers import computed
 from spark_analysis.sweeps.rows import DELIVERIES, DELIVERY
 from spark_analysis.sweeps.tasks import processor_seconds
 
 PROCESSOR_SECONDS: Final = "processor_seconds"
-"""Column: what the run took, without its analysis; NaN if it is not known."""
+"""Column: what the run or computed point took, without its analysis; NaN if it is not known."""
+CODE: Final = "code"
+"""Column: the commit that made the row, and whether files differed; empty if it is not known."""
+RUN: Final = "run"
+"""Column with the key of the run that a row is of."""
 
 
 def beside(protocol: str) -> str:
@@ -26,10 +36,35 @@ def beside(protocol: str) -> str:
     return f"delay_beside_{protocol}"
 
 
-def with_costs(rows: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """Return rows of the sweep in `folder` with the column `PROCESSOR_SECONDS`."""
-    spent = [processor_seconds(folder / "points" / run) for run in rows["run"]]
-    return rows.assign(**{PROCESSOR_SECONDS: spent})
+def with_costs(rows: pd.DataFrame, folder: Path, key: str = RUN) -> pd.DataFrame:
+    """Return rows of the study in `folder` with the columns `PROCESSOR_SECONDS` and `CODE`.
+
+    `key` is the column with the points' keys.
+    """
+    folders = {point: folder / "points" / point for point in rows[key].unique()}
+    spent = {point: processor_seconds(path) for point, path in folders.items()}
+    made_by = {point: code_of_point(path) for point, path in folders.items()}
+    columns = {PROCESSOR_SECONDS: rows[key].map(spent), CODE: rows[key].map(made_by)}
+    return rows.assign(**columns)
+
+
+def code_of_point(folder: Path) -> str:
+    """Return the commit that made a point, run or computed; empty if it is not known."""
+    try:
+        text = (folder / computed.CODE).read_text(encoding="utf-8")
+        return in_words(CodeRecord.model_validate_json(text))
+    except (OSError, ValueError):
+        pass
+    try:
+        text = RunFolder(folder).record.read_text(encoding="utf-8")
+        return in_words(RunRecord.model_validate_json(text).code)
+    except (OSError, ValueError):
+        return ""
+
+
+def in_words(code: CodeRecord | None) -> str:
+    """Return a commit as pages name it; empty if there is none."""
+    return "" if code is None else code.commit[:12] + (" with changes" if code.changed else "")
 
 
 def with_pairs(rows: pd.DataFrame, folder: Path, axes: Sequence[str]) -> pd.DataFrame:

@@ -17,13 +17,14 @@ from typing import Final
 import pandas as pd
 
 from spark_analysis.papers.claims import Claim
+from spark_analysis.papers.computed import POINT
 from spark_analysis.papers.cost import about
 from spark_analysis.papers.figures import drawn
-from spark_analysis.papers.kept import PROCESSOR_SECONDS
+from spark_analysis.papers.kept import PROCESSOR_SECONDS, RUN
 from spark_analysis.papers.page import FEW, marks, study_table
 from spark_analysis.papers.paper import PROTOCOL, STUDY, Paper, Variation
 from spark_analysis.papers.remarks import remarks
-from spark_analysis.papers.results import Judged, Reproduction
+from spark_analysis.papers.results import Judged, Reproduction, made_by
 from spark_analysis.papers.wording import (
     JOINT,
     LEGEND,
@@ -39,6 +40,8 @@ from spark_analysis.report.quantities import count, number
 from spark_analysis.report.scenario_text import plain
 
 _PAPERS: Final = "papers.md"
+LONG: Final = 2 * 3600.0
+"""Simulated seconds that are told in hours; fewer in minutes."""
 
 
 def write_markdown(result: Reproduction, path: Path, command: str) -> Path:
@@ -82,6 +85,10 @@ def _head(result: Reproduction, command: str) -> Iterator[str]:
         f"A run: {duration_of(preset)}.",
         "",
     )
+    commits = made_by(result)
+    if commits:
+        one = "commit" if len(commits) == 1 else "commits"
+        yield from (f"The points were made by {one} {', '.join(commits)}.", "")
     studies = study_table(paper, preset)
     yield from table(studies.head, [[str(cell) for cell in row] for row in studies.rows])
     if result.failures:
@@ -178,7 +185,7 @@ def _figures(result: Reproduction, folder: Path) -> Iterator[str]:
     if not result.judged:
         return
     yield from ("## Figures", "", "Means with their 95 % confidence intervals.", "")
-    for each in drawn(result.paper, result.judged[0]):
+    for each in drawn(result.paper, result.judged[0], result.judged[1:]):
         file = folder / f"{each.name}.svg"
         svg.write_svg(each.drawing.figure, file, each.drawing.title)
         title = each.drawing.title.replace("[", "(").replace("]", ")")
@@ -235,29 +242,64 @@ def _parts(claim: Claim, base: Judged) -> Iterator[str]:
 
 
 def _cost(result: Reproduction) -> Iterator[str]:
-    """Yield what the runs took, each counted once."""
+    """Yield what the runs and the computed points took, each counted once."""
     tables = [each.points for each in result.judged if PROCESSOR_SECONDS in each.points]
     if not tables:
         return
-    runs = pd.concat(tables, ignore_index=True)
-    runs = runs.dropna(subset=[PROCESSOR_SECONDS]).drop_duplicates(subset=[STUDY, "run"])
-    if not len(runs):
+    points = pd.concat(tables, ignore_index=True)
+    runs, computed = _once(points, RUN), _once(points, POINT)
+    runs = runs.dropna(subset=[PROCESSOR_SECONDS])
+    if not len(runs) and not len(computed):
         return
-    total = math.fsum(runs[PROCESSOR_SECONDS])
+    yield from ("## What it cost", "")
+    if len(runs):
+        yield from _cost_of_runs(result.paper, runs)
+    if len(computed):
+        yield from _cost_of_computed(result.paper, computed)
+
+
+def _once(points: pd.DataFrame, key: str) -> pd.DataFrame:
+    """Return one row for each run or computed point: those with a key."""
+    if key not in points:
+        return points[:0]
+    return points.dropna(subset=[key]).drop_duplicates(subset=[STUDY, key])
+
+
+def _cost_of_runs(paper: Paper, runs: pd.DataFrame) -> Iterator[str]:
+    total, simulated = math.fsum(runs[PROCESSOR_SECONDS]), float(runs["duration"].sum())
+    lasted = f"{count(simulated / 60)} simulated minutes"
+    if simulated >= LONG:
+        lasted = f"{count(simulated / 3600)} simulated hours"
     yield from (
-        "## What it cost",
-        "",
-        f"{count(len(runs))} runs, {count(runs['duration'].sum() / 3600)} simulated hours: "
-        f"{about(total)} of one processor, without the analysis. Processor seconds for each "
-        "simulated second:",
+        f"{count(len(runs))} runs, {lasted}: {about(total)} of one processor, without the "
+        "analysis. Processor seconds for each simulated second:",
         "",
     )
     studies = list(dict.fromkeys(runs[STUDY]))
     rows = [
-        [_name(result.paper, str(protocol)), *(_rate(of, study) for study in studies)]
+        [_name(paper, str(protocol)), *(_rate(of, study) for study in studies)]
         for protocol, of in runs.groupby(PROTOCOL)
     ]
     yield from table(["", *studies], rows)
+
+
+def _cost_of_computed(paper: Paper, computed: pd.DataFrame) -> Iterator[str]:
+    known = computed[PROCESSOR_SECONDS].dropna()
+    text = f"{count(len(computed))} computed points"
+    if not len(known):
+        text += "; what they took is not known."
+    else:
+        text += f": {about(math.fsum(known))} of one processor"
+        if len(known) < len(computed):
+            text += f" for the {count(len(known))} of which that is known"
+        text += "."
+    yield from (text, "")
+    rows = []
+    for study, of in computed.groupby(STUDY, sort=False):
+        mean = of[PROCESSOR_SECONDS].mean()
+        seconds = "–" if math.isnan(mean) else number(mean, 2)
+        rows.append([paper.study(str(study)).title, count(len(of)), seconds])
+    yield from table(["study", "computed points", "processor seconds each, mean"], rows)
 
 
 def _name(paper: Paper, protocol: str) -> str:

@@ -10,7 +10,7 @@ from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.figures import drawings
 from spark_analysis.papers.paper import Axis, Paper, Preset
 from spark_analysis.papers.remarks import remarks
-from spark_analysis.papers.results import Reproduction
+from spark_analysis.papers.results import Reproduction, made_by
 from spark_analysis.papers.wording import (
     JOINT,
     LEGEND,
@@ -103,9 +103,10 @@ def _in_a_line(marks: Sequence[str]) -> str:
 
 def facts(result: Reproduction) -> list[tuple[str, str]]:
     """Return what identifies a reproduction, for the head of its page."""
-    preset = result.preset
+    preset, commits = result.preset, made_by(result)
     return [
         ("preset", preset.name),
+        *([("made by commit", ", ".join(commits))] if commits else []),
         ("points", count(sum(len(each.points) for each in result.judged))),
         ("seeds", seeds_of(preset)),
         ("duration of a run", duration_of(preset)),
@@ -160,7 +161,9 @@ def write_page(result: Reproduction, path: Path) -> Path:
         failures=[f"{point}: {why}" for point, why in result.failures.items()],
         verdicts=verdict_table(result),
         studies=study_table(paper, result.preset),
-        figures=report.placed([d for each in result.judged for d in drawings(paper, each)]),
+        figures=report.placed(
+            [d for each in result.judged for d in drawings(paper, each, result.judged)]
+        ),
         claims=[_claim(result, claim) for claim in paper.claims],
         variations=[(each.variation.name, why(each.variation)) for each in result.judged],
     )  # fmt: skip

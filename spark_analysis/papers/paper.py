@@ -58,6 +58,14 @@ class Axis:
         return f"{self.label} {plain(value)} {self.unit}".strip()
 
 
+CURVE: Final = Axis("curve", "")
+"""The axis of `Figure.columns`."""
+
+
+WAY: Final = Axis("way", "")
+"""The axis of `Figure.variations`: names of the ways to run it."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """How much a preset asks of one study, in one variation."""
@@ -118,6 +126,11 @@ class Figure:
     panels: tuple[Axis, ...] = ()
     only: Callable[[pd.DataFrame], pd.DataFrame] | None = None
     """Returns the rows to draw, if not all."""
+    variations: tuple[str, ...] = ()
+    """Keys of variations that are drawn beside the base, as curves; `series` then has `WAY`."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Columns that are curves of their own, with their names; `series` then has `CURVE`.  The
+    quantity's column is a name for all of them, which no study has."""
 
 
 @dataclass(frozen=True)

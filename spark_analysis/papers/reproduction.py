@@ -20,6 +20,7 @@ import pandas as pd
 from spark_analysis.captures.session import spark_session
 from spark_analysis.papers.claims import Finding, judge
 from spark_analysis.papers.computed import (
+    POINT,
     Computed,
     computed_points,
     is_computed,
@@ -124,7 +125,10 @@ def _run(
     """Run what is left of one study; return its rows, and why points failed."""
     if isinstance(spec, Computed):
         results = run_computed(spec, folder, master=master, progress=report)
-        return results.rows, results.failures
+        computed = results.rows
+        if len(computed):
+            computed = with_costs(computed, folder, POINT)
+        return computed, results.failures
     outcome = run_sweep(
         spec, folder, master=master, keep_deliveries=study.deliveries, progress=report
     )

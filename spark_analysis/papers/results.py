@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from spark_analysis.papers.claims import SEED, Finding
+from spark_analysis.papers.kept import CODE
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Variation
 
 
@@ -36,6 +37,19 @@ class Reproduction:
     preset: Preset
     judged: tuple[Judged, ...]
     failures: Mapping[str, str]
+
+
+def made_by(result: Reproduction) -> list[str]:
+    """Return the commits that made the points, sorted; none if that is not known of any."""
+    return sorted(
+        {
+            str(code)
+            for each in result.judged
+            if CODE in each.points
+            for code in each.points[CODE].dropna().unique()
+            if code
+        }
+    )
 
 
 def first_seeds(points: pd.DataFrame, seeds: int) -> pd.DataFrame:

@@ -23,10 +23,15 @@ TIMES: Final = "times"
 
 
 def measured(comparison: Comparison) -> str:
-    """Return a comparison in a line: its difference, the interval, and whether it holds."""
-    interval = comparison.interval
+    """Return a comparison in a line: its difference, the interval, and whether it holds.
+
+    One by another measure than the paper's own says by which, and that it does not decide.
+    """
+    interval, text = comparison.interval, comparison.text
+    if comparison.measure:
+        text += f", by the {comparison.measure} (does not decide)"
     if interval is None:
-        return f"{comparison.text}: –"
+        return f"{text}: –"
     if not interval.known:
         ends = " (one run)"
     elif interval.count == 1:  # no chance in it
@@ -35,7 +40,7 @@ def measured(comparison: Comparison) -> str:
         ends = f" [{number(interval.low)}, {number(interval.high)}]"
     sign = "+" if interval.mean > 0 and comparison.unit != TIMES else ""
     mark = MARKS[comparison.verdict]
-    return f"{mark} {comparison.text}: {sign}{number(interval.mean)}{ends} {comparison.unit}"
+    return f"{mark} {text}: {sign}{number(interval.mean)}{ends} {comparison.unit}".rstrip()
 
 
 def seeds_of(preset: Preset) -> str:

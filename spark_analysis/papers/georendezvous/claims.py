@@ -116,7 +116,7 @@ def _two_are_close(points: pd.DataFrame) -> list[Comparison]:
 
 def _trees(points: pd.DataFrame) -> list[Comparison]:
     found = []
-    for column, measure in (("length_ratio", ""), ("frames_ratio", "all transmissions")):
+    for column, measure in (("length_ratio", ""), ("frames_ratio", "count of all transmissions")):
         for subscribers, rows in points.groupby("subscribers"):
             values = values_of(rows, column)
             about = f"{subscribers:g} {'subscriber' if subscribers == 1 else 'subscribers'}"

@@ -15,6 +15,8 @@ from spark_analysis.papers.georendezvous.graph import OF, REPLICAS
 
 PAIRS: Final = 2000
 """Pairs that make one value."""
+ACROSS: Final = 17
+"""Cells across the square of 600 nodes."""
 
 
 def _drawn(replicas: int, seed: int) -> tuple[Any, Any, Any]:
@@ -49,3 +51,28 @@ def plane_by_nearest(seed: int) -> Iterator[dict[str, Any]]:
     for tried in range(1, OF + 1):
         through = order[:, :tried].min(axis=1)
         yield {"tried": tried, "method": "plane", **_ratios(through, direct)}
+
+
+def plane_by_moves(seed: int) -> Iterator[dict[str, Any]]:
+    """Yield the same by number of points as cell hash routing moves: its cells, all populated.
+
+    A hop leads to any of eight adjacent cells, so a way is as long as the larger of its two
+    extents.  `moves` has such ways of any length, `cells` whole hops between `ACROSS` by `ACROSS`
+    cells, of which the way to a node of the own cell is one, too.
+    """
+    rng = np.random.default_rng(seed)
+    publisher, subscriber = rng.random((2, PAIRS, 1, 2))
+    points = rng.random((PAIRS, max(REPLICAS), 2))
+    for method in ("moves", "cells"):
+        if method == "cells":
+            publisher, subscriber, points = (
+                np.floor(each * ACROSS) for each in (publisher, subscriber, points)
+            )
+        direct = np.abs(publisher - subscriber).max(axis=2)[:, 0]
+        first, last = (np.abs(points - end).max(axis=2) for end in (publisher, subscriber))
+        if method == "cells":
+            direct, last = np.maximum(direct, 1.0), np.maximum(last, 1.0)
+        over = first + last
+        for replicas in REPLICAS:
+            through = over[:, :replicas].min(axis=1)
+            yield {"replicas": replicas, "method": method, **_ratios(through, direct)}

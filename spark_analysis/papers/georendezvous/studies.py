@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import pandas as pd
@@ -18,10 +19,17 @@ from spark_analysis.papers.georendezvous.graph import (
     by_subscribers,
 )
 from spark_analysis.papers.georendezvous.networks import PAIRS
-from spark_analysis.papers.georendezvous.plane import plane_by_nearest, plane_by_replicas
+from spark_analysis.papers.georendezvous.plane import (
+    ACROSS,
+    plane_by_moves,
+    plane_by_nearest,
+    plane_by_replicas,
+)
 from spark_analysis.papers.georendezvous.runs import signalling, trees, ways
 from spark_analysis.papers.georendezvous.theorem import theorem
+from spark_analysis.papers.georendezvous.voids import without_voids
 from spark_analysis.papers.paper import (
+    CURVE,
     PROTOCOL,
     Axis,
     Figure,
@@ -51,13 +59,23 @@ SYSTEM: Final = Axis(
 METHOD: Final = Axis(
     "method",
     "",
-    names={"graph": "graph", "protocol": "protocol", "plane": "continuous plane"},
+    names={
+        "graph": "graph",
+        "protocol": "protocol",
+        "plane": "continuous plane",
+        "moves": "plane, in moves to eight sides",
+        "cells": f"plane of {ACROSS} by {ACROSS} cells",
+        "full": "networks as if no cell were empty",
+        "shortest": "shortest ways over the networks' cells",
+    },
 )
 SIZES: Final = (80, 150, 300, 600, 1200, 3000)
 RUNS: Final = 40
 """Networks of each size that run the whole protocol at most; graphs are computed of all."""
 FEWER: Final = 10
 """Networks for signalling and the theorem."""
+SWITCHED: Final = 50
+"""Networks, and values of the plane, for what makes the plane differ."""
 TREE_RUNS: Final = 6
 """Networks that run the protocol for its trees."""
 SYSTEM_SEEDS: Final = 3
@@ -156,6 +174,21 @@ STUDIES: Final = (
         _computed(signalling, ("nodes", "tried"), FEWER),
         per_point(1.0),
     ),
+    # Added when the figures had shown that the plane and the networks differ.
+    Study(
+        "moves",
+        "a plane of cells",
+        (),
+        lambda scope: Computed(plane_by_moves, {}, min(scope.seeds, SWITCHED), inline=True),
+        per_point(0.03),
+    ),
+    Study(
+        "voids",
+        "networks without voids",
+        (NODES,),
+        _computed(without_voids, BY_NODES, SWITCHED),
+        per_point(0.1),
+    ),
     Study(
         "theorem",
         "theorem 3.1",
@@ -186,6 +219,8 @@ def _preset(name: str, summary: str, sizes: tuple[int, ...], **rest: Any) -> Pre
         "trees": {**one, "subscribers": receivers},
         "protocol-trees": {**one, "subscribers": receivers},
         "signalling": {**one, "tried": (1, 2, 4, 8)},
+        "moves": {},
+        "voids": one,
         "theorem": {"nodes": sizes},
         "systems": {"nodes": rest.pop("compared")},
     }
@@ -272,6 +307,13 @@ FIGURES: Final = (
     Figure(("trees", "protocol-trees"), LENGTH, SUBSCRIBERS, (METHOD,)),
     Figure(("trees", "protocol-trees"), FRAMES, SUBSCRIBERS, (METHOD,)),
     Figure(("graph", "protocol", "plane"), RATIO, REPLICAS, (METHOD,), only=_at_one_size),
+    Figure(
+        ("graph", "voids", "moves", "plane"),
+        replace(RATIO, title="What makes the plane differ"),
+        REPLICAS,
+        (METHOD,),
+        only=_at_one_size,
+    ),
     Figure(("graph",), RADIO, REPLICAS, (NODES,)),
     *(
         Figure(
@@ -287,6 +329,56 @@ FIGURES: Final = (
             ("stored_most", "State of the busiest node", "The same, largest.", "entries"),
             ("replica_frames", "Replication inside cells", "Broadcasts a pair.", "frames"),
         )
+    ),
+    *(
+        Figure(
+            ("signalling",),
+            Quantity(column, title, f"{caption} {_MEAN}", unit),
+            TRIED_AXIS,
+            (CURVE,),
+            columns=columns,
+        )
+        for column, title, caption, unit, columns in (
+            (
+                "messages",
+                "Messages by kind",
+                "Of a pair, each once however far it goes.",
+                "messages a pair",
+                {
+                    "subscription": "subscriptions",
+                    "notification": "first notifications",
+                    "prune": "prunes of subscribers",
+                    "demand": "demands",
+                    "prune_publisher": "prunes towards publishers",
+                },
+            ),
+            (
+                "transmissions",
+                "Transmissions by kind",
+                "Of a pair, on every hop.",
+                "frames a pair",
+                {
+                    "advertisement_frames": "advertisements",
+                    "subscription_frames": "subscriptions",
+                    "prune_frames": "prunes",
+                    "demand_frames": "demands",
+                    "replica_frames": "replication",
+                },
+            ),
+        )
+    ),
+    Figure(
+        ("theorem",),
+        Quantity(
+            "constant",
+            "Constants of theorem 3.1",
+            "Growth bound Delta and diameter L, of the nodes looked at in each network: the 20 "
+            f"pairs' and those nearest to the four corners. {_MEAN}",
+            "",
+        ),
+        NODES,
+        (CURVE,),
+        columns={"growth": "Delta", "epsilon": "epsilon = E[l]/L", "diameter": "L, hops"},
     ),
     Figure(
         ("theorem",),

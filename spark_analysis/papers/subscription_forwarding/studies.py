@@ -11,10 +11,11 @@ import pandas as pd
 
 from nodeapp.pubsub.addressees import LIST, UNICAST
 from nodeapp.pubsub.subscription_forwarding import BREAK_BEFORE_MAKE, MAKE_BEFORE_BREAK
-from spark_analysis.metrics.known import DELIVERY_RATIO, EVENT_FRAMES_PER_EVENT
+from spark_analysis.metrics.known import DELAY_MEAN, DELIVERY_RATIO, EVENT_FRAMES_PER_EVENT
 from spark_analysis.papers.computed import Computed
 from spark_analysis.papers.paper import (
     PROTOCOL,
+    WAY,
     Axis,
     Figure,
     Preset,
@@ -85,7 +86,7 @@ SINCE: Final = Axis("since", "published after the break", "s")
 SYSTEMS: Final = Axis(SYSTEM, "system", names=NAMES)
 
 FEW_SEEDS: Final = 3
-"""Seeds of what decides no claim: the dials, subscribers and patterns."""
+"""Seeds of what decides no claim: the dials, subscribers, patterns and rate."""
 GRAPH_SEEDS: Final = 4
 """Times the seeds of runs: a graph costs next to nothing."""
 
@@ -248,14 +249,14 @@ PRESETS: Final = (
     Preset(
         "paper",
         "200 dispatchers, 2 km, 250 m, at 2 m/s where speed is not what is varied; runs of 40 s "
-        "with 5 seeds, and 3 of the dials, subscribers and patterns",
+        "with 5 seeds, and 3 of the dials, subscribers, patterns and rate",
         {
             "speed": {"speed": (0.0, 2.0, 10.0, 20.0), "addressing": (UNICAST, LIST)},
             "dials": {"horizon": (0, 2, 5, 14), "fraction": (0.0, 0.25, 0.5)},
             "subscribers": {"subscribers": (5, 25, 100)},
             "patterns": {"patterns": (5, 30, 200)},
             "reconfiguration": {"speed": (2.0, 10.0), "reconfiguration": tuple(ORDERS)},
-            "repair": {**_REPAIRS, "gone": (RELAY,)},
+            "repair": _REPAIRS,
             "rate": {"interval": (2.0, 0.5)},
             "routes": {},
             "graph": {"range": (250.0, 300.0, 350.0)},
@@ -310,11 +311,30 @@ _PAIRS: Final = Quantity(
     100.0,
 )
 _OVERHEAD: Final = (_DELIVERY, _EVENTS, _CONTROL)
+TITLES_OF_WAYS: Final = "with link feedback, and with a quarter of the events"
+
+
+def _of_tree_and_mix(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of those that the variations are about, with a frame for each neighbour."""
+    chosen: pd.DataFrame = rows[rows[SYSTEM].isin((TREE, MIX))]
+    return chosen
 
 
 FIGURES: Final = (
     *(Figure(("dials",), each, HORIZON, (SYSTEMS, FRACTION)) for each in _OVERHEAD),
     *(Figure(("speed",), each, SPEED, (SYSTEMS,)) for each in _OVERHEAD),
+    Figure(("speed",), Quantity.of(DELAY_MEAN), SPEED, (SYSTEMS,)),
+    *(
+        Figure(
+            ("speed",),
+            replace(each, title=f"{each.title}, {TITLES_OF_WAYS}"),
+            SPEED,
+            (SYSTEMS, WAY),
+            only=_of_tree_and_mix,
+            variations=("feedback", "quiet"),
+        )
+        for each in (_DELIVERY, Quantity.of(DELAY_MEAN))
+    ),
     *(Figure(("subscribers",), each, SUBSCRIBERS, (SYSTEMS,)) for each in _OVERHEAD),
     *(Figure(("patterns",), each, PATTERNS, (SYSTEMS,)) for each in _OVERHEAD),
     *(Figure(("reconfiguration",), each, SPEED, (ORDER,)) for each in (_DELIVERY, _CONTROL)),

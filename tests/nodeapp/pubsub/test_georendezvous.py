@@ -331,6 +331,41 @@ def test_a_node_that_comes_gets_the_state_and_one_that_leaves_hands_it_over() ->
     assert subscriber.notified()[publisher.node_id, 2] == 1
 
 
+@pytest.mark.parametrize("leaving", [2, 3])
+def test_all_nodes_of_a_cell_leave_at_once_and_the_home_cell_moves(leaving: int) -> None:
+    target = 5, 3
+    network = field(replicas=1, nearest=1, empty=frozenset({target}))
+    walkers = [
+        network.add(
+            _Walker(place(5, 3, spot), place(*to, 0.3), 8.0),
+            "georendezvous",
+            {"replicas": 1, "nearest": 1},
+        )
+        for spot, to in [(0.3, (5, 2)), (0.5, (4, 3)), (0.7, (6, 4))][:leaving]
+    ]
+    network.run(3.0)
+    topic = next(
+        topic
+        for topic in (f"topic{i}" for i in range(2000))
+        if service(walkers[0]).targets(topic)[0] == target
+    )
+    publisher, subscriber = at(network, 0, 0), at(network, 9, 5)
+    publisher.advertise(topic)
+    subscriber.subscribe(topic)
+    network.run(2.0)
+    assert [len(service(host).member.state) for host in walkers] == [2] * leaving
+    network.run(2.0)  # all have left, and nobody is there to take the state
+    assert target not in {service(host).router.cell() for host in network.nodes.values()}
+    home = home_of(network, topic)
+    holders = {
+        service(host).router.cell() for host in network.nodes.values() if service(host).member.state
+    }
+    assert holders == {home}
+    publisher.publish(topic)
+    network.run(1.0)
+    assert subscriber.notified() == {(publisher.node_id, 1): 1}
+
+
 def test_a_rendezvous_in_a_void_is_served_by_its_home_cell() -> None:
     void = frozenset(itertools.product(range(3, 7), range(2, 5)))
     network = field(replicas=1, nearest=1, empty=void)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -17,8 +18,8 @@ from nodeapp.pubsub.georendezvous import GeoRendezvous, GeoRendezvousParameters
 from nodeapp.routing.cell_hash_routing import draw, grid_of
 from nodeapp.routing.cell_wire import CellRoute, decode_cell_route
 from nodeapp.routing.cells import Cell, Walk, rank
-from nodeapp.wire import ANY_NODE, Frame, Kind, WireError
-from tests.nodeapp.network import SimHost, SimNetwork
+from nodeapp.wire import ANY_NODE, Frame, Kind, WireError, decode
+from tests.nodeapp.network import LATENCY, SimHost, SimNetwork
 
 SIDE = 1000.0
 
@@ -161,6 +162,88 @@ def test_only_the_cells_of_positions_matter() -> None:
         ways.append([decode_cell_route(frame.route).sender for frame in frames])
         assert [network.cell(node) for node, _ in network.arrived] == [(8, 2)]
     assert ways[0] == ways[1]
+
+
+class Deaf(Arrivals):
+    """A network in which beacons are heard only by those that the test says."""
+
+    def __init__(self, **options: float) -> None:
+        super().__init__(**options)
+        self.heard: Callable[[SimHost, SimHost], bool] = lambda sender, receiver: True
+
+    def transmit(self, sender: SimHost, to: int, datagram: bytes) -> None:
+        if decode(datagram).kind != Kind.HELLO:
+            super().transmit(sender, to, datagram)
+            return
+        for receiver in self.nodes.values():
+            near = receiver is not sender and self.in_range(sender, receiver)
+            if near and self.heard(sender, receiver):
+                self.schedule(LATENCY, receiver.hear, datagram, sender.node_id)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_node_needs_its_cell_and_one_neighbour_in_each_cell_around(seed: int) -> None:
+    rng = random.Random(seed)
+    network = Deaf()
+    chosen: dict[tuple[int, Cell], int] = {}
+
+    def heard(sender: SimHost, receiver: SimHost) -> bool:
+        cell = network.cell(sender.node_id)
+        if cell == network.cell(receiver.node_id):
+            return True
+        first = chosen.setdefault((receiver.node_id, cell), sender.node_id)
+        return first == sender.node_id
+
+    network.heard = heard
+    cells = [(x, y) for x in range(9) for y in range(3) if (x, y) not in ((4, 1), (4, 2))] * 3
+    rng.shuffle(cells)
+    network.place([in_cell(x, y, rng.uniform(0.05, 0.95)) for x, y in cells])
+    network.run(5.0)
+    for node, host in network.nodes.items():
+        own = network.cell(node)
+        around = service(host).router._nodes_around(own)
+        assert {len(nodes) for cell, nodes in around.items() if cell != own} == {1}
+        assert len(around[own]) == 2
+    nodes = sorted(network.nodes)
+    for _ in range(20):
+        target = rng.randrange(9), rng.randrange(3)
+        home = min(set(cells), key=lambda cell: rank(cell, target))
+        network.arrived.clear()
+        network.send(rng.choice(nodes), target)
+        network.run(0.5)
+        assert [network.cell(node) for node, _ in network.arrived] == [home]
+        start, end = rng.sample(nodes, 2)
+        network.arrived.clear()
+        network.send(start, network.cell(end), end)
+        network.run(0.5)
+        assert [node for node, _ in network.arrived] == [end]
+
+
+def test_a_neighbour_that_is_not_where_its_beacon_put_it_is_forgotten() -> None:
+    network = Deaf()
+    network.place([in_cell(1, 0)], hello_timeout=60.0)
+
+    def jumps(time: float) -> Position:  # from (2, 0), nearer to where the frame goes, to (0, 0)
+        return Position(*in_cell(2 if time < 5.0 else 0, 0))
+
+    network.add(jumps, "georendezvous", {"hello_timeout": 60.0})
+    network.place([in_cell(2, 1), in_cell(3, 0)], hello_timeout=60.0)
+    network.run(4.9)
+    known = service(network.nodes[1]).router
+    assert sorted(known.populated()) == [(2, 0), (2, 1)]
+    network.heard = lambda sender, receiver: False
+    network.run(0.2)
+    since = network.time
+    network.send(2, (3, 0))
+    network.run(0.5)
+    assert [node for node, _ in network.arrived] == [4]
+    passed = [
+        (sender, to)
+        for time, sender, to, datagram in network.sent
+        if time >= since and decode(datagram).kind == Kind.DEMAND
+    ]
+    assert passed == [(2, 1), (1, 3), (3, 4)]  # not from 1 back to 2
+    assert known.populated() == [(2, 1)]
 
 
 def test_a_node_of_the_next_cell_is_drawn_at_random() -> None:

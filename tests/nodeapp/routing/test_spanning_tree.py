@@ -22,6 +22,7 @@ from tests.nodeapp.routing.tree_lab import (
     connected_links,
     has_cycle,
     random_links,
+    spans,
 )
 from tests.nodeapp.strategies import ids
 
@@ -233,6 +234,39 @@ def test_a_root_that_says_nothing_itself_ages_out(alternating: bool) -> None:
         believed += 0.25 if 1 in roots else 0.0
     assert 5.0 < believed <= network.parameters.root_timeout * INTERVAL + 1.0
     assert roots == {2}
+
+
+@pytest.mark.parametrize(
+    ("root", "ahead", "whole"), [(1, 10**6, True), (2, 5, False)], ids=["gone", "there"]
+)
+def test_a_neighbour_that_invents_ever_newer_epochs(root: int, ahead: int, whole: bool) -> None:
+    """It cannot be told from one on the way to a live root: of one that is gone, or of the root.
+
+    In its own words it is a hop from the root, and `ahead` seconds before its clock.  If that is
+    gone all are below it, in one tree; if it is there, those to whom the way over the liar is
+    nearer are cut off from the others until the root's own numbers have come as far.
+    """
+    ring = {(n, n + 1) for n in range(2, 13)} | {(2, 13)}
+    network = TreeNetwork(13, ring)
+    network.hosts[1].failed = True
+    network.run(network.bound())
+    network.check()
+    liar = network.hosts[99] = TreeHost(network, 99, network.parameters)
+    liar.failed = True  # it says nothing but what the test says, and has no part in the tree
+    seen = []
+    for number in range(160):
+        epoch = int(1000 * (network.time + ahead))
+        said = claim(network, 99, root=root, epoch=epoch, cost=1, children=(8,))
+        network.hosts[8].hear(said.encode(), 99)
+        watch(network, 0.3)
+        assert not has_cycle(network.tree_links(), network.alive())
+        if number >= 40:  # that is known everywhere
+            seen.append(spans(network.tree_links(), set(network.alive())))
+    assert seen == [whole] * 120
+    assert {network.hosts[node].tree.place.root for node in network.alive()} == {root}
+    assert network.hosts[8].tree.place.parent == 99
+    watch(network, network.bound() + (0.0 if whole else ahead))
+    network.check()
 
 
 def test_an_older_epoch_is_ignored() -> None:

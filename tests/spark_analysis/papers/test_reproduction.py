@@ -16,7 +16,9 @@ from markupsafe import escape
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from spark_analysis.papers import page
+from emulation.scenario.provenance import version
+from emulation.scenario.records import CodeRecord
+from spark_analysis.papers import computed, page
 from spark_analysis.papers.claims import judge
 from spark_analysis.papers.markdown import write_markdown
 from spark_analysis.papers.page import marks_table, verdict_table
@@ -30,6 +32,7 @@ from spark_analysis.papers.six_schemes.ways import BASE
 from spark_analysis.papers.slice import slice_table, write_slice
 from spark_analysis.papers.wording import measured
 from testbed.reproduce import reproduce as command
+from tests.spark_analysis.papers import made_up
 from tests.spark_analysis.papers.six_points import as_published
 
 SERVED = Variation("served", "voids served", {"serve_voids": "true"}, "Why not.")
@@ -130,6 +133,8 @@ def test_a_comparison_shows_its_numbers() -> None:
         r"✓ delivery: broker-gpsr-map above broker-aodv: \+1\d\.\d* \[1\d\.\d*, 1\d\.\d*\] points",
         line,
     )
+    beside = replace(finding.comparisons[0], measure="median")
+    assert ", by the median (does not decide): +" in measured(beside)
 
 
 def test_a_repository_keeps_it_as_markdown_with_its_figures(
@@ -164,6 +169,7 @@ def test_a_repository_keeps_it_as_markdown_with_its_figures(
     assert marks[0] == "✕ ✕"
     assert "| a late one | defaults of `" in text
     assert "To see. Added after results had been seen: It was odd." in text
+    assert re.search(r"^  - .+, by the median \(does not decide\): ", text, re.MULTILINE)
     assert re.search(r"\| B-AODV \| 7\d\.\d ± 0\.\d+ \|", text)
     # The same results give the same bytes, and nothing is left beside them.
     again = write_markdown(as_reproduced, tmp_path / "again.md", "./run_testbed.sh reproduce it")
@@ -172,6 +178,35 @@ def test_a_repository_keeps_it_as_markdown_with_its_figures(
     for figure in figures:
         name = Path(figure).name
         assert (tmp_path / "six" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+def test_the_page_names_the_commits_that_made_its_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def page_with(cells: tuple[int, ...]) -> str:
+        sums = Preset("sums", "the closed form", {"formula": {"cells": cells}})
+        result = reproduce(replace(made_up.PAPER, presets=(sums,)), sums, tmp_path / "results")
+        file = write_markdown(result, tmp_path / "sums.md", "command")
+        return file.read_text(encoding="utf-8")
+
+    monkeypatch.setattr(computed, "code", lambda: CodeRecord(commit=40 * "a", changed=True))
+    text = page_with((4, 8))
+    assert "The points were made by commit aaaaaaaaaaaa with changes.\n" in text
+    assert "2 computed points: less than a minute of one processor.\n" in text
+    assert re.search(r"^\| formula \| 2 \| 0(\.\d+)? \|$", text, re.MULTILINE)
+    # A later commit adds one point, and shows the others.
+    monkeypatch.setattr(computed, "code", lambda: CodeRecord(commit=40 * "b", changed=False))
+    text = page_with((4, 8, 16))
+    assert "made by commits aaaaaaaaaaaa with changes, bbbbbbbbbbbb.\n" in text
+    # So does one that made none; points of before know neither commit nor time.
+    monkeypatch.setattr(computed, "code", lambda: None)
+    assert page_with((4, 8, 16)) == text
+    for path in (tmp_path / "results").glob("*/points/*/*"):
+        if path.name != computed.ROWS:
+            path.unlink()
+    text = page_with((4, 8, 16))
+    assert "made by commit" not in text
+    assert "3 computed points; what they took is not known.\n" in text
 
 
 def test_a_slice_stands_beside_virtual_time(tmp_path: Path) -> None:
@@ -233,7 +268,9 @@ def test_a_small_reproduction_runs_and_is_not_run_again(
     assert stamps
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
     text = write_markdown(result, tmp_path / "six.md", "command").read_text(encoding="utf-8")
-    assert "20 runs, 0 simulated hours" in text
+    assert "20 runs, 5 simulated minutes" in text
+    made = version().rpartition("commit ")[2]
+    assert f"The points were made by commit {made}.\n" in text
 
 
 @pytest.fixture

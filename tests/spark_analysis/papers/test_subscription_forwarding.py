@@ -9,10 +9,13 @@ from typing import Any, Final
 import pandas as pd
 import pytest
 
+from nodeapp.pubsub.subscription_forwarding import BREAK_BEFORE_MAKE, MAKE_BEFORE_BREAK
 from nodeapp.pubsub.table_messages import Update
 from nodeapp.wire import Frame, Kind
 from spark_analysis.papers.claims import Verdict, judge
 from spark_analysis.papers.cost import preset_cost
+from spark_analysis.papers.figures import drawn
+from spark_analysis.papers.reproduction import judgement
 from spark_analysis.papers.subscription_forwarding import PAPER
 from spark_analysis.papers.subscription_forwarding.measured import (
     BREAK,
@@ -134,6 +137,32 @@ def test_a_claim_holds_and_fails_by_its_rule(
 def test_orders_that_do_alike_tie() -> None:
     claims = [each for each in PAPER.claims if each.key.startswith("order-")]
     assert [each.verdict for each in judge(claims, repairs(ALIKE, ALIKE))] == [Verdict.TIE] * 2
+
+
+def test_the_roots_repair_is_shown_and_decides_nothing() -> None:
+    points = repairs(*2 * [{MAKE_BEFORE_BREAK: 0, BREAK_BEFORE_MAKE: 3}])
+    assert set(points["gone"]) == {"relay", "root"}
+    [claim] = [each for each in PAPER.claims if each.key == "order-loses-less"]
+    [finding] = [each for each in judge([claim], points) if each.study == "repair"]
+    assert finding.comparisons
+    assert all("relay gone" in each.text for each in finding.comparisons)
+
+
+def test_variations_are_curves_beside_the_base() -> None:
+    base = in_speed(as_said).assign(delay_mean=0.5)
+    slow = in_speed(as_said).assign(delay_mean=2.0)
+    feedback = next(each for each in PAPER.variations if each.key == "feedback")
+    first = judgement(PAPER, PAPER.base, base)
+    other = judgement(PAPER, feedback, slow, first)
+    figures = {each.name: each for each in drawn(PAPER, first, [other])}
+    curves = figures["speed-delay_mean-5"].panels[""]
+    delays = {name: curve[-1][1].mean for name, curve in curves.items()}
+    assert delays["Subscription forwarding, as published"] == 0.5
+    assert delays["Subscription forwarding, link feedback"] == 2.0
+    assert set(figures) - {each.name for each in drawn(PAPER, other)} == {
+        "speed-delivery_ratio-4",
+        "speed-delay_mean-5",
+    }
 
 
 def test_the_published_scenario_is_run_with_all_three_protocols() -> None:

@@ -1,0 +1,67 @@
+"""What voids do to the ways of cell hash routing: the same networks with better ways.
+
+A greedy way runs into voids, goes around them, and is longer than the shortest way over populated
+cells.  Of several ways over rendezvous cells the shortest one is taken, which avoids that.  Two
+switches turn it off: shortest ways over the populated cells, and ways as if no cell were empty.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from statistics import fmean
+from typing import Any, Final
+
+from nodeapp.routing.cells import Cell
+from spark_analysis.papers.georendezvous.graph import REPLICAS
+from spark_analysis.papers.georendezvous.networks import Network
+
+METHODS: Final = ("shortest", "full")
+
+
+def without_voids(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield for each number of rendezvous cells how long ways are, by `method`.
+
+    `shortest` has the shortest ways over populated cells, `full` those if every cell were
+    populated.  Publishers, subscribers and rendezvous cells are those of `graph.by_replicas`.
+    """
+    network = Network(nodes, seed)
+    for method in METHODS:
+        direct, over = [], []
+        for pair in network.pairs():
+            start, end = (network.cell_of[node] for node in (pair.publisher, pair.subscribers[0]))
+            homes = [network.home(cell) for cell in network.targets(pair.topic, max(REPLICAS))]
+            if method == "shortest":
+                first, last = _hops(network, start), _hops(network, end)
+            else:
+                first, last = ({each: _moves(cell, each) for each in (*homes, end)}
+                               for cell in (start, end))  # fmt: skip
+            # To a node of the own cell is a hop, too.
+            direct.append(max(first[end], 1))
+            over.append([first[home] + max(last[home], 1) for home in homes])
+        for replicas in REPLICAS:
+            through = fmean(min(each[:replicas]) for each in over)
+            yield {
+                "replicas": replicas,
+                "method": method,
+                "through": through,
+                "direct": fmean(direct),
+                "ratio": through / fmean(direct),
+            }
+
+
+def _hops(network: Network, start: Cell) -> dict[Cell, int]:
+    """Return the hops of the shortest ways over populated cells."""
+    found, left = {start: 0}, deque([start])
+    while left:
+        cell = left.popleft()
+        for other in network.around(cell):
+            if other not in found:
+                found[other] = found[cell] + 1
+                left.append(other)
+    return found
+
+
+def _moves(one: Cell, other: Cell) -> int:
+    """Return the hops between two cells if all are populated."""
+    return max(abs(one[0] - other[0]), abs(one[1] - other[1]))
