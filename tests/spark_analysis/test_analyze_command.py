@@ -15,6 +15,7 @@ from spark_analysis import reports
 from testbed.app import app
 from tests.spark_analysis.runs import RunBuilder
 from tests.spark_analysis.synthetic import make_analysis, make_run, make_scenario
+from tests.spark_starts import SparkStarts
 
 
 def write_run(folder: Path) -> Path:
@@ -34,7 +35,7 @@ def everything_in(folder: Path) -> set[Path]:
 
 @pytest.mark.spark
 def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = write_run(tmp_path / "one"), write_run(tmp_path / "other")
     empty = write_run(tmp_path / "empty")
@@ -43,7 +44,9 @@ def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
     before = everything_in(one)
     out = tmp_path / "out"
     folders = [str(each) for each in (one, empty, other, tmp_path / "nowhere")]
+    spark_starts = SparkStarts(monkeypatch)
     invoked = CliRunner().invoke(app, ["analyze", *folders, "--out", str(out), "--json"])
+    assert spark_starts.count == 1, "once for both and their comparison"
     assert invoked.exit_code == 1
     assert "has no captures: there is nothing to analyse" in invoked.stderr
     assert "no run folder" in invoked.stderr
