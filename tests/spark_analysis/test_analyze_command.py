@@ -11,6 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from emulation.scenario.records import Fidelity
+from emulation.scenario.runfolder import RunFolder
 from spark_analysis import reports
 from testbed.app import app
 from tests.spark_analysis.runs import RunBuilder
@@ -77,14 +79,19 @@ def test_a_comparison_replaces_one_of_the_same_runs_only(tmp_path: Path) -> None
 
 
 @pytest.mark.spark
-def test_strictly_a_damaged_capture_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_strictly_a_damaged_capture_and_lost_time_are_errors(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     folder = write_run(tmp_path / "run")
+    RunFolder(folder).write_fidelity(Fidelity(kept_real_time=False))
     capture = folder / "captures" / "sta1-wlan0.pcap"
     capture.write_bytes(capture.read_bytes()[:-5])
     assert CliRunner().invoke(app, ["analyze", str(folder)]).exit_code == 0
     strict = CliRunner().invoke(app, ["analyze", str(folder), "--strict", "--quiet"])
     assert strict.exit_code == 1
-    assert "sta1-wlan0.pcap" in strict.stderr
+    one, other = (line for line in strict.stderr.splitlines() if line.startswith("error: "))
+    assert one == "error: run lost real time or packets: see its report"
+    assert "sta1-wlan0.pcap" in other
     assert "report:" not in strict.stderr
     # An interrupted command would show their tracebacks.
     assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)
