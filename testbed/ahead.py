@@ -24,7 +24,7 @@ import resource
 import select
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
@@ -181,14 +181,27 @@ def main(arguments: list[str]) -> int:
                 stack.enter_context(spark_session())
                 with suppress(Exception):
                     _rehearse()
-        for line in iter(sys.stdin.readline, ""):
-            _raise_priority(os.getpid(), niceness, share)  # and what has begun since the order
-            try:
-                told = _obey(json.loads(line), stack)
-            except typer.Exit as end:
-                return end.exit_code
-            pickle.dump(told, answers)
-            answers.flush()
+
+        def orders() -> Iterator[str]:
+            for line in iter(sys.stdin.readline, ""):
+                _raise_priority(os.getpid(), niceness, share)  # and what has begun since
+                yield line
+
+        return serve(orders(), answers, stack)
+
+
+def serve(orders: Iterable[str], answers: IO[bytes], stack: ExitStack) -> int:
+    """Do what lines of JSON order and write what each has brought; return the exit code.
+
+    A session of Spark that is kept for further orders ends with `stack`.
+    """
+    for line in orders:
+        try:
+            told = _obey(json.loads(line), stack)
+        except typer.Exit as end:
+            return end.exit_code
+        pickle.dump(told, answers)
+        answers.flush()
     return 0
 
 

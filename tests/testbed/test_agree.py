@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +22,7 @@ from emulation.scenario.scenario import Scenario
 from spark_analysis.agreement.agreement import AgreementOutcome
 from testbed import agree, comparing
 from testbed.agree import MOST_REPEATS, enough
-from testbed.ahead import Analyst
+from testbed.ahead import Analyst, serve
 from testbed.app import app
 from testbed.repeats import AgreeError, RepeatTurn, check, make_folder, names, run_repeats
 from tests.spark_starts import SparkStarts
@@ -249,25 +251,31 @@ def test_the_virtual_backend_agrees_with_itself_to_the_bit(
 
 @pytest.mark.spark
 def test_another_radio_is_found_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In a process that is made ready during the runs, and is there for another round."""
-    ready: list[int] = []
+    """Through what a process that is made ready is ordered, here inside this one."""
+    ready: list[Analyst] = []
 
-    class Counted(Analyst):
+    class Inside(Analyst):
         def start(self) -> None:
-            super().start()
-            assert self._process is not None
-            ready.append(self._process.pid)
+            ready.append(self)
+
+        def _done(self, order: Any, again: str) -> Any:
+            answers = io.BytesIO()
+            assert serve([json.dumps(order)], answers, stack) == 0
+            return pickle.loads(answers.getvalue())
 
     monkeypatch.setattr(agree, "possible", lambda: True)
-    monkeypatch.setattr(agree, "Analyst", Counted)
+    monkeypatch.setattr(agree, "Analyst", Inside)
     monkeypatch.setattr(agree, "AT_FIRST", 2)
     monkeypatch.setattr(agree, "enough", lambda made, _: 3)
+    spark_starts = SparkStarts(monkeypatch)
     both = VirtualBackend(), HardOfHearing()
-    code, output = compared(monkeypatch, tmp_path, *both, repeats="auto")
+    with ExitStack() as stack:
+        code, output = compared(monkeypatch, tmp_path, *both, repeats="auto")
     assert code == 1, output
     assert "not decided after 2 repeats: 3 are tried" in output
-    assert len(ready) > 6
-    assert len(set(ready)) == 1, "one process, from the first run to the last comparison"
+    assert spark_starts.count == 1, "for both rounds"
+    assert len(ready) >= 6, "from the first run on"
+    assert len(set(ready)) == 1
     assert "virtual and hard-of-hearing differ: delivery" in output
     result = json.loads((tmp_path / "agreement.json").read_text(encoding="utf-8"))
     assert result["outcome"] == "disagree"
