@@ -7,11 +7,13 @@
     run.delivery.groupby("receiver")["delay"].median()
 
 Tables that an analysis has left as Parquet are read without Spark; if there are none yet, the run
-is analysed first.  docs/data.md has all tables and their columns.
+is analysed first.  A run of `mn` has tables of its own.  docs/data.md has all tables and their
+columns.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -23,51 +25,43 @@ import pyarrow.parquet as pq
 from emulation.errors import RunFolderError
 from emulation.scenario.runfolder import Run, read_run
 from emulation.scenario.scenario import Scenario
+from emulation.scripts.recording import NETWORK
+from emulation.scripts.runner import OUTCOME
 from spark_analysis.errors import AnalysisError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def load(path: str | Path) -> LoadedRun:
-    """Return the run in a folder.  Raises `AnalysisError` if there is none."""
+def load(path: str | Path) -> LoadedRun | LoadedScript:
+    """Return the run in a folder, also one of `mn`.  Raises `AnalysisError` if there is none."""
+    folder = Path(path).resolve()
+    if (folder / OUTCOME).is_file() or (folder / NETWORK).is_file():
+        return LoadedScript(folder)
     try:
-        return LoadedRun(read_run(Path(path)))
+        return LoadedRun(read_run(folder))
     except RunFolderError as error:
         raise AnalysisError(str(error)) from None
 
 
-class LoadedRun:
-    """One run: `run.delivery`, `run.delay`... are its tables, each read once.
+class Loaded(ABC):
+    """A run folder whose tables are attributes, each read once, when it is asked for."""
 
-    All raise `AnalysisError` if a run that has no tables yet cannot be analysed.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, metrics: Path) -> None:
+        self._metrics = metrics
         self._tables: dict[str, pd.DataFrame] = {}
-
-    @property
-    def name(self) -> str:
-        """Name of the run folder."""
-        return self.run.name
-
-    @property
-    def scenario(self) -> Scenario:
-        """What was to happen."""
-        return self.run.scenario
 
     @property
     def tables(self) -> Sequence[str]:
         """Names of the tables."""
         self._analysed()
-        found = (path.stem for path in self.run.metrics.glob("*.parquet") if path.is_file())
-        return sorted(found)
+        return sorted(path.stem for path in self._metrics.glob("*.parquet") if path.is_file())
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table; its columns are those of docs/data.md, without `run`."""
         if name not in self._tables:
-            self._tables[name] = pq.read_table(self._file(name)).to_pandas().drop(columns="run")
+            read = pq.read_table(self._file(name)).to_pandas()
+            self._tables[name] = read.drop(columns="run", errors="ignore")
         return self._tables[name]
 
     def units(self, name: str) -> Mapping[str, str]:
@@ -76,11 +70,6 @@ class LoadedRun:
             field.name: (field.metadata or {}).get(b"comment", b"").decode()
             for field in pq.read_schema(self._file(name))
         }
-
-    @cached_property
-    def summary(self) -> Mapping[str, Any]:
-        """The key figures, by name."""
-        return dict(self.table("summary").iloc[0])
 
     def __getattr__(self, name: str) -> pd.DataFrame:
         """Return the table of that name."""
@@ -98,13 +87,73 @@ class LoadedRun:
 
     def _file(self, name: str) -> Path:
         self._analysed()
-        path = self.run.metrics / f"{name}.parquet"
+        path = self._metrics / f"{name}.parquet"
         if not path.is_file():
             raise KeyError(name)
         return path
+
+    @abstractmethod
+    def _analysed(self) -> None:
+        """Make the tables if there are none.  Raises `AnalysisError`."""
+
+
+class LoadedRun(Loaded):
+    """One run: `run.delivery`, `run.delay`... are its tables, each read once.
+
+    All raise `AnalysisError` if a run that has no tables yet cannot be analysed.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.metrics)
+        self.run = run
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder."""
+        return self.run.name
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was to happen."""
+        return self.run.scenario
+
+    @cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """The key figures, by name."""
+        return dict(self.table("summary").iloc[0])
 
     def _analysed(self) -> None:
         if not (self.run.metrics / "summary.parquet").is_file():
             from spark_analysis.reports import analyse_and_report
 
             analyse_and_report([self.run.path])
+
+
+class LoadedScript(Loaded):
+    """A run of `mn`: `run.positions`, `run.signals`, `run.traffic`... are its tables.
+
+    All raise `AnalysisError` if the script built no network.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "metrics")
+        self._folder = folder
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder."""
+        return self._folder.name
+
+    def _analysed(self) -> None:
+        from spark_analysis.scripts import tables
+
+        if (self._metrics / f"{tables.LAST}.parquet").is_file():
+            return
+        if not (self._folder / NETWORK).is_file():
+            raise AnalysisError(
+                f"{self._folder} has no tables: its script ended without building a network"
+            )
+        try:
+            tables.save(tables.read(self._folder), self._metrics)
+        except (OSError, ValueError, KeyError) as error:
+            raise AnalysisError(f"the record of {self._folder} is damaged: {error}") from None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +18,9 @@ from emulation.scenario.scenario import Scenario
 from emulation.vm.backend import SUFFIX, GuestBackend
 from spark_analysis.agreement import text
 from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, AgreementOutcome
-from spark_analysis.agreement.page import agree_and_report
-from spark_analysis.errors import AnalysisError
-from testbed.display import AnalysisDisplay, RunDisplay
+from testbed.ahead import Analyst, possible
+from testbed.comparing import compare_folders, keep_session
+from testbed.display import RunDisplay
 from testbed.options import (
     FAILED,
     INTERRUPTED,
@@ -101,20 +101,26 @@ def agree(
     except AgreeError as error:
         fail(str(error))
     try:
-        folders = _run(scenario, chosen, wanted, folder)
-        while True:
-            with AnalysisDisplay(console) as display:
-                written = agree_and_report(folders, names(chosen), folder, display.progress)
-            needed = max((each.agreement.needed or 0 for each in written), default=0)
-            more = enough(len(folders), needed)
-            if repeats != AUTO or more <= len(folders):
-                break
-            console.print(f"not decided after {len(folders)} repeats: {more} are tried")
-            folders += _run(scenario, chosen, more, folder, len(folders))
+        with Analyst() as analyst, ExitStack() as stack:
+            ahead = analyst if possible() else None
+            under_way = ahead.start if ahead is not None else _nothing
+            folders = _run(scenario, chosen, wanted, folder, under_way)
+            while True:
+                if ahead is not None:
+                    written = ahead.compare(folders, names(chosen), folder)
+                else:
+                    keep_session(stack)
+                    written = compare_folders(folders, names(chosen), folder)
+                needed = max((each.agreement.needed or 0 for each in written), default=0)
+                more = enough(len(folders), needed)
+                if repeats != AUTO or more <= len(folders):
+                    break
+                console.print(f"not decided after {len(folders)} repeats: {more} are tried")
+                folders += _run(scenario, chosen, more, folder, under_way, len(folders))
     except KeyboardInterrupt:
         console.print(f"interrupted: stopped everything; runs up to here are in {folder}")
         raise typer.Exit(INTERRUPTED) from None
-    except (AgreeError, AnalysisError) as error:
+    except AgreeError as error:
         fail(str(error))
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename or folder}")
@@ -164,24 +170,35 @@ def _backends(text: str) -> list[Backend]:
     ]
 
 
+def _nothing() -> None: ...
+
+
 def _run(
-    scenario: Scenario, chosen: Sequence[Backend], repeats: int, folder: Path, first: int = 0
+    scenario: Scenario,
+    chosen: Sequence[Backend],
+    repeats: int,
+    folder: Path,
+    under_way: Callable[[], None],
+    first: int = 0,
 ) -> list[tuple[Path, ...]]:
-    """Run repeats as `run_repeats` does; those in the virtual machine share one."""
+    """Run repeats as `run_repeats` does; those in the virtual machine share one.
+
+    `under_way` is called when a run is, and perhaps again.
+    """
     guests = [backend for backend in chosen if isinstance(backend, GuestBackend)]
     with guests[0].kept(folder, guests[1:]) if guests else nullcontext():
-        watch = _watch(console, scenario.duration)
+        watch = _watch(console, scenario.duration, under_way)
         return run_repeats(scenario, chosen, repeats, folder, watch, first)
 
 
-def _watch(console: Console, duration: float) -> Watch:
+def _watch(console: Console, duration: float, under_way: Callable[[], None]) -> Watch:
     @contextmanager
     def watch(turn: RepeatTurn) -> Iterator[Observer]:
         console.print(
             f"run {turn.number} of {turn.of}: repeat {turn.repeat} on {turn.backend}",
             highlight=False,
         )
-        with RunDisplay(console, duration) as display:
+        with RunDisplay(console, duration, under_way=under_way) as display:
             yield display
 
     return watch

@@ -1,14 +1,15 @@
-"""The analysis of a run in a process of its own, made ready while the run goes on.
+"""Analyses in a process of its own, made ready while a run goes on.
 
 Two thirds of the time of a short run's analysis go into loading packages, starting Java, and all
 that Spark does for the first time.  `Analyst` starts `python -m testbed.ahead` when the run is
 under way.  That process does this beforehand, at the lowest priority so that it takes only what
-the run leaves: it starts Spark, analyses a tiny run of its own, and waits.  Told of a folder, also
-in the middle of that, it takes on the priority of the command, analyses the run as `analyze` does,
-prints what that prints, and tells the outcome.
+the run leaves: it starts Spark, analyses a tiny run of its own, and waits.  Given an order, also
+in the middle of that, it takes on the priority of the command, analyses a run as `analyze` does or
+compares some as `agree` does, prints what that prints, and tells the outcome.  It waits for further
+orders then, with the same Spark.
 
-    standard input       {"folder": path, "quiet": bool}, when the run has ended; nothing: end
-    a pipe of its own    {"outcome": ..., "flaws": [...]}, when the analysis has succeeded
+    standard input       a line of JSON an order (`_Order`); its end: end
+    a pipe of its own    pickled, what each order has brought: that of `Told`, or the comparisons
 
 It is a process rather than a thread so that it can have a priority, and as nothing of it shall
 disturb the loop that watches the run.
@@ -18,13 +19,15 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import resource
 import select
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 
 import psutil
 import typer
@@ -36,6 +39,12 @@ from spark_analysis import scratch
 from testbed import background
 from testbed.background import LOWEST
 
+if TYPE_CHECKING:
+    from spark_analysis.agreement.page import Written
+
+TO_END = 10.0
+"""Seconds in which the process, idle at normal priority, ends with Spark and Java."""
+
 
 class Told(NamedTuple):
     """What an analysis has brought: as `testbed.outcome` has it."""
@@ -44,17 +53,30 @@ class Told(NamedTuple):
     flaws: list[str]
 
 
+class _Order(TypedDict):
+    """What to do: compare the runs in `folders`, a list a repeat, or analyse the only one."""
+
+    folders: list[list[str]]
+    names: list[str]
+    """Of the backends; none: analyse."""
+    out: str
+    """Folder of the comparison."""
+    quiet: bool
+
+
 def possible() -> bool:
     """Return whether another process writes where this one does: not if its output is captured."""
     return sys.stderr is sys.__stderr__ and sys.stdout is sys.__stdout__
 
 
 class Analyst:
-    """A process that is ready to analyse a run; a context, at whose end it is gone."""
+    """A process that is ready to analyse runs; a context, at whose end it is gone."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._answer = -1
+        self._answers: IO[bytes] | None = None
+        self._obeyed = False
+        """It has the priority of the command, and is idle."""
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
         self._share = _share()
 
@@ -68,7 +90,8 @@ class Analyst:
         """Start to make it ready, if that was not done yet.  Called by the main thread."""
         if self._process is not None:
             return
-        self._answer, theirs = os.pipe()
+        ours, theirs = os.pipe()
+        self._answers = os.fdopen(ours, "rb")
         words = [str(theirs), str(os.getpid()), str(self._niceness), str(self._share)]
         self._process = background.start(
             __spec__.name, words, stdin=subprocess.PIPE, pass_fds=[theirs]
@@ -80,35 +103,58 @@ class Analyst:
 
         Raises `typer.Exit` if it failed, which has been told.
         """
+        order = _Order(folders=[[str(folder)]], names=[], out="", quiet=quiet)
+        return Told(*self._done(order, f"analyze {folder}"))
+
+    def compare(
+        self, folders: Sequence[Sequence[Path]], names: Sequence[str], out: Path
+    ) -> list[Written]:
+        """Return the comparisons of the runs of all repeats, as `comparing.compare_folders` does.
+
+        Raises `typer.Exit` if it failed, which has been told.
+        """
+        paths = [[str(folder) for folder in repeat] for repeat in folders]
+        order = _Order(folders=paths, names=[*names], out=str(out), quiet=False)
+        found: list[Written] = self._done(order, "agree again")
+        return found
+
+    def _done(self, order: _Order, again: str) -> Any:
+        """Return what an order has brought; `again` is the command to repeat if it was killed."""
         # Not above: the process loads it when it has its priority.
         from testbed.options import PROGRAM, fail
 
         self.start()
         assert self._process is not None
         assert self._process.stdin is not None
-        order = json.dumps({"folder": str(folder), "quiet": quiet}) + "\n"
+        assert self._answers is not None
         with suppress(BrokenPipeError):  # its exit code tells
-            self._process.stdin.write(order.encode())
-            self._process.stdin.close()
+            self._process.stdin.write((json.dumps(order) + "\n").encode())
+            self._process.stdin.flush()
         # At the lowest priority it might take long to see that it is ordered.
         _raise_priority(self._process.pid, self._niceness, self._share)
-        with os.fdopen(self._answer, "rb") as answer:
-            self._answer = -1
-            told = answer.read()
-        code = self._process.wait()
+        try:
+            told = pickle.load(self._answers)
+        except EOFError:
+            code = self._process.wait()
+        else:
+            self._obeyed = True
+            return told
         if code < 0:
-            fail(f"the analysis was killed by signal {-code}: {PROGRAM} analyze {folder}")
-        if code > 0:
-            raise typer.Exit(code)
-        return Told(**json.loads(told))
+            fail(f"the analysis was killed by signal {-code}: {PROGRAM} {again}")
+        raise typer.Exit(code)
 
     def close(self) -> None:
-        """End it, if it has not done its work; Java ends when it has lost its parent."""
-        if self._answer >= 0:
-            os.close(self._answer)
-            self._answer = -1
+        """End it; Java ends when it has lost its parent."""
+        if self._answers is not None:
+            self._answers.close()
         if self._process is None or self._process.poll() is not None:
             return
+        if self._obeyed:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(TO_END)
+                return
         # At its priority it might take long to end by itself.
         self._process.kill()
         self._process.wait()
@@ -127,32 +173,53 @@ def main(arguments: list[str]) -> int:
             _raise_priority(os.getpid(), niceness, share)
     from spark_analysis.captures.session import spark_session
     from spark_analysis.errors import AnalysisError
-    from testbed.analyze import analyse_folders
-    from testbed.options import quiet
-    from testbed.outcome import flaws, outcome
 
-    with ExitStack() as stack:
+    with ExitStack() as stack, os.fdopen(pipe, "wb") as answers:
         # What fails here is told by the analysis, if that meets it too.
         with suppress(AnalysisError):
             if not _ordered():
                 stack.enter_context(spark_session())
                 with suppress(Exception):
                     _rehearse()
-        line = sys.stdin.readline()
-        if not line:
-            return 1
-        _raise_priority(os.getpid(), niceness, share)  # and what has begun since it was ordered
-        order = json.loads(line)
-        folder = Path(order["folder"])
-        quiet(order["quiet"])
+
+        def orders() -> Iterator[str]:
+            for line in iter(sys.stdin.readline, ""):
+                _raise_priority(os.getpid(), niceness, share)  # and what has begun since
+                yield line
+
+        return serve(orders(), answers, stack)
+
+
+def serve(orders: Iterable[str], answers: IO[bytes], stack: ExitStack) -> int:
+    """Do what lines of JSON order and write what each has brought; return the exit code.
+
+    A session of Spark that is kept for further orders ends with `stack`.
+    """
+    for line in orders:
         try:
-            made = analyse_folders([folder])
+            told = _obey(json.loads(line), stack)
         except typer.Exit as end:
             return end.exit_code
-        told = {"outcome": outcome(read_run(folder), made), "flaws": flaws(made)}
-        with os.fdopen(pipe, "w", encoding="utf-8") as answer:
-            json.dump(told, answer, default=str)
+        pickle.dump(told, answers)
+        answers.flush()
     return 0
+
+
+def _obey(order: _Order, stack: ExitStack) -> object:
+    """Do what is ordered.  Raises `typer.Exit` if it fails, which has been told."""
+    from testbed.analyze import analyse_folders
+    from testbed.comparing import compare_folders, keep_session
+    from testbed.options import quiet
+    from testbed.outcome import flaws, outcome
+
+    quiet(order["quiet"])
+    folders = [[Path(folder) for folder in repeat] for repeat in order["folders"]]
+    if order["names"]:
+        keep_session(stack)
+        return compare_folders(folders, order["names"], Path(order["out"]))
+    ((folder,),) = folders
+    made = analyse_folders([folder])
+    return outcome(read_run(folder), made), flaws(made)  # `Told` has another name over there
 
 
 class _OrderedError(Exception):

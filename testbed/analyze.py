@@ -23,6 +23,7 @@ from testbed.options import (
     StrictOption,
     console,
     fail,
+    print_error,
     quiet,
 )
 from testbed.outcome import flaws, outcome, print_json
@@ -60,7 +61,7 @@ def analyze(
         refused += flaws(made)
     if refused:
         for line in refused[:-1]:
-            console.print(f"[red]error:[/red] {line}", highlight=False, soft_wrap=True)
+            print_error(line)
         fail(refused[-1], FAILED)
 
 

@@ -101,11 +101,16 @@ MasterOption = Annotated[
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
     """End with one line that says what to do."""
-    # Not `console`, which may be quiet.
+    print_error(message)
+    raise typer.Exit(code)
+
+
+def print_error(message: str) -> None:
+    """Print an error that is not the last one."""
+    # Not to `console`, which may be quiet.
     Console(stderr=True).print(
         f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True
     )
-    raise typer.Exit(code)
 
 
 def settings_of(

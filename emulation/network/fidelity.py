@@ -24,6 +24,8 @@ from nodeapp.wire import CLIENT_PORT, NODE_PORT
 LATE_MEDIAN: Final = "frames delivered late, median"
 LATE_P99: Final = "frames delivered late, p99"
 """Checks of how late the medium is, which `spark_analysis.agreement.measures` reads too."""
+CLIENTS_LATE: Final = "client operations late, p99"
+"""The check of how late clients are, which `spark_analysis.report.fidelity_text` tells apart."""
 CLIENTS: Final = 20_000
 """Microseconds that clients may act late."""
 STARVED: Final = 200_000
@@ -128,7 +130,7 @@ def assess(
         _check(LATE_P99, _figure(late, "p99_us"), 10_000, "µs", FEWER),
         _check("frames delivered late, maximum", _figure(late, "max_us"), 100_000, "µs", FEWER),
         _check(
-            "client operations late, p99",
+            CLIENTS_LATE,
             acted_late,
             CLIENTS,
             "µs",

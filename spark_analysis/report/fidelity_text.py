@@ -7,9 +7,10 @@ from typing import Literal
 
 import pandas as pd
 
+from emulation.network.fidelity import CLIENTS_LATE
 from emulation.scenario.records import Check, Fidelity
 from emulation.scenario.runfolder import Run
-from spark_analysis.report.quantities import number
+from spark_analysis.report.quantities import number, seconds
 from spark_analysis.report.text_table import TextTable
 
 
@@ -52,6 +53,18 @@ def verdict_of(fidelity: Fidelity | None, backend: str | None) -> FidelityVerdic
             "care.",
         )
     if not fidelity.kept_real_time:
+        cause = [check for check in failed if not check.caution]
+        if [check.name for check in cause] == [CLIENTS_LATE]:
+            (late,) = cause
+            return FidelityVerdict(
+                "bad",
+                "This run did not keep real time: its clients acted late",
+                f"Clients published and subscribed up to {seconds(1e-6 * (late.value or 0.0))} "
+                "late (p99), as processes waited so long for a processor. The medium was not late "
+                "and nothing was lost. Node apps waited as well, so delays below are those of this "
+                "machine rather than of the protocol; take delivery and overhead with care.",
+                failed,
+            )
         return FidelityVerdict(
             "bad",
             "This run did not keep real time",

@@ -112,7 +112,8 @@ def node_map(
     return Drawing(
         figure,
         "Map of nodes and links",
-        _caption(moving, links_are, radio_range, visible, bool(waypoints)),
+        _caption(moving, links_are, radio_range, visible, bool(waypoints))
+        + crowded(len(nodes), rings=moving),
         f"{count(len(nodes))} nodes, of which {sum(node.publishes for node in nodes)} publish and "
         f"{sum(node.subscribes for node in nodes)} subscribe; {count(len(links))} links.",
         tooltips,
@@ -136,6 +137,19 @@ def _caption(
         parts.append(f"The radio range, {number(radio_range)} m, is wider than the map.")
     parts.append("Publishers and subscribers as in the loopback captures.")
     return " ".join(parts)
+
+
+def crowded(nodes: int, *, rings: bool = False) -> str:
+    """Return what a map of so many nodes leaves out and where it is instead; empty if nothing.
+
+    `rings`: one of fewer nodes has rings at the ends of trajectories.
+    """
+    if nodes <= NAMED_NODES:
+        return ""
+    no_rings = " and the ends of trajectories no rings" if rings and nodes > RINGS else ""
+    return (
+        f" Of more than {NAMED_NODES} nodes marks have no names{no_rings}: point at one to read it."
+    )
 
 
 def _segments(pairs: Sequence[tuple[Array, Array]]) -> Array:

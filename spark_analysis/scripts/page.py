@@ -12,7 +12,7 @@ import pandas as pd
 from emulation.scenario.records import Fidelity
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts.runner import OUTCOME
-from spark_analysis.report import svg
+from spark_analysis.report import node_map, svg
 from spark_analysis.report.fidelity_text import verdict_of
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_axis
 from spark_analysis.report.page import placed, report_environment, write_html
@@ -23,8 +23,6 @@ from spark_analysis.scripts.telemetry import draw_telemetry
 
 SERIES: Final = 12
 """Curves of one figure at most: those with the most to show."""
-NAMED: Final = 40
-"""Nodes up to which the map has their names."""
 RECORDED: Final = "Recorded once a second from the medium."
 
 
@@ -110,7 +108,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
                 markeredgecolor=svg.PAPER, gid=f"node{index}", zorder=4,
             )  # fmt: skip
             tooltips[f"node{index}"] = f"{name} at {x:.1f}, {y:.1f} m"
-            if len(kinds) <= NAMED:
+            if len(kinds) <= node_map.NAMED_NODES:
                 axes.annotate(str(name), (x, y), xytext=(5, 4), textcoords="offset points")
         # What the script wants drawn, if it says so, and all that is elsewhere.
         low, high = places.min(axis=0), places.max(axis=0)
@@ -127,6 +125,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
     caption = (
         "Where nodes were when the network was built (triangles: access points), and their ways. "
         + RECORDED
+        + node_map.crowded(len(kinds))
     )
     return Drawing(figure, "Map", caption, f"{len(kinds)} nodes with radios.", tooltips)
 

@@ -1,17 +1,6 @@
 """What a script's run folder holds, as tables: positions, levels, associations, traffic.
 
-Written as Parquet into `metrics/`, times in seconds since the network was built:
-
-    positions     time, node, x, y, z (metres)
-    signals       time, interface, node, access_point, signal_dbm, rate_mbps, tx_power_dbm, channel
-    peers         time, interface, sender, signal_dbm: how a radio without access point (ad hoc,
-                  mesh, OCB) hears another of its network; a row when that has changed by more than
-                  1 dB, and every 10 s; of more than 30 such radios, of each one's 8 strongest
-    associations  time, interface, old, new (interfaces of access points, null if none)
-    traffic       interface, second, sent_frames, sent_bytes, received_frames, received_bytes
-    links         interface, node, to, frames, bytes (what a radio sent, by destination)
-    heard         monitor, second, transmitter (a node, or an address), frames, retries, signal_dbm
-                  (mean level at which the monitor's radio received them; null: it sent them)
+`save` writes them as Parquet into `metrics/`; `schemas` has their columns and units.
 
 Traffic, links and what monitors heard come from the captures; a capture that is damaged is read up
 to the damage.
@@ -29,8 +18,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from capture.fields import Fields
 from capture.radiotap import decode_air
@@ -44,16 +31,15 @@ from capture.scan import (
 )
 from emulation.radio.mac import mac_number
 from emulation.scripts.recording import NETWORK, SAMPLES
+from spark_analysis import commented
+from spark_analysis.scripts.schemas import LINKS, SCRIPT_TABLES, TRAFFIC
 
 ETHERNET: Final = 14
 """Bytes of an Ethernet header."""
 SIGNAL_AT: Final = 22
 """Offset of the level in a monitor's radiotap header."""
-TABLES: Final = ("positions", "signals", "peers", "associations", "traffic", "links", "heard")
-TRAFFIC: Final = (
-    *("interface", "second", "sent_frames", "sent_bytes", "received_frames", "received_bytes"),
-)
-LINKS: Final = ("interface", "node", "to", "frames", "bytes")
+LAST: Final = SCRIPT_TABLES[-1].name
+"""The table that `save` writes last: all are there if this one is."""
 GROUP: Final = "everybody"
 """Destination of broadcasts and multicasts."""
 
@@ -124,9 +110,9 @@ def read(folder: Path) -> ScriptTables:
 def save(tables: ScriptTables, folder: Path) -> None:
     """Write the tables as Parquet.  Raises OSError."""
     folder.mkdir(exist_ok=True)
-    for name in TABLES:
-        table = pa.Table.from_pandas(getattr(tables, name), preserve_index=False)
-        pq.write_table(table, folder / f"{name}.parquet")
+    for each in SCRIPT_TABLES:
+        table = commented.typed(getattr(tables, each.name), each.schema)
+        commented.write(table, each.schema, folder / f"{each.name}.parquet")
 
 
 def _samples(path: Path) -> Iterator[dict[str, Any]]:
@@ -169,7 +155,7 @@ def _traffic(
             link.insert(0, "node", radio["node"])
             link.insert(0, "interface", interface)
             links.append(_summed(link, "interface", "node", "to"))
-    return _together(traffic, TRAFFIC), _together(links, LINKS)
+    return _together(traffic, TRAFFIC.schema.names), _together(links, LINKS.schema.names)
 
 
 def _summed(frame: pd.DataFrame, *keys: str) -> pd.DataFrame:

@@ -17,8 +17,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql.types import StructType
 
+from spark_analysis import commented
+from spark_analysis.metrics.summary import SUMMARY as SUMMARY_TABLE
+from spark_analysis.schemas import LONG, STRING, column
 from spark_analysis.sweeps.rows import DELIVERIES, SUMMARY
 from spark_analysis.sweeps.spec import Point, SpecError, SweepError, SweepSpec, points
 from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
@@ -26,6 +31,20 @@ from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
 SPEC: Final = "sweep.json"
 LOCK: Final = ".lock"
 RESULTS: Final = "results.parquet"
+_OF_POINT: Final = (
+    column("topology", STRING, "topology of the scenario"),
+    column("protocol", STRING, "publish/subscribe protocol"),
+    column("seed", LONG, "number of the repetition, from 1"),
+    column("drawn", LONG, "seed of the scenario; only with --draws, null if it is `seed`"),
+    column("run", STRING, "name of the point's folder under points/"),
+)
+RESULT_COLUMNS: Final = StructType(
+    [
+        *_OF_POINT,
+        *(each for each in SUMMARY_TABLE.schema if each.name not in {of.name for of in _OF_POINT}),
+    ]
+)
+"""Columns of the results of every sweep; between `protocol` and `seed` are the varied ones."""
 _TYPES: Final = {int: "Int64", float: "float64", bool: "boolean", str: "object"}
 """Types of columns that may have gaps: not every protocol has every parameter."""
 
@@ -124,7 +143,8 @@ class SweepFolder:
         first = ["topology", "protocol", *varied, "seed"]
         table = table[[*first, *(name for name in table if name not in first)]]
         scratch = self.folder / f".{RESULTS}"
-        table.to_parquet(scratch, index=False)
+        arrow = pa.Table.from_pandas(table, preserve_index=False)
+        commented.write(arrow, RESULT_COLUMNS, scratch)
         scratch.replace(self.folder / RESULTS)
         return table
 

@@ -1,7 +1,8 @@
 """CPU time and memory for starting a node, against a bare `import asyncio`.
 
 A node is started on the loopback interface, and a client requests its status, so that a working
-node is measured; both figures are the best of several starts.
+node is measured; both figures are the best of several starts.  For root it also shows what memory
+60 node apps take that a run forks from one process, and 60 that are started by themselves.
 """
 
 from __future__ import annotations
@@ -11,11 +12,19 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
+from emulation.network.driver import client_socket
+from emulation.network.warm import Warm
 from nodeapp.client import Client, ClientError
+from nodeapp.wire import Frame, Kind
 
 STARTS = 7
+NODES = 60
 NODE = ["--id", "1", "--interface", "lo", "--position", "0,0", "--protocol"]
 
 
@@ -46,6 +55,79 @@ def cost(command: list[str], *, node: bool) -> tuple[float, float]:
     return seconds * 1e3, peak or usage.ru_maxrss / 1024
 
 
+def footprint(pid: int) -> dict[str, float]:
+    """Return what /proc/PID/smaps_rollup has (Rss, Pss, Pss_Anon, Anonymous...), MB."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
+    return {name: int(size.split()[0]) / 1024 for name, size in (line.split(":") for line in lines)}
+
+
+@contextmanager
+def namespaces() -> Iterator[list[int]]:
+    """Make a network namespace with a loopback for each node; yield a process in each."""
+    holders = [
+        subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up; exec sleep 600"])
+        for _ in range(NODES)
+    ]
+    try:
+        time.sleep(1.0)
+        yield [holder.pid for holder in holders]
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.wait()
+
+
+def await_answer(pid: int) -> None:
+    """Wait until the node in the network namespace of a process answers."""
+    question = Frame(Kind.STATUS, originator=1, destination=0, hops=0).encode()
+    deadline = time.monotonic() + 60
+    with client_socket(pid) as client:
+        while time.monotonic() < deadline:
+            with suppress(BlockingIOError, ConnectionRefusedError):
+                client.send(question)
+                time.sleep(0.05)
+                client.recv(65_535)
+                return
+    raise SystemExit("a node did not start")
+
+
+def memory_of_many() -> None:
+    """Print what memory 60 node apps take, forked and each started by itself."""
+    words = ["-m", "nodeapp", *NODE, "flooding"]
+    with namespaces() as places, Path(os.devnull).open("wb") as nowhere:
+        warm = Warm(["nodeapp.__main__"], os.environ, subprocess.DEVNULL)
+        try:
+            forked = [
+                warm.start("nodeapp", words[2:], nowhere, namespaces_of=pid).pid for pid in places
+            ]
+            for pid in places:
+                await_answer(pid)
+            tell("forked", [*forked, psutil.Process(forked[0]).ppid()])
+        finally:
+            warm.close()
+    with namespaces() as places:
+        enter = [["nsenter", f"--net=/proc/{pid}/ns/net", sys.executable] for pid in places]
+        apart = [subprocess.Popen([*each, *words], stderr=subprocess.DEVNULL) for each in enter]
+        try:
+            for pid in places:
+                await_answer(pid)
+            tell("by themselves", [process.pid for process in apart])
+        finally:
+            for process in apart:
+                process.kill()
+                process.wait()
+
+
+def tell(what: str, pids: list[int]) -> None:
+    """Print what memory processes take, the one that forks them included."""
+    found = [footprint(pid) for pid in pids]
+    rss, pss, anonymous = (sum(each[name] for each in found) for name in ("Rss", "Pss", "Pss_Anon"))
+    print(
+        f"{NODES} {what:14} {rss / NODES:5.1f} MB RSS, {pss / NODES:5.1f} MB PSS a node "
+        f"({anonymous / NODES:.1f} MB of it anonymous); together {pss:.0f} MB"
+    )
+
+
 def main() -> None:
     """Print one line per command."""
     commands = {
@@ -62,6 +144,8 @@ def main() -> None:
             f"{name:20} {cpu:6.0f} ms CPU ({cpu / bare[0]:.2f} x)   "
             f"{memory:5.1f} MB RSS ({memory / bare[1]:.2f} x)"
         )
+    if os.geteuid() == 0:
+        memory_of_many()
     print(f"load average {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
 
 

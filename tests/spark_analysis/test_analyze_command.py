@@ -11,10 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from emulation.scenario.records import Fidelity
+from emulation.scenario.runfolder import RunFolder
 from spark_analysis import reports
 from testbed.app import app
 from tests.spark_analysis.runs import RunBuilder
 from tests.spark_analysis.synthetic import make_analysis, make_run, make_scenario
+from tests.spark_starts import SparkStarts
 
 
 def write_run(folder: Path) -> Path:
@@ -34,7 +37,7 @@ def everything_in(folder: Path) -> set[Path]:
 
 @pytest.mark.spark
 def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = write_run(tmp_path / "one"), write_run(tmp_path / "other")
     empty = write_run(tmp_path / "empty")
@@ -43,7 +46,9 @@ def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
     before = everything_in(one)
     out = tmp_path / "out"
     folders = [str(each) for each in (one, empty, other, tmp_path / "nowhere")]
+    spark_starts = SparkStarts(monkeypatch)
     invoked = CliRunner().invoke(app, ["analyze", *folders, "--out", str(out), "--json"])
+    assert spark_starts.count == 1, "once for both and their comparison"
     assert invoked.exit_code == 1
     assert "has no captures: there is nothing to analyse" in invoked.stderr
     assert "no run folder" in invoked.stderr
@@ -74,14 +79,19 @@ def test_a_comparison_replaces_one_of_the_same_runs_only(tmp_path: Path) -> None
 
 
 @pytest.mark.spark
-def test_strictly_a_damaged_capture_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_strictly_a_damaged_capture_and_lost_time_are_errors(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     folder = write_run(tmp_path / "run")
+    RunFolder(folder).write_fidelity(Fidelity(kept_real_time=False))
     capture = folder / "captures" / "sta1-wlan0.pcap"
     capture.write_bytes(capture.read_bytes()[:-5])
     assert CliRunner().invoke(app, ["analyze", str(folder)]).exit_code == 0
     strict = CliRunner().invoke(app, ["analyze", str(folder), "--strict", "--quiet"])
     assert strict.exit_code == 1
-    assert "sta1-wlan0.pcap" in strict.stderr
+    one, other = (line for line in strict.stderr.splitlines() if line.startswith("error: "))
+    assert one == "error: run lost real time or packets: see its report"
+    assert "sta1-wlan0.pcap" in other
     assert "report:" not in strict.stderr
     # An interrupted command would show their tracebacks.
     assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)

@@ -13,8 +13,9 @@ from emulation.backends.virtual import simulate
 from emulation.scenario.runfolder import RunFolder
 from emulation.virtual.recording import PcapRecorder
 from spark_analysis.analysis import analyse
+from spark_analysis.replay.data import replay_data
 from spark_analysis.reports import write_report
-from spark_analysis.result import Analysis
+from spark_analysis.result import Analysis, RunTables
 from topologies.catalog import make_scenario
 
 pytestmark = pytest.mark.spark
@@ -109,6 +110,27 @@ def test_the_report_says_that_they_agree(mesh: Analysed) -> None:
     assert "They agree at every port" in page
     assert "DIFFER" not in page
     assert "captures/ap1-mesh0.pcap" in page
+
+
+def test_handovers_are_marked_in_the_replay(mesh: Analysed) -> None:
+    (run,) = mesh.analysis.runs
+    data = replay_data(RunTables(mesh.analysis, run))
+    assert data is not None
+    marks = [mark for mark in data["marks"] if mark["kind"] == "handover"]
+    names = {node.mac: node.name for node in run.scenario.nodes}
+    epoch = mesh.analysis.table("summary")["epoch_ns"].iloc[0]
+    changes = {
+        f"{names[move['station']]} hands over from {move['left']} to {move['access_point']}": (
+            (move["time_ns"] - epoch) / 1e9
+        )
+        for move in json.loads(mesh.folder.flows.read_text())["moves"]
+        if move["left"] is not None
+    }
+    assert {mark["text"] for mark in marks} == changes.keys()
+    assert len(marks) == len(changes) > 4
+    for mark in marks:
+        assert 0 < mark["time"] - changes[mark["text"]] < 1.1, "at its first beacon there"
+        assert run.scenario.nodes[mark["nodes"][0]].name == mark["text"].split()[0]
 
 
 def test_the_report_says_where_they_differ(meshes: dict[str, Analysed]) -> None:

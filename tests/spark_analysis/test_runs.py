@@ -9,9 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from emulation.network.processes import PROJECT
+from emulation.scripts.recording import NETWORK, SAMPLES
+from emulation.scripts.runner import OUTCOME
 from spark_analysis import reports, runs
 from spark_analysis.data_page import page
 from spark_analysis.errors import AnalysisError
+from spark_analysis.scripts.schemas import SCRIPT_TABLES
 from tests.notebooks import NOTEBOOK, executed
 from tests.spark_analysis.replay.test_replay import chain, tables_of
 
@@ -72,3 +75,32 @@ def test_the_notebook_shows_what_its_cells_give(
     stored = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     assert executed(stored) == stored
     assert any(cell.get("outputs") for cell in stored["cells"])
+
+
+def test_a_run_of_a_script_has_the_tables_of_its_record(tmp_path: Path) -> None:
+    (tmp_path / OUTCOME).write_text("{}")
+    script = runs.load(tmp_path)
+    with pytest.raises(AnalysisError, match="ended without building a network"):
+        _ = script.positions
+    radio = {"interface": "sta1-wlan0", "node": "sta1", "mac": "02:00:00:00:00:00"}
+    (tmp_path / NETWORK).write_text(json.dumps({"epoch_ns": 0, "radios": [radio]}))
+    state = {**radio, "connected_to": "ap1-wlan1", "signal_dbm": -60.0, "channel": 6}
+    lines = [
+        {"time": 0.0, "positions": {"sta1": [1, 2, 0]}, "radios": [radio], "events": []},
+        {"time": 1.0, "positions": {"sta1": [3, 2, 0]}, "radios": [state], "events": []},
+    ]
+    (tmp_path / SAMPLES).write_text("\n".join(map(json.dumps, lines)))
+    assert script.tables == sorted(each.name for each in SCRIPT_TABLES)
+    assert script.positions["x"].tolist() == [1, 3]
+    assert script.signals["access_point"].tolist() == [None, "ap1-wlan1"]
+    for name, _, schema in SCRIPT_TABLES:
+        assert script.table(name).columns.tolist() == schema.names
+        assert script.units(name) == {field.name: field.metadata["comment"] for field in schema}
+    (tmp_path / SAMPLES).unlink()
+    again = runs.load(tmp_path)
+    assert len(again.positions) == 2, "what is there is not made again"
+    with pytest.raises(AttributeError, match="no table 'delivery'; there are: associations, heard"):
+        _ = again.delivery
+    (tmp_path / "metrics" / "heard.parquet").unlink()
+    with pytest.raises(AnalysisError, match=r"the record of .* is damaged: .*No such file"):
+        _ = again.links

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,10 +20,12 @@ from emulation.backends.virtual import VirtualBackend
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from spark_analysis.agreement.agreement import AgreementOutcome
-from testbed import agree
+from testbed import agree, comparing
 from testbed.agree import MOST_REPEATS, enough
+from testbed.ahead import Analyst, serve
 from testbed.app import app
 from testbed.repeats import AgreeError, RepeatTurn, check, make_folder, names, run_repeats
+from tests.spark_starts import SparkStarts
 from topologies.catalog import make_scenario
 
 
@@ -206,12 +210,14 @@ def test_an_interrupt_keeps_the_runs_so_far(
     assert (tmp_path / "repeat1-a" / "scenario.json").exists()
 
 
-def compared(monkeypatch: pytest.MonkeyPatch, out: Path, *backends: Backend) -> tuple[int, str]:
+def compared(
+    monkeypatch: pytest.MonkeyPatch, out: Path, *backends: Backend, repeats: str = "2"
+) -> tuple[int, str]:
     """Run the command for real, on two of the backends that need no root."""
     monkeypatch.setattr("testbed.agree.backends", lambda: {b.name: b for b in backends})
     chosen = ",".join((backends[0].name, backends[-1].name))
     line = (
-        "roaming_field flooding --repeats 2 --nodes 8 --duration 21 --seed 3"
+        f"roaming_field flooding --repeats {repeats} --nodes 8 --duration 21 --seed 3"
         f" --set speed=0 --set interval=1 --set topics=2 --backends {chosen} --out"
     )
     return invoke(*line.split(), out)
@@ -221,7 +227,9 @@ def compared(monkeypatch: pytest.MonkeyPatch, out: Path, *backends: Backend) -> 
 def test_the_virtual_backend_agrees_with_itself_to_the_bit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    spark_starts = SparkStarts(monkeypatch)
     code, output = compared(monkeypatch, tmp_path, VirtualBackend())
+    assert spark_starts.count == 1
     assert code == 0, output
     assert "virtual and virtual again agree" in output
     result = json.loads((tmp_path / "agreement.json").read_text(encoding="utf-8"))
@@ -243,8 +251,31 @@ def test_the_virtual_backend_agrees_with_itself_to_the_bit(
 
 @pytest.mark.spark
 def test_another_radio_is_found_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    code, output = compared(monkeypatch, tmp_path, VirtualBackend(), HardOfHearing())
+    """Through what a process that is made ready is ordered, here inside this one."""
+    ready: list[Analyst] = []
+
+    class Inside(Analyst):
+        def start(self) -> None:
+            ready.append(self)
+
+        def _done(self, order: Any, again: str) -> Any:
+            answers = io.BytesIO()
+            assert serve([json.dumps(order)], answers, stack) == 0
+            return pickle.loads(answers.getvalue())
+
+    monkeypatch.setattr(agree, "possible", lambda: True)
+    monkeypatch.setattr(agree, "Analyst", Inside)
+    monkeypatch.setattr(agree, "AT_FIRST", 2)
+    monkeypatch.setattr(agree, "enough", lambda made, _: 3)
+    spark_starts = SparkStarts(monkeypatch)
+    both = VirtualBackend(), HardOfHearing()
+    with ExitStack() as stack:
+        code, output = compared(monkeypatch, tmp_path, *both, repeats="auto")
     assert code == 1, output
+    assert "not decided after 2 repeats: 3 are tried" in output
+    assert spark_starts.count == 1, "for both rounds"
+    assert len(ready) >= 6, "from the first run on"
+    assert len(set(ready)) == 1
     assert "virtual and hard-of-hearing differ: delivery" in output
     result = json.loads((tmp_path / "agreement.json").read_text(encoding="utf-8"))
     assert result["outcome"] == "disagree"
@@ -282,7 +313,8 @@ def test_auto_repeats_until_it_is_decided_or_there_are_too_many(
         return [SimpleNamespace(agreement=found, page=tmp_path / "page.html")]
 
     monkeypatch.setattr(agree, "backends", lambda: known)
-    monkeypatch.setattr(agree, "agree_and_report", compare)
+    monkeypatch.setattr(comparing, "agree_and_report", compare)
+    monkeypatch.setattr(comparing, "spark_session", nullcontext)
     monkeypatch.setattr(agree, "show", lambda *_: None)
     words = ["agree", "roaming_field", "flooding", "--backends", "one,two", "--repeats", "auto"]
     words += ["--nodes", "6", "--fault", "crash 1 of them at 20 for 5"]

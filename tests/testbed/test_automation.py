@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import topologies
+from emulation.backends.virtual import VirtualBackend
 from emulation.network.processes import PROJECT
+from emulation.scenario import provenance
 from emulation.scenario.prompt import Effect, PromptCommand, append
 from emulation.scenario.provenance import code
-from emulation.scenario.runfolder import read_run
+from emulation.scenario.runfolder import RunFolder, read_run
+from emulation.scenario.scenario import Scenario
 from testbed.app import app
 from testbed.completion import completions
+from tests.emulation.network.test_fidelity import verdict as measured
 
 SMALL = "run roaming_field flooding --backend virtual --no-analyze --nodes 6 --duration 21 --quiet"
 
@@ -57,6 +63,37 @@ def test_a_run_says_of_which_commit_it_is(done: tuple[Path, str, str]) -> None:
     _, shown, _ = invoke("--version")
     assert shown.startswith("run_testbed.sh 0.")
     assert head.stdout[:12] in shown
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git: apt-get install git")
+def test_changes_to_the_code_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*words: str) -> None:
+        own = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+        subprocess.run(["git", "-C", tmp_path, *own, *words], check=True, capture_output=True)
+
+    git("init")
+    (tmp_path / "module.py").write_text("x = 1\n")
+    git("add", ".")
+    git("commit", "--message", "first")
+    monkeypatch.setattr(provenance, "PROJECT", tmp_path)
+    clean = code.__wrapped__()  # of a process that asks for the first time
+    (tmp_path / "result.csv").write_text("of no matter")
+    assert clean is not None
+    assert not clean.changed
+    assert code.__wrapped__() == clean
+    (tmp_path / "module.py").write_text("x = 2\n")
+    code.cache_clear()
+    try:
+        assert invoke(*SMALL.split(), "--runs", str(tmp_path / "runs"))[0] == 0
+    finally:
+        code.cache_clear()
+    (folder,) = (tmp_path / "runs").iterdir()
+    noted = json.loads((folder / "run.json").read_text())["code"]
+    assert noted == {"commit": clean.commit, "changed": True}
+    git("commit", "--all", "--message", "second")
+    then = code.__wrapped__()
+    assert then is not None
+    assert (then.commit != clean.commit, then.changed) == (True, False)
 
 
 def test_a_scenario_runs_again_from_its_file(done: tuple[Path, str, str], tmp_path: Path) -> None:
@@ -116,6 +153,25 @@ def test_a_strict_run_fails_if_something_is_wrong(
     exit_code, _, said = invoke(*words, "--strict")
     assert exit_code == 1
     assert "--strict: a client was refused" in said
+
+
+def test_a_strict_run_fails_if_it_lost_real_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = measured(medium={"lateness": {"p99_us": 20_000}})
+    assert late.kept_real_time is False
+    execute = VirtualBackend.execute
+
+    def run(self: VirtualBackend, scenario: Scenario, folder: RunFolder, *more: Any) -> None:
+        execute(self, scenario, folder, *more)
+        folder.write_fidelity(late)
+
+    monkeypatch.setattr(VirtualBackend, "execute", run)
+    words = [*SMALL.split(), "--runs", str(tmp_path)]
+    assert invoke(*words)[0] == 0
+    exit_code, _, said = invoke(*words, "--strict")
+    assert exit_code == 1
+    assert "--strict: the run lost real time or packets" in said
 
 
 def test_lists_are_there_as_json() -> None:

@@ -13,11 +13,12 @@ import time
 from pathlib import Path
 
 import psutil
-import pyarrow.parquet as pq
 import pytest
 
 from emulation.network.processes import PROJECT, STATE
-from spark_analysis.scripts.tables import TABLES, read, read_frames
+from spark_analysis import runs
+from spark_analysis.scripts.schemas import SCRIPT_TABLES
+from spark_analysis.scripts.tables import read, read_frames
 from testbed.mn_check import verdict_of
 from tests.testbed.mn_runs import SCRIPTS, mn, run_folder, typed
 
@@ -121,8 +122,11 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     level = tables.signals.query("interface == 'sta2-wlan0'")["signal_dbm"].iloc[0]
     assert heard["signal_dbm"].mean()["ap1"] == pytest.approx(level, abs=0.6)
     assert heard["signal_dbm"].count()["sta2"] == 0  # what it sends itself
-    for name in set(TABLES) - {"peers"}:
-        assert pq.read_table(folder / "metrics" / f"{name}.parquet").num_rows > 0, name
+    loaded = runs.load(folder)
+    assert loaded.tables == sorted(each.name for each in SCRIPT_TABLES)
+    for name in set(loaded.tables) - {"peers"}:
+        assert len(loaded.table(name)) > 0, name
+    assert loaded.units("signals")["rate_mbps"].startswith("Mb/s")
     for name in ("sta1-wlan0", "ap1-wlan1", "ap2-wlan1", "h1-eth0"):
         assert len(read_frames(folder / "captures" / f"{name}.pcap").ns) > 2, name
     page = (folder / "report.html").read_text()

@@ -74,8 +74,11 @@ class RealTimeBackend:
             obstacles += self.switch_obstacles()
         if obstacles:
             raise BackendError(obstacles[0])
-        received = estimate.beacons_received(scenario)
-        warning = estimate.check(len(scenario.nodes), received=received)
+        warning = estimate.check(
+            len(scenario.nodes),
+            received=estimate.beacons_received(scenario),
+            events=estimate.events_received(scenario),
+        )
         if warning is not None:
             observer.problem(warning)
         processes.sweep()

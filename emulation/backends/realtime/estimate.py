@@ -6,6 +6,7 @@ import os
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 
 from emulation.backends.base import BackendError
@@ -22,7 +23,12 @@ RECEPTION: Final = 1e-4
 
 0.09 to 0.12 ms of beacons with 12 neighbours (tests/benchmarks/tap_load.py)."""
 CARRIED: Final = 0.7
-"""Share of the processors that beacons alone may take: events and whoever else runs need theirs."""
+"""Share of the processors that beacons and flooded events may take: clients, other frames and
+whoever else runs need theirs.  On two cores it is what 14,000 receptions a second take."""
+FLOODING: Final = "flooding"
+"""The protocol whose receptions follow from the scenario: every node sends every event."""
+WINDOW: Final = 10.0
+"""Seconds in which events are counted: sockets do not hold what comes for longer."""
 ELSEWHERE: Final = "use fewer, or --backend virtual, which needs no processes"
 
 
@@ -34,10 +40,47 @@ def beacons_received(scenario: Scenario) -> float:
     interval = scenario.protocol.parameters.get("hello_interval")
     if not isinstance(interval, int | float) or interval <= 0 or scenario.access_points:
         return 0.0
-    xy = scenario.trace().positions(0.0)
+    return float(_hear(scenario).sum() / interval)
+
+
+def events_received(scenario: Scenario) -> float:
+    """Return how many frames with events all nodes receive a second when most are published.
+
+    Each node that an event can reach sends it `repeat` times, and all its neighbours receive that.
+    0 if the protocol does not flood: whom its frames reach is not known before they are sent.
+    """
+    if scenario.protocol.name != FLOODING or scenario.access_points or scenario.wire is not None:
+        return 0.0
+    hear = _hear(scenario)
+    degrees = hear.sum(axis=1)
+    frames = np.zeros(len(degrees))
+    """Of an event of each node."""
+    left = np.ones(len(degrees), dtype=bool)
+    while left.any():
+        part = np.zeros(len(degrees), dtype=bool)
+        frontier = part | (np.arange(len(degrees)) == left.argmax())
+        while frontier.any():
+            part |= frontier
+            frontier = hear[frontier].any(axis=0) & ~part
+        frames[part] = degrees[part].sum()
+        left &= ~part
+    of_node = {node.id: each for node, each in zip(scenario.nodes, frames, strict=True)}
+    published = [each for each in scenario.workload if each.action == "publish"]
+    times = np.array([each.time for each in published])
+    so_far = np.cumsum([0.0, *(of_node[each.node] for each in published)])
+    ends = np.searchsorted(times, times + min(WINDOW, scenario.duration))
+    most = max(so_far[ends] - so_far[:-1], default=0.0)
+    repeat = scenario.protocol.parameters.get("repeat", 1)
+    return float(repeat * most / min(WINDOW, scenario.duration))
+
+
+def _hear(scenario: Scenario) -> npt.NDArray[np.bool_]:
+    """Return who is in range of whom at first, nodes by nodes."""
+    x, y = scenario.trace().positions(0.0).T
     reach = scenario.radio.range or NOMINAL_RANGE
-    near = sum(int((np.hypot(*(xy - here).T) <= reach).sum()) - 1 for here in xy)
-    return float(near / interval)
+    near: npt.NDArray[np.bool_] = np.hypot(x[:, None] - x, y[:, None] - y) <= reach
+    np.fill_diagonal(near, val=False)
+    return near
 
 
 def check(
@@ -45,11 +88,13 @@ def check(
     available: int | None = None,
     cores: int | None = None,
     received: float = 0.0,
+    events: float = 0.0,
 ) -> str | None:
     """Return a warning if a run of so many nodes will hardly keep real time, None if it may.
 
     `available` is memory in bytes and `cores` their number: this machine's unless given; `received`
-    are beacons a second.  Raises `BackendError` if there is not enough memory.
+    are beacons a second and `events` frames with events, of all nodes.  Raises `BackendError` if
+    there is not enough memory.
     """
     if available is None:
         available = psutil.virtual_memory().available
@@ -60,11 +105,15 @@ def check(
             f"{available / 1e9:.1f} GB are free: {ELSEWHERE}"
         )
     cores = cores or len(os.sched_getaffinity(0))
-    if received * RECEPTION > cores * CARRIED:
+    both = received + events
+    if both * RECEPTION > cores * CARRIED:
+        kinds = {"beacons": received, "flooded events": events}
+        what = " and ".join(name for name, rate in kinds.items() if rate)
+        less = "publish less often" if events > received else "raise hello_interval"
         return (
-            f"beacons alone are received {received:,.0f} times a second, which takes about "
-            f"{received * RECEPTION:.1f} of {cores} cores: the run will hardly keep real time; "
-            f"raise hello_interval, or {ELSEWHERE}"
+            f"{what} alone are received {both:,.0f} times a second, which takes about "
+            f"{both * RECEPTION:.1f} of {cores} cores: the run will hardly keep real time; "
+            f"{less}, or {ELSEWHERE}"
         )
     if nodes <= cores * A_CORE:
         return None

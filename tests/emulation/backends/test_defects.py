@@ -9,12 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from emulation.backends.defects import AT_ONCE, DefectLogs, Defects
-from emulation.backends.tap import TapBackend
 from emulation.network.processes import PROJECT, StateFolder
 from emulation.scenario.runfolder import RunFolder
 from nodeapp.pubsub.flooding import Flooding
 from testbed.app import app
-from topologies.catalog import make_scenario
 
 DEFECT = (
     "2026-03-14 15:09:26,535 ERROR defect at a datagram from 2: 00ff\n"
@@ -93,25 +91,16 @@ def test_internal_errors_of_processes_are_counted_and_told(
         return before(self) | {"PYTHONPATH": f"{tmp_path}:{PROJECT}"}
 
     monkeypatch.setattr(StateFolder, "environment", environment)
-    settings = {"nodes": 3, "side": 100, "speed": 0, "topics": 0, "hello_interval": 0.05}
-    scenario = make_scenario(
-        "roaming_field", "broker-gpsr", seed=1, duration=2.0, settings=settings
-    )
-    folder = RunFolder.create(tmp_path / "runs", scenario)
-
-    told: list[str] = []
-
-    class Watching:
-        def stage(self, text: str) -> None: ...
-
-        def elapsed(self, seconds: float) -> None: ...
-
-        def problem(self, text: str) -> None:
-            told.append(text)
-
-    TapBackend().execute(scenario, folder, Watching())
-    assert "defect in the protocol: KeyError: 'seen'" in told[0]
-    assert "Traceback" in told[0]
+    words = "run roaming_field broker-gpsr --backend tap --no-analyze --nodes 3 --duration 2"
+    for each in ("side=100", "speed=0", "topics=0", "hello_interval=0.05"):
+        words += f" --set {each}"
+    done = CliRunner().invoke(app, [*words.split(), "--runs", str(tmp_path / "runs")])
+    assert done.exit_code == 1
+    assert "defect in the protocol: KeyError: 'seen'" in done.output
+    assert "Traceback" in done.output
+    assert "internal errors of node apps, the first at sta" in done.output
+    (path,) = (tmp_path / "runs").iterdir()
+    folder = RunFolder(path)
     record = json.loads(folder.record.read_text())
     assert record["defects"]["count"] > 5
     assert set(record["defects"]["nodes"]) <= {"sta1", "sta2", "sta3"}

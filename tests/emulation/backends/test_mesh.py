@@ -232,7 +232,7 @@ def test_without_ryu_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_the_prompt_knows_access_points(tmp_path: Path) -> None:
-    settings = "--set side=2 --set nodes=1 --set topics=0 --set speed=0 --set scan=0.1"
+    settings = "--set side=2 --set nodes=2 --set topics=0 --set speed=0 --set scan=0.1"
     words = f"cli mesh_grid flooding --no-analyze {settings} --runs {tmp_path}"
     terminal = Terminal([sys.executable, "-m", "testbed", *words.split()])
     try:
@@ -255,6 +255,15 @@ def test_the_prompt_knows_access_points(tmp_path: Path) -> None:
         assert "access" in links
         assert "mesh" in links
         assert "actions=" in terminal.ask("ap1 ovs-ofctl -O OpenFlow13 dump-flows ap1")
+        flows = terminal.ask("dpctl dump-flows", 10)
+        for bridge in flows.split("*** ap")[1:]:
+            assert "actions=" in bridge, flows
+        assert flows.count("*** ap") == 4
+        answer = terminal.ask("pingall", 10)
+        (row,) = (line for line in answer.splitlines() if line.startswith("sta1 -> "))
+        assert "X" in row.split()
+        assert "sta2" not in row.split(), "through an access point there is no way"
+        assert "Frames of a station go to its access point's broker and no further" in answer
         assert "br1" in terminal.ask("neighbours ap1")  # it runs no node app: says which do
         terminal.type("exit\n")
         assert terminal.ended() == 0

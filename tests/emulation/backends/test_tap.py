@@ -30,6 +30,7 @@ from emulation.network.processes import (
 )
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import ProtocolSpec, Scenario
+from tests.benchmarks.node_startup import footprint
 from topologies.catalog import make_scenario
 
 pytestmark = pytest.mark.root
@@ -209,8 +210,11 @@ def test_a_node_app_that_dies_is_reported_and_the_run_goes_on(tmp_path: Path) ->
     scenario = quiet(duration=4.0)
     folder = RunFolder.create(tmp_path, scenario)
 
+    memory: dict[str, float] = {}
+
     def kill_one(run: TapRun, seconds: float) -> None:
         if seconds > 1.0 and run.nodes["sta2"].poll() is None:
+            memory.update(footprint(run.nodes["sta1"].pid))
             run.nodes["sta2"].kill()
 
     observer = perform(scenario, folder, kill_one)
@@ -218,6 +222,9 @@ def test_a_node_app_that_dies_is_reported_and_the_run_goes_on(tmp_path: Path) ->
     assert observer.problems[0].startswith("sta2: the node app was killed by signal 9")
     assert facts(folder.path)["problems"] == observer.problems
     assert facts(folder.path)["ended"] == "completed"
+    # Started by itself, it would have all of its anonymous memory for itself.
+    assert memory["Pss_Anon"] < 0.6 * memory["Anonymous"]
+    assert memory["Pss"] < 0.5 * memory["Rss"]
 
 
 def test_the_medium_dying_ends_the_run_with_a_reason(tmp_path: Path) -> None:

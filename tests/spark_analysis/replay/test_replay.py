@@ -28,7 +28,7 @@ from spark_analysis.registry import JOBS
 from spark_analysis.replay import frames
 from spark_analysis.replay.data import replay_data
 from spark_analysis.replay.packing import as_script, interleaved, packed
-from spark_analysis.report import delivery_text
+from spark_analysis.report import delivery_text, map_text
 from spark_analysis.result import Analysis, RunTables
 from tests import browser as browsers
 from tests.spark_analysis.report.pages import Page
@@ -209,7 +209,10 @@ def test_json_in_a_page_ends_no_element() -> None:
 
 @pytest.fixture(scope="module")
 def page(tables: RunTables) -> Path:
-    figures = [("delivery", delivery_text.over_time(tables))]
+    figures = [
+        ("delivery", delivery_text.over_time(tables)),
+        ("map", map_text.map_drawing(tables)),
+    ]
     faults = (
         Fault(kind="radio", start=1.0, nodes=("sta4",), text="radio sta4 at 1"),
         Fault(kind="link", start=1.0, nodes=("sta1", "sta4"), text="link sta1 sta4 at 1"),
@@ -280,6 +283,27 @@ def test_a_node_is_clicked_on_the_map_and_told(browser: browsers.Browser) -> Non
     assert "hears sta1, sta3" in told
 
 
+def test_a_frame_on_its_way_is_clicked_and_its_event_told(browser: browsers.Browser) -> None:
+    browser.type(PART.format("map"), "\ue00c")  # escape: nothing is chosen
+    assert state(browser, "state.event") is None
+    browser.run(
+        "const map = document.querySelector('[data-part=map]');"
+        "const slider = document.querySelector('[data-part=time]');"
+        "const {where, frames} = document.getElementById('replay').replay;"
+        "const hop = frames.find((each) => each.start > 10 && each.sender === 0);"
+        "slider.value = (hop.start + hop.end) / 2;"
+        "slider.dispatchEvent(new Event('input'));"
+        "const [ax, ay] = where(0), [bx, by] = where(hop.to[0]);"
+        "const box = map.getBoundingClientRect();"
+        "const at = {clientX: box.left + (ax + bx) / 2, clientY: box.top + (ay + by) / 2 + 2};"
+        "map.dispatchEvent(new MouseEvent('click', at));"
+    )
+    told = browser.text(PART.format("details"))
+    assert "Event 2 of sta1" in told
+    assert "published at 10.000 s; 1 of 2 deliveries" in told
+    assert state(browser, "state.node") is None
+
+
 def test_the_run_plays_pauses_and_is_wound_by_keys(browser: browsers.Browser) -> None:
     browser.type(PART.format("map"), "\ue011")  # home
     assert state(browser, "state.time") == 0
@@ -323,6 +347,14 @@ def test_a_figure_is_a_file_of_its_own(browser: browsers.Browser) -> None:
 
 
 def test_a_narrow_window_is_enough(browser: browsers.Browser) -> None:
-    browser.size(500, 800)
-    wide = browser.run("return document.documentElement.scrollWidth - window.innerWidth")
-    assert wide <= 0
+    browser.size(400, 800)
+    assert browser.run("return window.innerWidth") == 400
+    assert browser.run("return document.body.scrollWidth") <= 400
+    assert browser.run("return document.documentElement.scrollWidth") <= 400
+    box = "document.querySelector('figure.map .scroll')"
+    hidden = browser.run(f"return {box}.scrollWidth - {box}.clientWidth")
+    assert hidden > 100, "the map stays readable, and scrolls"
+    assert browser.name("figure.map .scroll").endswith("scrolls sideways on a narrow screen")
+    # A shadow lies over the edge behind which there is more.
+    assert browser.run(f"return getComputedStyle({box}).backgroundImage").count("gradient") == 4
+    assert browser.run(f"{box}.scrollLeft = 999; return {box}.scrollLeft") == hidden

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ from hypothesis.extra import numpy as npst
 from spark_analysis.report import comparison, figures, node_map, svg
 from spark_analysis.report.figures import Array, Drawing
 from spark_analysis.report.node_map import HeardLink, MapNode
+from spark_analysis.scripts.page import draw_map
+from spark_analysis.scripts.tables import ScriptTables
 
 AREA = (0.0, 0.0, 500.0, 400.0)
 
@@ -252,6 +255,37 @@ def test_crowded_map_is_a_picture_of_bounded_size() -> None:
     text = node_map.node_map(nodes, links, AREA, 250.0, "Links.").svg("figure-x")
     assert "data:image/png;base64," in text
     assert len(text) < 1_500_000
+
+
+@pytest.mark.parametrize(
+    ("nodes", "names", "rings"), [(60, 60, True), (61, 0, True), (151, 0, False)]
+)
+def test_a_crowded_map_says_what_it_leaves_out(nodes: int, names: int, rings: bool) -> None:
+    rng = np.random.default_rng(1)
+    crowd = [MapNode(f"n{n}", rng.uniform(0, 400, (3, 2))) for n in range(nodes)]
+    drawing = node_map.node_map(crowd, [], AREA, None, "Links.")
+    (axes,) = drawing.figure.axes
+    assert len(axes.texts) == names
+    assert ("end" in {line.get_label() for line in axes.lines}) == rings
+    assert ("have no names" in drawing.caption) == (names == 0)
+    assert ("point at one to read it" in drawing.caption) == (names == 0)
+    assert ("ends of trajectories no rings" in drawing.caption) == (not rings)
+    assert drawing.tooltips["node7"].startswith("n7 ("), "where the name is instead"
+
+
+@pytest.mark.parametrize("nodes", [60, 61])
+def test_the_map_of_a_script_leaves_out_the_same(nodes: int) -> None:
+    empty = pd.DataFrame()
+    rows = [(0.0, f"sta{n}", 7.0 * n, 5.0 * (n % 9), 0.0) for n in range(nodes)]
+    positions = pd.DataFrame(rows, columns=["time", "node", "x", "y", "z"])
+    known = [{"name": f"sta{n}", "kind": "Station"} for n in range(nodes)]
+    network = {"nodes": known, "plot": {}}
+    tables = ScriptTables(network, positions, *[empty] * 7)
+    drawing = draw_map(tables)
+    (axes,) = drawing.figure.axes
+    assert len(axes.texts) == (nodes if nodes == 60 else 0)
+    assert ("have no names: point at one" in drawing.caption) == (nodes == 61)
+    assert drawing.tooltips["node7"] == "sta7 at 49.0, 35.0 m"
 
 
 @pytest.mark.parametrize("area", [AREA, (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 1e5, 1.0)])

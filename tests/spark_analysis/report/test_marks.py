@@ -5,12 +5,17 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import pytest
+from matplotlib.collections import LineCollection
+
+from emulation.scenario.faults import Fault
 from emulation.scenario.prompt import Effect, PromptCommand
 from spark_analysis.report import delivery_text, map_text, scenario_text
 from spark_analysis.report.marks import marks
 from spark_analysis.result import RunTables
 from tests.spark_analysis.synthetic import RECORD, make_analysis, make_run, make_scenario
 
+CRASH = Fault(text="crash sta2 at 28", kind="crash", start=28.0, nodes=("sta2",))
 PROMPT = (
     PromptCommand(time=5.0, command="stats"),
     PromptCommand(
@@ -25,6 +30,15 @@ PROMPT = (
         command="move sta1 9000 1",
         effect=Effect(kind="move", nodes=("sta1",), position=(9000.0, 1.0)),
     ),
+    PromptCommand(time=27.0, command="move sta1", effect=Effect(kind="release", nodes=("sta1",))),
+    PromptCommand(
+        time=28.0, command="crash sta2", effect=Effect(kind="crash", nodes=("sta2",), fault=CRASH)
+    ),
+    PromptCommand(
+        time=29.0,
+        command="iperf sta2 sta3",
+        effect=Effect(kind="traffic", nodes=("sta2", "sta3")),
+    ),
     PromptCommand(time=30.0, command="fail sta99", error="no such station: sta99"),
 )
 
@@ -37,16 +51,33 @@ def test_what_was_done_is_marked_listed_and_drawn(tmp_path: Path) -> None:
     found = marks(tables)
     assert found == [
         (10.0, "fail sta1 sta2"), (12.0, "fail sta3"), (20.0, "heal sta1 sta2"),
-        (25.0, "move sta1 9000 1"),
+        (25.0, "move sta1 9000 1"), (27.0, "move sta1"), (28.0, "crash sta2"),
+        (29.0, "iperf sta2 sta3"),
     ]  # fmt: skip
     drawing = delivery_text.over_time(tables)
     assert "1: fail sta1 sta2 at 10 s; 2: fail sta3 at 12 s" in drawing.caption
     top = drawing.figure.axes[0]
-    assert {text.get_text() for text in top.texts} == {"1", "2", "3", "4"}
+    assert {text.get_text() for text in top.texts} == set("1234567")
+    assert "6: crash sta2 at 28 s; 7: iperf sta2 sta3 at 29 s" in drawing.caption
     (table,) = scenario_text.prompt_table(tables)
     assert [row[1:] for row in table.rows][-1] == ["fail sta99", "no such station: sta99"]
     assert dict(scenario_text.facts(tables))["Duration"] == "34\u202fs of 60\u202fs"
-    assert map_text.map_drawing(tables).figure.axes[0].get_xlim()[1] > 9000
+    axes = map_text.map_drawing(tables).figure.axes[0]
+    assert axes.get_xlim()[1] > 9000
+    (ways,) = (each for each in axes.collections if each.get_label() == "trajectory")
+    assert isinstance(ways, LineCollection)
+    drawn = ways.get_segments()[0].tolist()
+    by_hand = drawn.index([9000.0, 1.0])
+    trace = read.scenario.trace()
+    left, back = (trace.position(0, time) for time in (25.0, 27.0))
+    assert drawn[by_hand - 1 : by_hand + 3] == [
+        pytest.approx(left), [9000.0, 1.0], [9000.0, 1.0], pytest.approx(back),
+    ]  # fmt: skip
+    first, *_ = read.scenario.nodes
+    assert drawn[0] == list(first.waypoints[0][1:])
+    # What was to come after its release, up to the end of the captures.
+    to_come = [list(each[1:]) for each in first.waypoints if 27.0 < each.time <= tables.observed]
+    assert drawn[by_hand + 3 :][: len(to_come)] == to_come
 
 
 def test_without_a_prompt_nothing_is_said(tmp_path: Path) -> None:

@@ -22,9 +22,10 @@ from spark_analysis import reports as report
 from spark_analysis.jobs.links import LINKS
 from spark_analysis.registry import JOBS
 from spark_analysis.report import map_text, scenario_text
-from spark_analysis.report.fidelity_text import verdict
+from spark_analysis.report.fidelity_text import verdict, verdict_of
 from spark_analysis.report.quantities import moment
 from spark_analysis.result import RunTables
+from tests.emulation.network.test_fidelity import verdict as measured
 from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.synthetic import (
     BAD,
@@ -164,6 +165,20 @@ def test_reservations_where_a_check_failed_and_real_time_was_kept(tmp_path: Path
     page = write(make_run(tmp_path / "run", make_scenario(), fidelity=fidelity))
     assert page.banners() == ["warning"]
     assert "captured packets dropped" in page.text
+
+
+def test_late_clients_alone_are_told_apart_from_a_medium_that_fell_behind() -> None:
+    late = {"driver": {"lateness": [0.0] * 90 + [0.21] * 10}}
+    told = verdict_of(measured(**late, samples=[99.0] * 10), "tap")
+    assert told.level == "bad"
+    assert told.headline == "This run did not keep real time: its clients acted late"
+    assert "up to 210 ms late (p99)" in plain(told.detail)
+    assert "The medium was not late and nothing was lost" in told.detail
+    assert "Do not use" not in told.detail
+    assert len(told.checks) == 2, "the busy processors as well"
+    lost = verdict_of(measured(**late, socket_drops=1), "tap")
+    assert "fell behind its clock or lost packets" in lost.detail
+    assert "Do not use them" in lost.detail
 
 
 def test_a_medium_without_figures_is_said_to_be_unknown(tmp_path: Path) -> None:

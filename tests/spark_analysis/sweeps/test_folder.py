@@ -157,7 +157,9 @@ def test_parameters_keep_their_types_where_not_all_have_them(tmp_path: Path) -> 
     assert list(results)[:7] == ["topology", "protocol", *vary, "seed"]
     assert [str(results[key].dtype) for key in vary] == ["boolean", "Int64", "float64", "object"]
     assert results["ttl"].isna().tolist() == [True] * 2 + [False] * 4
-    written = pq.read_table(tmp_path / "s" / "results.parquet").to_pandas()
+    table = pq.read_table(tmp_path / "s" / "results.parquet")
+    assert table.schema.field("nodes").metadata[b"comment"] == b"nodes of the scenario"
+    written = table.to_pandas()
     pd.testing.assert_frame_equal(written, results)
 
 

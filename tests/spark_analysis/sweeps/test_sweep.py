@@ -22,6 +22,7 @@ from spark_analysis.sweeps.spec import Point, SpecError, SweepError, points
 from spark_analysis.sweeps.sweep import Progress, SweepOutcome, run_sweep
 from spark_analysis.sweeps.tasks import FAILURE, Task, failed, failure, ran, run_tasks
 from tests.spark_analysis.sweeps.helpers import spec
+from tests.spark_starts import SparkStarts
 
 # Before anything runs.
 
@@ -125,14 +126,19 @@ def test_finished_points_are_not_run_again(
 
 
 @pytest.mark.spark
-def test_only_what_is_new_or_lost_is_run(spark: SparkSession, outcome: SweepOutcome) -> None:
+def test_only_what_is_new_or_lost_is_run(
+    spark: SparkSession, outcome: SweepOutcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wider = spec(seeds=3)
     wanted = points(wider)
     sweep = SweepFolder(outcome.folder)
     lost = wanted[0]
     shutil.rmtree(sweep.path(lost))
     stamps = {p.key: sweep.path(p).stat().st_mtime_ns for p in wanted if sweep.path(p).exists()}
+    monkeypatch.setattr(sweep_module, "WAVE", 2)
+    spark_starts = SparkStarts(monkeypatch)
     result = run_sweep(wider, outcome.folder)
+    assert spark_starts.count == 1, "once for two waves"
     assert len(result.results) == 12
     for key, stamp in stamps.items():
         assert (sweep.folder / "points" / key).stat().st_mtime_ns == stamp
