@@ -180,7 +180,7 @@ class _Build:
         testbed = stage / "testbed"
         testbed.mkdir(parents=True)
         here = Path(__file__).parent
-        for source in ("channel.py", "guest/agent.py", "guest/start"):
+        for source in ("channel.py", "guest/agent.py", "guest/start", "guest/modprobe"):
             shutil.copy2(here / source, testbed)
         if self._inputs.extra is not None:
             shutil.copytree(self._inputs.extra, stage / "extra", symlinks=True)

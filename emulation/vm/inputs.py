@@ -40,6 +40,7 @@ FROM_HERE: Final = (
     "cpio.py",
     "guest/agent.py",
     "guest/start",
+    "guest/modprobe",
     "guest/init",
     "guest/customize",
 )

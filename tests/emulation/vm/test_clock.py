@@ -53,6 +53,7 @@ def test_a_machine_whose_clock_is_wrong_is_booted_anew(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[list[str]] = []
+    hardware = Hardware("tcg", processors=1)
     options = qemu.machine_options
 
     def wrong_at_first(*arguments: Any) -> list[str]:
@@ -68,12 +69,12 @@ def test_a_machine_whose_clock_is_wrong_is_booted_anew(
         pytest.raises(
             VmError, match=r"has a clock [2-5]\S* to [5-9]\S* times as fast as this one, after 1"
         ),
-        Machine(image, Hardware("tcg"), [], tmp_path / "first.log"),
+        Machine(image, hardware, [], tmp_path / "first.log"),
     ):
         pass
 
     made.clear()
     monkeypatch.setattr(machines, "BOOTS", 4)  # a busy machine makes clocks wrong by itself
-    with Machine(image, Hardware("tcg"), [], tmp_path / "second.log") as machine:
+    with Machine(image, hardware, [], tmp_path / "second.log") as machine:
         assert 2 <= len(made) <= 4
         assert machine.run(["true"], folder=Path("/")) == 0

@@ -18,6 +18,9 @@ TESTS = (
     "tests/emulation/realtime/test_hwsim_mesh.py",
     "tests/emulation/network/wifi/test_infrastructure.py",
 )
+PLUGINS = ("-p", "no:cacheprovider", "-p", "pytest_timeout", "--noconftest")
+"""Without hypothesis, which `tests.conftest` imports: no test here needs it, and under emulation it
+takes longer to import than most of them."""
 
 
 @pytest.mark.vm
@@ -27,9 +30,9 @@ def test_in_the_virtual_machine(machine: Machine) -> None:
     assert all(Path(PROJECT / path).exists() for path in TESTS)
     output = bytearray()
     code = machine.run(
-        ["python3", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *TESTS],
+        ["python3", "-m", "pytest", "-q", "-rs", *PLUGINS, *TESTS],
         folder=PROJECT,
-        environment=guest_environment(PROJECT),
+        environment=guest_environment(PROJECT) | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         output=output.extend,
         errors=output.extend,
         time_limit=800.0,

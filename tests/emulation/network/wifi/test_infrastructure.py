@@ -45,8 +45,8 @@ class Lab:
     """One access point and two stations, each a radio in a namespace of its own."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="wifi-", dir="/run"))
         self.helpers: dict[str, Process] = {}
+        self.folder = Path("/nowhere")  # until it begins
         self.holders: list[subprocess.Popen[bytes]] = []
         run("modprobe", "-r", "mac80211_hwsim")  # there may be one without radios
         run("modprobe", "mac80211_hwsim", "radios=3")
@@ -99,11 +99,21 @@ class Lab:
         ping = inside(station.pid, "ping", "-c", "20", "-i", "0.2", "-w", f"{seconds:g}", address)
         return " 0 received" not in ping.stdout
 
+    def begin(self) -> None:
+        """Prepare for a test, which finds nothing running."""
+        self.folder = Path(tempfile.mkdtemp(prefix="wifi-", dir="/run"))
+
+    def clear(self) -> None:
+        """End what a test has started; the radios remain."""
+        for process in self.helpers.values():
+            end(process)
+        self.helpers.clear()
+        shutil.rmtree(self.folder)
+
     def close(self) -> None:
-        for process in (*self.helpers.values(), *self.holders):
+        for process in self.holders:
             end(process)
         assert await_condition(self._unload, LIMIT)
-        shutil.rmtree(self.folder)
 
     def _unload(self) -> bool:
         unload = subprocess.run(
@@ -112,13 +122,23 @@ class Lab:
         return unload.returncode == 0
 
 
-@pytest.fixture
-def lab() -> Iterator[Lab]:
+@pytest.fixture(scope="module")
+def radios() -> Iterator[Lab]:
+    """Radios that all tests share: the module and its interfaces take as long as a test."""
     made = Lab()
     try:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def lab(radios: Lab) -> Iterator[Lab]:
+    radios.begin()
+    try:
+        yield radios
+    finally:
+        radios.clear()
 
 
 @HERE
