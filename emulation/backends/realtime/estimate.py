@@ -76,9 +76,11 @@ def events_received(scenario: Scenario) -> float:
 
 def _hear(scenario: Scenario) -> npt.NDArray[np.bool_]:
     """Return who is in range of whom at first, nodes by nodes."""
-    x, y = scenario.trace().positions(0.0).T
+    xy = scenario.trace().positions(0.0)
     reach = scenario.radio.range or NOMINAL_RANGE
-    near: npt.NDArray[np.bool_] = np.hypot(x[:, None] - x, y[:, None] - y) <= reach
+    near = np.empty((len(xy), len(xy)), dtype=bool)
+    for row, here in zip(near, xy, strict=True):  # distances of all pairs would be large
+        row[:] = np.hypot(*(xy - here).T) <= reach
     np.fill_diagonal(near, val=False)
     return near
 

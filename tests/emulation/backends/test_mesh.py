@@ -86,14 +86,15 @@ def test_prediction_delivers_once_through_handovers_and_the_prompt_shows_who_ser
 ) -> None:
     """Real association, handover, sockets and bridges; the client passes two borders of cells.
 
-    Events, and so last hops that are tried again, are published 0.13 s before a scan or later, so
+    Events, and so last hops that are tried again, are published 0.26 s before a scan or earlier, so
     that no bridge counts after a handover what it dropped before it.
     """
     tracks = {
         "sta1": (Waypoint(0, 130, 125),),
         "sta2": (Waypoint(4, 100, 125), Waypoint(9, 400, 125), Waypoint(13, 400, 365)),
     }
-    workload = (subscribe(6), *(publish(5, n, 4.12 + 0.25 * n) for n in range(1, 37)))
+    times = (4.12 + 0.5 * scan + after for scan in range(18) for after in (0.0, 0.12))
+    workload = (subscribe(6), *(publish(5, n, time) for n, time in enumerate(times, 1)))
     scenario = mesh(16.0, tracks, workload, "mobility-prediction", scan=0.5, range=400)
     folder = RunFolder.create(tmp_path, scenario)
     script = tmp_path / "commands"
