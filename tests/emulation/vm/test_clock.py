@@ -1,4 +1,4 @@
-"""A guest whose clock is not the host's."""
+"""A guest that does not boot as it should: its clock is not the host's, or it hangs."""
 
 from __future__ import annotations
 
@@ -78,3 +78,34 @@ def test_a_machine_whose_clock_is_wrong_is_booted_anew(
     with Machine(image, hardware, [], tmp_path / "second.log") as machine:
         assert 2 <= len(made) <= 4
         assert machine.run(["true"], folder=Path("/")) == 0
+
+
+@pytest.mark.vm
+@pytest.mark.root
+def test_a_machine_that_hangs_is_booted_anew(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    options, enough = qemu.machine_options, machines.BOOT_WORK
+
+    def hung_at_first(*arguments: Any) -> list[str]:
+        # A guest that works on without an end has used up any time, even a short one, at last.
+        monkeypatch.setattr(machines, "BOOT_WORK", enough if started else 0.5)
+        started.append(options(*arguments))
+        return started[-1]
+
+    monkeypatch.setattr(qemu, "machine_options", hung_at_first)
+    with Machine(image, Hardware("tcg", processors=1), [], tmp_path / "log") as machine:
+        assert len(started) >= 2
+        assert machine.run(["true"], folder=Path("/")) == 0
+
+    def stopped(*arguments: Any) -> list[str]:
+        return [*options(*arguments), "-S"]  # the processors do not start
+
+    monkeypatch.setattr(qemu, "machine_options", stopped)
+    monkeypatch.setattr(machines, "BOOT_LIMIT", 1.0)
+    with (
+        pytest.raises(VmError, match="hangs while it boots"),
+        Machine(image, Hardware("tcg", processors=1), [], tmp_path / "second.log"),
+    ):
+        pass
