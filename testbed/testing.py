@@ -1,7 +1,8 @@
 """The command `test`: style, types and tests.
 
-All tests together need root, Java and a virtual machine.  The fast ones need none of these: they
-are the tests without the marks `root`, `vm` and `spark`, which tests/test_marks.py keeps honest.
+All tests together need root, Java and a virtual machine.  The fast ones need none of these, nor
+much time: they are the tests without the marks `root`, `vm` and `spark`, which tests/test_marks.py
+keeps honest, and `slow`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from testbed.options import USAGE, console, fail
 
 STYLE: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
 TYPES: Final = ("mypy",)
-FAST: Final = ("-m", "not root and not vm and not spark")
+FAST: Final = ("-m", "not root and not vm and not spark and not slow")
 WORKERS: Final = 5
 """Processes that share all tests: one has the runs in the virtual machine, one its other tests, one
 those that look at all of the host and mostly wait, two have a Spark session each;
@@ -33,7 +34,8 @@ FAST_WORKERS: Final = 2
 def test(
     context: typer.Context,
     fast: Annotated[
-        bool, typer.Option("--fast", help="only what needs neither root nor Spark nor a machine")
+        bool,
+        typer.Option("--fast", help="only what needs no root, Spark or machine, nor long"),
     ] = False,  # noqa: PT028  a command, no test
 ) -> None:
     """Check style and types and run the tests; further arguments go to pytest, which runs alone.

@@ -140,6 +140,7 @@ def test_node_scapy_and_numpy_agree(datagrams: list[bytes]) -> None:
             assert bytes(layer) == datagram
 
 
+@pytest.mark.slow
 @given(st.lists(PACKETS.map(ethernet) | mutated(PACKETS.map(ethernet)), min_size=1, max_size=8))
 def test_a_frame_is_what_a_node_would_receive(packets: list[bytes]) -> None:
     capture = pcap(packets)

@@ -93,6 +93,7 @@ def fields(folder: Path, datagrams: list[bytes], *names: str) -> list[list[str]]
     return [[flags.get(value, value) for value in line.split("\t")] for line in lines]
 
 
+@pytest.mark.slow
 def test_every_header_field(tmp_path: Path) -> None:
     datagrams = [frame.encode() for frame in GOOD]
     names = ("version", "kind", "ttl", "hops", "originator", "destination", "publisher")
@@ -235,6 +236,7 @@ def test_filters(tmp_path: Path) -> None:
     assert len(matching) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("datagram", "reason"),
     [

@@ -45,6 +45,7 @@ def test_it_waits_at_the_lowest_priority_and_ends_if_it_is_not_wanted() -> None:
     assert not process.is_running()
 
 
+@pytest.mark.slow
 def test_a_failure_is_told_and_is_that_of_the_command(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
+@pytest.mark.slow
 def test_list_shows_everything_and_parameters_of_one() -> None:
     code, output = invoke("list")
     assert code == 0
@@ -118,6 +119,7 @@ def test_every_command_teaches(command: str) -> None:
     assert command in overview
 
 
+@pytest.mark.slow
 def test_the_script_works_from_any_folder_and_through_a_link(tmp_path: Path) -> None:
     link = tmp_path / "testbed"
     link.symlink_to(SCRIPT)

@@ -60,6 +60,7 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_only_code_of_this_very_source_is_used(tmp_path: Path) -> None:
     root = project(tmp_path / "project")
@@ -110,6 +111,7 @@ def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         compile_modules()
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_what_cannot_be_compiled_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

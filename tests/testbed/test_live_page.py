@@ -90,6 +90,7 @@ def serving(state: Long) -> Iterator[str]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_it_keeps_a_bounded_past_draws_while_paused_and_says_why_it_ends(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from emulation.network.processes import PROJECT
 
 
+@pytest.mark.slow
 def test_a_package_runs_a_scenario_in_any_folder(tmp_path: Path) -> None:
     setuptools = pytest.importorskip("setuptools")
     if int(setuptools.__version__.partition(".")[0]) < 71:  # it makes wheels by itself since

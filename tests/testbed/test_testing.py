@@ -65,7 +65,8 @@ def test_arguments_are_for_the_tests_alone(
 ) -> None:
     code, text = said(command, capfd, "--fast", "tests/nodeapp", "-k", "gpsr")
     assert code == 0
-    assert "pytest says -m not root and not vm and not spark tests/nodeapp -k gpsr" in text
+    marks = "not root and not vm and not spark and not slow"
+    assert f"pytest says -m {marks} tests/nodeapp -k gpsr" in text
     assert "kinds says" not in text
     code, _ = said(command, capfd, "--fast", "-m", "root")
     assert code == 2

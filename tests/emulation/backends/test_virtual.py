@@ -93,6 +93,7 @@ def test_columns_only_are_for_virtual_runs(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path) -> None:
     command = [*RUN, *VIRTUAL, "--runs", str(tmp_path), "--duration", "20000"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
@@ -112,6 +113,7 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path: Path) -> None:
     assert facts["ended"] == "interrupted"
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_run_with_one_line_and_whole_records(tmp_path: Path) -> None:
     def limited() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

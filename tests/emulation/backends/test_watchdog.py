@@ -39,6 +39,7 @@ def start() -> Iterator[Start]:
         yield begin
 
 
+@pytest.mark.slow
 def test_a_helper_without_a_processor_does_not_hang_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Start
 ) -> None:

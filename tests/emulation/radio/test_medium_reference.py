@@ -70,6 +70,7 @@ def saturated(mbps: float, senders: int) -> float:
     return sum(played.received.values()) / seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mbps", "senders"), NS3_SATURATION)
 def test_saturation_throughput_is_that_of_the_references(mbps: float, senders: int) -> None:
     ours = saturated(mbps, senders)

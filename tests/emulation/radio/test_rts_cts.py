@@ -213,6 +213,7 @@ def test_hidden_terminals_lose_their_rts_and_hardly_any_data(load: int) -> None:
     assert 1 - math.exp(-load * (2 * RTS + PHY.sifs)) < requests < lost[NEVER] / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mbps", "senders"), [(54.0, 2), (54.0, 10), (6.0, 1), (6.0, 5), (6.0, 10)]
 )

@@ -46,6 +46,7 @@ def run(protocol: str, variable: str, runs: Path) -> tuple[str, str]:
     return suffix, digest
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     compiled.outdated() is not None, reason=f"nothing to compare: {compiled.outdated()}"
 )

@@ -41,6 +41,7 @@ def roaming(
     )
 
 
+@pytest.mark.slow
 def test_what_is_overheard_counts_as_nobodys_traffic(tmp_path: Path) -> None:
     kinds: dict[bool, Counter[int]] = {}
     for published in (False, True):
@@ -61,6 +62,7 @@ def test_what_is_overheard_counts_as_nobodys_traffic(tmp_path: Path) -> None:
     assert kinds[True][Kind.EVENT] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proximity", [0.5, 0])
 def test_fast_nodes_lose_less_with_what_the_radio_tells(proximity: float) -> None:
     delivered = {}

@@ -79,6 +79,7 @@ def outcome(protocol: str, seed: int = 5, **parameters: Any) -> Outcome:
     return Outcome(recorder, notified, counters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("addressing", ["unicast", "list"])
 def test_roaming_nodes_get_almost_all_that_flooding_brings(addressing: str) -> None:
     parameters: dict[str, Any] = {}
@@ -92,6 +93,7 @@ def test_roaming_nodes_get_almost_all_that_flooding_brings(addressing: str) -> N
     assert again.recorder.sha.digest() == found.recorder.sha.digest()
 
 
+@pytest.mark.slow
 def test_unicasts_are_repeated_and_lists_are_fewer_frames() -> None:
     reliability = {}
     frames = {}

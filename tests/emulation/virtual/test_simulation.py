@@ -59,6 +59,7 @@ def test_captures_are_the_same_on_every_machine(protocol: str, tmp_path: Path) -
     assert digest(roaming(protocol), tmp_path) == DIGESTS[protocol]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "environment",
     [

@@ -45,6 +45,7 @@ def lives(operations: Iterable[Operation]) -> dict[tuple[int, int], tuple[Operat
     return found
 
 
+@pytest.mark.slow
 def test_lifetimes_are_exponential() -> None:
     values = {"subscribers": 40, "per_subscriber": 3, "lifetime": 5.0, "interval": 100.0}
     found = lives(made(2, 2000.0, **values))
@@ -55,6 +56,7 @@ def test_lifetimes_are_exponential() -> None:
     assert stats.kstest(spans, stats.expon(scale=5.0).cdf).pvalue > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lifetime", "per_subscriber"), [(10.0, 1), (30.0, 2), (1000.0, 3)])
 def test_the_number_of_changes_is_that_of_a_poisson_process(
     lifetime: float, per_subscriber: int
@@ -125,6 +127,7 @@ def test_subscriptions_outlive_the_events_for_them(linger: float) -> None:
 
 
 # Overlays have an event space of their own, which has no topics: workload `stock`.
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", sorted({*PROTOCOLS} - {"semantic-overlay", "mirinae"}))
 def test_nodes_of_every_protocol_do_what_is_asked(protocol: str, tmp_path: Path) -> None:
     meshed = protocol in ("mobility-prediction", "periodic-probing", "batch-forwarding")

@@ -94,6 +94,7 @@ def test_patterns_differ_can_match_and_have_one_to_three_attributes(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("nested", "covering", "covered", "matched"),
     [
@@ -118,6 +119,7 @@ def test_shares_that_cover_and_match(
         assert low <= mean <= high, share.__name__
 
 
+@pytest.mark.slow
 def test_patterns_of_different_topics_do_not_cover_one_another() -> None:
     one, four = (
         np.mean([covering_share(filters(100, topics, 0.5, seed)) for seed in range(4)])

@@ -50,6 +50,7 @@ def bursts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "bursts"
 
 
+@pytest.mark.slow
 def test_a_new_workload_is_one_file(
     bursts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def conditions(
 shares = st.sampled_from([0.05, 0.25, 0.5, 0.7, 0.95, 1.0])
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32), selectivity=shares, admitted=shares)
 def test_shares_are_what_they_say(seed: int, selectivity: float, admitted: float) -> None:

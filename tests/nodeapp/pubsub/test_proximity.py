@@ -156,6 +156,7 @@ def test_if_only_the_nearest_node_serves_the_same_locations_are_voids(
     assert not [f for f in network.frames(Kind.SUBSCRIPTION) if f.flags & FLAG_REPLICA]
 
 
+@pytest.mark.slow
 @each_geographic_scheme
 @pytest.mark.parametrize("published", [False, True])
 def test_the_nearest_node_alone_serves_a_connected_network(scheme: str, published: bool) -> None:

@@ -41,6 +41,7 @@ def test_the_six_of_the_paper_are_there_and_those_of_cells() -> None:
     assert set(SCHEMES) < set(PROTOCOLS)
 
 
+@pytest.mark.slow
 @each_scheme
 @pytest.mark.parametrize("seed", range(2))
 def test_all_subscribers_of_a_connected_network_get_every_event_once(

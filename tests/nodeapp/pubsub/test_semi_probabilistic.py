@@ -85,6 +85,7 @@ def test_with_a_fraction_of_1_everybody_gets_an_event_once(
         assert node.notified() == {(publisher, 1): 1}
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     connected_points(),
@@ -218,6 +219,7 @@ def delivered(horizon: int, fraction: float) -> float:
     return got / wanted
 
 
+@pytest.mark.slow
 def test_delivery_grows_with_the_fraction_and_with_the_horizon() -> None:
     by_fraction = [delivered(1, fraction) for fraction in (0.0, 0.2, 0.4, 1.0)]
     assert by_fraction == sorted(by_fraction)

@@ -113,6 +113,7 @@ class Dispatchers(GraphNetwork):
             assert len(frames) == self.joining(wanted | {publisher})
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
@@ -215,6 +216,7 @@ def test_the_same_pattern_is_not_propagated_twice_in_one_direction() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reconfiguration", ["make-before-break", "break-before-make"])
 @pytest.mark.parametrize("feedback", [False, True])
 def test_deliveries_are_complete_again_after_a_link_was_replaced(

@@ -6,6 +6,7 @@ and what that node sends to any other arrives there.
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from nodeapp.wire import ANY_NODE
 from tests.nodeapp.routing.test_gpsr import RANGE, GpsrField, fields
 
 
+@pytest.mark.slow
 @given(fields, st.floats(-0.3, 1.3), st.floats(-0.3, 1.3), st.data())
 @settings(max_examples=1000)
 def test_all_nodes_of_a_connected_network_share_the_node_that_serves_a_location(

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def random_graph(rng: random.Random, count: int, density: float, **parameters: A
     return Graph(count, links, seed=rng.randrange(2**32), **parameters)
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(3, 8),
@@ -96,6 +98,7 @@ def test_routes_never_loop(
             graph.run(rng.choice(PAUSES))
 
 
+@pytest.mark.slow
 @given(
     st.integers(2, 14),
     st.floats(0.0, 0.4),

@@ -67,6 +67,7 @@ def data_sent(network: SimNetwork, since: float = 0.0) -> list[tuple[int, int, F
     return [(at, to, frame) for at, to, frame in found if frame.kind == Kind.EVENT]
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 10_000),
     st.sampled_from(

@@ -59,6 +59,7 @@ def disturb(network: TreeNetwork, rng: random.Random) -> None:
         network.connect((one, other))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 2**32),

@@ -378,6 +378,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
     return written(tmp_path_factory.mktemp("agreement"), real(), ideal())[0]
 
 
+@pytest.mark.slow
 def test_the_page_shows_verdict_figures_and_decomposition(page: Page) -> None:
     assert page.banners() == ["good"]
     assert "real and ideal agree" in page.text
@@ -401,6 +402,7 @@ def test_the_page_is_self_contained_and_escapes_what_it_is_given(page: Page) -> 
     assert links == reports | {"agreement.json"}
 
 
+@pytest.mark.slow
 def test_a_page_without_deliveries_says_so(tmp_path: Path) -> None:
     nothing = without_deliveries(ideal())
     other = Side("other", tuple(replace(run, run=f"other{run.seed}") for run in nothing.runs))
@@ -409,6 +411,7 @@ def test_a_page_without_deliveries_says_so(tmp_path: Path) -> None:
     assert "No delivery could be followed" in page.text
 
 
+@pytest.mark.slow
 def test_the_page_says_what_is_left_out(tmp_path: Path) -> None:
     page, _ = written(tmp_path, changed(real(), [1], kept_real_time=False), ideal())
     assert page.banners() == ["warning"]

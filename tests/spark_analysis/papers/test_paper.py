@@ -46,6 +46,7 @@ def quick() -> Preset:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry.PAPERS)
 def test_every_registered_paper_is_whole(name: str) -> None:
     paper = registry.load_paper(name)
@@ -181,6 +182,7 @@ def test_rows_of_one_draw_are_one_value_of_a_curve() -> None:
     assert (interval.mean, interval.count) == (4.0, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("registered")
 def test_the_listing_shows_papers_with_what_presets_cost() -> None:
     app = typer.Typer()

@@ -71,6 +71,7 @@ def as_reproduced() -> Reproduction:
     return Reproduction(paper, paper.presets[0], judged, {"freeway: broker-gpsr": "it <broke>"})
 
 
+@pytest.mark.slow
 def test_the_page_has_figures_claims_and_findings(
     as_reproduced: Reproduction, tmp_path: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_comparison_shows_its_numbers() -> None:
     assert ", by the median (does not decide): +" in measured(beside)
 
 
+@pytest.mark.slow
 def test_a_repository_keeps_it_as_markdown_with_its_figures(
     as_reproduced: Reproduction, tmp_path: Path
 ) -> None:
@@ -180,6 +182,7 @@ def test_a_repository_keeps_it_as_markdown_with_its_figures(
         assert (tmp_path / "six" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_page_names_the_commits_that_made_its_points(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

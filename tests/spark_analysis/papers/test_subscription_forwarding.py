@@ -231,6 +231,7 @@ def test_a_repair_loses_events_for_a_while_and_none_before_and_after() -> None:
     assert missing[14] == 0
 
 
+@pytest.mark.slow
 def test_the_relay_is_of_the_tree_that_it_leaves() -> None:
     """The two orders have built different trees by then, each with a busiest relay of its own."""
     found = set[int]()

@@ -247,6 +247,7 @@ def state(browser: browsers.Browser, what: str) -> Any:
     return browser.run(f"return document.getElementById('replay').replay.{what}")
 
 
+@pytest.mark.slow
 def test_events_and_their_way_can_be_chosen_and_are_told_in_words(
     browser: browsers.Browser,
 ) -> None:

@@ -131,6 +131,7 @@ def streams(pdf: bytes) -> list[bytes]:
     ]
 
 
+@pytest.mark.slow
 def test_a_figure_is_saved_as_pdf_with_its_text_shapes_and_pictures(
     browser: browsers.Browser,
 ) -> None:

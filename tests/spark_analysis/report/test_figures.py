@@ -248,6 +248,7 @@ def test_names_on_the_map_keep_clear_of_each_other() -> None:
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
 
 
+@pytest.mark.slow
 def test_crowded_map_is_a_picture_of_bounded_size() -> None:
     rng = np.random.default_rng(1)
     nodes = [MapNode(f"n{n}", rng.uniform(0, 400, (30, 2))) for n in range(200)]

@@ -232,6 +232,7 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return write(run, figures=True)
 
 
+@pytest.mark.slow
 def test_page_is_well_formed_and_self_contained(drawn: Page) -> None:
     assert drawn.open == []
     assert "://" not in drawn.html
@@ -276,6 +277,7 @@ def test_captures_and_tables_are_linked_where_they_exist(run: MadeUpRun) -> None
     assert nodes["sta4"][4] == "–", "without a capture the traffic is unknown, not 0"
 
 
+@pytest.mark.slow
 def test_hostile_names_are_text(tmp_path: Path) -> None:
     scenario = make_scenario()
     scenario = scenario.model_copy(
@@ -303,6 +305,7 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     assert compared.count("<script") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("nodes", "events", "loss"), [(1, 0, 0.0), (1, 5, 0.0), (5, 0, 0.0), (5, 20, 1.0), (2, 1, 0.0)]
 )
@@ -342,6 +345,7 @@ def test_every_null_that_the_schemas_allow(run: MadeUpRun) -> None:
     assert "nan" not in write(run, figures=True).text.lower()
 
 
+@pytest.mark.slow
 def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     def page(folder: str) -> bytes:
         path = tmp_path / folder / "run"
@@ -354,6 +358,7 @@ def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     assert page("a") == page("b")
 
 
+@pytest.mark.slow
 def test_large_run_stays_below_three_megabytes(tmp_path: Path) -> None:
     scenario = make_scenario(200, duration=900)
     crowd = tuple(
@@ -456,6 +461,7 @@ def test_comparison_of_repetitions_names_seeds_or_folders(tmp_path: Path) -> Non
     assert ">again</a>" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_comparison_of_many_silent_runs(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"r{n}", make_scenario(2, seed=n), events=0) for n in range(21)]
     page = Page(

@@ -127,6 +127,7 @@ SPARSE = [
 """Every pair of values and panels, and fewer lines: each number of them with either."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("values", "panels", "lines"), CROWDED + SPARSE)
 def test_no_text_covers_another(values: list[Any], panels: int, lines: int) -> None:
     def curve(height: float) -> Curve:
@@ -188,6 +189,7 @@ def test_intervals_wider_than_everything_leave_the_means_to_be_seen() -> None:
 # Pages.
 
 
+@pytest.mark.slow
 def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     wanted = spec(vary={"speed": ("1", "10")}, seeds=3)
     odd = {"flooding seed=8": "<i>odd</i>"}

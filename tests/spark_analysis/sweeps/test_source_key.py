@@ -226,6 +226,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     return executed(tmp_path_factory.mktemp("points"), points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("topology", "protocol"), RUNS)
 def test_whatever_a_run_imports_is_in_the_closure(
     topology: str, protocol: str, imported: Mapping[str, set[str]]
@@ -250,6 +251,7 @@ def test_whatever_a_point_imports_is_in_the_closure(tmp_path: Path) -> None:
 # What changes the key.
 
 
+@pytest.mark.slow
 def test_code_of_every_module_in_the_closure_counts() -> None:
     same = [name for name in closure() if key(appended(name, "_x = 1")) == key(SOURCES)]
     assert same == []
@@ -312,6 +314,7 @@ def test_versions_of_packages_and_of_python_count(monkeypatch: pytest.MonkeyPatc
 # What does not.
 
 
+@pytest.mark.slow
 def test_words_of_no_module_in_the_closure_count() -> None:
     for name in closure():
         module = SOURCES[name]
@@ -354,6 +357,7 @@ def test_texts_of_other_calls_count() -> None:
     assert digest('x = "a"') != digest('x = "b"')
 
 
+@pytest.mark.slow
 def test_no_module_outside_counts() -> None:
     outside = sorted(SOURCES.keys() - set(closure()))
     assert {"testbed.sweep", "topologies.manhattan", "nodeapp.pubsub.over_gpsr"} <= set(outside)

@@ -56,6 +56,7 @@ def test_bad_input_ends_in_one_line(
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 def test_the_end_of_a_sweep_is_printed(
     app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def broker_of(network: MeshNetwork, node: int) -> Broker:
     return broker
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @settings(max_examples=3, deadline=None)
 # A broker is refused for a request that is older than the client's return to it.

@@ -78,6 +78,7 @@ def test_a_status_that_no_client_can_have_is_refused(status: object) -> None:
         m.decode_status(status)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decode", DECODERS)
 @given(
     st.recursive(
