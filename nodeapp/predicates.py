@@ -194,7 +194,8 @@ def format_value(value: Value, *, always_text: bool = False) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        plain = value and value == parse_value_or_none(value, always_text=always_text)
+        read = parse_value_or_none(value, always_text=always_text)
+        plain = value and value == read and value[0] != "="  # after < and > it would be theirs
         return value if plain else json.dumps(value, ensure_ascii=False)
     return repr(value)
 

@@ -87,8 +87,7 @@ def _head(result: Reproduction, command: str) -> Iterator[str]:
     )
     commits = made_by(result)
     if commits:
-        one = "commit" if len(commits) == 1 else "commits"
-        yield from (f"The points were made by {one} {', '.join(commits)}.", "")
+        yield from (f"The points were made by {commits}.", "")
     studies = study_table(paper, preset)
     yield from table(studies.head, [[str(cell) for cell in row] for row in studies.rows])
     if result.failures:

@@ -106,7 +106,7 @@ def facts(result: Reproduction) -> list[tuple[str, str]]:
     preset, commits = result.preset, made_by(result)
     return [
         ("preset", preset.name),
-        *([("made by commit", ", ".join(commits))] if commits else []),
+        *([("made by", commits)] if commits else []),
         ("points", count(sum(len(each.points) for each in result.judged))),
         ("seeds", seeds_of(preset)),
         ("duration of a run", duration_of(preset)),

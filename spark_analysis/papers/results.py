@@ -11,6 +11,7 @@ import pandas as pd
 from spark_analysis.papers.claims import SEED, Finding
 from spark_analysis.papers.kept import CODE
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Variation
+from spark_analysis.report.quantities import count
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,19 @@ class Reproduction:
     failures: Mapping[str, str]
 
 
-def made_by(result: Reproduction) -> list[str]:
-    """Return the commits that made the points, sorted; none if that is not known of any."""
-    return sorted(
-        {
-            str(code)
-            for each in result.judged
-            if CODE in each.points
-            for code in each.points[CODE].dropna().unique()
-            if code
-        }
-    )
+def made_by(result: Reproduction) -> str:
+    """Return the commits that made the points in words, empty if that is not known of any."""
+    columns = [
+        each.points.get(CODE, pd.Series(index=each.points.index, dtype=object))
+        for each in result.judged
+    ]
+    made = pd.concat(columns).replace("", None) if columns else pd.Series(dtype=object)
+    commits = sorted(map(str, made.dropna().unique()))
+    if not commits:
+        return ""
+    unknown = int(made.isna().sum())
+    but = f"; of {count(unknown)} points it is not known" if unknown else ""
+    return f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}{but}"
 
 
 def first_seeds(points: pd.DataFrame, seeds: int) -> pd.DataFrame:

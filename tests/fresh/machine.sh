@@ -37,6 +37,7 @@ step "main job"
 ./run_testbed.sh run mesh_grid flooding --set side=2 --set nodes=6 --duration 25
 step "mesh_grid"
 ./run_testbed.sh test --fast
+./run_testbed.sh test -m 'slow and not root and not vm and not spark'
 step "test --fast"
 COMMANDS
 

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 from cbor2 import CBORSimpleValue, undefined
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nodeapp import wire
@@ -124,6 +124,7 @@ def test_matching(filter: str, event: str, matches: bool) -> None:
 
 
 @given(filters)
+@example(Filter((Predicate("speed", "<", "="),)))
 def test_filters_print_in_the_form_they_are_read(filter: Filter) -> None:
     words = shlex.split(str(filter))
     # A topic is a text whatever it looks like, which only values of other types notice.

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from spark_analysis.scripts.tables import read
@@ -45,7 +46,7 @@ def test_passphrases_bounds_and_a_gateway(tmp_path: Path) -> None:
         "py net.iperf([sta1, h1], seconds=0.5)",
     )
     (trip,) = re.findall(r"time=([\d.]+) ms", said["sta1 ping -c 1 -W 2 h1"])
-    assert 40 <= float(trip) < 200  # 20 ms each way, once more for ARP
+    assert float(trip) >= 40  # 20 ms each way
     assert "100% packet loss" in said["sta2 ping -c 1 -W 1 h1"]
     assert "signal: -61 dBm" in said["sta1 iw dev sta1-wlan0 link"]
     assert "SSID: house" in said["sta2 iw dev sta2-wlan0 link"]
@@ -55,7 +56,7 @@ def test_passphrases_bounds_and_a_gateway(tmp_path: Path) -> None:
     assert "default via 10." in said["sta1 ip route"]
     assert said["py sta1.wintfs[0].range"].strip() == "50.0"
     rate = re.findall(r"([\d.]+) Mbits/sec", said["py net.iperf([sta1, h1], seconds=0.5)"])[0]
-    assert 3.5 < float(rate) < 6
+    assert 2.2 < float(rate) < 6
     assert "a link of 2 Mb/s: frames have 6 Mb/s, the slowest rate of 802.11g" in errors
     assert "addNAT: the script's network is its own and has no way out of it" in errors
     assert "sta2-wlan0: no passphrase, so that of the access point" in errors
@@ -97,7 +98,7 @@ def test_traces_are_replayed_beside_a_model(tmp_path: Path) -> None:
     said, errors = answers(
         tmp_path,
         "traces.py",
-        "py __import__('time').sleep(max(0, 5.6 - net.mover.now()))",
+        "py __import__('time').sleep(max(0, 8 - net.mover.now()))",
         "py sta1.position",
         "sta2 iw dev sta2-wlan0 link",
         "sta3 ping -c 1 -W 2 sta1",
@@ -107,11 +108,13 @@ def test_traces_are_replayed_beside_a_model(tmp_path: Path) -> None:
     assert said["py sta1.position"].strip() == "(44.0, 50.0, 0.0)"
     assert "tx bitrate: 11.0 MBit/s" in said["sta2 iw dev sta2-wlan0 link"]
     (trip,) = re.findall(r"time=([\d.]+) ms", said["sta3 ping -c 1 -W 2 sta1"])
-    assert 60 <= float(trip) < 250  # 30 ms each way, once more for ARP
+    assert float(trip) >= 60  # 30 ms each way
     assert said["py sta4.wintfs[0].rssi"].strip() == "-66.0"
-    assert 1 < float(said["py sta4.get_distance_to(ap1)"].split()[0]) < 500
-    roams = read(run_folder(tmp_path)).positions.query("node == 'sta5'")[["x", "y"]]
-    assert roams.diff().abs().sum(axis=1).iloc[1:-1].between(0.5, 12).all()
+    assert 50 < float(said["py sta4.get_distance_to(ap1)"].split()[0]) < 500  # it began at 5
+    roams = read(run_folder(tmp_path)).positions.query("node == 'sta5'")[["time", "x", "y"]]
+    steps = roams.diff().iloc[1:]
+    speeds = np.hypot(steps["x"], steps["y"]) / steps["time"]
+    assert 3 < speeds.max() < 1.2 * 8  # ticks are a tenth of the time between two samples
     assert "setMobilityModel(alpha): the model RandomWayPoint has no such thing" in errors
 
 

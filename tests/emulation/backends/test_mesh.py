@@ -256,11 +256,11 @@ def test_the_prompt_knows_access_points(tmp_path: Path) -> None:
         assert "access" in links
         assert "mesh" in links
         assert "actions=" in terminal.ask("ap1 ovs-ofctl -O OpenFlow13 dump-flows ap1")
-        flows = terminal.ask("dpctl dump-flows", 10)
+        flows = terminal.ask("dpctl dump-flows")
         for bridge in flows.split("*** ap")[1:]:
             assert "actions=" in bridge, flows
         assert flows.count("*** ap") == 4
-        answer = terminal.ask("pingall", 10)
+        answer = terminal.ask("pingall")
         (row,) = (line for line in answer.splitlines() if line.startswith("sta1 -> "))
         assert "X" in row.split()
         assert "sta2" not in row.split(), "through an access point there is no way"

@@ -25,10 +25,10 @@ net.build()
 ap1.start([])
 walks.p = ["40,50,0", "42,50,0", "44,50,0"]
 ReplayingMobility(net)
-limited.time, limited.throughput = [0.2], [11.0]
+limited.time, limited.throughput = [1.0], [11.0]
 ReplayingBandwidth(net)
 del limited.time
-heard.time, heard.rssi = [0.2], [-66.0]
+heard.time, heard.rssi = [1.0], [-66.0]
 ReplayingRSSI(net, print_distance=True)
 del heard.time
 slowed.time, slowed.bw, slowed.loss, slowed.latency = [0.0], [5.0], [0.0], [30.0]
