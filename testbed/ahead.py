@@ -9,7 +9,7 @@ compares some as `agree` does, prints what that prints, and tells the outcome.  
 orders then, with the same Spark.
 
     standard input       a line of JSON an order (`_Order`); its end: end
-    a pipe of its own    pickled, what each order has brought: that of `Told`, or the comparisons
+    a pipe of its own    pickled, the result of each order: a `Told`, or the comparisons
 
 It is a process rather than a thread so that it can have a priority, and as nothing of it shall
 disturb the loop that watches the run.
@@ -75,8 +75,8 @@ class Analyst:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: IO[bytes] | None = None
-        self._obeyed = False
-        """It has the priority of the command, and is idle."""
+        self._idle = False
+        """It has done what it was ordered, and has the priority of the command."""
         self._niceness = os.getpriority(os.PRIO_PROCESS, 0)
         self._share = _share()
 
@@ -124,6 +124,7 @@ class Analyst:
         from testbed.options import PROGRAM, fail
 
         self.start()
+        self._idle = False
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._answers is not None
@@ -134,10 +135,10 @@ class Analyst:
         _raise_priority(self._process.pid, self._niceness, self._share)
         try:
             told = pickle.load(self._answers)
-        except EOFError:
+        except (EOFError, pickle.UnpicklingError):  # it was killed, perhaps as it answered
             code = self._process.wait()
         else:
-            self._obeyed = True
+            self._idle = True
             return told
         if code < 0:
             fail(f"the analysis was killed by signal {-code}: {PROGRAM} {again}")
@@ -149,7 +150,7 @@ class Analyst:
             self._answers.close()
         if self._process is None or self._process.poll() is not None:
             return
-        if self._obeyed:
+        if self._idle:
             assert self._process.stdin is not None
             self._process.stdin.close()
             with suppress(subprocess.TimeoutExpired):

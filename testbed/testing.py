@@ -35,7 +35,7 @@ def test(
     context: typer.Context,
     fast: Annotated[
         bool,
-        typer.Option("--fast", help="only what needs no root, Spark or machine, nor long"),
+        typer.Option("--fast", help="only quick tests that need no root, Spark or virtual machine"),
     ] = False,  # noqa: PT028  a command, no test
 ) -> None:
     """Check style and types and run the tests; further arguments go to pytest, which runs alone.

@@ -38,7 +38,7 @@ def version() -> str:
     found = code()
     if found is None:
         return number
-    return f"{number}, commit {found.commit[:12]}" + (" with changes" if found.changed else "")
+    return f"{number}, commit {found.in_words()}"
 
 
 def _git(*words: str) -> str | None:

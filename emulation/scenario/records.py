@@ -36,6 +36,10 @@ class CodeRecord(Record):
     commit: str
     changed: bool
 
+    def in_words(self) -> str:
+        """Return the commit as pages and `--version` name it."""
+        return self.commit[:12] + (" with changes" if self.changed else "")
+
 
 class RunRecord(Record):
     """`run.json`: what the backend says about the run."""

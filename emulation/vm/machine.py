@@ -8,6 +8,7 @@ down; `run_in_vm` does all that for one command.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -32,7 +33,8 @@ from emulation.vm.qemu import Hardware, Share
 BOOT_LIMIT: Final = 120.0
 """Seconds until the agent must answer; measured: 4 with emulation on an idle machine."""
 BOOT_WORK: Final = 40.0
-"""Processor seconds until then; measured: 3 to 6 with emulation, twice that beside others."""
+"""Processor seconds until then at the first boot, after which it is tried again; measured: 3 to 6
+with emulation, twice that beside others."""
 SILENCE_LIMIT: Final = 120.0
 """Seconds without a sign of life after which the guest counts as hung."""
 CLOCK_LIMIT: Final = 5.0
@@ -101,7 +103,7 @@ class Machine:
             while True:
                 boots += 1
                 self._start()
-                if not self._ready():
+                if not self._ready(BOOT_WORK if hangs == 0 else math.inf):
                     hangs += 1
                     if hangs == HANGS:
                         raise self.failure("hangs while it boots")
@@ -155,15 +157,15 @@ class Machine:
             raise VmError(f"cannot start QEMU: {error.strerror}: {error.filename}") from error
         self._heard = time.monotonic()
 
-    def _ready(self) -> bool:
-        """Await the agent; return False if the guest hangs."""
+    def _ready(self, work: float) -> bool:
+        """Await the agent; return False if the guest hangs: after so many processor seconds."""
         process, deadline = psutil.Process(self.pid), time.monotonic() + BOOT_LIMIT
         while time.monotonic() < deadline:
             self._heard = time.monotonic()  # it boots in silence
             if self._replied("ready") is not None:
                 return True
             with suppress(psutil.Error):  # its death is told by the channel
-                if sum(process.cpu_times()[:2]) > BOOT_WORK:
+                if sum(process.cpu_times()[:2]) > work:
                     return False
         return False
 

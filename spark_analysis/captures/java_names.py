@@ -1,7 +1,7 @@
 """Java's classes and their static methods, asked for once.
 
 Every column expression of PySpark names a class of Java (`sf.col` does it twice), and py4j asks
-Java anew what the name means: a package, a class, a member of it?  Java looks for it in all of
+Java each time what the name means: a package, a class, a member of it?  Java looks for it in all of
 Spark's 280 archives.  An analysis asks two thousand times for some eighty names, which takes it
 longer than to optimise its queries.
 """

@@ -109,7 +109,7 @@ class PointTask:
         start = time.process_time()
         try:
             text = json.dumps(self.point.rows(), default=_as_json)
-            spent = time.process_time() - start  # a worker has one task at a time
+            spent = time.process_time() - start
             (self.folder / COST).write_text(f"{spent:.3f}\n", encoding="utf-8")
             if (made_by := code()) is not None:
                 (self.folder / CODE).write_text(made_by.model_dump_json() + "\n", encoding="utf-8")

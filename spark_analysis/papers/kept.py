@@ -52,19 +52,15 @@ def code_of_point(folder: Path) -> str:
     """Return the commit that made a point, run or computed; empty if it is not known."""
     try:
         text = (folder / computed.CODE).read_text(encoding="utf-8")
-        return in_words(CodeRecord.model_validate_json(text))
+        return CodeRecord.model_validate_json(text).in_words()
     except (OSError, ValueError):
         pass
     try:
         text = RunFolder(folder).record.read_text(encoding="utf-8")
-        return in_words(RunRecord.model_validate_json(text).code)
+        made_by = RunRecord.model_validate_json(text).code
     except (OSError, ValueError):
         return ""
-
-
-def in_words(code: CodeRecord | None) -> str:
-    """Return a commit as pages name it; empty if there is none."""
-    return "" if code is None else code.commit[:12] + (" with changes" if code.changed else "")
+    return "" if made_by is None else made_by.in_words()
 
 
 def with_pairs(rows: pd.DataFrame, folder: Path, axes: Sequence[str]) -> pd.DataFrame:

@@ -46,12 +46,12 @@ def made_by(result: Reproduction) -> str:
         each.points.get(CODE, pd.Series(index=each.points.index, dtype=object))
         for each in result.judged
     ]
-    made = pd.concat(columns).replace("", None) if columns else pd.Series(dtype=object)
-    commits = sorted(map(str, made.dropna().unique()))
+    made = pd.concat(columns).fillna("") if columns else pd.Series(dtype=object)
+    commits = sorted(set(map(str, made)) - {""})
     if not commits:
         return ""
-    unknown = int(made.isna().sum())
-    but = f"; of {count(unknown)} points it is not known" if unknown else ""
+    unknown = int((made == "").sum())
+    but = f"; of {count(unknown)} of {count(len(made))} rows it is not known" if unknown else ""
     return f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}{but}"
 
 

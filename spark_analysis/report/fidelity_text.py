@@ -7,7 +7,7 @@ from typing import Literal
 
 import pandas as pd
 
-from emulation.network.fidelity import CLIENTS_LATE
+from emulation.network.fidelity import CLIENTS_LATE, LATE_P99
 from emulation.scenario.records import Check, Fidelity
 from emulation.scenario.runfolder import Run
 from spark_analysis.report.quantities import number, seconds
@@ -54,7 +54,8 @@ def verdict_of(fidelity: Fidelity | None, backend: str | None) -> FidelityVerdic
         )
     if not fidelity.kept_real_time:
         cause = [check for check in failed if not check.caution]
-        if [check.name for check in cause] == [CLIENTS_LATE]:
+        told = any(check.name == LATE_P99 and check.value is not None for check in fidelity.checks)
+        if [check.name for check in cause] == [CLIENTS_LATE] and told:
             (late,) = cause
             return FidelityVerdict(
                 "bad",

@@ -16,8 +16,9 @@ STATION_MEMORY: Final = 4 << 20
 """Bytes of a node: its app, its shell and the kernel's part; 5,000 took 19 GB."""
 STATION_SECONDS: Final = 0.02
 """Seconds until one more node is ready, on two cores; 1,000 took 16 s (docs/backends.md)."""
-A_CORE: Final = 100
-"""Nodes with the traffic of the default scenario for which a core keeps real time."""
+A_CORE: Final = 250
+"""Nodes with the traffic of the default scenario for which a core keeps real time: 500 of two did,
+of 1,000 the clients were somewhat late (docs/backends.md)."""
 RECEPTION: Final = 1e-4
 """Processor seconds of a frame that a node receives: medium, captures, node app.
 
@@ -53,8 +54,7 @@ def events_received(scenario: Scenario) -> float:
         return 0.0
     hear = _hear(scenario)
     degrees = hear.sum(axis=1)
-    frames = np.zeros(len(degrees))
-    """Of an event of each node."""
+    frames = np.zeros(len(degrees))  # of an event of each node
     left = np.ones(len(degrees), dtype=bool)
     while left.any():
         part = np.zeros(len(degrees), dtype=bool)
@@ -66,6 +66,7 @@ def events_received(scenario: Scenario) -> float:
         left &= ~part
     of_node = {node.id: each for node, each in zip(scenario.nodes, frames, strict=True)}
     published = [each for each in scenario.workload if each.action == "publish"]
+    published.sort(key=lambda each: each.time)
     times = np.array([each.time for each in published])
     so_far = np.cumsum([0.0, *(of_node[each.node] for each in published)])
     ends = np.searchsorted(times, times + min(WINDOW, scenario.duration))

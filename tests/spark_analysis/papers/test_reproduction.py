@@ -210,7 +210,7 @@ def test_the_page_names_the_commits_that_made_its_points(
         if path.name != computed.ROWS
     ]
     next(path for path in kept if path.name == computed.CODE).unlink()
-    assert "; of 1 points it is not known.\n" in page_with((4, 8, 16))
+    assert "; of 2 of 6 rows it is not known.\n" in page_with((4, 8, 16))
     for path in kept:
         path.unlink(missing_ok=True)
     text = page_with((4, 8, 16))
