@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -13,8 +13,10 @@ from spark_analysis.report import svg
 
 SERIES: Final = 12
 """Curves of one pair of axes at most: those with the most to show."""
-COLUMNS: Final = 4
-"""Of a legend."""
+LEGEND_WIDTH: Final = 64
+"""Characters that a row of a legend has room for."""
+LINE_WIDTH: Final = 6
+"""Characters in whose room a legend draws the line of a curve."""
 Curves = dict[str, tuple[Any, Any]]
 """By name: values along both axes."""
 Numbers = npt.NDArray[np.float64]
@@ -40,6 +42,11 @@ def look(rank: int) -> dict[str, Any]:
     """Return how the curve of a rank is drawn: colours first, then styles of line."""
     style = ("-", "--", ":")[rank // len(svg.SERIES) % 3]
     return {"linestyle": style, "color": svg.SERIES[rank % len(svg.SERIES)], "linewidth": 1.4}
+
+
+def columns(names: Iterable[str]) -> int:
+    """Return the columns of a legend with these names: from 1 to 4, as its width has room."""
+    return max(1, min(4, LEGEND_WIDTH // (LINE_WIDTH + max(map(len, names)))))
 
 
 def by_second(rows: pd.DataFrame, column: str, last: float) -> tuple[Numbers, Numbers]:

@@ -18,7 +18,7 @@ from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_ax
 from spark_analysis.report.page import placed, report_environment, write_html
 from spark_analysis.report.quantities import count, number, quantity, seconds
 from spark_analysis.report.text_table import TextTable
-from spark_analysis.scripts.curves import COLUMNS, Curves, by_second, chosen, look
+from spark_analysis.scripts.curves import Curves, by_second, chosen, columns, look
 from spark_analysis.scripts.tables import ScriptTables, read, save
 from spark_analysis.scripts.telemetry import draw_telemetry
 
@@ -235,7 +235,7 @@ def _curves(title: str, caption: str, curves: Curves, label: str, unit: str | No
         if unit is not None:
             label = f"{label}, {unit_axis(axes.yaxis, largest, unit)}"
         axes.set_ylabel(label)
-        figure.legend(loc="outside lower center", ncols=COLUMNS)
+        figure.legend(loc="outside lower center", ncols=columns(shown))
     return Drawing(figure, title, caption, f"{len(shown)} curves over time.")
 
 

@@ -12,11 +12,11 @@ import pandas as pd
 from spark_analysis.report import svg
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_axis
 from spark_analysis.scripts.curves import (
-    COLUMNS,
     SERIES,
     Curves,
     by_second,
     chosen,
+    columns,
     largest_value,
     length,
     look,
@@ -63,7 +63,8 @@ def _draw(tables: ScriptTables, wish: Mapping[str, Any]) -> Drawing:
     if shown < all_curves:
         most = "longest" if kind == WAYS else "with the most"
         caption += f" The {shown} of {all_curves} {most}, {SERIES} of one pair of axes."
-    rows = -(-shown // COLUMNS)
+    wide = columns(name for curves in found.values() for name in curves)
+    rows = -(-shown // wide)
     height = max(320, 40 + 120 * len(found)) + LEGEND_ROW * max(0, rows - LEGEND)
     labels = ("x, m", "y, m") if kind == WAYS else ("time, s", "level, dBm")
     with svg.style():
@@ -77,7 +78,7 @@ def _draw(tables: ScriptTables, wish: Mapping[str, Any]) -> Drawing:
                 _bound(axes, wish.get("borders") or {})
         panels[-1].set_xlabel(labels[0])
         handles = [line for axes in panels for line in axes.lines]
-        figure.legend(handles=handles, loc="outside lower center", ncols=COLUMNS)
+        figure.legend(handles=handles, loc="outside lower center", ncols=wide)
     return Drawing(figure, title, caption, f"{len(handles)} curves of {len(nodes)} nodes.")
 
 
