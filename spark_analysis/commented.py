@@ -16,7 +16,10 @@ def typed(frame: pd.DataFrame, schema: StructType) -> pa.Table:
 
     Raises ValueError if a column is missing or of another type.
     """
-    return pa.Table.from_pandas(frame, to_arrow_schema(schema), preserve_index=False)
+    try:
+        return pa.Table.from_pandas(frame, to_arrow_schema(schema), preserve_index=False)
+    except (KeyError, TypeError) as error:
+        raise ValueError(str(error.args[0])) from None
 
 
 def write(table: pa.Table, schema: StructType, path: Path) -> None:

@@ -17,7 +17,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -132,12 +135,15 @@ class LoadedRun(Loaded):
 class LoadedScript(Loaded):
     """A run of `mn`: `run.positions`, `run.signals`, `run.traffic`... are its tables.
 
-    All raise `AnalysisError` if the script built no network.
+    Of a run that has not ended they hold what was recorded when the first one was asked for.  All
+    raise `AnalysisError` if the script built no network.
     """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / "metrics")
         self._folder = folder
+        self._made = False
+        """Whether the tables were made for this object."""
 
     @property
     def name(self) -> str:
@@ -147,13 +153,26 @@ class LoadedScript(Loaded):
     def _analysed(self) -> None:
         from spark_analysis.scripts import tables
 
-        if (self._metrics / f"{tables.LAST}.parquet").is_file():
+        ended = (self._folder / OUTCOME).is_file()
+        if self._made or (ended and (self._metrics / f"{tables.LAST}.parquet").is_file()):
             return
         if not (self._folder / NETWORK).is_file():
             raise AnalysisError(
                 f"{self._folder} has no tables: its script ended without building a network"
             )
         try:
-            tables.save(tables.read(self._folder), self._metrics)
-        except (OSError, ValueError, KeyError) as error:
+            found = tables.read(self._folder)
+            folder = self._metrics if ended else self._passing_folder()
+            tables.save(found, folder)
+        except (FileNotFoundError, ValueError, KeyError) as error:
             raise AnalysisError(f"the record of {self._folder} is damaged: {error}") from None
+        except OSError as error:
+            reason = f"{error.strerror or error}: {error.filename or self._metrics}"
+            raise AnalysisError(f"cannot make the tables of {self._folder}: {reason}") from None
+        self._metrics, self._made = folder, True
+
+    def _passing_folder(self) -> Path:
+        """Return a folder for tables that are not kept: there may be more in the record later."""
+        folder = Path(mkdtemp(prefix="tables-"))
+        finalize(self, rmtree, folder, ignore_errors=True)
+        return folder

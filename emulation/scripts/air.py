@@ -193,7 +193,7 @@ class Air:
             return
         wish: dict[str, Any] = {"op": "override", "one": radio.name, "other": point.name}
         if bw:
-            wish["rate_mbps"] = radio.at_least_slowest(float(bw))
+            wish["rate_mbps"] = radio.rate_bound(float(bw), point)
         if loss:
             wish["loss"] = min(1.0, float(loss) / 100)
         if latency:

@@ -182,20 +182,28 @@ class RadioNode:
         return self.getNameToWintf(intf).setIP6(ip, prefixLen)
 
     def show(self) -> None:
-        """Take its radios up again."""
-        for radio in self.wintfs.values():
-            radio.ipLink("up")
-            radio.change(up=True)
+        """Bring its radios up again."""
+        self._bring(up=True)
 
     def hide(self) -> None:
-        """Take its radios down."""
-        for radio in self.wintfs.values():
-            radio.change(up=False)
-            radio.ipLink("down")
+        """Bring its radios down."""
+        self._bring(up=False)
         self.showNode(show=False)
 
+    def _bring(self, *, up: bool) -> None:
+        """Bring its radios up or down, when the network is built if it is not yet."""
+        if not self.net.air.running:
+            self.net.overrides.append(lambda: self._bring(up=up))
+            return
+        for radio in self.wintfs.values():
+            if up:
+                radio.ipLink("up")
+            radio.change(up=up)
+            if not up:
+                radio.ipLink("down")
+
     def showNode(self, show: bool = True) -> None:
-        """Say of a node that is to be hidden that the report has it."""
+        """Note that the report draws a hidden node all the same."""
         if not show:
             self.net.session.limit("showNode(False)", "the report draws all nodes")
 

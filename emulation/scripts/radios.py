@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mininet.link import Intf
+from pydantic import ValidationError
 
 from emulation.radio.channel_plan import ChannelError, frequency_of
-from emulation.radio.wlan.settings import RadioSettings
+from emulation.radio.wlan.settings import STATION_MODES, RadioSettings
 from emulation.scripts import manet
 from emulation.scripts.options import JOIN_OPTIONS, MASTER_OPTIONS
 from emulation.scripts.session import Options, ScriptError
@@ -86,6 +87,8 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         """Whether the script gives the address."""
         self.virtual = False
         """Whether it is a further interface of a radio (`nvif`, `vssids`, WDS)."""
+        self.slowest_said = False
+        """Whether the script was told that a bound of a link is below its slowest rate."""
         super().__init__(name, node=node, mac=mac, moveIntfFn=lambda name, node: None)
 
     def take_after(self, other: Radio) -> None:
@@ -356,7 +359,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
 
     def become(self, kind: str, options: Mapping[str, Any]) -> None:
         """Change what kind of radio it is, with `MASTER_OPTIONS` as far as they are given."""
-        power, ranged = self.txpower, self.wanted_range
+        before = self.txpower, self.wanted_range
         if kind != self.kind and kind == "mesh" and self.txpower == TX_POWER_DBM:
             self.txpower = MESH_TX_POWER_DBM
         for name in ("mode", "channel", "passwd", "encrypt"):
@@ -374,7 +377,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         now = self.describe()
         names = ["mode", "ssid", "standard", "security", "passphrase"]
         names += [name for name in ("channel", "frequency_mhz") if name in now]
-        if (self.txpower, self.wanted_range) != (power, ranged):
+        if self.wanted_range is None and (self.txpower, None) != before:
             names.append("tx_power_dbm")
         self.change(**{name: now[name] for name in names})
 
@@ -406,16 +409,35 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         """Go over to the access point with this address."""
         self.node.net.air.ask({"op": "connect", "interface": self.name, "bssid": bssid})
 
-    def at_least_slowest(self, mbps: float) -> float:
-        """Return a bound of rates; say so if all rates of the standard are above it."""
-        spec = RadioSettings.model_validate(self.describe() | {"range": None})
+    def rate_bound(self, mbps: float, other: Radio) -> float:
+        """Return a bound of the rates of a link to `other`; say once if all rates are above it.
+
+        A station has the rates of its access point.  Raises `ScriptError` if the radio whose rates
+        they are is one that the medium refuses.
+        """
+        (other if self.kind in STATION_MODES else self)._compare_with_slowest(mbps)
+        return mbps
+
+    def _compare_with_slowest(self, mbps: float) -> None:
+        if self.slowest_said:
+            return
+        spec = self._settings()
         slowest = min(rate.mbps for rate in spec.phy.rates)
         if mbps < slowest:
+            self.slowest_said = True
             self.node.net.session.limit(
-                f"a link of {mbps:g} Mb/s",
+                f"{self.name}: a link slower than {slowest:g} Mb/s",
                 f"frames have {slowest:g} Mb/s, the slowest rate of 802.11{spec.standard}",
             )
-        return mbps
+
+    def _settings(self) -> RadioSettings:
+        try:
+            return RadioSettings.model_validate(self.describe() | {"range": None})
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = "".join(f"{part} {first['input']!r}: " for part in first["loc"][:1])
+            reason = first["msg"].removeprefix("Value error, ")
+            raise ScriptError(f"{self.name}: {what}{reason}") from None
 
     def config_tc(self, bw: float = 0, loss: float = 0, latency: float = 0) -> None:
         """Bound the link to its access point: Mb/s, percent of frames, milliseconds."""

@@ -22,10 +22,8 @@ SETTLE: Final = 5.0
 """Seconds after which Mininet-WiFi begins to replay conditions."""
 FRIIS_LOSS: Final = 2.0
 """System loss that Mininet-WiFi's inverse of Friis has."""
-
-
 EXPONENT: Final = 32
-"""Mininet-WiFi's default of `n`, which is of a model that there is not."""
+"""Mininet-WiFi's default of `n`, used only by ITU, which is not supported."""
 
 
 class _Replay:

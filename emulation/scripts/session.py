@@ -36,7 +36,7 @@ class Never(str):
 
 
 class Met(str):
-    """Why nothing need be done for an option, in the place of its limit: what it asks for is so."""
+    """Why nothing need be done for an option, in the place of its limit: it holds in any case."""
 
     __slots__ = ()
 

@@ -22,16 +22,24 @@ class Topo(WiredTopo):  # type: ignore[misc]  # Mininet has no types
     def addPort(
         self, src: str, dst: str, sport: int | None = None, dport: int | None = None
     ) -> tuple[int | None, int | None]:
-        """Return the ports of a link; an access point, whose radios have some, takes the next."""
-        one, other = self._port(src, sport), self._port(dst, dport)
+        """Return the ports of a link; a node with radios takes the next one itself (None).
+
+        Its radios have ports too, of which a topology knows nothing: a wire of such a number would
+        be in the place of a radio.  But a station's first links to access points are of its radios,
+        one after the other.
+        """
+        one, other = self._port(src, dst, sport), self._port(dst, src, dport)
         self.ports[src][len(self.ports[src]) if one is None else one] = dst, other
         self.ports[dst][len(self.ports[dst]) if other is None else other] = src, one
         return one, other
 
-    def _port(self, name: str, given: int | None) -> int | None:
+    def _port(self, name: str, peer: str, given: int | None) -> int | None:
         used, info = self.ports.setdefault(name, {}), self.nodeInfo(name)
         if given is not None or info.get("isAP"):
             return given
+        if info.get("isStation"):
+            free = self.nodeInfo(peer).get("isAP") and len(used) < int(info.get("wlans", 1))
+            return len(used) if free else None
         return len(used) + bool(info.get("isSwitch"))
 
     def stations(self, sort: bool = True) -> list[str]:

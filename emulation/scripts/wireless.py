@@ -110,7 +110,7 @@ def _override(net: Any, one: Radio, other: Radio, given: Options) -> None:
     if given.get("error_prob") is not None:
         wish["loss"] = float(given["error_prob"])
     if given.get("bw"):
-        wish["rate_mbps"] = one.at_least_slowest(float(given["bw"]))
+        wish["rate_mbps"] = one.rate_bound(float(given["bw"]), other)
     delay = given.get("delay"), given.get("latency")
     if any(delay):
         wish["delay"] = seconds_of(delay[0] or delay[1])
@@ -246,21 +246,23 @@ def _configure_device(radio: Radio) -> None:
     Raises `ScriptError`.
     """
     own = [f"{radio.ip}/{radio.prefixLen}"] if radio.ip else []
-    requests = [rtnetlink.link_up(radio.name, QUEUE_LENGTH)]
+    addresses = []
     for text in [*own, *radio.addresses]:
         try:
-            found = ip_interface(text)
+            addresses.append(ip_interface(text))
         except ValueError:
             raise ScriptError(
                 f"{radio.name}: {text} is no address: give one as 10.0.0.1/8 or fd00::1/64"
             ) from None
-        flags = IFA_F_NODAD if found.version == 6 else 0
-        ip, length = str(found.ip), found.network.prefixlen
-        requests.append(rtnetlink.address(radio.name, ip, length, flags))
     try:
+        requests = [rtnetlink.link_up(radio.name, QUEUE_LENGTH)]
+        for each in addresses:
+            flags = IFA_F_NODAD if each.version == 6 else 0
+            ip, length = str(each.ip), each.network.prefixlen
+            requests.append(rtnetlink.address(radio.name, ip, length, flags))
         rtnetlink.send(requests, f"{radio.name}: {', '.join(own + radio.addresses)}")
-    except OSError as error:
-        raise ScriptError(str(error.strerror)) from None
+    except OSError as error:  # of a name that there is not, it has no errno
+        raise ScriptError(error.strerror or f"{radio.name}: {error}") from None
 
 
 def build_from_topo(net: Any, topo: Any) -> None:

@@ -60,8 +60,6 @@ class Axis:
 
 CURVE: Final = Axis("curve", "")
 """The axis of `Figure.columns`."""
-
-
 WAY: Final = Axis("way", "")
 """The axis of `Figure.variations`: names of the ways to run it."""
 

@@ -18,11 +18,10 @@ from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_ax
 from spark_analysis.report.page import placed, report_environment, write_html
 from spark_analysis.report.quantities import count, number, quantity, seconds
 from spark_analysis.report.text_table import TextTable
+from spark_analysis.scripts.curves import Curves, by_second, chosen, columns, look
 from spark_analysis.scripts.tables import ScriptTables, read, save
 from spark_analysis.scripts.telemetry import draw_telemetry
 
-SERIES: Final = 12
-"""Curves of one figure at most: those with the most to show."""
 RECORDED: Final = "Recorded once a second from the medium."
 
 
@@ -211,39 +210,32 @@ def draw_throughput(tables: ScriptTables) -> Drawing:
     """Draw what each radio sent, bits a second."""
     title = "Sent by each radio"
     caption = "Frames in the capture of a radio with its own source address, by the second."
-    curves = {}
-    end = int(max(tables.seconds, 1))
+    curves: Curves = {}
     for name, group in tables.traffic.groupby("interface"):
-        values = np.zeros(max(end, int(group["second"].max())) + 1)
-        values[group["second"].to_numpy(int)] = 8.0 * group["sent_bytes"].to_numpy(float)
-        if values.any():
-            curves[str(name)] = (np.arange(len(values), dtype=float), values)
+        times, sent = by_second(group, "sent_bytes", max(tables.seconds, 1))
+        if sent.any():
+            curves[str(name)] = (times, 8 * sent)
     if not curves:
         return empty_drawing(title, caption, "No capture has frames of a radio.")
     return _curves(title, caption, curves, "sent", "b/s")
 
 
-def _curves(
-    title: str, caption: str, curves: dict[str, Any], label: str, unit: str | None
-) -> Drawing:
+def _curves(title: str, caption: str, curves: Curves, label: str, unit: str | None) -> Drawing:
     """Draw curves over time, those with the largest values if there are many."""
-    most = sorted(curves, key=lambda name: -float(np.max(np.abs(curves[name][1]))))
-    shown = sorted(most[:SERIES])
+    shown = chosen(dict(sorted(curves.items())))
     if len(curves) > len(shown):
         caption += f" The {len(shown)} of {len(curves)} with the most."
     with svg.style():
         figure = svg.new_figure(WIDTH, 320)
         axes = figure.add_subplot()
-        for rank, name in enumerate(shown):
-            style = ("-", "--", ":")[rank // len(svg.SERIES) % 3]
-            colour = svg.SERIES[rank % len(svg.SERIES)]
-            axes.plot(*curves[name], style, color=colour, label=name, linewidth=1.4)
-        largest = max(float(np.max(curves[name][1])) for name in shown)
+        for rank, (name, curve) in enumerate(shown.items()):
+            axes.plot(*curve, label=name, **look(rank))
+        largest = max(float(np.max(values)) for _, values in shown.values())
         axes.set_xlabel("time, s")
         if unit is not None:
             label = f"{label}, {unit_axis(axes.yaxis, largest, unit)}"
         axes.set_ylabel(label)
-        figure.legend(loc="outside lower center", ncols=4)
+        figure.legend(loc="outside lower center", ncols=columns(shown))
     return Drawing(figure, title, caption, f"{len(shown)} curves over time.")
 
 

@@ -11,6 +11,16 @@ import pandas as pd
 
 from spark_analysis.report import svg
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_axis
+from spark_analysis.scripts.curves import (
+    SERIES,
+    Curves,
+    by_second,
+    chosen,
+    columns,
+    largest_value,
+    length,
+    look,
+)
 from spark_analysis.scripts.tables import ScriptTables
 
 PANELS: Final = 12
@@ -26,8 +36,9 @@ COUNTED: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
 """By data type: the column of `traffic`, and how it is called."""
 LEVELS: Final = "rssi"
 WAYS: Final = "position"
-Curves = dict[str, tuple[Any, Any]]
-"""By name: values along both axes."""
+LEGEND: Final = 3
+"""Rows of a legend for which every figure has room."""
+LEGEND_ROW: Final = 16
 
 
 def draw_telemetry(tables: ScriptTables) -> list[Drawing]:
@@ -41,14 +52,23 @@ def _draw(tables: ScriptTables, wish: Mapping[str, Any]) -> Drawing:
     caption = f"What the script asks for: {kind} of {', '.join(nodes)}."
     found = {node: _curves(tables, node, kind) for node in nodes}
     if not any(found.values()):
-        why = "Nothing was captured." if kind in COUNTED else "No such node had an access point."
-        return empty_drawing(title, caption, why)
+        return empty_drawing(title, caption, _why_empty(kind))
     if kind == WAYS or wish.get("single") or len(nodes) > PANELS:
         together = {name: curve for curves in found.values() for name, curve in curves.items()}
         found = {"": together}
+    all_curves = sum(map(len, found.values()))
+    measure = length if kind == WAYS else largest_value
+    found = {node: chosen(curves, measure) for node, curves in found.items()}
+    shown = sum(map(len, found.values()))
+    if shown < all_curves:
+        most = "longest" if kind == WAYS else "with the most"
+        caption += f" The {shown} of {all_curves} {most}, {SERIES} of one pair of axes."
+    wide = columns(name for curves in found.values() for name in curves)
+    rows = -(-shown // wide)
+    height = max(320, 40 + 120 * len(found)) + LEGEND_ROW * max(0, rows - LEGEND)
     labels = ("x, m", "y, m") if kind == WAYS else ("time, s", "level, dBm")
     with svg.style():
-        figure = svg.new_figure(WIDTH, max(320, 40 + 120 * len(found)))
+        figure = svg.new_figure(WIDTH, height)
         panels = list(figure.subplots(len(found), sharex=True, squeeze=False)[:, 0])
         for axes, (node, curves) in zip(panels, found.items(), strict=True):
             axes.set_ylabel(_fill(axes, kind, curves) or labels[1])
@@ -58,8 +78,14 @@ def _draw(tables: ScriptTables, wish: Mapping[str, Any]) -> Drawing:
                 _bound(axes, wish.get("borders") or {})
         panels[-1].set_xlabel(labels[0])
         handles = [line for axes in panels for line in axes.lines]
-        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+        figure.legend(handles=handles, loc="outside lower center", ncols=wide)
     return Drawing(figure, title, caption, f"{len(handles)} curves of {len(nodes)} nodes.")
+
+
+def _why_empty(kind: str) -> str:
+    if kind in COUNTED:
+        return "Nothing was captured."
+    return "Nothing was recorded." if kind == WAYS else "No such node had an access point."
 
 
 def _bound(axes: Any, borders: Mapping[str, float]) -> None:
@@ -70,13 +96,13 @@ def _bound(axes: Any, borders: Mapping[str, float]) -> None:
 
 
 def _fill(axes: Any, kind: str, curves: Curves) -> str | None:
-    """Draw curves; return the label of counted values, None for others."""
+    """Draw curves, ways with a mark where they begin.
+
+    Return the label of counted values, None for others.
+    """
+    mark = {"marker": "o", "markevery": [0]} if kind == WAYS else {}
     for rank, (name, curve) in enumerate(curves.items()):
-        style = ("-", "--", ":")[rank // len(svg.SERIES) % 3]
-        colour = svg.SERIES[rank % len(svg.SERIES)]
-        axes.plot(*curve, style, color=colour, label=name, linewidth=1.4)
-        if kind == WAYS:
-            axes.plot(*(each[:1] for each in curve), "o", color=colour, label=f"_{name}")
+        axes.plot(*curve, label=name, **look(rank), **mark)
     if kind not in COUNTED:
         return None
     _column, verb, unit = COUNTED[kind]
@@ -117,7 +143,4 @@ def _counted(tables: ScriptTables, radio: str, column: str) -> Curves:
     rows = tables.traffic[tables.traffic["interface"] == radio]
     if not len(rows):
         return {}
-    seconds = rows["second"].to_numpy(int)
-    values = np.zeros(max(int(tables.seconds), int(seconds.max())) + 1)
-    values[seconds] = rows[column].to_numpy(float)
-    return {radio: (np.arange(len(values), dtype=float), values)}
+    return {radio: by_second(rows, column, tables.seconds)}

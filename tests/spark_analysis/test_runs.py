@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
@@ -12,9 +13,10 @@ from emulation.network.processes import PROJECT
 from emulation.scripts.recording import NETWORK, SAMPLES
 from emulation.scripts.runner import OUTCOME
 from spark_analysis import reports, runs
+from spark_analysis.commented import typed
 from spark_analysis.data_page import page
 from spark_analysis.errors import AnalysisError
-from spark_analysis.scripts.schemas import SCRIPT_TABLES
+from spark_analysis.scripts.schemas import SCRIPT_TABLES, TRAFFIC
 from tests.notebooks import NOTEBOOK, executed
 from tests.spark_analysis.replay.test_replay import chain, tables_of
 
@@ -90,6 +92,14 @@ def test_a_run_of_a_script_has_the_tables_of_its_record(tmp_path: Path) -> None:
         {"time": 1.0, "positions": {"sta1": [3, 2, 0]}, "radios": [state], "events": []},
     ]
     (tmp_path / SAMPLES).write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / OUTCOME).unlink()
+    assert len(runs.load(tmp_path).positions) == 2
+    assert not (tmp_path / "metrics").exists(), "the run has not ended"
+    (tmp_path / OUTCOME).write_text("{}")
+    (tmp_path / "metrics").touch()
+    with pytest.raises(AnalysisError, match=r"cannot make the tables of .*: File exists: .*met"):
+        _ = script.positions
+    (tmp_path / "metrics").unlink()
     assert script.tables == sorted(each.name for each in SCRIPT_TABLES)
     assert script.positions["x"].tolist() == [1, 3]
     assert script.signals["access_point"].tolist() == [None, "ap1-wlan1"]
@@ -104,3 +114,9 @@ def test_a_run_of_a_script_has_the_tables_of_its_record(tmp_path: Path) -> None:
     (tmp_path / "metrics" / "heard.parquet").unlink()
     with pytest.raises(AnalysisError, match=r"the record of .* is damaged: .*No such file"):
         _ = again.links
+
+
+def test_a_table_without_a_column_or_with_one_of_another_type_is_a_value_error() -> None:
+    for wrong in ({"interface": [7]}, {"interface": ["sta1-wlan0"]}):
+        with pytest.raises(ValueError, match=r"Expected a string|'second' present in the .* not"):
+            typed(pd.DataFrame(wrong), TRAFFIC.schema)

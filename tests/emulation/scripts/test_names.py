@@ -12,6 +12,7 @@ from emulation.scripts.isolation import lacking_capabilities
 from emulation.scripts.options import NETWORK_OPTIONS
 from emulation.scripts.provided import modules
 from emulation.scripts.session import ScriptError, Session, SessionSpec
+from emulation.scripts.topo import Topo
 from emulation.scripts.vanet import steps
 from emulation.scripts.wireless import names_of, seconds_of
 
@@ -58,6 +59,21 @@ def test_a_limit_is_said_once_and_an_unknown_option_is_refused(
 )
 def test_names_of_networks(given: object, names: list[str]) -> None:
     assert names_of(given) == names
+
+
+def test_a_wire_of_a_topology_has_no_port_of_a_radio() -> None:
+    topo = Topo()
+    topo.addStation("sta1", wlans=2)
+    topo.addStation("sta2")
+    for point in ("ap1", "ap2"):
+        topo.addAccessPoint(point)
+        topo.addLink("sta1", point)
+    topo.addHost("h1")
+    for station in ("sta1", "sta2"):
+        topo.addLink(station, "h1")
+    links = [*(("sta1", each) for each in ("ap1", "ap2", "h1")), ("sta2", "h1")]
+    ports = [topo.linkInfo(*link)["port1"] for link in links]
+    assert ports == [0, 1, None, None]
 
 
 def test_capabilities_that_are_lacking_are_named() -> None:

@@ -12,6 +12,7 @@ from mininet.link import TCLink
 from mininet.net import Mininet
 
 from emulation.scripts import options as tables
+from emulation.scripts import wireless
 from emulation.scripts.groups import GROUP_MODELS, LEVY_WALK
 from emulation.scripts.links import ITSLink, WirelessLink, _4address, adhoc, interference, mesh
 from emulation.scripts.motion import CRP, MODELS
@@ -196,9 +197,12 @@ def test_addresses_of_nodes_are_counted_as_mininet_wifi_does(make: Make) -> None
 
 def test_a_radio_that_becomes_another_tells_the_medium_all_of_it(make: Make) -> None:
     net = make()
-    sta = net.addStation("sta1", range=30)
+    sta, ranged = net.addStation("sta1", range=30), net.addStation("sta2", range=30)
     asked: list[dict[str, Any]] = []
+    sta.hide()
     net.air.ask, net.air.running = asked.append, True
+    net.overrides.pop()()
+    assert asked.pop() == {"op": "set", "interface": "sta1-wlan0", "up": False}
     sta.setMasterMode(
         ssid="own", channel=6, mode="n", txpower=20, passwd="a-secret", encrypt="wpa2"
     )
@@ -215,3 +219,22 @@ def test_a_radio_that_becomes_another_tells_the_medium_all_of_it(make: Make) -> 
     assert (asked[-1]["ssid"], asked[-1]["passphrase"]) == ("cell", "b-secret")
     sta.setManagedMode()
     assert (asked[-1]["mode"], asked[-1]["ssid"]) == ("managed", "")
+    ranged.setMeshMode()
+    assert asked[-1]["mode"] == "mesh"
+    assert "tx_power_dbm" not in asked[-1], "its range says it"
+
+
+def test_links_below_the_slowest_rate_are_said_once(make: Make, session: Watched) -> None:
+    net = make()
+    sta = net.addStation("sta1", mode="b")  # whose slowest rate is 1 Mb/s
+    point = net.addAccessPoint("ap1", mode="g")
+    for bw in (2, 3):
+        net.addLink(sta, point, bw=bw)
+    assert session.limits == [
+        "ap1-wlan1: a link slower than 6 Mb/s: frames have 6 Mb/s, the slowest rate of 802.11g"
+    ]
+    wrong = net.addAccessPoint("ap2", encrypt="wpa2-psk")
+    with pytest.raises(ScriptError, match=r"ap2-wlan1: security 'wpa2-psk': Input should be 'op"):
+        net.addLink(sta, wrong, bw=2)
+    with pytest.raises(ScriptError, match="sta1-wlan0: no interface with this name"):
+        wireless.configure_devices(net)

@@ -55,7 +55,6 @@ def panels(drawing: Drawing) -> dict[str, dict[str, list[float]]]:
         axes.get_title("left"): {
             str(line.get_label()): np.asarray(line.get_ydata(), float).tolist()
             for line in axes.lines
-            if not str(line.get_label()).startswith("_")
         }
         for axes in drawing.figure.axes
     }
@@ -70,7 +69,14 @@ def test_nodes_that_are_named_and_no_others_are_drawn() -> None:
     assert found.figure.axes[-1].get_xlabel() == "time, s"
     single = drawn({"nodes": ["sta1", "sta2"], "data_type": "rssi", "single": True})
     assert panels(single)[""] == {"sta1-wlan0": [-40.0, -41.0], "sta2-wlan0": [-41.0, -42.0]}
-    assert list(panels(drawn({"nodes": NODES, "data_type": "rssi"}))) == [""]
+    many = drawn({"nodes": NODES, "data_type": "rssi"})
+    (curves,) = panels(many).values()
+    assert set(curves) == {f"{node}-wlan0" for node in NODES} - {"sta1-wlan0", "sta3-wlan0"} | {
+        "sta4-wlan0 at sta3-wlan0"
+    }
+    assert "The 12 of 13 with the most" in many.caption
+    (legend,) = many.figure.legends
+    assert len(legend.get_texts()) == 12
 
 
 @pytest.mark.parametrize(
@@ -91,8 +97,12 @@ def test_ways_are_drawn_within_the_borders_that_are_asked_for() -> None:
     (axes,) = found.figure.axes
     assert axes.get_xlim() == (-5, 50)
     assert axes.get_ylim()[1] == 40
+    (legend,) = found.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["sta2", "sta3"]
+    assert "2 curves of 2 nodes" in found.description
 
 
 def test_a_figure_without_data_says_why() -> None:
     found = drawn({"nodes": ["ap9"], "data_type": "tx_bytes"})
     assert "Nothing was captured" in found.description
+    assert "Nothing was recorded" in drawn({"nodes": ["h9"], "data_type": "position"}).description
