@@ -9,7 +9,7 @@ compares some as `agree` does, prints what that prints, and tells the outcome.  
 orders then, with the same Spark.
 
     standard input       a line of JSON an order (`_Order`); its end: end
-    a pipe of its own    pickled, the result of each order: a `Told`, or the comparisons
+    a pipe of its own    pickled, the result of each order: a `AnalysisOutcome`, or the comparisons
 
 It is a process rather than a thread so that it can have a priority, and as nothing of it shall
 disturb the loop that watches the run.
@@ -40,13 +40,13 @@ from testbed import background
 from testbed.background import LOWEST
 
 if TYPE_CHECKING:
-    from spark_analysis.agreement.page import Written
+    from spark_analysis.agreement.page import WrittenComparison
 
 TO_END = 10.0
 """Seconds in which the process, idle at normal priority, ends with Spark and Java."""
 
 
-class Told(NamedTuple):
+class AnalysisOutcome(NamedTuple):
     """What an analysis has brought: as `testbed.outcome` has it."""
 
     outcome: dict[str, Any]
@@ -98,24 +98,24 @@ class Analyst:
         )
         os.close(theirs)
 
-    def analyse(self, folder: Path, *, quiet: bool) -> Told:
+    def analyse(self, folder: Path, *, quiet: bool) -> AnalysisOutcome:
         """Return what the analysis of a run has brought; what it prints appears meanwhile.
 
         Raises `typer.Exit` if it failed, which has been told.
         """
         order = _Order(folders=[[str(folder)]], names=[], out="", quiet=quiet)
-        return Told(*self._done(order, f"analyze {folder}"))
+        return AnalysisOutcome(*self._done(order, f"analyze {folder}"))
 
     def compare(
         self, folders: Sequence[Sequence[Path]], names: Sequence[str], out: Path
-    ) -> list[Written]:
+    ) -> list[WrittenComparison]:
         """Return the comparisons of the runs of all repeats, as `comparing.compare_folders` does.
 
         Raises `typer.Exit` if it failed, which has been told.
         """
         paths = [[str(folder) for folder in repeat] for repeat in folders]
         order = _Order(folders=paths, names=[*names], out=str(out), quiet=False)
-        found: list[Written] = self._done(order, "agree again")
+        found: list[WrittenComparison] = self._done(order, "agree again")
         return found
 
     def _done(self, order: _Order, again: str) -> Any:
@@ -220,7 +220,9 @@ def _obey(order: _Order, stack: ExitStack) -> object:
         return compare_folders(folders, order["names"], Path(order["out"]))
     ((folder,),) = folders
     made = analyse_folders([folder])
-    return outcome(read_run(folder), made), flaws(made)  # `Told` has another name over there
+    return outcome(read_run(folder), made), flaws(
+        made
+    )  # `AnalysisOutcome` has another name over there
 
 
 class _OrderedError(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from spark_analysis.agreement.page import Written, agree_and_report
+from spark_analysis.agreement.page import WrittenComparison, agree_and_report
 from spark_analysis.captures.session import spark_session
 from spark_analysis.errors import AnalysisError
 from testbed.display import AnalysisDisplay
@@ -23,7 +23,7 @@ def keep_session(stack: ExitStack) -> None:
 
 def compare_folders(
     folders: Sequence[Sequence[Path]], names: Sequence[str], out: Path
-) -> list[Written]:
+) -> list[WrittenComparison]:
     """Compare runs, write the pages, and return the comparisons of the first name with the others.
 
     `folders` has the run folders of each repeat in the order of `names`, those of the backends.

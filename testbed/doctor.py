@@ -36,7 +36,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RunWay:
     """One way to run the radio of a station, for those who know Mininet-WiFi."""
 
     command: str
@@ -46,17 +46,17 @@ class Way:
 
 
 WAYS = (
-    Way(
+    RunWay(
         "run ... --backend hwsim",
         "the kernel's own 802.11 in real time; as Mininet-WiFi with wmediumd",
         "backend hwsim",
     ),
-    Way(
+    RunWay(
         "vm run ... --backend hwsim",
         "the same on a kernel that brings it; late by some ms if the processor is emulated",
         "virtual machine",
     ),
-    Way(
+    RunWay(
         "run ... --backend tap",
         "802.11 modelled under Ethernet frames; most stations in real time",
         "backend tap",

@@ -18,7 +18,7 @@ from capture.scan import FILE_HEADER, PcapError, PcapHeader, read_header, record
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import Run
 from nodeapp.wire import CLIENT_PORT, FIRST_CLIENT_KIND, Kind
-from spark_analysis.replay.transmissions import Places, Transmission, transmissions
+from spark_analysis.replay.transmissions import NodePlaces, ReplayedTransmission, transmissions
 
 BEHIND: Final = 1.2
 """Seconds that the page is behind the run."""
@@ -46,7 +46,7 @@ class RadioFrame(NamedTuple):
     """The channel is the stations', not that between access points."""
 
 
-class Message(NamedTuple):
+class ClientMessage(NamedTuple):
     """A message between a client and its node; `client` is the client's port."""
 
     time_ns: int
@@ -90,7 +90,7 @@ class Captures:
 
     def __init__(self, run: Run) -> None:
         nodes, folder = run.scenario.nodes, run.folder
-        self._places = Places(run)
+        self._places = NodePlaces(run)
         points = run.scenario.access_points
         brokers = {point.broker for point in points}
         radios = [
@@ -109,9 +109,9 @@ class Captures:
         ]
         self._through = bool(run.scenario.access_points)
         self._frames: list[RadioFrame] = []
-        self._messages: list[Message] = []
+        self._messages: list[ClientMessage] = []
 
-    def look(self, until_ns: int | None) -> tuple[list[RadioFrame], list[Message]]:
+    def look(self, until_ns: int | None) -> tuple[list[RadioFrame], list[ClientMessage]]:
         """Return what there is since the last time up to a Unix time, or all, in order of time.
 
         Frames of an event of which there is one before that are given together.
@@ -141,7 +141,9 @@ class Captures:
         self._messages = self._messages[len(messages) :]
         return frames, messages
 
-    def hops(self, frames: Iterable[RadioFrame]) -> list[tuple[tuple[int, int], Transmission]]:
+    def hops(
+        self, frames: Iterable[RadioFrame]
+    ) -> list[tuple[tuple[int, int], ReplayedTransmission]]:
         """Return the transmissions of events among frames, each with its event, by time."""
         of_events = [each for each in frames if each.kind == Kind.EVENT]
         events = list(dict.fromkeys(each.event for each in of_events))
@@ -179,7 +181,7 @@ class Captures:
                 continue
             begin = int(found["body_offset"][row])
             self._messages.append(
-                Message(
+                ClientMessage(
                     int(found["time_ns"][row]),
                     place,
                     int(found["port_src" if request else "port_dst"][row]),

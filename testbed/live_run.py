@@ -26,7 +26,7 @@ from nodeapp.wire import Kind, WireError, decode_body
 from spark_analysis.replay.happenings import handover_marks, happenings, legend
 from spark_analysis.replay.transmissions import LastHeard, beacon_window
 from spark_analysis.report.quantities import printable
-from testbed.live_captures import BEHIND, Captures, Message, RadioFrame
+from testbed.live_captures import BEHIND, Captures, ClientMessage, RadioFrame
 from testbed.live_log import HOPS_KEPT, KEPT, LOADS_KEPT, Changes, Cursor, Log
 
 MOST_ROADS = 4_000
@@ -64,7 +64,7 @@ class FollowedRun:
         self._held: dict[tuple[int, int, int], _Held] = {}
         self._events: dict[tuple[int, int], set[tuple[int, int]]] = {}
         """Of each event the clients that have got it: node and port."""
-        self._early: list[Message] = []
+        self._early: list[ClientMessage] = []
         """Notifications that were read before their event: captures are written one by one."""
         self._delivered = 0
         self._expected = 0
@@ -199,7 +199,7 @@ class FollowedRun:
             self._roles[place] = before | role
             self._log.add("role", place, before | role)
 
-    def _message(self, message: Message, at: float) -> None:
+    def _message(self, message: ClientMessage, at: float) -> None:
         """Take in what a client said to its node, or heard from it."""
         client = message.place, message.client
         key = message.publisher, message.sequence

@@ -24,7 +24,7 @@ SECONDS: Final = 3.0
 """Seconds that each network runs unless `--for` says otherwise."""
 
 
-class Verdict(NamedTuple):
+class ScriptVerdict(NamedTuple):
     """What became of a script."""
 
     script: str
@@ -64,7 +64,7 @@ def is_script(path: Path) -> bool:
     return "mn_wifi" in text and path.name != "__init__.py"
 
 
-def try_script(script: Path, name: str, seconds: float, runs: Path) -> Verdict:
+def try_script(script: Path, name: str, seconds: float, runs: Path) -> ScriptVerdict:
     """Run a script for some seconds; its run folder is removed.
 
     A signal ends the command with its exit code.
@@ -86,19 +86,19 @@ def try_script(script: Path, name: str, seconds: float, runs: Path) -> Verdict:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def verdict_of(name: str, folder: Path) -> Verdict:
+def verdict_of(name: str, folder: Path) -> ScriptVerdict:
     """Return the verdict of a run folder."""
     try:
         outcome: dict[str, Any] = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return Verdict(name, "cannot", "its process was killed")
+        return ScriptVerdict(name, "cannot", "its process was killed")
     line = f"line {outcome['line']}: " if outcome["line"] else ""
     if outcome["error"] is not None:
-        return Verdict(name, "cannot", f"{line}{outcome['error']}")
+        return ScriptVerdict(name, "cannot", f"{line}{outcome['error']}")
     if outcome["ended"] == "interrupted":
-        return Verdict(name, "cannot", "it was interrupted")
+        return ScriptVerdict(name, "cannot", "it was interrupted")
     if outcome["reached"] != "built":
-        return Verdict(name, "cannot", "it ended before its network was built")
+        return ScriptVerdict(name, "cannot", "it ended before its network was built")
     if outcome["limits"]:
-        return Verdict(name, "runs with a limit", "; ".join(outcome["limits"]))
-    return Verdict(name, "runs", "")
+        return ScriptVerdict(name, "runs with a limit", "; ".join(outcome["limits"]))
+    return ScriptVerdict(name, "runs", "")

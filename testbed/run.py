@@ -13,7 +13,7 @@ from emulation.backends.registry import backends
 from emulation.errors import explained
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
-from testbed.ahead import Analyst, Told, possible
+from testbed.ahead import AnalysisOutcome, Analyst, possible
 from testbed.display import RunDisplay, warn_of_infidelity
 from testbed.live import Live, tell_address
 from testbed.options import (
@@ -252,7 +252,7 @@ def _conclude(folder: RunFolder, analyze: bool, end: _End, ahead: Analyst | None
             from testbed.analyze import analyse_folders
 
             made = analyse_folders([folder.path])
-            told = Told(outcome(read_run(folder.path), made), flaws(made))
+            told = AnalysisOutcome(outcome(read_run(folder.path), made), flaws(made))
         else:
             warn_of_infidelity(console, read_run(folder.path))
     finally:
@@ -277,7 +277,7 @@ def _refuse_defects(folder: RunFolder) -> None:
         )
 
 
-def _refuse_flaws(folder: RunFolder, told: Told | None) -> None:
+def _refuse_flaws(folder: RunFolder, told: AnalysisOutcome | None) -> None:
     """End with an error if the run or its captures are not as they should be (`--strict`)."""
     if told is not None:
         found = told.flaws

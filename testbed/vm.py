@@ -24,7 +24,7 @@ from emulation.vm import qemu
 from emulation.vm.errors import VmError
 from emulation.vm.inputs import inputs_of
 from emulation.vm.probe import Choice
-from emulation.vm.run import Options, run_in_vm, testbed
+from emulation.vm.run import MachineOptions, run_in_vm, testbed
 from emulation.vm.staging import Staging, staging
 from testbed.commands import COMMANDS
 from testbed.options import (
@@ -214,7 +214,7 @@ class Stages:
 def _scenario(
     words: Sequence[str],
     runs: Path,
-    options: Options,
+    options: MachineOptions,
     analyze: bool,
     terminal: bool,
 ) -> None:
@@ -263,7 +263,7 @@ def _check_scenario(words: Sequence[str]) -> None:
 
 
 def _in_guest(
-    command: Sequence[str], runs: Path | None, options: Options, terminal: bool
+    command: Sequence[str], runs: Path | None, options: MachineOptions, terminal: bool
 ) -> tuple[int, list[Path]]:
     """Run a command in a machine; return its exit code and the run folders it has left."""
     stage: Staging | None = None
@@ -323,10 +323,10 @@ def _errors() -> Iterator[None]:
 
 def _options(
     accel: str, memory: int, cpus: int, time_limit: float | None, share: list[Path] | None
-) -> Options:
+) -> MachineOptions:
     if accel not in ACCELERATORS:
         fail(f"--accel takes one of {', '.join(ACCELERATORS)}, not {accel!r}", USAGE)
-    return Options(cast("Choice", accel), memory, cpus, time_limit, tuple(share or ()))
+    return MachineOptions(cast("Choice", accel), memory, cpus, time_limit, tuple(share or ()))
 
 
 def _at_terminal(needed: bool = False) -> bool:

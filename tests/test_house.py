@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -184,3 +185,14 @@ def test_no_file_is_longer_than_one_can_read(folder: str) -> None:
         if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST
     }
     assert long == {}
+
+
+def test_a_name_is_of_one_class() -> None:
+    """Those of Mininet-WiFi's own API apart, which scripts use."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, path in modules().items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(name)
+    several = {name: places for name, places in found.items() if len(places) > 1}
+    assert several.keys() == {"Station", "Topo"}, several

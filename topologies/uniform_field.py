@@ -33,7 +33,7 @@ from emulation.scenario.topo import PLACEMENTS, Topo
 from emulation.scenario.topology_parameters import Mode, PathLoss, RadioRange, Standard
 from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
-from nodeapp.routing.cells import AROUND, Cell, Grid, largest_side
+from nodeapp.routing.cells import AROUND, Cell, CellGrid, largest_side
 
 
 class UniformField(Topo):
@@ -73,7 +73,7 @@ class UniformField(Topo):
     def _draw(self, nodes: int, side: float, *, cells: bool) -> list[Position2D]:
         assert self.mobility is not None
         reach = self.radio.range or math.inf
-        grid = Grid(largest_side(reach), (0.0, 0.0))
+        grid = CellGrid(largest_side(reach), (0.0, 0.0))
         rng = self.rng("placement")
         for _ in range(PLACEMENTS):
             positions = self.mobility.positions(nodes, rng)
@@ -111,7 +111,7 @@ def _within(s: float) -> float:
     return math.pi * s**2 - 8 / 3 * s**3 + s**4 / 2
 
 
-def cells_connected(grid: Grid, positions: list[Position2D]) -> bool:
+def cells_connected(grid: CellGrid, positions: list[Position2D]) -> bool:
     """Return whether steps between populated adjacent cells lead from every node to every other."""
     left: set[Cell] = {grid.cell(position) for position in positions}
     waiting = [left.pop()]

@@ -29,7 +29,7 @@ from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.realtime.backbone import AccessPointNetwork
 from emulation.backends.realtime.mac80211 import ASSOCIATION_LIMIT, Mac80211Backend, monitor
 from emulation.backends.realtime.run import RealTimeRun
-from emulation.mininet_wifi.network import SOCKET, MininetWifiError, Network
+from emulation.mininet_wifi.network import SOCKET, MininetWifiError, MininetWifiNetwork
 from emulation.mininet_wifi.positions import Positions, PositionThread
 from emulation.mininet_wifi.settings import NoEqualError, settings_of
 from emulation.network.processes import last_line
@@ -46,7 +46,7 @@ class MininetWifiRun(RealTimeRun):
     """One run of the `mininet-wifi` backend."""
 
     measures_medium = False
-    _network: Network | None = None
+    _network: MininetWifiNetwork | None = None
     _positions: PositionThread | None = None
 
     def make_nodes(self) -> AccessPointNetwork:
@@ -61,7 +61,7 @@ class MininetWifiRun(RealTimeRun):
             )
         for line in settings.departures:
             self.problem(line)
-        network = self._network = Network(
+        network = self._network = MininetWifiNetwork(
             self.scenario.nodes,
             settings,
             self.state.environment(),

@@ -64,7 +64,7 @@ class MininetWifiError(Exception):
     """Mininet-WiFi cannot be used; the message is one line."""
 
 
-class Network:
+class MininetWifiNetwork:
     """Mininet-WiFi's network `net` of the nodes `specs`; its files go into `folder`.
 
     With access points it is a network for `emulation.backends.realtime.backbone.MeshBackbone`.

@@ -49,7 +49,7 @@ from emulation.radio.spec import RadioSpec
 from emulation.realtime.association_observer import AssociationObserver
 from emulation.realtime.hwsim_wire import (
     FRAME,
-    Heard,
+    HeardFrame,
     RateStep,
     Sent,
     decode_frame,
@@ -212,7 +212,7 @@ class HwsimMedium(MediumService[_Air]):
     def hand_over(self, channel: _Air, delivery: Delivery) -> None:
         """Give a frame to the radios that received it."""
         sent: Sent = delivery.frame
-        heard = Heard(self._family, sent.frame, sent.frequency_mhz)
+        heard = HeardFrame(self._family, sent.frame, sent.frequency_mhz)
         rate = self._rates_of(sent).received
         level = channel.medium.table.signal_dbm
         if channel.observer is not None:

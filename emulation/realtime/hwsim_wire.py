@@ -165,7 +165,7 @@ def spent(steps: tuple[RateStep, ...], attempts: int) -> bytes:
     return encode_steps(tuple(rows))[0]
 
 
-class Heard:
+class HeardFrame:
     """The messages that deliver one frame: they differ in receiver, rate and signal only.
 
     Raises `NetlinkError` if the frame is too long for an attribute.

@@ -23,11 +23,11 @@ from emulation.radio.delivery import Delivery
 from emulation.radio.medium import BROADCAST
 from emulation.radio.wlan.network import Network
 from emulation.radio.wlan.packets import Packet
-from emulation.radio.wlan.radios import Channel, Radio
+from emulation.radio.wlan.radios import WlanChannel, WlanRadio
 from emulation.realtime import radiotap_wire
 from emulation.realtime.control import ControlError
 from emulation.realtime.device import DeviceError, Monitor
-from emulation.realtime.radiotap_wire import Link, OnAir
+from emulation.realtime.radiotap_wire import OnAir, RadiotapLink
 
 AD_HOC_BSSID: Final = bytes.fromhex("02ff00000001")
 """Of ad hoc cells; outside the context of a BSS it is the wildcard."""
@@ -90,7 +90,7 @@ class Monitors:
         """... that frame's number."""
         network.on_air, network.on_heard = self._sent, self._heard
 
-    def add(self, radio: Radio, name: str, pid: int) -> None:
+    def add(self, radio: WlanRadio, name: str, pid: int) -> None:
         """Make a monitor in the namespace of a process.  Raises `ControlError`."""
         try:
             device = Monitor(pid, name)
@@ -99,7 +99,7 @@ class Monitors:
         self._of.setdefault(radio.index, []).append(_Listener(device, self._capture(radio, name)))
         self._network.listen(radio.index)
 
-    def _capture(self, radio: Radio, name: str) -> MonitorCapture | None:
+    def _capture(self, radio: WlanRadio, name: str) -> MonitorCapture | None:
         """Return the capture of a new monitor, named after its node too; None if there is none."""
         if self._captures is None:
             return None
@@ -111,7 +111,7 @@ class Monitors:
             print(said, file=sys.stderr, flush=True)
             return None
 
-    def names(self) -> list[tuple[str, int, Radio]]:
+    def names(self) -> list[tuple[str, int, WlanRadio]]:
         """Return the name, process and radio of each monitor."""
         return [
             (each.device.interface, each.device.pid, self._network.radios[index])
@@ -138,7 +138,7 @@ class Monitors:
                 each.close()
         self._of.clear()
 
-    def _sent(self, channel: Channel, frame: Transmission) -> None:
+    def _sent(self, channel: WlanChannel, frame: Transmission) -> None:
         if frame.acknowledges is not None or not isinstance(frame.job.frame, Packet):
             return
         if frame.job.attempts <= 1:
@@ -147,7 +147,7 @@ class Monitors:
         if self._of.get(frame.source):
             self._show(channel, frame, frame.source, None)
 
-    def _heard(self, channel: Channel, delivery: Delivery) -> None:
+    def _heard(self, channel: WlanChannel, delivery: Delivery) -> None:
         frame = self._on_air.get(delivery.source)
         if frame is None:
             return
@@ -156,7 +156,9 @@ class Monitors:
                 level = channel.medium.table.signal_dbm(delivery.source, receiver)
                 self._show(channel, frame, receiver, level)
 
-    def _show(self, channel: Channel, frame: Transmission, radio: int, level: float | None) -> None:
+    def _show(
+        self, channel: WlanChannel, frame: Transmission, radio: int, level: float | None
+    ) -> None:
         air = OnAir(
             frame.start,
             frame.coding.table.rate,
@@ -176,7 +178,7 @@ class Monitors:
             except OSError:
                 self.drops += 1
 
-    def _link(self, frame: Transmission) -> Link:
+    def _link(self, frame: Transmission) -> RadiotapLink:
         radios = self._network.radios
         source, destination = radios[frame.source], frame.destination
         receiver = WILDCARD
@@ -185,8 +187,8 @@ class Monitors:
         elif destination != BROADCAST or frame.job.frame.frame:
             receiver = frame.job.frame.frame[:6] or WILDCARD
         if source.is_station:
-            return Link(source.mac, receiver, receiver, to_access_point=True)
+            return RadiotapLink(source.mac, receiver, receiver, to_access_point=True)
         if source.mode == "master":
-            return Link(source.mac, receiver, source.mac, from_access_point=True)
+            return RadiotapLink(source.mac, receiver, source.mac, from_access_point=True)
         bssid = AD_HOC_BSSID if source.mode == "adhoc" else WILDCARD
-        return Link(source.mac, receiver, bssid)
+        return RadiotapLink(source.mac, receiver, bssid)

@@ -33,7 +33,7 @@ _MESH_CONTROL_PRESENT: Final = 0x0100
 LIFETIME_TU: Final = 5000
 
 
-class Link(NamedTuple):
+class RadiotapLink(NamedTuple):
     """Between whom a frame is on the air."""
 
     transmitter: bytes
@@ -57,7 +57,7 @@ class OnAir(NamedTuple):
     duration_us: int
 
 
-def encode(packet: Packet, link: Link, air: OnAir) -> bytes:
+def encode(packet: Packet, link: RadiotapLink, air: OnAir) -> bytes:
     """Return the record of one packet."""
     return _radiotap(air) + _frame(packet, link, air)
 
@@ -81,7 +81,7 @@ def _radiotap(air: OnAir) -> bytes:
     return struct.pack("<BBHI", 0, 0, 8 + len(fields), present) + fields
 
 
-def _frame(packet: Packet, link: Link, air: OnAir) -> bytes:
+def _frame(packet: Packet, link: RadiotapLink, air: OnAir) -> bytes:
     retry = _RETRY if air.retry else 0
     sequence = struct.pack("<H", (air.sequence % 4096) << 4)
     duration = struct.pack("<H", min(air.duration_us, 32_767))
@@ -116,7 +116,7 @@ def _frame(packet: Packet, link: Link, air: OnAir) -> bytes:
 
 def _mesh_data(
     header: MeshHeader,
-    link: Link,
+    link: RadiotapLink,
     ends: bytes,
     body: bytes,
     start: tuple[int, bytes, bytes],

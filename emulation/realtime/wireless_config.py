@@ -9,7 +9,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from emulation.radio.spec import RadioSpec, UnitDisk
-from emulation.radio.wlan.settings import AssociationRule, RadioSettings
+from emulation.radio.wlan.settings import AssociationRule, WlanSettings
 from emulation.realtime.priority import PriorityName
 from emulation.realtime.tap_config import load_as
 
@@ -43,7 +43,7 @@ class WirelessConfig(_Config):
     )
     seed: int
     nodes: tuple[NodeConfig, ...] = Field(min_length=1)
-    radios: tuple[RadioSettings, ...] = Field(min_length=1)
+    radios: tuple[WlanSettings, ...] = Field(min_length=1)
     association: AssociationRule = AssociationRule()
     control: Path
     captures: Path | None = Field(default=None, description="folder for captures of monitors")

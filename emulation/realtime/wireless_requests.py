@@ -8,7 +8,7 @@ CLOCK_MONOTONIC.
     position [{name}]           {"positions": {node: [x, y, z]}} in metres
     fail {name [, other]}       take down a radio or a node, or the link between two of these
     heal {name [, other]}       undo that
-    set {interface, ...}        change settings of a radio: those of `RadioSettings`, and `up`
+    set {interface, ...}        change settings of a radio: those of `WlanSettings`, and `up`
     connect {interface [, ssid] [, to] [, bssid] [, passphrase]}
                                 join the strongest access point of a network, or one (`to`: its
                                 interface or node)
@@ -52,8 +52,8 @@ from pydantic import ValidationError
 
 from emulation.radio.wlan.membership import MembershipError
 from emulation.radio.wlan.network import Network
-from emulation.radio.wlan.radios import Override, Radio
-from emulation.radio.wlan.settings import AssociationRule, RadioSettings, channel_number
+from emulation.radio.wlan.radios import Override, WlanRadio
+from emulation.radio.wlan.settings import AssociationRule, WlanSettings, channel_number
 from emulation.realtime.control import ControlError
 from emulation.realtime.loop import number_of
 from emulation.realtime.peer_levels import peer_levels
@@ -105,7 +105,7 @@ class Requests:
 
     # Names.
 
-    def radio(self, request: Mapping[str, Any], key: str = "interface") -> Radio:
+    def radio(self, request: Mapping[str, Any], key: str = "interface") -> WlanRadio:
         """Return the radio that a request names.  Raises `ControlError`."""
         name = request.get(key)
         if not isinstance(name, str) or name not in self._by_name:
@@ -113,7 +113,7 @@ class Requests:
             raise ControlError(f"no such wireless interface: {name}; there are {there}")
         return self._by_name[name]
 
-    def radios_of(self, request: Mapping[str, Any], key: str) -> list[Radio]:
+    def radios_of(self, request: Mapping[str, Any], key: str) -> list[WlanRadio]:
         """Return the radios of a node, or the one with that interface."""
         name = request.get(key)
         if isinstance(name, str) and name in self._node_index:
@@ -202,7 +202,7 @@ class Requests:
         if changes.get("channel") is not None:
             settings["frequency_mhz"] = changes.get("frequency_mhz")
         try:
-            new = RadioSettings.model_validate(settings)
+            new = WlanSettings.model_validate(settings)
             key = radio.key._replace(frequency_mhz=new.frequency)
             self.network.channels.spec(key, new.standard)
         except ValidationError as error:
@@ -217,7 +217,7 @@ class Requests:
             self.network.retune(now, radio)
         return {}
 
-    def _point(self, request: dict[str, Any]) -> Radio | None:
+    def _point(self, request: dict[str, Any]) -> WlanRadio | None:
         """Return the access point with a request's `bssid`; None if it has none."""
         if request.get("bssid") is None:
             return None
@@ -337,7 +337,7 @@ class Requests:
         return found
 
     def _facts(
-        self, radio: Radio, now: float, counters: Mapping[str, Sequence[float]]
+        self, radio: WlanRadio, now: float, counters: Mapping[str, Sequence[float]]
     ) -> dict[str, Any]:
         channels = self.network.channels
         channel = channels.of(radio.index)
@@ -361,7 +361,7 @@ class Requests:
             "counters": {name: values[radio.index] for name, values in counters.items()},
         }
 
-    def _level(self, source: Radio, receiver: Radio) -> float:
+    def _level(self, source: WlanRadio, receiver: WlanRadio) -> float:
         """Return the level at which a radio hears another, dBm."""
         channel = self.network.channels.at(source.key, source.standard)
         levels = channel.medium.table.levels([source.index], [receiver.index])
@@ -470,7 +470,7 @@ class Requests:
         return {"links": rows}
 
 
-def _since(radio: Radio, now: float) -> float | None:
+def _since(radio: WlanRadio, now: float) -> float | None:
     if radio.since is None:
         return None
     return round(now - radio.since, 3) if math.isfinite(radio.since) else 0.0

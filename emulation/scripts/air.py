@@ -39,7 +39,7 @@ def fading_of(given: Any) -> float:
     return decibels
 
 
-class Air:
+class ScriptAir:
     """The medium: first its settings, then its process."""
 
     def __init__(self, session: Session) -> None:

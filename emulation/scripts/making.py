@@ -11,7 +11,7 @@ from mininet.nodelib import NAT
 from mininet.util import ipAdd, macColonHex
 
 from emulation.scripts import wireless
-from emulation.scripts.air import Air
+from emulation.scripts.air import ScriptAir
 from emulation.scripts.nodes import AP, Car, Station, coordinates
 from emulation.scripts.options import MOTION_OPTIONS, NODE_OPTIONS, POINT_OPTIONS
 from emulation.scripts.radios import Radio
@@ -29,7 +29,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
     """The run; a subclass has it (`emulation.scripts.provided`)."""
     opened: ClassVar[list[Any]]
     """Networks that have been made and not stopped."""
-    air: Air
+    air: ScriptAir
     station: Any
     car: Any
     accessPoint: Any

@@ -107,7 +107,7 @@ def _number_of(net: Any, node: Any) -> int:
     return number
 
 
-class Protocol:
+class RoutingDaemon:
     """A name of `mn_wifi.manetRoutingProtocols`."""
 
     name: ClassVar[str] = ""
@@ -121,37 +121,37 @@ class Protocol:
         cls.session.limit(wish, NOT_THERE.get(cls.name, "it is no module of the kernel"))
 
 
-class batman_adv(Protocol):  # Mininet-WiFi's names, here and below
+class batman_adv(RoutingDaemon):  # Mininet-WiFi's names, here and below
     """batman-adv."""
 
     name = "batman_adv"
 
 
-class aodv(Protocol):
+class aodv(RoutingDaemon):
     """AODV as a kernel module."""
 
     name = "aodv"
 
 
-class batmand(Protocol):
+class batmand(RoutingDaemon):
     """batmand."""
 
     name = "batmand"
 
 
-class olsrd(Protocol):
+class olsrd(RoutingDaemon):
     """olsrd."""
 
     name = "olsrd"
 
 
-class olsrd2(Protocol):
+class olsrd2(RoutingDaemon):
     """olsrd2."""
 
     name = "olsrd2"
 
 
-class babel(Protocol):
+class babel(RoutingDaemon):
     """babeld."""
 
     name = "babel"

@@ -16,7 +16,7 @@ from mininet.node import DefaultController
 from emulation.network.interrupts import undisturbed
 from emulation.network.net import compute_checksums
 from emulation.scripts import wireless
-from emulation.scripts.air import Air, fading_of
+from emulation.scripts.air import ScriptAir, fading_of
 from emulation.scripts.groups import GROUP_MODELS, LEVY_WALK, UNBOUND, Groups, levy_walk
 from emulation.scripts.links import WMEDIUMD_MODES
 from emulation.scripts.making import Nodes
@@ -75,7 +75,7 @@ class Mininet_wifi(Nodes):
         mininet = {key: params.pop(key) for key in MININET_OPTIONS if key in params}
         given = session.check_options("Mininet_wifi", params, NETWORK_OPTIONS)
         self.wire_class = wireless.wire_class(link)
-        self.air = Air(session)
+        self.air = ScriptAir(session)
         self.air.noise_th = float(noise_th)
         self.air.policy = ac_method or "sticky"
         self.air.fading_db = fading_of(given.get("fading_cof"))

@@ -14,7 +14,7 @@ from mininet.link import Intf
 from pydantic import ValidationError
 
 from emulation.radio.channel_plan import ChannelError, frequency_of
-from emulation.radio.wlan.settings import STATION_MODES, RadioSettings
+from emulation.radio.wlan.settings import STATION_MODES, WlanSettings
 from emulation.scripts import manet
 from emulation.scripts.options import JOIN_OPTIONS, MASTER_OPTIONS
 from emulation.scripts.session import Options, ScriptError
@@ -430,9 +430,9 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
                 f"frames have {slowest:g} Mb/s, the slowest rate of 802.11{spec.standard}",
             )
 
-    def _settings(self) -> RadioSettings:
+    def _settings(self) -> WlanSettings:
         try:
-            return RadioSettings.model_validate(self.describe() | {"range": None})
+            return WlanSettings.model_validate(self.describe() | {"range": None})
         except ValidationError as error:
             first = error.errors()[0]
             what = "".join(f"{part} {first['input']!r}: " for part in first["loc"][:1])

@@ -26,7 +26,7 @@ REASSEMBLIES: Final = 64
 """Datagrams of which some fragments are here and others missing, before the oldest is given up."""
 
 
-class Radio(Protocol):
+class HostRadio(Protocol):
     """What hosts send with."""
 
     @property
@@ -54,7 +54,7 @@ class VirtualHost:
         scenario: Scenario,
         index: int,
         clock: Clock,
-        radio: Radio,
+        radio: HostRadio,
     ) -> None:
         spec: NodeSpec = scenario.nodes[index]
         self.running = True

@@ -26,7 +26,7 @@ from emulation.network.controller.flows import (
     OUTPUTS,
     Bridge,
     FlowComputation,
-    Path,
+    FlowPath,
 )
 from emulation.radio.addressing import (
     InfrastructureAddressing,
@@ -99,8 +99,8 @@ class MeshChannel:
             for point, broker in zip(points, brokers, strict=True)
         ]
         self._computation = FlowComputation(self._bridges, {})
-        self._frames: Counter[tuple[int, Path, str]] = Counter()
-        self._bytes: Counter[tuple[int, Path, str]] = Counter()
+        self._frames: Counter[tuple[int, FlowPath, str]] = Counter()
+        self._bytes: Counter[tuple[int, FlowPath, str]] = Counter()
         self._moves: list[dict[str, Any]] = []
         self._routing_first = scenario.radio.queue_order == "routing-first"
         self._on_mesh = False
@@ -183,7 +183,7 @@ class MeshChannel:
                             "frames": self._frames[point, path, name],
                             "bytes": self._bytes[point, path, name],
                         }
-                        for path in Path
+                        for path in FlowPath
                         for name in names
                     ],
                 }
@@ -224,7 +224,7 @@ class MeshChannel:
         """Return whether a packet overtakes others in queues."""
         return self._routing_first and carried[0].is_routing
 
-    def _count(self, point: int, path: Path, name: str, size: int) -> None:
+    def _count(self, point: int, path: FlowPath, name: str, size: int) -> None:
         self._frames[point, path, name] += 1
         self._bytes[point, path, name] += size
 
@@ -245,7 +245,7 @@ class MeshChannel:
             if new is not None:
                 frame = layer2_update(self._macs[station])
                 self._recorder.emitted(now, self._capture_index(new, ACCESS_PORT), frame)
-                self._count(new, Path.ASSOCIATION, OTHER, len(frame))
+                self._count(new, FlowPath.ASSOCIATION, OTHER, len(frame))
                 self._learn(new, frame)
         # On a fixed grid, that of n intervals rather than of a sum.
         self._clock.call_at((number + 1) * self._interval, self._scan, number + 1)

@@ -23,7 +23,7 @@ from emulation.vm import tools
 from emulation.vm.errors import VmError
 from emulation.vm.machine import Machine
 from emulation.vm.qemu import Share
-from emulation.vm.run import Options, booted, guest_environment, run_in_vm
+from emulation.vm.run import MachineOptions, booted, guest_environment, run_in_vm
 
 SUFFIX: Final = "@vm"
 
@@ -31,7 +31,7 @@ SUFFIX: Final = "@vm"
 class GuestBackend:
     """Another backend, executed in the virtual machine."""
 
-    def __init__(self, backend: Backend, options: Options | None = None) -> None:
+    def __init__(self, backend: Backend, options: MachineOptions | None = None) -> None:
         self._inner = backend.name
         self._options = options
         self.name = f"{backend.name}{SUFFIX}"
@@ -47,7 +47,7 @@ class GuestBackend:
         """
         sharing = (self, *others)
         with ExitStack() as ending:
-            kept = _Kept(folder.resolve(), self._options or Options(), ending)
+            kept = _Kept(folder.resolve(), self._options or MachineOptions(), ending)
             for backend in sharing:
                 backend._kept = kept
             try:
@@ -103,7 +103,7 @@ class GuestBackend:
 class _Kept:
     """A machine that several runs share, which writes below `folder` of the host; ends in time."""
 
-    def __init__(self, folder: Path, options: Options, ending: ExitStack) -> None:
+    def __init__(self, folder: Path, options: MachineOptions, ending: ExitStack) -> None:
         self.folder = folder
         self._options = options
         self._ending = ending

@@ -28,7 +28,7 @@ ALIVE_INTERVAL: Final = 5.0
 """Seconds between signs of life from the guest."""
 
 
-class ChannelError(Exception):
+class FramingError(Exception):
     """Bytes that are no frames."""
 
 
@@ -51,13 +51,13 @@ class Receiver:
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Take bytes; yield kind and payload of every frame that is complete.
 
-        Raises `ChannelError`.
+        Raises `FramingError`.
         """
         self._buffer += data
         while len(self._buffer) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._buffer)
             if kind not in KINDS or length > LARGEST:
-                raise ChannelError(f"no frame: kind {kind!r}, {length} bytes")
+                raise FramingError(f"no frame: kind {kind!r}, {length} bytes")
             end = HEADER.size + length
             if len(self._buffer) < end:
                 return
@@ -67,11 +67,11 @@ class Receiver:
 
 
 def fields(payload: bytes) -> dict[str, Any]:
-    """Return the fields of a message.  Raises `ChannelError`."""
+    """Return the fields of a message.  Raises `FramingError`."""
     try:
         value = json.loads(payload)
     except ValueError as error:
-        raise ChannelError(f"no message: {payload[:80]!r}") from error
+        raise FramingError(f"no message: {payload[:80]!r}") from error
     if not isinstance(value, dict):
-        raise ChannelError(f"no message: {payload[:80]!r}")
+        raise FramingError(f"no message: {payload[:80]!r}")
     return value

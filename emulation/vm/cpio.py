@@ -17,7 +17,7 @@ TRAILER: Final = "TRAILER!!!"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArchiveEntry:
     """A file, folder, link or device of the archive; `mode` holds its type too."""
 
     name: str
@@ -26,30 +26,30 @@ class Entry:
     device: tuple[int, int] = (0, 0)
 
 
-def folder(name: str) -> Entry:
+def folder(name: str) -> ArchiveEntry:
     """Return a folder."""
-    return Entry(name, stat.S_IFDIR | 0o755)
+    return ArchiveEntry(name, stat.S_IFDIR | 0o755)
 
 
-def file(name: str, data: bytes, mode: int = 0o644) -> Entry:
+def file(name: str, data: bytes, mode: int = 0o644) -> ArchiveEntry:
     """Return a regular file."""
-    return Entry(name, stat.S_IFREG | mode, data)
+    return ArchiveEntry(name, stat.S_IFREG | mode, data)
 
 
-def link(name: str, target: str) -> Entry:
+def link(name: str, target: str) -> ArchiveEntry:
     """Return a symbolic link."""
-    return Entry(name, stat.S_IFLNK | 0o777, target.encode())
+    return ArchiveEntry(name, stat.S_IFLNK | 0o777, target.encode())
 
 
-def character_device(name: str, major: int, minor: int) -> Entry:
+def character_device(name: str, major: int, minor: int) -> ArchiveEntry:
     """Return a character device."""
-    return Entry(name, stat.S_IFCHR | 0o600, device=(major, minor))
+    return ArchiveEntry(name, stat.S_IFCHR | 0o600, device=(major, minor))
 
 
-def archive(entries: Iterable[Entry]) -> bytes:
+def archive(entries: Iterable[ArchiveEntry]) -> bytes:
     """Return the archive of the entries, folders before what is in them."""
     out = bytearray()
-    for number, entry in enumerate([*entries, Entry(TRAILER, 0)], start=1):
+    for number, entry in enumerate([*entries, ArchiveEntry(TRAILER, 0)], start=1):
         name = entry.name.encode() + b"\0"
         links = 2 if stat.S_ISDIR(entry.mode) else 1
         fields = (

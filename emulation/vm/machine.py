@@ -316,7 +316,7 @@ class Machine:
         self._heard = time.monotonic()
         try:
             return list(self._receiver.feed(data))
-        except channel.ChannelError as error:
+        except channel.FramingError as error:
             raise self.failure(f"sends something that is no frame ({error})") from error
 
     def check_time(self, deadline: float | None, limit: float | None) -> None:

@@ -30,7 +30,7 @@ PASSED_ON: Final = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class MachineOptions:
     """What a user may choose about the machine; memory in MiB, time limit in seconds."""
 
     accelerator: probe.Choice = "auto"
@@ -58,7 +58,7 @@ def run_in_vm(
     observer: BootObserver,
     share_rw: Path | None = None,
     share_target: Path | None = None,
-    options: Options | None = None,
+    options: MachineOptions | None = None,
     terminal: bool = False,
     environment: Mapping[str, str] | None = None,
     output: Sink | None = None,
@@ -73,7 +73,7 @@ def run_in_vm(
     `output` and `errors` get what it writes (default: this process's own).  Raises `VmError`,
     KeyboardInterrupt.
     """
-    options = options or Options()
+    options = options or MachineOptions()
     shared = None
     if share_rw is not None:
         shared = Share(share_rw, (share_target or share_rw).absolute(), readonly=False)
@@ -104,7 +104,7 @@ def run_in_vm(
 def booted(
     observer: BuildObserver,
     shared: Share | None,
-    options: Options,
+    options: MachineOptions,
     interrupts: Interrupts | None = None,
 ) -> Iterator[Machine]:
     """Boot a machine with the project and `shared` for the time of the block.

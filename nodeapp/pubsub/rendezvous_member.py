@@ -46,7 +46,7 @@ RACE: Final = 0.1
 """Seconds in which two nodes of a cell may not have told each other what they got at a time."""
 
 
-class Node(Protocol):
+class MemberNode(Protocol):
     """What a member of a cell needs of the rest of its node."""
 
     host: Host
@@ -70,7 +70,7 @@ class Node(Protocol):
 class RendezvousMember:
     """One node of rendezvous cells; `state` is that of the cell it is in."""
 
-    def __init__(self, node: Node, timeout: float) -> None:
+    def __init__(self, node: MemberNode, timeout: float) -> None:
         self.state = RendezvousState(timeout)
         self._node = node
         self._host = node.host

@@ -48,7 +48,7 @@ from nodeapp.routing.aodv_links import LinkMonitor
 from nodeapp.routing.aodv_parameters import AodvParameters
 from nodeapp.routing.aodv_repair import Repairs
 from nodeapp.routing.aodv_search import Searches, SeenRequests
-from nodeapp.routing.aodv_table import Route, RouteTable, following, newer, plausible
+from nodeapp.routing.aodv_table import AodvRoute, RouteTable, following, newer, plausible
 from nodeapp.routing.aodv_wire import (
     ACKNOWLEDGE,
     DESTINATION_ONLY,
@@ -173,7 +173,7 @@ class Aodv:
         elif not self._repairs.take(frame, sender, now):
             self._no_route(destination, sender, now)
 
-    def _route(self, destination: int, now: float) -> Route | None:
+    def _route(self, destination: int, now: float) -> AodvRoute | None:
         """Return a valid route over a neighbour that is not lost."""
         route = self.table.valid(destination, now)
         if route is not None and self._links.is_lost(route.next_hop, now):
@@ -181,7 +181,7 @@ class Aodv:
             return None
         return route
 
-    def _transmit(self, frame: Frame, route: Route, now: float) -> None:
+    def _transmit(self, frame: Frame, route: AodvRoute, now: float) -> None:
         if frame.ttl == 0 or frame.hops == 255:
             self._counters["time to live used up"] += 1
             return
@@ -273,7 +273,7 @@ class Aodv:
                 self._links.broadcast(relayed)
 
     def _may_reply(
-        self, route: Route, request: aodv_wire.RouteRequest, hops: int, sender: int, now: float
+        self, route: AodvRoute, request: aodv_wire.RouteRequest, hops: int, sender: int, now: float
     ) -> bool:
         """Return whether this node replies with its route to the destination of a request (6.6).
 
@@ -306,7 +306,7 @@ class Aodv:
         self,
         originator: int,
         target: int,
-        route: Route,
+        route: AodvRoute,
         request: aodv_wire.RouteRequest,
         now: float,
     ) -> None:
@@ -331,7 +331,7 @@ class Aodv:
 
     def _send_reply(
         self, to: int, frame: Frame, reply: aodv_wire.RouteReply, now: float
-    ) -> Route | None:
+    ) -> AodvRoute | None:
         """Send a reply along the route to the node that asked; return that route, if any."""
         back = self._route(to, now)
         if back is None:

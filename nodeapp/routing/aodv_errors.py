@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from nodeapp.host import Host
 from nodeapp.routing import aodv_wire
 from nodeapp.routing.aodv_search import RateLimit
-from nodeapp.routing.aodv_table import Route
+from nodeapp.routing.aodv_table import AodvRoute
 from nodeapp.wire import BROADCAST, Frame, Kind
 
 
@@ -30,7 +30,7 @@ class ErrorSender:
         self._counters = counters
         self._broadcast = broadcast
 
-    def tell(self, broken: Iterable[tuple[int, Route, set[int]]], now: float) -> None:
+    def tell(self, broken: Iterable[tuple[int, AodvRoute, set[int]]], now: float) -> None:
         """Tell the precursors of routes, given by destination, that they are broken."""
         unreachable = []
         told: set[int] = set()

@@ -28,7 +28,7 @@ from nodeapp.routing import aodv_wire
 from nodeapp.routing.aodv_errors import ErrorSender
 from nodeapp.routing.aodv_parameters import LOCAL_ADD_TTL, AodvParameters
 from nodeapp.routing.aodv_search import Searches
-from nodeapp.routing.aodv_table import Route, RouteTable
+from nodeapp.routing.aodv_table import AodvRoute, RouteTable
 from nodeapp.wire import Frame
 
 
@@ -66,7 +66,7 @@ class Repairs:
                 return 0
         return parameters.repair_hops
 
-    def _is_nearer(self, frame: Frame, route: Route) -> bool:
+    def _is_nearer(self, frame: Frame, route: AodvRoute) -> bool:
         return frame.originator != self._me and self._travelled(frame) > route.hops
 
     def _travelled(self, frame: Frame) -> int:
@@ -94,7 +94,7 @@ class Repairs:
         self._searches.repair(frame, ttl)
         return True
 
-    def done(self, destination: int, route: Route, now: float) -> None:
+    def done(self, destination: int, route: AodvRoute, now: float) -> None:
         """Tell the precursors of a route that was repaired if it is longer than it was."""
         before = self._before.pop(destination, None)
         if before is None:

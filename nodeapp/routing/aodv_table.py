@@ -58,7 +58,7 @@ def following(sequence: int) -> int:
     return (sequence + 1) & MASK
 
 
-class Route:
+class AodvRoute:
     """A route table entry (section 2).
 
     `expires`: when it becomes invalid, or if it is invalid, when it may be forgotten.
@@ -94,24 +94,24 @@ class RouteTable:
 
     def __init__(self, delete_period: float, crowded: int = CROWDED) -> None:
         self._crowded = crowded
-        self._routes: dict[int, Route] = {}
+        self._routes: dict[int, AodvRoute] = {}
         self._delete_period = delete_period
 
     def __len__(self) -> int:
         return len(self._routes)
 
-    def items(self) -> Iterable[tuple[int, Route]]:
+    def items(self) -> Iterable[tuple[int, AodvRoute]]:
         """Return all destinations and their routes, up to date or not."""
         return self._routes.items()
 
-    def known(self, destination: int, now: float) -> Route | None:
+    def known(self, destination: int, now: float) -> AodvRoute | None:
         """Return the route to a destination, valid or not."""
         route = self._routes.get(destination)
         if route is not None and route.valid and route.expires <= now:
             self._invalidate(route, route.expires)
         return route
 
-    def valid(self, destination: int, now: float) -> Route | None:
+    def valid(self, destination: int, now: float) -> AodvRoute | None:
         """Return the route to a destination if it is valid."""
         route = self._routes.get(destination)
         if route is None:
@@ -135,7 +135,7 @@ class RouteTable:
         """Take a route on offer; return whether it was better than what there was (6.2)."""
         route = self.known(destination, now)
         if route is None:
-            return self._add(destination, Route(sequence, hops, next_hop, expires))
+            return self._add(destination, AodvRoute(sequence, hops, next_hop, expires))
         if route.known and not plausible(sequence, route.sequence):
             return False
         if route.known and not newer(sequence, route.sequence):
@@ -154,7 +154,7 @@ class RouteTable:
         """Note that a neighbour was heard, with its own sequence number if it told that."""
         route = self.known(neighbour, now)
         if route is None:
-            self._add(neighbour, Route(sequence, 1, neighbour, expires))
+            self._add(neighbour, AodvRoute(sequence, 1, neighbour, expires))
             return
         if not route.valid:
             if route.known:
@@ -165,7 +165,7 @@ class RouteTable:
         route.hops, route.next_hop = 1, neighbour
         self._take_number(route, sequence)
 
-    def _add(self, destination: int, route: Route) -> bool:
+    def _add(self, destination: int, route: AodvRoute) -> bool:
         if len(self._routes) >= MAX_ROUTES:
             return False
         self._routes[destination] = route
@@ -185,7 +185,7 @@ class RouteTable:
         now: float,
         repairable_hops: int = 0,
         over: Iterable[int] | None = None,
-    ) -> list[tuple[int, Route, set[int]]]:
+    ) -> list[tuple[int, AodvRoute, set[int]]]:
         """Make all routes over a lost neighbour invalid; return them with their precursors.
 
         Those that others use and that have no more than `repairable_hops` are repairable instead
@@ -207,7 +207,7 @@ class RouteTable:
 
     def break_route(
         self, destination: int, next_hop: int, sequence: int | None, now: float
-    ) -> tuple[Route, set[int]] | None:
+    ) -> tuple[AodvRoute, set[int]] | None:
         """Make a route over `next_hop` invalid, as that told with the sequence number given.
 
         Returns the route and its precursors, None if there is no such route.
@@ -221,7 +221,7 @@ class RouteTable:
         return route, precursors
 
     @staticmethod
-    def _take_number(route: Route, sequence: int | None) -> None:
+    def _take_number(route: AodvRoute, sequence: int | None) -> None:
         """Take a sequence number that was told, unless the route's own is newer."""
         if sequence is None:
             return
@@ -231,20 +231,20 @@ class RouteTable:
             route.known, route.sequence = True, sequence
 
     @staticmethod
-    def _revive(route: Route, now: float) -> None:
+    def _revive(route: AodvRoute, now: float) -> None:
         route.valid = True
         if route.repairable <= now:
             route.precursors = set()
         route.repairable = 0.0
 
-    def _invalidate(self, route: Route, when: float) -> None:
+    def _invalidate(self, route: AodvRoute, when: float) -> None:
         if route.known:
             route.sequence = following(route.sequence)
         route.valid = False
         route.expires = when + self._delete_period
         route.precursors = set()
 
-    def keep(self, route: Route, now: float) -> None:
+    def keep(self, route: AodvRoute, now: float) -> None:
         """Keep an invalid route for another DELETE_PERIOD: a neighbour still relies on it."""
         route.expires = now + self._delete_period
 

@@ -45,7 +45,7 @@ from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.parameters import Param, ParameterError
 from nodeapp.routing.cell_wire import MAX_HOPS, CellRoute, decode_cell_route
-from nodeapp.routing.cells import Cell, Grid, largest_side, step
+from nodeapp.routing.cells import Cell, CellGrid, largest_side, step
 from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.routing.neighbours import Neighbours, require_link_feedback
 from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind, decode
@@ -73,7 +73,7 @@ class CellRoutingParameters(BeaconParameters):
     ] = False
 
 
-def grid_of(area: tuple[float, float, float, float], radio_range: float, side: float) -> Grid:
+def grid_of(area: tuple[float, float, float, float], radio_range: float, side: float) -> CellGrid:
     """Return the cells of an area (x0, y0, x1, y1), metres; `side` 0 is the largest that fits.
 
     Raises `ParameterError` for a side that does not fit the range, or an area within one cell.
@@ -92,7 +92,7 @@ def grid_of(area: tuple[float, float, float, float], radio_range: float, side: f
             f"cell_size: an area of {x1 - x0:g} m by {y1 - y0:g} m is smaller than a cell of "
             f"{side:.6g} m, so there is nothing to route: enlarge the area or set cell_size"
         )
-    return Grid(side, (x0, y0))
+    return CellGrid(side, (x0, y0))
 
 
 class CellHashRouting:

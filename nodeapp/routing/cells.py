@@ -64,7 +64,7 @@ def largest_side(radio_range: float) -> float:
     return radio_range / (2.0 * math.sqrt(2.0))
 
 
-class Grid(NamedTuple):
+class CellGrid(NamedTuple):
     """The cells: the side, metres, and the point at which the corner of cell (0, 0) is."""
 
     side: float

@@ -92,7 +92,7 @@ class TreeParameters(BeaconParameters):
     ] = False
 
 
-class Claim(NamedTuple):
+class NeighbourClaim(NamedTuple):
     """What a neighbour said last; `issued` and `expires`: of the root's epoch, seconds."""
 
     beacon: TreeBeacon
@@ -101,7 +101,7 @@ class Claim(NamedTuple):
 
 
 class Place(NamedTuple):
-    """This node's place in the tree; `issued` and `expires` as in `Claim`."""
+    """This node's place in the tree; `issued` and `expires` as in `NeighbourClaim`."""
 
     root: int
     epoch: int
@@ -144,7 +144,7 @@ class SpanningTree:
         self._path_gain = parameters.path_gain
         self._root_timeout = parameters.root_timeout * parameters.hello_interval
         self._roots = Roots(self._root_timeout)
-        self._claims: dict[int, Claim] = {}
+        self._claims: dict[int, NeighbourClaim] = {}
         self._refused: dict[int, float] = {}
         self._held_down: dict[int, float] = {}
         self._children: tuple[int, ...] = ()
@@ -236,10 +236,10 @@ class SpanningTree:
                 return
         if beacon.root == self._host.node_id:
             self._epoch = max(self._epoch, beacon.epoch)  # said before a restart
-            claim = Claim(beacon, now, -math.inf)
+            claim = NeighbourClaim(beacon, now, -math.inf)
         else:
             issued = now - beacon.age / 1000
-            claim = Claim(beacon, issued, self._roots.heard(beacon, issued, now))
+            claim = NeighbourClaim(beacon, issued, self._roots.heard(beacon, issued, now))
         self._claims[sender] = claim
         # Most beacons tell nothing new but the epoch, which matters on the way to the root only.
         place = self._place
@@ -326,7 +326,7 @@ class SpanningTree:
             self._unlisted_since = now
         self._place = place
 
-    def _usable(self, neighbour: int, claim: Claim, now: float) -> bool:
+    def _usable(self, neighbour: int, claim: NeighbourClaim, now: float) -> bool:
         beacon = claim.beacon
         return (
             claim.expires > now
@@ -337,7 +337,7 @@ class SpanningTree:
             and self._roots.feasible(beacon)
         )
 
-    def _below(self, neighbour: int, claim: Claim) -> Place:
+    def _below(self, neighbour: int, claim: NeighbourClaim) -> Place:
         beacon = claim.beacon
         cost = beacon.cost + 1
         self._roots.said(beacon.root, beacon.epoch, cost)
@@ -355,7 +355,7 @@ class SpanningTree:
             return self._below(place.parent, claim)
         return place._replace(parent=0, orphaned=True)
 
-    def _listed(self, claim: Claim, place: Place, now: float) -> bool:
+    def _listed(self, claim: NeighbourClaim, place: Place, now: float) -> bool:
         """Return whether the parent has this node as a child, or still time to say so."""
         if self._host.node_id in claim.beacon.children:
             self._unlisted_since = now

@@ -55,7 +55,7 @@ from typing import Final
 from spark_analysis.agreement.measures import Measures, Side
 from spark_analysis.agreement.own import OWN, OwnMetric
 from spark_analysis.confidence import Interval, mean_interval, t_quantile
-from spark_analysis.jobs.stages import Stage
+from spark_analysis.jobs.stages import DelayStage
 
 DELIVERY_BOUND: Final = 0.02
 """Greatest difference of the delivery ratios."""
@@ -91,7 +91,7 @@ class ComparedQuantity:
 class Overhead:
     """What one stage excuses; seconds."""
 
-    stage: Stage
+    stage: DelayStage
     median: ComparedQuantity
     """Median steps of the repeats; the difference is that of the same steps (`Matched`)."""
     excess: float
@@ -122,9 +122,9 @@ def unknown_along_the_way(overhead: Sequence[Overhead], hops: float) -> float:
     return sum((part.may_count - part.counts) * times(part.stage, hops) for part in overhead)
 
 
-def times(stage: Stage, hops: float) -> float:
+def times(stage: DelayStage, hops: float) -> float:
     """Return how often a stage comes in a delivery over so many hops."""
-    return hops - 1 if stage in (Stage.FORWARD, Stage.RELAY) else 1
+    return hops - 1 if stage in (DelayStage.FORWARD, DelayStage.RELAY) else 1
 
 
 class Answer(StrEnum):
@@ -243,7 +243,7 @@ class Agreement:
         return self.second if self.delay.quantity.difference.mean < 0 else self.first
 
 
-Matched = Mapping[Stage, float]
+Matched = Mapping[DelayStage, float]
 """By how much the same step is longer in the first run of a repeat than in the second, s."""
 
 
@@ -372,7 +372,7 @@ def _overhead(
     slower = first if sign > 0 else second
     real_time = any(run.kept_real_time is not None for run in slower.runs)
     medians = {}
-    for stage in Stage:
+    for stage in DelayStage:
         same = [repeat[stage] for repeat in matched if stage in repeat]
         if same:
             steps = _quantity(first, second, lambda run, stage=stage: _p50(run, stage))  # type: ignore[misc]
@@ -383,7 +383,7 @@ def _overhead(
     }
     waits = _waits(medians, sign)
     limits = _limits(slower, excess, waits)
-    drawn = {Stage.FORWARD} if waits and real_time else set()
+    drawn = {DelayStage.FORWARD} if waits and real_time else set()
     return tuple(
         Overhead(
             stage,
@@ -396,7 +396,7 @@ def _overhead(
     )
 
 
-def _p50(run: Measures, stage: Stage) -> float:
+def _p50(run: Measures, stage: DelayStage) -> float:
     return run.stages[stage].p50 if stage in run.stages else math.nan
 
 
@@ -411,22 +411,26 @@ def _explained(quicker: Side, overhead: Sequence[Overhead]) -> float:
     return max(0.0, statistics.fmean(shifts)) if shifts else 0.0
 
 
-def _waits(medians: Mapping[Stage, ComparedQuantity], sign: float) -> bool:
+def _waits(medians: Mapping[DelayStage, ComparedQuantity], sign: float) -> bool:
     """Return whether forwarders wait on purpose: longer than nodes need, on the quicker side."""
     quicker = {
         stage: (median.second if sign > 0 else median.first).mean
         for stage, median in medians.items()
     }
-    needed = quicker.get(Stage.ORIGINATE, 0.0) + quicker.get(Stage.NOTIFY, 0.0)
-    return quicker.get(Stage.FORWARD, 0.0) > needed
+    needed = quicker.get(DelayStage.ORIGINATE, 0.0) + quicker.get(DelayStage.NOTIFY, 0.0)
+    return quicker.get(DelayStage.FORWARD, 0.0) > needed
 
 
-def _limits(slower: Side, excess: Mapping[Stage, float], waits: bool) -> dict[Stage, float]:
+def _limits(
+    slower: Side, excess: Mapping[DelayStage, float], waits: bool
+) -> dict[DelayStage, float]:
     """Return how much of a step's excess counts, by measures of their own."""
-    nodes = sum(max(0.0, excess.get(stage, 0.0)) for stage in (Stage.ORIGINATE, Stage.NOTIFY))
+    nodes = sum(
+        max(0.0, excess.get(stage, 0.0)) for stage in (DelayStage.ORIGINATE, DelayStage.NOTIFY)
+    )
     late = max(slower.values(lambda run: run.late_p99), default=math.inf)
     return {
-        Stage.MEDIUM: late,
-        Stage.RELAY: late,
-        Stage.FORWARD: nodes + (TIMER if waits else 0.0),
+        DelayStage.MEDIUM: late,
+        DelayStage.RELAY: late,
+        DelayStage.FORWARD: nodes + (TIMER if waits else 0.0),
     }

@@ -18,7 +18,7 @@ from spark_analysis.agreement.agreement import (
     half_width,
 )
 from spark_analysis.agreement.measures import Measures, Side
-from spark_analysis.jobs.stages import Stage
+from spark_analysis.jobs.stages import DelayStage
 from spark_analysis.report import svg
 from spark_analysis.report.comparison import delay_curves
 from spark_analysis.report.figures import STEPS, WIDTH, Array, Drawing, empty_drawing, formatted
@@ -27,11 +27,11 @@ from spark_analysis.report.quantities import count, printable, seconds, share
 COLOURS = (svg.BLUE, svg.ORANGE)
 """Of the first and the second backend."""
 STAGES = {
-    Stage.ORIGINATE: ("publisher", svg.PURPLE),
-    Stage.MEDIUM: ("first hop", svg.SKY),
-    Stage.FORWARD: ("forwarders", svg.ORANGE),
-    Stage.RELAY: ("further hops", svg.BLUE),
-    Stage.NOTIFY: ("subscriber", svg.GREEN),
+    DelayStage.ORIGINATE: ("publisher", svg.PURPLE),
+    DelayStage.MEDIUM: ("first hop", svg.SKY),
+    DelayStage.FORWARD: ("forwarders", svg.ORANGE),
+    DelayStage.RELAY: ("further hops", svg.BLUE),
+    DelayStage.NOTIFY: ("subscriber", svg.GREEN),
 }
 """Who has the event in a stage, and the colour."""
 LEAST_PAIRS = 8
@@ -172,14 +172,14 @@ def stages(sides: Sequence[Side]) -> Drawing:
         "frame. Hops: sent to received, waiting for the channel and airtime. Forwarders: received "
         "to sent, waiting on purpose included. Subscriber: received to NOTIFY."
     )
-    totals = np.array([[_per_delivery(side, stage) for stage in Stage] for side in sides])
+    totals = np.array([[_per_delivery(side, stage) for stage in DelayStage] for side in sides])
     if not totals.any():
         return empty_drawing(title, caption, "No delivery could be followed through the captures.")
     with svg.style():
         figure = svg.new_figure(WIDTH, 240)
         axes = figure.add_subplot()
         left = np.zeros(len(sides))
-        for column, stage in enumerate(Stage):
+        for column, stage in enumerate(DelayStage):
             axes.barh(
                 range(len(sides)), totals[:, column], left=left, height=0.55,
                 color=STAGES[stage][1], edgecolor=svg.PAPER, linewidth=0.8,
@@ -202,7 +202,8 @@ def stages(sides: Sequence[Side]) -> Drawing:
     description = " ".join(
         f"{side.name}: "
         + ", ".join(
-            f"{STAGES[stage][0]} {seconds(value)}" for stage, value in zip(Stage, row, strict=True)
+            f"{STAGES[stage][0]} {seconds(value)}"
+            for stage, value in zip(DelayStage, row, strict=True)
         )
         + "."
         for side, row in zip(sides, totals, strict=True)
@@ -210,7 +211,7 @@ def stages(sides: Sequence[Side]) -> Drawing:
     return Drawing(figure, title, caption, description)
 
 
-def _per_delivery(side: Side, stage: Stage) -> float:
+def _per_delivery(side: Side, stage: DelayStage) -> float:
     values = [run.stages[stage].per_delivery for run in side.runs if stage in run.stages]
     return float(np.mean(values)) if values else 0.0
 

@@ -12,7 +12,7 @@ import pandas as pd
 from emulation.network.fidelity import LATE_MEDIAN, LATE_P99
 from emulation.scenario.runfolder import Run
 from spark_analysis.agreement.own import OWN
-from spark_analysis.jobs.stages import Stage
+from spark_analysis.jobs.stages import DelayStage
 
 if TYPE_CHECKING:
     from spark_analysis.result import Analysis
@@ -40,7 +40,7 @@ class Measures:
     """Mean of these deliveries."""
     frames: Mapping[str, float]
     """Frames on the air by message kind."""
-    stages: Mapping[Stage, StageMeasure]
+    stages: Mapping[DelayStage, StageMeasure]
     deliveries: tuple[tuple[int, float], ...]
     """Hops and delay, s, of each of these deliveries."""
     traced: float
@@ -94,7 +94,7 @@ def measure(run: Run, analysis: Analysis, stages: pd.DataFrame, air: pd.DataFram
         hops=float(summary["hops_mean"]),
         frames={str(row.kind_name): float(row.frames) for row in sent.itertuples()},
         stages={
-            Stage(row.stage): StageMeasure(float(row.p50), float(row.per_delivery))
+            DelayStage(row.stage): StageMeasure(float(row.p50), float(row.per_delivery))
             for row in of_run.itertuples()
         },
         deliveries=tuple(

@@ -32,7 +32,7 @@ STEM: Final = "agreement"
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenComparison:
     """A comparison and its page."""
 
     agreement: Agreement
@@ -45,7 +45,7 @@ def agree_and_report(
     out: Path,
     progress: Callable[[str, float], None] = lambda what, share: None,
     master: str = "local[*]",
-) -> list[Written]:
+) -> list[WrittenComparison]:
     """Compare the run folders of all repeats: those of the first backend with each other one's.
 
     `folders` has the folders of each repeat in the order of `names`.  Writes a page and the numbers
@@ -64,7 +64,7 @@ def agree_and_report(
             stem = STEM if len(agreements) == 1 else "-".join((STEM, *both)).replace(" ", "-")
             write_result(agreement, out / f"{stem}.json")
             written.append(
-                Written(agreement, write_page(agreement, analysis, out / f"{stem}.html"))
+                WrittenComparison(agreement, write_page(agreement, analysis, out / f"{stem}.html"))
             )
     except OSError as error:
         raise AnalysisError(f"cannot write a report: {error.strerror}: {error.filename}") from None

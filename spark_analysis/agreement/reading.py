@@ -11,7 +11,7 @@ import pandas as pd
 from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, compare
 from spark_analysis.agreement.measures import Side, measure
 from spark_analysis.errors import AnalysisError, plain_errors
-from spark_analysis.jobs.stages import Stage, on_air, stages, steps
+from spark_analysis.jobs.stages import DelayStage, on_air, stages, steps
 from spark_analysis.jobs.stages import matched as matched_steps
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def read_agreements(
     )
     found = []
     for other, table in zip(others, longer, strict=True):
-        matched: list[dict[Stage, float]] = [{} for _ in folders]
+        matched: list[dict[DelayStage, float]] = [{} for _ in folders]
         for row in table.itertuples():
-            matched[row.repeat][Stage(row.stage)] = float(row.longer)
+            matched[row.repeat][DelayStage(row.stage)] = float(row.longer)
         found.append(compare(first, other, matched))
     return found, analysis
 

@@ -19,7 +19,7 @@ from spark_analysis.agreement.agreement import (
 )
 from spark_analysis.agreement.measures import Measures
 from spark_analysis.confidence import Interval
-from spark_analysis.jobs.stages import Stage
+from spark_analysis.jobs.stages import DelayStage
 from spark_analysis.report.fidelity_text import FidelityVerdict
 from spark_analysis.report.quantities import NOTHING, count, number, printable, seconds, share
 from spark_analysis.report.text_table import TextTable
@@ -27,11 +27,11 @@ from spark_analysis.report.text_table import TextTable
 AGREES: Final = "agrees"
 DIFFERS: Final = "differs"
 STAGES: Final = {
-    Stage.ORIGINATE: ("publisher: PUBLISH to first frame", "once"),
-    Stage.MEDIUM: ("first hop: sent to received", "once"),
-    Stage.FORWARD: ("forwarder: received to sent", "every further hop"),
-    Stage.RELAY: ("further hop: sent to received", "every further hop"),
-    Stage.NOTIFY: ("subscriber: received to NOTIFY", "once"),
+    DelayStage.ORIGINATE: ("publisher: PUBLISH to first frame", "once"),
+    DelayStage.MEDIUM: ("first hop: sent to received", "once"),
+    DelayStage.FORWARD: ("forwarder: received to sent", "every further hop"),
+    DelayStage.RELAY: ("further hop: sent to received", "every further hop"),
+    DelayStage.NOTIFY: ("subscriber: received to NOTIFY", "once"),
 }
 """What happens in a stage, and how often in a delivery."""
 _UNITS = Callable[[float], str]

@@ -28,7 +28,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
-from emulation.network.controller.flows import ACCESS_PORT, BROKER_PORT, MESH_PORT, OUTPUTS, Path
+from emulation.network.controller.flows import (
+    ACCESS_PORT,
+    BROKER_PORT,
+    MESH_PORT,
+    OUTPUTS,
+    FlowPath,
+)
 from emulation.network.switches import REVALIDATION_MS
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
@@ -84,7 +90,7 @@ def passages() -> list[tuple[str, str, str]]:
     found = []
     for path, outputs in OUTPUTS.items():
         name = path.name
-        if path is Path.ASSOCIATION:
+        if path is FlowPath.ASSOCIATION:
             continue
         source = name.partition("_")[0]
         entry = {"STATION": ACCESS, "MESH": MESH, "BROKER": WIRED}[source]

@@ -50,7 +50,7 @@ from spark_analysis.schemas import (
 )
 
 
-class Stage(StrEnum):
+class DelayStage(StrEnum):
     """What an event waits for on its way, in the order in which it first does."""
 
     ORIGINATE = "originate"
@@ -127,16 +127,16 @@ class Seen(NamedTuple):
     client: int
 
 
-class Step(NamedTuple):
+class DelayStep(NamedTuple):
     """One step of a delivery; `hops` and `node` are those where it ends."""
 
-    stage: Stage
+    stage: DelayStage
     node: int
     hops: int
     seconds: float
 
 
-def trace(seen: Iterable[Seen], publisher: int) -> Iterator[tuple[int, int, list[Step]]]:
+def trace(seen: Iterable[Seen], publisher: int) -> Iterator[tuple[int, int, list[DelayStep]]]:
     """Yield (receiver, client, steps) of every delivery of one event that can be traced.
 
     `seen` are all captured frames of the event, in order of time.
@@ -169,14 +169,14 @@ def _steps(
     publisher: int,
     sent: dict[tuple[int, int], list[Seen]],
     received: dict[tuple[int, int], list[Seen]],
-) -> list[Step] | None:
+) -> list[DelayStep] | None:
     """Return the steps that led to a NOTIFY, in order of time; None if one is missing."""
-    steps: list[Step] = []
+    steps: list[DelayStep] = []
 
-    def add(stage: Stage, end: Seen, start_ns: int) -> None:
-        steps.append(Step(stage, end.node, end.hops, (end.time_ns - start_ns) / 1e9))
+    def add(stage: DelayStage, end: Seen, start_ns: int) -> None:
+        steps.append(DelayStep(stage, end.node, end.hops, (end.time_ns - start_ns) / 1e9))
 
-    stage, caused, hops, destination = Stage.NOTIFY, notify, notify.hops, notify.node
+    stage, caused, hops, destination = DelayStage.NOTIFY, notify, notify.hops, notify.node
     while True:
         arrival = _arrival(received.get((caused.node, hops), ()), caused, destination)
         if arrival is None or arrival.source is None:
@@ -185,13 +185,18 @@ def _steps(
         departure = _departure(sent.get((arrival.source, hops), ()), arrival)
         if departure is None:
             return None
-        add(Stage.MEDIUM if hops == 1 else Stage.RELAY, arrival, departure.time_ns)
+        add(DelayStage.MEDIUM if hops == 1 else DelayStage.RELAY, arrival, departure.time_ns)
         if hops == 1:
             break
-        stage, caused, hops, destination = Stage.FORWARD, departure, hops - 1, departure.destination
+        stage, caused, hops, destination = (
+            DelayStage.FORWARD,
+            departure,
+            hops - 1,
+            departure.destination,
+        )
     if departure.node != publisher or departure.time_ns < published:
         return None
-    add(Stage.ORIGINATE, departure, published)
+    add(DelayStage.ORIGINATE, departure, published)
     return steps[::-1]
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from emulation.mobility.trajectory import until
-from spark_analysis.replay.frames import Hops, Links, has_frames, hops, links
+from spark_analysis.replay.frames import Hops, LinkHistory, has_frames, hops, links
 from spark_analysis.replay.happenings import handover_marks, happenings, legend
 from spark_analysis.replay.packing import interleaved, packed
 from spark_analysis.report.quantities import printable
@@ -100,7 +100,7 @@ def _roads(waypoints: Sequence[tuple[float, float]]) -> list[int]:
     return [round(value) for point in thinned for value in point]
 
 
-def _links(heard: Links) -> str:
+def _links(heard: LinkHistory) -> str:
     """Pack stretches, which are sorted by pair, in tenths of a second."""
     numbers: list[int] = []
     spans = np.rint(heard.spans * 10).astype(np.int64).tolist()
@@ -203,7 +203,7 @@ def _load(tables: RunTables, seconds: float) -> dict[str, Any]:
     return {"load": packed(counts.ravel()), "width": width}
 
 
-def _notes(found: Hops, heard: Links, tables: RunTables) -> list[str]:
+def _notes(found: Hops, heard: LinkHistory, tables: RunTables) -> list[str]:
     notes = []
     if len(found.events) < found.of:
         notes.append(

@@ -23,8 +23,8 @@ from spark_analysis.captures.materialise import decoded_frames
 from spark_analysis.replay.transmissions import (
     Ints,
     LastHeard,
-    Places,
-    Transmission,
+    NodePlaces,
+    ReplayedTransmission,
     beacon_window,
     transmissions,
 )
@@ -47,14 +47,14 @@ class Hops:
     """The transmissions of some events: (publisher, sequence) each, in order of time."""
 
     events: list[tuple[int, int]]
-    transmissions: list[Transmission]
+    transmissions: list[ReplayedTransmission]
     """By event, then by time."""
     of: int
     """Events of which there are any; those here are a sample if it is more."""
 
 
 @dataclass
-class Links:
+class LinkHistory:
     """Stretches of time in which nodes heard each other: pairs of indices, and seconds."""
 
     pairs: Ints
@@ -73,7 +73,7 @@ def has_frames(run: Run) -> bool:
     return decoded_frames(run) is not None
 
 
-class _Places(Places):
+class _Places(NodePlaces):
     """Those of columns of decoded captures, too."""
 
     def of_names(self, names: pa.ChunkedArray | pa.Array) -> Ints:
@@ -173,7 +173,7 @@ def _sample(first: Ints, counts: Ints) -> Ints:
     return by_time[::stride].astype(np.int64)
 
 
-def links(run: Run, epoch_ns: int, seconds: float) -> Links:
+def links(run: Run, epoch_ns: int, seconds: float) -> LinkHistory:
     """Return when nodes heard each other, over `seconds`; with access points, when these did."""
     places = _Places(run)
     count = len(run.scenario.nodes)
@@ -198,7 +198,7 @@ def links(run: Run, epoch_ns: int, seconds: float) -> Links:
         found = (low * count + high) * steps + when[heard]
         keys = np.union1d(keys, found)
     if not len(keys):
-        return Links(np.zeros((0, 2), np.int64), np.zeros((0, 2)), 0, window, [])
+        return LinkHistory(np.zeros((0, 2), np.int64), np.zeros((0, 2)), 0, window, [])
     pair, at = keys // steps, keys % steps
     gap = max(1, round(window / step))
     begins = np.ones(len(keys), np.bool_)
@@ -209,11 +209,11 @@ def links(run: Run, epoch_ns: int, seconds: float) -> Links:
     pairs = np.column_stack((pair[starts] // count, pair[starts] % count))
     longest = np.argsort(spans[:, 0] - spans[:, 1], kind="stable")[:MOST_STRETCHES]
     kept = np.sort(longest)
-    return Links(pairs[kept], spans[kept], len(spans) - len(kept), window, _handovers(visits))
+    return LinkHistory(pairs[kept], spans[kept], len(spans) - len(kept), window, _handovers(visits))
 
 
 def _handovers(visits: list[Ints]) -> list[tuple[float, int, int, int]]:
-    """Return when stations were first heard by another access point: see `Links.handovers`.
+    """Return when stations were first heard by another access point: see `LinkHistory.handovers`.
 
     `visits` are rows of time in ns, station, access point.
     """

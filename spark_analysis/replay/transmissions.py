@@ -29,7 +29,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass
-class Transmission:
+class ReplayedTransmission:
     """A frame on the air; nodes are indices, times ns since time 0."""
 
     event: int
@@ -41,7 +41,7 @@ class Transmission:
     receivers: list[int] = field(default_factory=list)
 
 
-class Places:
+class NodePlaces:
     """Indices of nodes by name and by address; an access point is at its broker's."""
 
     def __init__(self, run: Run) -> None:
@@ -63,27 +63,27 @@ class Places:
 
 def transmissions(
     rows: Iterable[tuple[int, int, int, int, int, int, int]], *, through: bool
-) -> Iterator[Transmission]:
+) -> Iterator[ReplayedTransmission]:
     """Yield what sorted rows of captures are of.
 
     Each is (event, sender, IPv4 destination, hops, final destination, time, place of the capture).
     `through`: frames go on behind access points under the address of their source.
     """
     before: tuple[int, ...] | None = None
-    made: Transmission | None = None
+    made: ReplayedTransmission | None = None
     for row in rows:
         event, source, to, hop, _, time, place = row
         if row[:5] != before or place == source or made is None:
             if made is not None and made.receivers:
                 yield made
             before = row[:5]
-            made = Transmission(event, time, source, hop, time)
+            made = ReplayedTransmission(event, time, source, hop, time)
             if place == source:
                 continue
         unicast = to not in (_LIMITED_BROADCAST, BROADCAST) and to & 0xFFFFFF != 0xFFFFFF
         if through and unicast and made.receivers and place != made.receivers[-1]:
             yield made
-            made = Transmission(event, made.arrived, made.receivers[-1], hop, time)
+            made = ReplayedTransmission(event, made.arrived, made.receivers[-1], hop, time)
         if place not in made.receivers and place != made.sender:
             if not made.receivers:
                 made.arrived = time

@@ -36,7 +36,7 @@ LINES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One run in the table."""
 
     label: str
@@ -51,7 +51,7 @@ class Page:
     """What the comparison says."""
 
     head: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     differences: TextTable
     drawings: tuple[tuple[str, Drawing], ...]
 
@@ -67,7 +67,7 @@ def comparison_page(runs: Sequence[RunTables], metrics: Iterable[Metric]) -> Pag
     parameters = [_flat(tables) for tables in runs]
     names = labels(runs, parameters)
     rows = tuple(
-        Row(
+        ComparisonRow(
             name,
             tables.run.name,
             verdict(tables.run),

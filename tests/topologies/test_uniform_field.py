@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emulation.errors import ScenarioError
-from nodeapp.routing.cells import Grid, largest_side
+from nodeapp.routing.cells import CellGrid, largest_side
 from topologies.catalog import make_scenario
 from topologies.uniform_field import UniformField, cells_connected, side_of
 
@@ -41,7 +41,7 @@ def test_networks_stand_still_are_connected_in_cells_and_do_not_collide() -> Non
     scenario = make_scenario("uniform_field", "georendezvous", seed=3, duration=20, settings={})
     assert len(scenario.nodes) == 80
     assert all(len(node.waypoints) == 1 for node in scenario.nodes)
-    grid = Grid(largest_side(250.0), (0.0, 0.0))
+    grid = CellGrid(largest_side(250.0), (0.0, 0.0))
     assert cells_connected(grid, [node.waypoints[0][1:3] for node in scenario.nodes])
     assert scenario.radio.propagation.model == "unit-disk"
     assert scenario.radio.propagation.collisions is False
@@ -56,7 +56,7 @@ def test_nodes_can_move() -> None:
 
 
 def test_cells_apart_are_not_connected() -> None:
-    grid = Grid(10.0, (0.0, 0.0))
+    grid = CellGrid(10.0, (0.0, 0.0))
     assert cells_connected(grid, [(5, 5), (15, 15), (5, 6)])
     assert not cells_connected(grid, [(5, 5), (25, 5)])
 

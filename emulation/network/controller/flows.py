@@ -47,7 +47,7 @@ OTHER: Final = "OTHER"
 """Name of the class of all other frames: not IPv4, or another code point."""
 
 
-class Path(IntEnum):
+class FlowPath(IntEnum):
     """Where a frame comes from and goes to; the value is the metadata."""
 
     STATION_TO_BROKER = 1
@@ -59,14 +59,14 @@ class Path(IntEnum):
     ASSOCIATION = 7
 
 
-OUTPUTS: Final[Mapping[Path, tuple[int, ...]]] = {
-    Path.STATION_TO_BROKER: (BROKER_PORT,),
-    Path.MESH_TO_BROKER: (BROKER_PORT,),
-    Path.BROKER_TO_ALL: (MESH_PORT, ACCESS_PORT),
-    Path.BROKER_TO_STATION: (ACCESS_PORT,),
-    Path.BROKER_TO_MESH: (MESH_PORT,),
-    Path.BROKER_TO_NOBODY: (),
-    Path.ASSOCIATION: (CONTROLLER,),
+OUTPUTS: Final[Mapping[FlowPath, tuple[int, ...]]] = {
+    FlowPath.STATION_TO_BROKER: (BROKER_PORT,),
+    FlowPath.MESH_TO_BROKER: (BROKER_PORT,),
+    FlowPath.BROKER_TO_ALL: (MESH_PORT, ACCESS_PORT),
+    FlowPath.BROKER_TO_STATION: (ACCESS_PORT,),
+    FlowPath.BROKER_TO_MESH: (MESH_PORT,),
+    FlowPath.BROKER_TO_NOBODY: (),
+    FlowPath.ASSOCIATION: (CONTROLLER,),
 }
 """The ports that frames on a path leave by."""
 
@@ -120,17 +120,17 @@ class FlowComputation:
         stations = [mac for mac, bridge in self.stations.items() if bridge == datapath]
         association = (("in_port", ACCESS_PORT), ("eth_type", LLC), ("eth_dst", BROADCAST_MAC))
         return [
-            _forward(30, association, Path.ASSOCIATION),
-            _forward(10, (("in_port", ACCESS_PORT),), Path.STATION_TO_BROKER),
-            _forward(10, (("in_port", MESH_PORT),), Path.MESH_TO_BROKER),
-            _forward(10, (("in_port", BROKER_PORT),), Path.BROKER_TO_NOBODY),
-            _forward(20, (("in_port", BROKER_PORT), ("eth_dst", GROUP)), Path.BROKER_TO_ALL),
-            *(_to(mac, Path.BROKER_TO_MESH) for mac in brokers),
-            *(_to(mac, Path.BROKER_TO_STATION) for mac in stations),
-            *(flow for path in Path for flow in self._counting(path)),
+            _forward(30, association, FlowPath.ASSOCIATION),
+            _forward(10, (("in_port", ACCESS_PORT),), FlowPath.STATION_TO_BROKER),
+            _forward(10, (("in_port", MESH_PORT),), FlowPath.MESH_TO_BROKER),
+            _forward(10, (("in_port", BROKER_PORT),), FlowPath.BROKER_TO_NOBODY),
+            _forward(20, (("in_port", BROKER_PORT), ("eth_dst", GROUP)), FlowPath.BROKER_TO_ALL),
+            *(_to(mac, FlowPath.BROKER_TO_MESH) for mac in brokers),
+            *(_to(mac, FlowPath.BROKER_TO_STATION) for mac in stations),
+            *(flow for path in FlowPath for flow in self._counting(path)),
         ]
 
-    def _counting(self, path: Path) -> list[Flow]:
+    def _counting(self, path: FlowPath) -> list[Flow]:
         metadata, outputs = ("metadata", int(path)), OUTPUTS[path]
         flows = [
             Flow(
@@ -155,38 +155,38 @@ class FlowComputation:
         if before == datapath:
             return []
         self.stations[station] = datapath
-        flow = _to(station, Path.BROKER_TO_STATION)
+        flow = _to(station, FlowPath.BROKER_TO_STATION)
         changes = [FlowChange(datapath, flow, add=True)]
         if before is not None:
             changes.append(FlowChange(before, flow, add=False))
         return changes
 
-    def path(self, datapath: int, in_port: int, eth_dst: str) -> Path:
+    def path(self, datapath: int, in_port: int, eth_dst: str) -> FlowPath:
         """Return the path on which the flows send an IPv4 frame; `in_port` is one of the three."""
         if in_port != BROKER_PORT:
-            return Path.STATION_TO_BROKER if in_port == ACCESS_PORT else Path.MESH_TO_BROKER
+            return FlowPath.STATION_TO_BROKER if in_port == ACCESS_PORT else FlowPath.MESH_TO_BROKER
         if int(eth_dst[:2], 16) & 1:
-            return Path.BROKER_TO_ALL
+            return FlowPath.BROKER_TO_ALL
         if self.stations.get(eth_dst) == datapath:
-            return Path.BROKER_TO_STATION
+            return FlowPath.BROKER_TO_STATION
         behind = self._brokers.get(eth_dst, datapath)
-        return Path.BROKER_TO_NOBODY if behind == datapath else Path.BROKER_TO_MESH
+        return FlowPath.BROKER_TO_NOBODY if behind == datapath else FlowPath.BROKER_TO_MESH
 
     def counted(self, cookie: int) -> tuple[str, str] | None:
         """Return the names of path and class that a flow counts; None for other flows."""
         path, number = cookie >> 8, cookie & 0xFF
         if path not in OUTPUTS or number >= len(self._names):
             return None
-        return Path(path).name, self._names[number]
+        return FlowPath(path).name, self._names[number]
 
 
-def _cookie(path: Path, number: int) -> int:
+def _cookie(path: FlowPath, number: int) -> int:
     return int(path) << 8 | number
 
 
-def _forward(priority: int, match: Sequence[tuple[str, Any]], path: Path) -> Flow:
+def _forward(priority: int, match: Sequence[tuple[str, Any]], path: FlowPath) -> Flow:
     return Flow(FORWARDING, priority, tuple(match), metadata=int(path))
 
 
-def _to(mac: str, path: Path) -> Flow:
+def _to(mac: str, path: FlowPath) -> Flow:
     return _forward(20, (("in_port", BROKER_PORT), ("eth_dst", mac)), path)

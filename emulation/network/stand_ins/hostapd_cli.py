@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from emulation.network.stand_ins.medium import Medium, ToolError, interface_and_words, run
+from emulation.network.stand_ins.medium import MediumSocket, ToolError, interface_and_words, run
 
 COMMANDS: Final = (
     "ping, status, list_sta, all_sta, sta ADDRESS, deauthenticate ADDRESS, disassociate ADDRESS, "
@@ -15,7 +15,7 @@ COMMANDS: Final = (
 )
 
 
-def hostapd_cli(arguments: Sequence[str], medium: Medium) -> str:
+def hostapd_cli(arguments: Sequence[str], medium: MediumSocket) -> str:
     """Return the output of a command.  Raises `ToolError`."""
     name, words = interface_and_words("hostapd_cli", arguments)
     said = ""
@@ -28,7 +28,7 @@ def hostapd_cli(arguments: Sequence[str], medium: Medium) -> str:
     return said + _answer(medium, chosen[0], words)
 
 
-def _answer(medium: Medium, point: dict[str, Any], words: list[str]) -> str:
+def _answer(medium: MediumSocket, point: dict[str, Any], words: list[str]) -> str:
     name = point["interface"]
     match words:
         case ["ping"]:
@@ -72,7 +72,7 @@ def _answer(medium: Medium, point: dict[str, Any], words: list[str]) -> str:
     )
 
 
-def _stations(medium: Medium, name: str) -> list[dict[str, Any]]:
+def _stations(medium: MediumSocket, name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = medium.ask("neighbours", interface=name)["neighbours"]
     return found
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from emulation.network.stand_ins.medium import (
     NO_DEVICE,
     NO_DEVICE_CODE,
-    Medium,
+    MediumSocket,
     ToolError,
     mode_name,
     rate_text,
@@ -47,7 +47,7 @@ ACTIVE, RESOLVING, SN_VALID, RESOLVED = 0x01, 0x02, 0x04, 0x10
 """Flags of a mesh path (nl80211, NL80211_MPATH_FLAG)."""
 
 
-def iw(arguments: Sequence[str], medium: Medium) -> str:
+def iw(arguments: Sequence[str], medium: MediumSocket) -> str:
     """Return the output of a command.  Raises `ToolError`."""
     match arguments:
         case ["--version" | "-v"]:
@@ -78,7 +78,7 @@ def _unknown(arguments: Sequence[str]) -> str:
     )
 
 
-def _of_device(medium: Medium, name: str, command: Sequence[str]) -> str:
+def _of_device(medium: MediumSocket, name: str, command: Sequence[str]) -> str:
     for monitor in medium.monitors():
         if monitor["name"] == name and command == ["info"]:
             return f"Interface {name}\n\tifindex {_index(name)}\n\ttype monitor\n"
@@ -135,7 +135,7 @@ def _number(text: str, what: str) -> float:
         raise ToolError(f"{what} must be a number, not {text!r}", 2) from None
 
 
-def _set(medium: Medium, name: str, setting: Sequence[str], command: Sequence[str]) -> None:
+def _set(medium: MediumSocket, name: str, setting: Sequence[str], command: Sequence[str]) -> None:
     match setting:
         case ["txpower", "fixed" | "limit", power]:
             dbm = _number(power, "a power in mBm") / 100
@@ -179,7 +179,7 @@ def _bitrates(name: str, words: Sequence[str]) -> list[float]:
     return rates
 
 
-def _connect(medium: Medium, name: str, words: Sequence[str]) -> None:
+def _connect(medium: MediumSocket, name: str, words: Sequence[str]) -> None:
     if not words:
         raise ToolError(_unknown(["dev", name, "connect"]))
     ssid, *rest = words
@@ -190,17 +190,17 @@ def _connect(medium: Medium, name: str, words: Sequence[str]) -> None:
     medium.ask("connect", interface=name, ssid=ssid, bssid=bssid, passphrase=key)
 
 
-def _join(medium: Medium, name: str, mode: str, ssid: str, frequency: str | None) -> None:
+def _join(medium: MediumSocket, name: str, mode: str, ssid: str, frequency: str | None) -> None:
     mhz = None if frequency is None else _number(frequency, "a frequency in MHz")
     medium.ask("set", interface=name, mode=mode, ssid=ssid, frequency_mhz=mhz)
 
 
-def _added(medium: Medium, name: str, new: str) -> str:
+def _added(medium: MediumSocket, name: str, new: str) -> str:
     medium.ask("monitor", interface=name, name=new, netns=medium.netns)
     return ""
 
 
-def _removed(medium: Medium, name: str) -> str:
+def _removed(medium: MediumSocket, name: str) -> str:
     if name not in [each["name"] for each in medium.monitors()]:
         raise ToolError(
             f"command failed: {name} is no monitor: radios cannot be removed (-16)", 240
@@ -236,7 +236,7 @@ def _info(radio: dict[str, Any], indent: str = "") -> list[str]:
     return [indent + line for line in lines]
 
 
-def _devices(medium: Medium) -> str:
+def _devices(medium: MediumSocket) -> str:
     lines = []
     monitors = medium.monitors()
     for radio in medium.radios():
@@ -249,7 +249,7 @@ def _devices(medium: Medium) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _link(medium: Medium, radio: dict[str, Any]) -> str:
+def _link(medium: MediumSocket, radio: dict[str, Any]) -> str:
     name = radio["interface"]
     if radio["mode"] == "adhoc":
         return (
@@ -302,7 +302,7 @@ def _bss(radio: dict[str, Any], bss: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _peers(medium: Medium, name: str) -> list[dict[str, Any]]:
+def _peers(medium: MediumSocket, name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = medium.ask("neighbours", interface=name)["neighbours"]
     return found
 
@@ -331,7 +331,7 @@ def _station(radio: dict[str, Any], peer: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _paths(medium: Medium, name: str) -> str:
+def _paths(medium: MediumSocket, name: str) -> str:
     lines = [
         "DEST ADDR         NEXT HOP          IFACE\tSN\tMETRIC\tQLEN\tEXPTIME\tDTIM\tDRET\tFLAGS"
         "\tHOP_COUNT\tPATH_CHANGE"

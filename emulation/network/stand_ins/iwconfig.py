@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from emulation.network.stand_ins.medium import Medium, ToolError, run
+from emulation.network.stand_ins.medium import MediumSocket, ToolError, run
 
 MODES: Final = {"managed": "managed", "ad-hoc": "adhoc", "master": "master"}
 NAMES: Final = {"adhoc": "Ad-Hoc", "master": "Master", "mesh": "Auto", "ocb": "Auto"}
@@ -14,7 +14,7 @@ BEST: Final = 70
 """Of the quality of a link, which is the level above -110 dBm, as cfg80211 has it."""
 
 
-def iwconfig(arguments: Sequence[str], medium: Medium) -> str:
+def iwconfig(arguments: Sequence[str], medium: MediumSocket) -> str:
     """Return the output of a command.  Raises `ToolError`."""
     if not arguments:
         return "".join(map(_shown, medium.radios()))
@@ -57,7 +57,7 @@ def iwconfig(arguments: Sequence[str], medium: Medium) -> str:
     return ""
 
 
-def _join(medium: Medium, radio: dict[str, Any], ssid: str, bssid: str | None) -> None:
+def _join(medium: MediumSocket, radio: dict[str, Any], ssid: str, bssid: str | None) -> None:
     name = radio["interface"]
     if medium.radio(name)["mode"] == "managed":
         medium.ask("connect", interface=name, ssid=ssid, bssid=bssid)

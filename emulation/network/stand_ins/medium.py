@@ -22,7 +22,7 @@ class ToolError(Exception):
         self.code = code
 
 
-class Medium:
+class MediumSocket:
     """The medium at a control socket, as seen from this network namespace."""
 
     def __init__(self, control: str) -> None:
@@ -83,10 +83,10 @@ def interface_and_words(tool: str, arguments: Sequence[str]) -> tuple[str | None
     return name, words
 
 
-def run(tool: Callable[[Sequence[str], Medium], str], arguments: list[str]) -> int:
+def run(tool: Callable[[Sequence[str], MediumSocket], str], arguments: list[str]) -> int:
     """Run a tool: the control socket comes first, then its own arguments; return the exit code."""
     try:
-        output = tool(arguments[1:], Medium(arguments[0]))
+        output = tool(arguments[1:], MediumSocket(arguments[0]))
     except ToolError as error:
         print(error, file=sys.stderr)
         return error.code

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from emulation.network.stand_ins.medium import Medium, ToolError, interface_and_words, run
+from emulation.network.stand_ins.medium import MediumSocket, ToolError, interface_and_words, run
 
 COMMANDS: Final = (
     "status, scan, scan_results, signal_poll, roam BSSID, disconnect, reconnect, reassociate, "
@@ -22,7 +22,7 @@ FLAGS: Final = {
 }
 
 
-def wpa_cli(arguments: Sequence[str], medium: Medium) -> str:
+def wpa_cli(arguments: Sequence[str], medium: MediumSocket) -> str:
     """Return the output of a command.  Raises `ToolError`."""
     name, words = interface_and_words("wpa_cli", arguments)
     said = ""
@@ -40,7 +40,7 @@ def wpa_cli(arguments: Sequence[str], medium: Medium) -> str:
     return said + _answer(medium, radio, words)
 
 
-def _answer(medium: Medium, radio: dict[str, Any], words: list[str]) -> str:
+def _answer(medium: MediumSocket, radio: dict[str, Any], words: list[str]) -> str:
     name = radio["interface"]
     match words:
         case ["ping"]:
@@ -85,7 +85,7 @@ def _answer(medium: Medium, radio: dict[str, Any], words: list[str]) -> str:
     )
 
 
-def _status(medium: Medium, radio: dict[str, Any]) -> str:
+def _status(medium: MediumSocket, radio: dict[str, Any]) -> str:
     if radio["bssid"] is None:
         return f"wpa_state=DISCONNECTED\naddress={radio['mac']}\n"
     bss = medium.ask("scan", interface=radio["interface"])["bss"]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from emulation.radio.wlan.membership import Membership, MembershipError
-from emulation.radio.wlan.radios import Radio
+from emulation.radio.wlan.radios import WlanRadio
 
 WALK_TIME: Final = 120.0
 """Seconds for which a pushed button counts."""
@@ -33,7 +33,7 @@ class Enrolment:
         """Access point: when its button counts no more."""
 
     def change(
-        self, now: float, point: Radio, pins: Mapping[str, str | None], seconds: float
+        self, now: float, point: WlanRadio, pins: Mapping[str, str | None], seconds: float
     ) -> None:
         """Have an access point take stations: `pins` has one to `enter` for them, or its `own`.
 
@@ -54,7 +54,7 @@ class Enrolment:
             self._pushed[point.index] = now + WALK_TIME
 
     def enrol(
-        self, now: float, station: Radio, point: Radio | None = None, pin: str | None = None
+        self, now: float, station: WlanRadio, point: WlanRadio | None = None, pin: str | None = None
     ) -> None:
         """Have a station join by PIN, or by its button if there is none.
 
@@ -81,7 +81,7 @@ class Enrolment:
         if pin is None:
             self._pushed.pop(chosen.index)
 
-    def _takes(self, now: float, point: Radio, pin: str) -> bool:
+    def _takes(self, now: float, point: WlanRadio, pin: str) -> bool:
         until = self._entered.get(point.index, {}).get(pin, now)
         return self._own.get(point.index) == pin or until > now
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from emulation.radio.wlan.choice import choose
-from emulation.radio.wlan.radios import Channels, Radio
+from emulation.radio.wlan.radios import Channels, WlanRadio
 from emulation.radio.wlan.settings import AssociationRule, BackgroundScan
 
 NEVER: Final = float("inf")
@@ -56,7 +56,7 @@ class Change(NamedTuple):
 class Heard(NamedTuple):
     """An access point as a station hears it."""
 
-    access_point: Radio
+    access_point: WlanRadio
     level_dbm: float
     back_dbm: float
     """How the access point hears the station."""
@@ -65,7 +65,9 @@ class Heard(NamedTuple):
 class Membership:
     """The stations and access points among `radios`."""
 
-    def __init__(self, radios: Sequence[Radio], channels: Channels, rule: AssociationRule) -> None:
+    def __init__(
+        self, radios: Sequence[WlanRadio], channels: Channels, rule: AssociationRule
+    ) -> None:
         self.rule = rule
         self.due = NEVER
         self.changes: list[Change] = []
@@ -117,7 +119,7 @@ class Membership:
                     loads[new] += 1
                 self.associate(now, station, new)
 
-    def associate(self, now: float, station: Radio, new: int | None) -> None:
+    def associate(self, now: float, station: WlanRadio, new: int | None) -> None:
         """Associate a station with an access point, or with none."""
         old = station.access_point
         if new != old:
@@ -137,7 +139,7 @@ class Membership:
         self.tune(station)
 
     def _looks(
-        self, now: float, station: Radio, scan: BackgroundScan, levels: Mapping[int, float]
+        self, now: float, station: WlanRadio, scan: BackgroundScan, levels: Mapping[int, float]
     ) -> bool:
         """Return whether a background scan of a station is due; let the next one follow."""
         level = None if station.access_point is None else levels.get(station.access_point)
@@ -155,7 +157,7 @@ class Membership:
         self.due = min(self.due, due)
         return looks
 
-    def tune(self, radio: Radio) -> None:
+    def tune(self, radio: WlanRadio) -> None:
         """Tune a radio to where it belongs."""
         if not radio.up or radio.failed:
             self._channels.tune(radio.index, None)
@@ -167,7 +169,7 @@ class Membership:
         else:
             self._channels.tune(radio.index, self._channels.at(radio.key, radio.standard))
 
-    def heard(self, station: Radio) -> list[Heard]:
+    def heard(self, station: WlanRadio) -> list[Heard]:
         """Return the access points that a radio hears, on any channel, strongest first."""
         found = [
             each
@@ -179,10 +181,10 @@ class Membership:
     def connect(
         self,
         now: float,
-        station: Radio,
+        station: WlanRadio,
         *,
         ssid: str | None = None,
-        only: Radio | None = None,
+        only: WlanRadio | None = None,
         passphrase: str | None = None,
     ) -> None:
         """Have a station join the strongest access point of a network, or one access point.
@@ -215,22 +217,22 @@ class Membership:
         reason = refusals[0] if refusals else "not within reach"
         raise MembershipError(f"{station.interface} cannot join {wanted}: {reason}")
 
-    def disconnect(self, now: float, station: Radio) -> None:
+    def disconnect(self, now: float, station: WlanRadio) -> None:
         """Have a station leave its access point, and stay without until it is told to connect."""
         station.held = True
         self.associate(now, station, None)
 
-    def leave(self, now: float, point: Radio) -> None:
+    def leave(self, now: float, point: WlanRadio) -> None:
         """Let all stations of an access point lose it."""
         for radio in self._radios:
             if radio.access_point == point.index:
                 self.associate(now, radio, None)
 
-    def stations_of(self, point: Radio) -> list[Radio]:
+    def stations_of(self, point: WlanRadio) -> list[WlanRadio]:
         """Return the stations of an access point."""
         return [radio for radio in self._radios if radio.access_point == point.index]
 
-    def _levels(self, stations: Sequence[Radio]) -> dict[int, list[Heard]]:
+    def _levels(self, stations: Sequence[WlanRadio]) -> dict[int, list[Heard]]:
         """Return the access points that are on, with their levels at each of some stations."""
         found: dict[int, list[Heard]] = {station.index: [] for station in stations}
         for point in self._radios:
@@ -245,7 +247,7 @@ class Membership:
                     found[station.index].append(Heard(point, level, back_level))
         return found
 
-    def _threshold(self, point: Radio) -> float:
+    def _threshold(self, point: WlanRadio) -> float:
         # A level counts as at the threshold if rounding took it a little below.
         return self._channels.threshold_dbm(point.key, point.standard) - 1e-5
 
@@ -254,7 +256,7 @@ class Membership:
         return min(heard.level_dbm, heard.back_dbm) >= self._threshold(heard.access_point)
 
     @staticmethod
-    def _refusal(station: Radio, heard: Heard) -> str | None:
+    def _refusal(station: WlanRadio, heard: Heard) -> str | None:
         """Return why an access point does not take a station; None if it does."""
         point = heard.access_point
         if station.only is not None:

@@ -63,7 +63,7 @@ class MeshPort(Protocol):
         """Count a frame that could not be sent on."""
 
 
-class Path:
+class MeshPath:
     """A path to a mesh radio, or the search for one."""
 
     __slots__ = (
@@ -95,7 +95,7 @@ class MeshRadio:
     def __init__(self, index: int, mac: bytes, port: MeshPort) -> None:
         self.index = index
         self.mac = mac
-        self.paths: dict[bytes, Path] = {}
+        self.paths: dict[bytes, MeshPath] = {}
         """By the address of a mesh radio, or of one behind it that is looked for."""
         self.proxies: dict[bytes, bytes] = {}
         """Address behind another mesh radio: that radio's."""
@@ -127,7 +127,7 @@ class MeshRadio:
         self._forward_from_here(now, self.proxies.get(address, address), frame)
 
     def _forward_from_here(self, now: float, target: bytes, frame: bytes) -> None:
-        path = self.paths.setdefault(target, Path())
+        path = self.paths.setdefault(target, MeshPath())
         if path.active(now):
             self._frame += 1
             self._unicast(now, path, Packet(frame, MeshHeader(self.mac, target, self._frame, TTL)))
@@ -141,7 +141,7 @@ class MeshRadio:
         if not path.requests:
             self._search(now, target, path)
 
-    def _unicast(self, now: float, path: Path, packet: Packet) -> None:
+    def _unicast(self, now: float, path: MeshPath, packet: Packet) -> None:
         assert path.next_hop is not None
         self._port.transmit(now, path.next_hop, packet)
 
@@ -196,7 +196,7 @@ class MeshRadio:
 
     # Path selection.
 
-    def _search(self, now: float, target: bytes, path: Path) -> None:
+    def _search(self, now: float, target: bytes, path: MeshPath) -> None:
         """Send a PREQ, and have it repeated."""
         path.requests += 1
         path.retry_at = now + path.wait
@@ -224,7 +224,7 @@ class MeshRadio:
         self.due = min((path.retry_at for path in self.paths.values()), default=NEVER)
 
     @staticmethod
-    def _end_search(path: Path) -> None:
+    def _end_search(path: MeshPath) -> None:
         path.waiting.clear()
         path.requests, path.retry_at, path.wait = 0, NEVER, FIRST_WAIT
 
@@ -232,7 +232,7 @@ class MeshRadio:
         self, now: float, address: bytes, sender: int, sequence: int, metric: int, hops: int
     ) -> bool:
         """Note a path if it is newer or better; return whether it is."""
-        path = self.paths.setdefault(address, Path())
+        path = self.paths.setdefault(address, MeshPath())
         if path.sequence is not None and path.active(now):
             if sequence < path.sequence or (sequence == path.sequence and metric >= path.metric):
                 return False

@@ -44,8 +44,8 @@ from emulation.radio.wlan.enrolment import Enrolment
 from emulation.radio.wlan.membership import Membership
 from emulation.radio.wlan.mesh import MeshRadio
 from emulation.radio.wlan.packets import ADDRESS_4, Packet, is_group
-from emulation.radio.wlan.radios import Channel, Channels, Override, Radio
-from emulation.radio.wlan.settings import AssociationRule, RadioSettings
+from emulation.radio.wlan.radios import Channels, Override, WlanChannel, WlanRadio
+from emulation.radio.wlan.settings import AssociationRule, WlanSettings
 
 NEVER: Final = float("inf")
 COHERENCE: Final = 0.05
@@ -66,7 +66,7 @@ class _Hop(NamedTuple):
     """A packet that a radio has received from another one at `time`."""
 
     time: float
-    channel: Channel
+    channel: WlanChannel
     source: int
     receiver: int
     packet: Packet
@@ -83,14 +83,14 @@ class Network:
     def __init__(
         self,
         nodes: Sequence[str],
-        settings: Sequence[RadioSettings],
+        settings: Sequence[WlanSettings],
         radio: RadioSpec,
         rng: Callable[[str], random.Random],
         rule: AssociationRule | None = None,
         threshold_dbm: float | None = None,
         fading_db: float = 0.0,
     ) -> None:
-        self.radios = [Radio(index, each) for index, each in enumerate(settings)]
+        self.radios = [WlanRadio(index, each) for index, each in enumerate(settings)]
         self.channels = Channels(radio, self.radios, rng, threshold_dbm, self.told)
         self.members = Membership(self.radios, self.channels, rule or AssociationRule())
         self.enrolment = Enrolment(self.members)
@@ -98,9 +98,9 @@ class Network:
         """Frames that could not be sent on, by reason."""
         self.traffic: dict[tuple[int, int], tuple[int, int]] = {}
         """Source and receiver of one hop: frames that have arrived, and their bytes."""
-        self.on_air: Callable[[Channel, Transmission], None] | None = None
+        self.on_air: Callable[[WlanChannel, Transmission], None] | None = None
         """Told of every frame that is put on the air, and ..."""
-        self.on_heard: Callable[[Channel, Delivery], None] | None = None
+        self.on_heard: Callable[[WlanChannel, Delivery], None] | None = None
         """... of those that somebody receives or listens to."""
         self._node_of = np.array([nodes.index(each.node) for each in self.radios], dtype=np.intp)
         self._by_mac = {radio.mac: radio.index for radio in self.radios}
@@ -137,7 +137,7 @@ class Network:
         else:
             self._transmit(now, channel, radio, frame)
 
-    def _transmit(self, now: float, channel: Channel, radio: Radio, frame: bytes) -> None:
+    def _transmit(self, now: float, channel: WlanChannel, radio: WlanRadio, frame: bytes) -> None:
         """Send a frame on one hop, outside of a mesh."""
         address, size = frame[_DESTINATION], len(frame)
         if radio.is_station:
@@ -164,7 +164,7 @@ class Network:
             destination = peer if peer is not None and there else NOBODY
         channel.medium.transmit(now, radio.index, destination, size, Packet(frame))
 
-    def _station_at(self, point: Radio, address: bytes) -> int | None:
+    def _station_at(self, point: WlanRadio, address: bytes) -> int | None:
         """Return the station of an access point that has an address, or is in front of it."""
         for station in (
             self.members.members.get(address),
@@ -224,7 +224,7 @@ class Network:
             if mesh.due <= due:
                 mesh.step(due)
 
-    def _arrive(self, channel: Channel, delivery: Delivery, arrived: list[Arrival]) -> None:
+    def _arrive(self, channel: WlanChannel, delivery: Delivery, arrived: list[Arrival]) -> None:
         if self.on_heard is not None:
             self.on_heard(channel, delivery)
         if isinstance(delivery, Overheard):
@@ -262,7 +262,7 @@ class Network:
         frames, size = self.traffic.get((source, receiver), (0, 0))
         self.traffic[source, receiver] = frames + 1, size + len(frame)
 
-    def _accepts(self, source: Radio, receiver: Radio, frame: bytes) -> bool:
+    def _accepts(self, source: WlanRadio, receiver: WlanRadio, frame: bytes) -> bool:
         """Return whether a radio that has received a frame passes it on."""
         if source.is_station:
             return source.access_point == receiver.index
@@ -299,7 +299,7 @@ class Network:
         self.channels.set_positions(xy[self._node_of])
         self.members.changed(now)
 
-    def configure(self, now: float, radio: Radio, settings: RadioSettings) -> None:
+    def configure(self, now: float, radio: WlanRadio, settings: WlanSettings) -> None:
         """Give a radio other settings; `range` is in the place of the power if it is given."""
         before = radio.settings()
         radio.apply(settings)
@@ -323,7 +323,7 @@ class Network:
         """Let all stations choose an access point now."""
         self.members.scan(now)
 
-    def retune(self, now: float, radio: Radio) -> None:
+    def retune(self, now: float, radio: WlanRadio) -> None:
         """Have a change of a radio's channel, mode, network or state take effect."""
         if not radio.is_station:
             self.members.associate(now, radio, None)
@@ -338,7 +338,7 @@ class Network:
             self.listen(radio.index)
         self.members.changed(now, at_once=True)
 
-    def fail(self, now: float, one: Radio, other: Radio | None, *, failed: bool) -> None:
+    def fail(self, now: float, one: WlanRadio, other: WlanRadio | None, *, failed: bool) -> None:
         """Fail or heal a radio, or the link between two; stations leave an access point at once."""
         if other is None:
             one.failed = failed
@@ -350,7 +350,7 @@ class Network:
                 self.members.associate(now, station, None)
         self.members.changed(now, at_once=True)
 
-    def override(self, now: float, one: Radio, other: Radio, override: Override) -> None:
+    def override(self, now: float, one: WlanRadio, other: WlanRadio, override: Override) -> None:
         """Fix what is given of the link from one radio to another; nothing frees it."""
         self.channels.override(one.index, other.index, override)
         self.members.changed(now, at_once=True)
@@ -375,7 +375,7 @@ class Network:
             channel.medium.listen(index, False)
         self.members.tune(self.radios[index])
 
-    def peers(self, radio: Radio) -> list[Radio]:
+    def peers(self, radio: WlanRadio) -> list[WlanRadio]:
         """Return the radios that one communicates with: its access point, stations, neighbours."""
         channel = self.channels.of(radio.index)
         if channel is None:
@@ -395,13 +395,13 @@ class Network:
             and radio.index in table.row(peer.index).snr_db
         ]
 
-    def _sent(self, channel: Channel, frame: Transmission) -> None:
+    def _sent(self, channel: WlanChannel, frame: Transmission) -> None:
         if self.on_air is not None:
             self.on_air(channel, frame)
 
     # Meshes.
 
-    def _open_mesh(self, radio: Radio) -> None:
+    def _open_mesh(self, radio: WlanRadio) -> None:
         if radio.mode != "mesh":
             self._meshes.pop(radio.index, None)
         elif radio.index not in self._meshes:
@@ -423,7 +423,7 @@ class Network:
 class _Port:
     """What a mesh radio asks of its network."""
 
-    def __init__(self, network: Network, radio: Radio) -> None:
+    def __init__(self, network: Network, radio: WlanRadio) -> None:
         self._network = network
         self._radio = radio
 

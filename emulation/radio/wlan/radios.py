@@ -26,7 +26,7 @@ from emulation.radio.medium import Medium
 from emulation.radio.propagation import Floats
 from emulation.radio.reach import power_for, range_of, with_sensitivity
 from emulation.radio.spec import RadioSpec
-from emulation.radio.wlan.settings import STATION_MODES, RadioSettings, Standard
+from emulation.radio.wlan.settings import STATION_MODES, Standard, WlanSettings
 
 TEST_FRAME_BITS: Final = 8192
 """Size of the frame of the airtime link metric."""
@@ -52,10 +52,10 @@ class Override(NamedTuple):
     """Seconds from the end of a frame until its receiver has it."""
 
 
-class Radio:
+class WlanRadio:
     """One radio: its settings, which may change, and its state."""
 
-    def __init__(self, index: int, settings: RadioSettings) -> None:
+    def __init__(self, index: int, settings: WlanSettings) -> None:
         self.index = index
         self.node = settings.node
         self.interface = settings.interface
@@ -74,7 +74,7 @@ class Radio:
         self.since: float | None = None
         """When it was associated."""
 
-    def apply(self, settings: RadioSettings) -> None:
+    def apply(self, settings: WlanSettings) -> None:
         """Take all settings over but power and antenna, which links depend on."""
         self.mode = settings.mode
         self.standard = settings.standard
@@ -90,9 +90,9 @@ class Radio:
         self.only = settings.access_point
         """Interface or node of the only access point that a station takes."""
 
-    def settings(self) -> RadioSettings:
+    def settings(self) -> WlanSettings:
         """Return the settings as they are now."""
-        return RadioSettings(
+        return WlanSettings(
             node=self.node,
             interface=self.interface,
             mac=self.mac.hex(":"),
@@ -123,7 +123,7 @@ class Radio:
         return Key(self.frequency_mhz, self.medium_id)
 
 
-class Channel:
+class WlanChannel:
     """A medium in use."""
 
     def __init__(self, key: Key, standard: Standard, medium: Medium) -> None:
@@ -146,7 +146,7 @@ class Channels:
     def __init__(
         self,
         radio: RadioSpec,
-        radios: Sequence[Radio],
+        radios: Sequence[WlanRadio],
         rng: Callable[[str], random.Random],
         threshold_dbm: float | None,
         on_status: Callable[[Status], bool] | None = None,
@@ -161,15 +161,15 @@ class Channels:
         """Whether a radio has ever been above the plane."""
         self._fading = 0.0, 0
         """Its deviation, decibels, and the seed of the present block."""
-        self._channels: dict[Key, Channel] = {}
-        self._tuned: list[Channel | None] = [None] * len(radios)
+        self._channels: dict[Key, WlanChannel] = {}
+        self._tuned: list[WlanChannel | None] = [None] * len(radios)
         self._cuts: set[tuple[int, int]] = set()
         self.overrides: dict[tuple[int, int], Override] = {}
         """By source and receiver."""
         for each in radios:
             self.spec(each.key, self._standard_at(each.key, each.standard))
 
-    def __iter__(self) -> Iterator[Channel]:
+    def __iter__(self) -> Iterator[WlanChannel]:
         return iter(self._channels.values())
 
     def spec(self, key: Key, standard: Standard) -> RadioSpec:
@@ -188,7 +188,7 @@ class Channels:
             return self._threshold
         return self.at(key, standard).medium.table.budget.sensitivity_dbm
 
-    def at(self, key: Key, standard: Standard) -> Channel:
+    def at(self, key: Key, standard: Standard) -> WlanChannel:
         """Return a channel; it is made, with the standard if nobody serves there, when needed."""
         channel = self._channels.get(key)
         if channel is None:
@@ -196,7 +196,7 @@ class Channels:
             name = f"medium {key.frequency_mhz:g} {key.medium_id}"
             spec, count = self.spec(key, standard), len(self._radios)
             medium = Medium(spec, count, self._rng(name), self._on_status)
-            channel = self._channels[key] = Channel(key, standard, medium)
+            channel = self._channels[key] = WlanChannel(key, standard, medium)
             for radio in self._radios:
                 medium.fail(radio.index)
                 medium.table.set_power(radio.index, radio.tx_power_dbm, radio.antenna_gain_dbi)
@@ -217,11 +217,11 @@ class Channels:
         ]
         return min(serving or [standard], key=OLDEST_FIRST.index)
 
-    def of(self, radio: int) -> Channel | None:
+    def of(self, radio: int) -> WlanChannel | None:
         """Return the channel that a radio is tuned to; None if it is off or has none."""
         return self._tuned[radio]
 
-    def tune(self, radio: int, channel: Channel | None) -> None:
+    def tune(self, radio: int, channel: WlanChannel | None) -> None:
         """Tune a radio to a channel, or to none.  What waits in its queue then is lost."""
         old = self._tuned[radio]
         if channel is not old:
@@ -254,38 +254,38 @@ class Channels:
     def _begin_block(self, differences: Differences) -> None:
         differences.begin_block(*self._fading)
 
-    def allow_rates(self, radio: Radio) -> None:
+    def allow_rates(self, radio: WlanRadio) -> None:
         """Have a change of a radio's `bitrates` take effect."""
         for channel in self:
             self._allow(channel.medium, radio)
 
     @staticmethod
-    def _allow(medium: Medium, radio: Radio) -> None:
+    def _allow(medium: Medium, radio: WlanRadio) -> None:
         rates = tuple(
             index for index, rate in enumerate(medium.table.phy.rates)
             if rate.mbps in radio.bitrates
         )  # fmt: skip
         medium.table.differ(lambda own: own.allow(radio.index, rates))
 
-    def set_power(self, radio: Radio, tx_power_dbm: float, antenna_gain_dbi: float) -> None:
+    def set_power(self, radio: WlanRadio, tx_power_dbm: float, antenna_gain_dbi: float) -> None:
         """Change a radio's power and antenna."""
         radio.tx_power_dbm, radio.antenna_gain_dbi = tx_power_dbm, antenna_gain_dbi
         for channel in self:
             channel.medium.table.set_power(radio.index, tx_power_dbm, antenna_gain_dbi)
 
-    def set_range(self, radio: Radio, metres: float) -> None:
+    def set_range(self, radio: WlanRadio, metres: float) -> None:
         """Give a radio the power for a range, to a radio with the same antenna."""
         spec, threshold = self._model(radio)
         gain = radio.antenna_gain_dbi
         self.set_power(radio, power_for(spec, metres, 2 * gain, threshold), gain)
 
-    def range(self, radio: Radio) -> float:
+    def range(self, radio: WlanRadio) -> float:
         """Return a radio's range, metres, to one with the same antenna."""
         spec, threshold = self._model(radio)
         level = radio.tx_power_dbm + 2 * radio.antenna_gain_dbi
         return range_of(spec, level, threshold)
 
-    def _model(self, radio: Radio) -> tuple[RadioSpec, float]:
+    def _model(self, radio: WlanRadio) -> tuple[RadioSpec, float]:
         # The gains are given apart.
         spec = self.spec(radio.key, radio.standard).model_copy(update={"antenna_gain_dbi": 0.0})
         return spec, self.threshold_dbm(radio.key, radio.standard)

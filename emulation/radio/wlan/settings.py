@@ -38,7 +38,7 @@ class BackgroundScan(_Frozen):
     long: float = Field(default=30.0, ge=0.1, le=86_400, description="seconds, above it")
 
 
-class RadioSettings(_Frozen):
+class WlanSettings(_Frozen):
     """One radio of the node `node`; `interface` and `mac` are its own in the whole network."""
 
     node: str

@@ -25,7 +25,7 @@ from nodeapp.pubsub.mesh.handover import CONFIRM, CONFIRM_TRIES, Handovers, Sess
 from nodeapp.pubsub.mesh.last_hop import LastHop
 from nodeapp.pubsub.mesh.messages import (
     Report,
-    Session,
+    SessionKey,
     decode_delivery,
     decode_probe,
     decode_received,
@@ -35,7 +35,7 @@ from nodeapp.pubsub.mesh.messages import (
 )
 from nodeapp.pubsub.mesh.parameters import FIXED, MeshParameters
 from nodeapp.pubsub.mesh.places import places_of
-from nodeapp.pubsub.mesh.prediction import Path
+from nodeapp.pubsub.mesh.prediction import PredictedPath
 from nodeapp.pubsub.mesh.relay import Relay, known_neighbours
 from nodeapp.pubsub.mesh.session import Held, Served
 from nodeapp.pubsub.mesh.strategies import Send, Strategy
@@ -51,7 +51,7 @@ MakeStrategy = Callable[[Callable[[], float], int, Callable[[], float], Send], S
 """Makes a strategy from the clock, this node, the delay of a hop, and what sends."""
 
 
-class Broker:
+class MeshBroker:
     """One broker; `deliver(event, hops)` hands an event to clients on the broker's own host."""
 
     def __init__(
@@ -286,7 +286,7 @@ class Broker:
             self._acknowledge(sender, report.number, 0, refusal)
             return
         self._latest[sender] = report.number
-        served.path = Path(self._places, report.status)
+        served.path = PredictedPath(self._places, report.status)
         served.reported = served.heard = self._host.now()
         self._acknowledge(sender, report.number, served.session.number, None)
         self._host.call_later(CONFIRM, self._remind, served, report.number, 1)
@@ -303,9 +303,9 @@ class Broker:
         for served in self.sessions.values():
             if served.client == client and served.new is None and not served.ended:
                 return served
-        session = Session(self._host.node_id, report.number)
+        session = SessionKey(self._host.node_id, report.number)
         now = self._host.now()
-        served = Served(client, session, Path(self._places, report.status), now, now)
+        served = Served(client, session, PredictedPath(self._places, report.status), now, now)
         self.sessions[client, report.number] = served
         return served
 

@@ -31,14 +31,14 @@ from nodeapp.pubsub.base import Environment, RefusedError, Route
 from nodeapp.pubsub.mesh.messages import (
     Received,
     Report,
-    Session,
+    SessionKey,
     decode_delivery,
     decode_report_ack,
     encode_probe,
     encode_received,
 )
 from nodeapp.pubsub.mesh.parameters import MeshParameters
-from nodeapp.pubsub.mesh.prediction import Status
+from nodeapp.pubsub.mesh.prediction import ClientStatus
 from nodeapp.pubsub.messages import Stamps
 from nodeapp.wire import BROADCAST, Frame, Kind
 
@@ -58,7 +58,7 @@ RENEWALS: Final = 3.0
 """Signs of life in one lease of a broker."""
 
 
-class Client:
+class MeshClient:
     """One client; `deliver(event, hops)` hands an event to the applications on its node."""
 
     def __init__(
@@ -80,14 +80,14 @@ class Client:
         self._route: Route | None = None
         self._routed = 0.0
         """When the route was told."""
-        self._status: Status | None = None
+        self._status: ClientStatus | None = None
         self._reported = 0.0
         self._number = 0
         self._heard = True
         """Whether a broker has answered the last report."""
-        self._sessions: dict[Session, Received] = {}
+        self._sessions: dict[SessionKey, Received] = {}
         """Those that a new serving broker has to take over."""
-        self._serving: Session | None = None
+        self._serving: SessionKey | None = None
         self._timer: Timer | None = None
         self._known: dict[tuple[int, int], None] = {}
         self._last_event = 0.0
@@ -140,16 +140,16 @@ class Client:
         """Report: the local subscriptions have changed."""
         self._report()
 
-    def _now_status(self) -> Status:
+    def _now_status(self) -> ClientStatus:
         """Return the mobility status as it is now."""
         x, y, _, _ = self._host.position()
         x0, y0, x1, y1 = self._area
         here = (min(max(x, x0), x1), min(max(y, y0), y1))
         route = self._route
         if route is None:
-            return Status(here, here, 0.0, 0.0, 0.0)
+            return ClientStatus(here, here, 0.0, 0.0, 0.0)
         remaining = max(route.remaining - (self._host.now() - self._routed), 0.0)
-        return Status(here, (route.x, route.y), route.speed, route.pause, remaining)
+        return ClientStatus(here, (route.x, route.y), route.speed, route.pause, remaining)
 
     def _report(self) -> None:
         if not self._local and not self._sessions:
@@ -181,7 +181,7 @@ class Client:
         if refusal is not None:
             self._counters[f"refused: {refusal}"[:200]] += 1
             return
-        session = Session(sender, of)
+        session = SessionKey(sender, of)
         received = self._sessions.get(session, Received())
         self._sessions = {session: received}
         self._serving = session
@@ -243,7 +243,7 @@ class Client:
 
     # Events.
 
-    def _acknowledge(self, session: Session, index: int, sender: int, frame: Frame) -> None:
+    def _acknowledge(self, session: SessionKey, index: int, sender: int, frame: Frame) -> None:
         body = encode_received(session, index)
         me = self._host.node_id
         reply = Frame(Kind.RECEIVED, me, sender, frame.publisher, frame.sequence, body=body)

@@ -39,19 +39,19 @@ from typing import Final
 from nodeapp.host import Host
 from nodeapp.pubsub.mesh.graph import Graph
 from nodeapp.pubsub.mesh.messages import (
-    Delivery,
+    EventDelivery,
     HandedOver,
     Handover,
     Propagated,
     Received,
-    Session,
+    SessionKey,
     decode_handed_over,
     decode_handover,
     decode_propagated,
 )
 from nodeapp.pubsub.mesh.parameters import MeshParameters
 from nodeapp.pubsub.mesh.relay import Relay
-from nodeapp.pubsub.mesh.session import Held, Served, Source
+from nodeapp.pubsub.mesh.session import EventSource, Held, Served
 from nodeapp.pubsub.patterns import LOCAL
 from nodeapp.wire import Frame, Kind
 
@@ -106,17 +106,17 @@ class Handovers:
 
     # The new broker.
 
-    def fetch(self, served: Served, session: Session, received: Received) -> None:
+    def fetch(self, served: Served, session: SessionKey, received: Received) -> None:
         """Take over from an old session, of which the client has `received`."""
         if session in served.sources:
             served.sources[session].received.merge(received)
             return
-        source = Source(session, received, self._host.now())
+        source = EventSource(session, received, self._host.now())
         served.sources[session] = source
         self._counters["handovers"] += 1
         self._ask(served, source, self._retry)
 
-    def _ask(self, served: Served, source: Source, wait: float) -> None:
+    def _ask(self, served: Served, source: EventSource, wait: float) -> None:
         if served.sources.get(source.session) is not source:
             return
         now = self._host.now()
@@ -136,11 +136,11 @@ class Handovers:
             for pattern in served.patterns:
                 self._propagate(served, source, pattern)
 
-    def _again(self, served: Served, source: Source, wait: float) -> None:
+    def _again(self, served: Served, source: EventSource, wait: float) -> None:
         source.repeated = True
         self._ask(served, source, wait)
 
-    def _send_handover(self, served: Served, source: Source, *, done: bool) -> None:
+    def _send_handover(self, served: Served, source: EventSource, *, done: bool) -> None:
         number, broker = source.session.number, source.session.broker
         patterns = () if done else served.patterns
         handover = Handover(
@@ -156,7 +156,7 @@ class Handovers:
         frame = Frame(Kind.HANDOVER, me, broker, hops=0, body=handover.encode())
         self._relay.to_broker(frame, broker)
 
-    def _propagate(self, served: Served, source: Source, pattern: bytes) -> None:
+    def _propagate(self, served: Served, source: EventSource, pattern: bytes) -> None:
         message = Propagated(served.client, served.session, source.session, pattern)
         if source.session.broker == self._host.node_id:
             self._propagated(message)
@@ -166,7 +166,7 @@ class Handovers:
         frame = Frame(Kind.PROPAGATED, me, ttl=self._ttl, hops=0, body=body)
         self._graph.forward_propagated(frame, pattern, LOCAL)
 
-    def fetched(self, client: int, delivery: Delivery, held: Held) -> bool:
+    def fetched(self, client: int, delivery: EventDelivery, held: Held) -> bool:
         """Take an event of an old session; return whether a session here fetches from that."""
         found = False
         for served in list(self._sessions.values()):
@@ -223,12 +223,12 @@ class Handovers:
                     for pattern in served.patterns:
                         self._propagate(served, source, pattern)
 
-    def _finished(self, served: Served, source: Source) -> None:
+    def _finished(self, served: Served, source: EventSource) -> None:
         if served.confirmed:
             self._send_handover(served, source, done=True)
             self._finish(served, source)
 
-    def _finish(self, served: Served, source: Source) -> None:
+    def _finish(self, served: Served, source: EventSource) -> None:
         del served.sources[source.session]
         if source.timer is not None:
             source.timer.cancel()
@@ -292,12 +292,17 @@ class Handovers:
         )
 
     def _answer(
-        self, client: int, old_number: int, new: Session, total: int | None, received: Received
+        self,
+        client: int,
+        old_number: int,
+        new: SessionKey,
+        total: int | None,
+        received: Received,
     ) -> None:
         me = self._host.node_id
         latest = self._latest.get(client, 0)
         body = HandedOver(
-            client, Session(me, old_number), new.number, total, latest, received
+            client, SessionKey(me, old_number), new.number, total, latest, received
         ).encode()
         frame = Frame(Kind.HANDED_OVER, me, new.broker, hops=0, body=body)
         self._relay.to_broker(frame, new.broker)

@@ -16,7 +16,7 @@ from typing import Final
 
 from nodeapp.geometry import Point, squared_distance
 from nodeapp.host import Host, Timer
-from nodeapp.pubsub.mesh.messages import Delivery, Session
+from nodeapp.pubsub.mesh.messages import EventDelivery, SessionKey
 from nodeapp.pubsub.mesh.places import Places
 from nodeapp.pubsub.mesh.relay import Relay
 from nodeapp.wire import Frame
@@ -29,13 +29,13 @@ PAUSE: Final = 10.0
 ROUNDS: Final = 60
 """How often that is done at most."""
 
-_Key = tuple[int, Session, int]
+_Key = tuple[int, SessionKey, int]
 
 
 @dataclass
 class _Pending:
     frame: Frame
-    delivery: Delivery
+    delivery: EventDelivery
     came: float
     tries: int
     timer: Timer
@@ -62,7 +62,7 @@ class LastHop:
         self._counters = counters
         self._pending: dict[_Key, _Pending] = {}
 
-    def deliver(self, frame: Frame, delivery: Delivery) -> None:
+    def deliver(self, frame: Frame, delivery: EventDelivery) -> None:
         """Send the client an event until it acknowledges."""
         key = frame.destination, delivery.session, delivery.event_index
         if key in self._pending:
@@ -71,7 +71,7 @@ class LastHop:
         self._pending[key] = _Pending(frame, delivery, self._host.now(), 1, timer)
         self._send(frame)
 
-    def received(self, client: int, session: Session, index: int) -> None:
+    def received(self, client: int, session: SessionKey, index: int) -> None:
         """Take a client's acknowledgement."""
         pending = self._pending.pop((client, session, index), None)
         if pending is not None:

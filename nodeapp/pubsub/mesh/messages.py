@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from nodeapp import wire
-from nodeapp.pubsub.mesh.prediction import Status
+from nodeapp.pubsub.mesh.prediction import ClientStatus
 from nodeapp.wire import MAX_BODY, WireError
 
 MAX_NUMBER: Final = 2**63 - 1
@@ -41,7 +41,7 @@ LIMIT: Final = 1e9
 """Metres, m/s and seconds: no number of a status is larger."""
 
 
-class Session(NamedTuple):
+class SessionKey(NamedTuple):
     """A broker serves a client since the client's report of this number."""
 
     broker: int
@@ -87,9 +87,9 @@ class Report(NamedTuple):
     """What a REPORT says; `sessions` are those before it that are not known to have ended."""
 
     number: int
-    status: Status
+    status: ClientStatus
     subscriptions: tuple[bytes, ...]
-    sessions: tuple[tuple[Session, Received], ...]
+    sessions: tuple[tuple[SessionKey, Received], ...]
 
     def encode(self) -> bytes:
         """Return the body."""
@@ -98,13 +98,13 @@ class Report(NamedTuple):
         return wire.encode_body([self.number, status, list(self.subscriptions), listed])
 
 
-class Delivery(NamedTuple):
+class EventDelivery(NamedTuple):
     """What a DELIVERY says."""
 
-    session: Session
+    session: SessionKey
     event_index: int
     tries: int
-    status: Status | None
+    status: ClientStatus | None
     age: float
     event: bytes
 
@@ -125,7 +125,7 @@ class Handover(NamedTuple):
 
     client: int
     old_number: int
-    new: Session
+    new: SessionKey
     latest: int
     received: Received
     patterns: tuple[bytes, ...]
@@ -147,7 +147,7 @@ class HandedOver(NamedTuple):
     """
 
     client: int
-    old: Session
+    old: SessionKey
     new_number: int
     total: int | None
     latest: int
@@ -165,8 +165,8 @@ class Propagated(NamedTuple):
     """What a PROPAGATED says: from here on, events for `pattern` reach the new session's broker."""
 
     client: int
-    new: Session
-    old: Session
+    new: SessionKey
+    old: SessionKey
     pattern: bytes
 
     def encode(self) -> bytes:
@@ -174,12 +174,12 @@ class Propagated(NamedTuple):
         return wire.encode_body([self.client, *self.new, *self.old, self.pattern])
 
 
-def encode_status(status: Status) -> list[Any]:
+def encode_status(status: ClientStatus) -> list[Any]:
     """Return a status as CBOR has it."""
     return [list(status.current), list(status.destination), *status[2:]]
 
 
-def decode_status(value: Any) -> Status:
+def decode_status(value: Any) -> ClientStatus:
     """Return a status.  Raises `WireError` for one that no client can have."""
     current, destination, velocity, pause, remaining = _list(value, 5, "a mobility status")
     numbers = (*_list(current, 2, "a point"), *_list(destination, 2, "a point"))
@@ -187,7 +187,7 @@ def decode_status(value: Any) -> Status:
         _number(number)
     if min(velocity, pause, remaining) < 0:
         raise WireError("a mobility status with a negative velocity or pause")
-    return Status(
+    return ClientStatus(
         (float(current[0]), float(current[1])),
         (float(destination[0]), float(destination[1])),
         float(velocity),
@@ -224,7 +224,7 @@ def decode_report_ack(body: bytes) -> tuple[int, int, str | None]:
     return _whole(number, MAX_NUMBER), _whole(session, MAX_NUMBER), refusal
 
 
-def decode_delivery(body: bytes) -> Delivery:
+def decode_delivery(body: bytes) -> EventDelivery:
     """Return what a DELIVERY says; the event is not looked into.  Raises `WireError`."""
     broker, number, index, tries, status, age, event = _list(
         wire.decode_body(body), 7, "a delivery"
@@ -234,15 +234,15 @@ def decode_delivery(body: bytes) -> Delivery:
     if _number(age) < 0 or not isinstance(event, bytes):
         raise WireError("not a delivery")
     found = None if status is None else decode_status(status)
-    return Delivery(_session(broker, number), index, tries, found, float(age), event)
+    return EventDelivery(_session(broker, number), index, tries, found, float(age), event)
 
 
-def encode_received(session: Session, index: int) -> bytes:
+def encode_received(session: SessionKey, index: int) -> bytes:
     """Return the body of a RECEIVED."""
     return wire.encode_body([*session, index])
 
 
-def decode_received(body: bytes) -> tuple[Session, int]:
+def decode_received(body: bytes) -> tuple[SessionKey, int]:
     """Return what a RECEIVED says.  Raises `WireError`."""
     broker, number, index = _list(wire.decode_body(body), 3, "an acknowledged delivery")
     return _session(broker, number), _whole(index, MAX_INDEX)
@@ -325,10 +325,10 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _session(broker: Any, number: Any) -> Session:
+def _session(broker: Any, number: Any) -> SessionKey:
     if _whole(broker, wire.BROADCAST - 1) == 0:
         raise WireError("a broker that is no node")
-    return Session(broker, _whole(number, MAX_NUMBER))
+    return SessionKey(broker, _whole(number, MAX_NUMBER))
 
 
 def _received(value: Any) -> Received:

@@ -28,7 +28,7 @@ from nodeapp.geometry import Point
 from nodeapp.pubsub.mesh.places import Passage, Places
 
 
-class Status(NamedTuple):
+class ClientStatus(NamedTuple):
     """A mobility status: C, D (metres), V (m/s), P and R (s)."""
 
     current: Point
@@ -65,10 +65,10 @@ class Status(NamedTuple):
         return x + share * (dx - x), y + share * (dy - y)
 
 
-class Path:
+class PredictedPath:
     """A client's way through the cells, as its status has it."""
 
-    def __init__(self, places: Places, status: Status) -> None:
+    def __init__(self, places: Places, status: ClientStatus) -> None:
         self.status = status
         self._places = places
         self._passages: list[Passage] | None = None

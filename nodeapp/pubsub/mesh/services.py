@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Final
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host
 from nodeapp.pubsub.base import Environment, RefusedError, Route, Service
-from nodeapp.pubsub.mesh.broker import Broker, MakeStrategy
-from nodeapp.pubsub.mesh.client import Client
+from nodeapp.pubsub.mesh.broker import MakeStrategy, MeshBroker
+from nodeapp.pubsub.mesh.client import MeshClient
 from nodeapp.pubsub.mesh.parameters import MeshParameters, ProbingParameters
-from nodeapp.pubsub.mesh.strategies import Batch, Prediction, Probing
+from nodeapp.pubsub.mesh.strategies import Batching, Prediction, Probing
 from nodeapp.pubsub.patterns import LOCAL, TableFullError, encode_pattern
 
 MAX_SUBSCRIPTIONS: Final = 1000
@@ -38,10 +38,10 @@ class MeshService(Service):
     def __init__(self, host: Host, environment: Environment, parameters: MeshParameters) -> None:
         super().__init__(host, environment, parameters)
         self._ttl = parameters.ttl
-        self.broker: Broker | None = None
-        self.client: Client | None = None
+        self.broker: MeshBroker | None = None
+        self.client: MeshClient | None = None
         if any(node == host.node_id for node, _, _ in environment.brokers):
-            self.broker = Broker(
+            self.broker = MeshBroker(
                 host,
                 environment,
                 parameters,
@@ -51,13 +51,13 @@ class MeshService(Service):
             )
             self.handlers.update(self.broker.handlers)
         else:
-            self.client = Client(
+            self.client = MeshClient(
                 host, environment, parameters, self.counters, self.deliver_event, self.local
             )
             self.handlers.update(self.client.handlers)
 
     @property
-    def _role(self) -> Broker | Client:
+    def _role(self) -> MeshBroker | MeshClient:
         role = self.broker or self.client
         assert role is not None
         return role
@@ -128,4 +128,4 @@ class PeriodicProbing(MeshService):
 class BatchForwarding(MeshService):
     """Events follow a client when it has arrived."""
 
-    strategy: ClassVar[MakeStrategy] = Batch
+    strategy: ClassVar[MakeStrategy] = Batching

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from nodeapp.events import Subscription
 from nodeapp.host import Timer
-from nodeapp.pubsub.mesh.messages import Delivery, Received, Session
-from nodeapp.pubsub.mesh.prediction import Path, Status
+from nodeapp.pubsub.mesh.messages import EventDelivery, Received, SessionKey
+from nodeapp.pubsub.mesh.prediction import ClientStatus, PredictedPath
 from nodeapp.pubsub.patterns import encode_pattern
 from nodeapp.wire import Frame, Kind
 
@@ -27,10 +27,10 @@ class Held(NamedTuple):
 
 
 @dataclass
-class Source:
+class EventSource:
     """An old session whose events the new broker fetches."""
 
-    session: Session
+    session: SessionKey
     received: Received
     began: float
     total: int | None = None
@@ -52,8 +52,8 @@ class Served:
     """One session at its broker."""
 
     client: int
-    session: Session
-    path: Path
+    session: SessionKey
+    path: PredictedPath
     reported: float
     """When the status of the path was reported."""
     heard: float
@@ -66,13 +66,13 @@ class Served:
     """Whether the client knows that this broker serves it."""
     ended: bool = False
     """Whether a new broker has taken over and no more events come."""
-    sources: dict[Session, Source] = field(default_factory=dict)
-    new: Session | None = None
+    sources: dict[SessionKey, EventSource] = field(default_factory=dict)
+    new: SessionKey | None = None
     """The session that takes over."""
     taken: int = 0
     """The number of the last report that its broker knew of."""
     propagating: frozenset[bytes] = frozenset()
-    reached: dict[Session, set[bytes]] = field(default_factory=dict)
+    reached: dict[SessionKey, set[bytes]] = field(default_factory=dict)
     """Patterns whose propagation from a new session has ended."""
     _ids: dict[tuple[int, int], None] = field(default_factory=dict)
 
@@ -83,11 +83,11 @@ class Served:
         self.patterns = tuple(dict.fromkeys(patterns))
 
     def delivery(
-        self, broker: int, index: int, status: Status | None = None, age: float = 0.0
-    ) -> tuple[Frame, Delivery]:
+        self, broker: int, index: int, status: ClientStatus | None = None, age: float = 0.0
+    ) -> tuple[Frame, EventDelivery]:
         """Return the frame of this broker that delivers a kept event, and what it says."""
         held = self.events[index]
-        delivery = Delivery(self.session, index, 0, status, age, held.body)
+        delivery = EventDelivery(self.session, index, 0, status, age, held.body)
         frame = Frame(
             Kind.DELIVERY,
             broker,

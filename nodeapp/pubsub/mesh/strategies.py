@@ -4,7 +4,7 @@ All share the client table, the last hop and the handover; the differences are h
 
   * `Prediction` (the paper, section IV.B): send it to the broker that Algorithm 1 picks.
   * `Probing` (section V.B): keep it until the client asks; the answer goes where that was heard.
-  * `Batch` (section V.B): keep it while the client is under way; the broker where it arrives and
+  * `Batching` (section V.B): keep it while the client is under way; the broker where it arrives and
     reports gets all of them in the handover.  While the client has not left, it gets them at once.
 
 What a new broker has fetched from the old one it sends at once: the client has just reported there.
@@ -95,7 +95,7 @@ class Probing(_Common):
             self._fetched(served, index)
 
 
-class Batch(_Common):
+class Batching(_Common):
     """Events wait until the client has arrived."""
 
     def took(self, served: Served, index: int, *, handed: bool) -> None:

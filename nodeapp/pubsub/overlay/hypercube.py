@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 NODE_BITS: Final = 32
 
 
-class Dimension(NamedTuple):
+class CubeDimension(NamedTuple):
     """A link: `level` is the bit, `node` the peer, `ones` the bits that some peer there has."""
 
     level: int
@@ -34,7 +34,7 @@ def unique(identifier: int, node: int) -> int:
     return identifier << NODE_BITS | node
 
 
-def dimensions(me: int, others: Mapping[int, int]) -> list[Dimension]:
+def dimensions(me: int, others: Mapping[int, int]) -> list[CubeDimension]:
     """Return the links of the peer whose unique id is `me`, highest bit first.
 
     `others` are the unique ids of all other peers, by node.
@@ -52,6 +52,6 @@ def dimensions(me: int, others: Mapping[int, int]) -> list[Dimension]:
         for _, other, _ in there:
             ones |= other
         _, nearest = min((far.bit_count(), node) for far, _, node in there)
-        found.append(Dimension(level, nearest, ones >> NODE_BITS))
+        found.append(CubeDimension(level, nearest, ones >> NODE_BITS))
         left = left[:first]
     return found

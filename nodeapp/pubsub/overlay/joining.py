@@ -16,7 +16,7 @@ from typing import Final
 
 from nodeapp.host import Host, Timer
 from nodeapp.pubsub.overlay.identifiers import cell_bits, distance
-from nodeapp.pubsub.overlay.messages import Described, Query, Rules
+from nodeapp.pubsub.overlay.messages import Described, JoinQuery, OverlayRules
 from nodeapp.pubsub.overlay.neighbourhood import Neighbourhood
 from nodeapp.pubsub.overlay.parameters import OverlayParameters
 from nodeapp.pubsub.overlay.tables import with_shared
@@ -190,7 +190,7 @@ class Joining:
     def _query_received(self, frame: Frame) -> None:
         around = self._around
         query = around.codec.read_query(frame.body)
-        if isinstance(query, Rules):
+        if isinstance(query, OverlayRules):
             bits, hashes, space = around.codec.rules
             why = (
                 f"this overlay has bits={bits} hashes={hashes} space={space}, not bits="
@@ -213,7 +213,7 @@ class Joining:
             return
         self._answer(asker)
 
-    def _nearer(self, query: Query) -> int | None:
+    def _nearer(self, query: JoinQuery) -> int | None:
         """Return the link that a query goes on to; None if this peer answers it."""
         around = self._around
         assert around.me is not None

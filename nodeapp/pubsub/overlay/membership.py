@@ -30,7 +30,7 @@ from nodeapp.pubsub.overlay.tables import Peer, with_shared
 from nodeapp.wire import Frame, Kind
 
 
-class Membership:
+class OverlayMembership:
     """One peer's; `entered()` is called once it is in, `nodes` is how many nodes there are."""
 
     def __init__(

@@ -34,7 +34,7 @@ MAX_NODES: Final = 8192
 """Nodes in one list."""
 
 
-class Rules(NamedTuple):
+class OverlayRules(NamedTuple):
     """What all peers of an overlay agree on: bits and hash functions, and the event space."""
 
     bits: int
@@ -54,10 +54,10 @@ class Described(NamedTuple):
         return self.joined, self.peer.node
 
 
-class Query(NamedTuple):
+class JoinQuery(NamedTuple):
     """What a JOIN_QUERY says."""
 
-    rules: Rules
+    rules: OverlayRules
     wanted: int
     visited: list[int]
     asker: Described
@@ -76,7 +76,7 @@ class Reply(NamedTuple):
 class Codec:
     """Encodes and decodes for an overlay with these rules; decoders raise `WireError`."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: OverlayRules) -> None:
         self.rules = rules
         self._bytes = (rules.bits + 7) // 8
 
@@ -111,7 +111,7 @@ class Codec:
         item = [list(self.rules), wanted.to_bytes(self._bytes, "big"), list(visited)]
         return wire.encode_body([*item, self._of_peer(asker)])
 
-    def read_query(self, body: bytes) -> Query | Rules:
+    def read_query(self, body: bytes) -> JoinQuery | OverlayRules:
         """Return what a JOIN_QUERY says; only its rules if they are not those of here."""
         match wire.decode_body(body):
             case [rules, bytes(wanted), visited, asker]:
@@ -121,7 +121,7 @@ class Codec:
                 if len(wanted) != self._bytes:
                     raise WireError("wanted bits of another length")
                 number = int.from_bytes(wanted, "big")
-                return Query(theirs, number, nodes_in(visited), self._peer(asker))
+                return JoinQuery(theirs, number, nodes_in(visited), self._peer(asker))
         raise WireError("not a join query")
 
     def replies(self, peers: Iterable[Described], ring: Iterable[tuple[int, int]]) -> list[bytes]:
@@ -152,7 +152,7 @@ class Codec:
         """Return the body of an ANNOUNCE."""
         return wire.encode_body([list(self.rules), self._of_peer(me)])
 
-    def read_announcement(self, body: bytes) -> Described | Rules:
+    def read_announcement(self, body: bytes) -> Described | OverlayRules:
         """Return who announces itself; only its rules if they are not those of here."""
         match wire.decode_body(body):
             case [rules, peer]:
@@ -188,10 +188,10 @@ class Codec:
         raise WireError("not a farewell")
 
 
-def _rules(value: Any) -> Rules:
+def _rules(value: Any) -> OverlayRules:
     match value:
         case [int(bits), int(hashes), str(space)]:
-            return Rules(bits, hashes, space)
+            return OverlayRules(bits, hashes, space)
     raise WireError("not the rules of an overlay")
 
 

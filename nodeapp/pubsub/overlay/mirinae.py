@@ -25,9 +25,9 @@ from nodeapp.host import Host, Timer
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.base import OverlayService
-from nodeapp.pubsub.overlay.hypercube import NODE_BITS, Dimension, dimensions, unique
+from nodeapp.pubsub.overlay.hypercube import NODE_BITS, CubeDimension, dimensions, unique
 from nodeapp.pubsub.overlay.identifiers import covers, identifier
-from nodeapp.pubsub.overlay.messages import Codec, Described, Rules
+from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules
 from nodeapp.pubsub.overlay.parameters import BELIEVED, HeartbeatParameters
 from nodeapp.pubsub.overlay.space import SpaceError
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
@@ -53,11 +53,11 @@ class Mirinae(OverlayService):
         super().__init__(host, environment, parameters)
         self._interval = parameters.heartbeat_interval
         self._timeout = parameters.heartbeat_timeout
-        self._codec = Codec(Rules(parameters.bits, parameters.hashes, parameters.space))
+        self._codec = Codec(OverlayRules(parameters.bits, parameters.hashes, parameters.space))
         self._me: Described | None = None
         self._others: dict[int, int] = {}
         """Unique ids of the other peers, by node."""
-        self._links: list[Dimension] = []
+        self._links: list[CubeDimension] = []
         self._heard: dict[int, float] = {}
         """When a peer that this one has chosen was heard last."""
         self._incoming: dict[int, float] = {}
@@ -136,14 +136,14 @@ class Mirinae(OverlayService):
 
     def _announcement_received(self, frame: Frame) -> None:
         described = self._codec.read_announcement(frame.body)
-        if isinstance(described, Rules):
+        if isinstance(described, OverlayRules):
             self.counters["other rules"] += 1
         else:
             self._know(frame, described)
 
     def _query_received(self, frame: Frame) -> None:
         query = self._codec.read_query(frame.body)
-        if isinstance(query, Rules):
+        if isinstance(query, OverlayRules):
             self.counters["other rules"] += 1
             return
         self._know(frame, query.asker)

@@ -17,12 +17,12 @@ from typing import Final
 from nodeapp.host import Host, Timer
 from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.identifiers import covers
-from nodeapp.pubsub.overlay.messages import Codec, Described, Rules
+from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules
 from nodeapp.pubsub.overlay.parameters import STATIC, OverlayParameters
 from nodeapp.pubsub.overlay.tables import (
     BITS,
+    OverlayTable,
     Peer,
-    Table,
     choose,
     covering_peers,
     uncovered,
@@ -45,7 +45,7 @@ class Neighbourhood:
     ) -> None:
         self.me: Described | None = None
         self.known: dict[int, Described] = {}
-        self.table = Table()
+        self.table = OverlayTable()
         self.told: frozenset[int] = frozenset()
         """Whom this peer has told that it has chosen them."""
         self.incoming: set[int] = set()
@@ -59,7 +59,7 @@ class Neighbourhood:
             Kind.LINK: self._link_received,
             Kind.RING: self._ring_received,
         }
-        self.codec = Codec(Rules(parameters.bits, parameters.hashes, parameters.space))
+        self.codec = Codec(OverlayRules(parameters.bits, parameters.hashes, parameters.space))
         self.node = host.node_id
         self.send = send
         self.counters = counters
@@ -76,7 +76,7 @@ class Neighbourhood:
 
     def end(self) -> None:
         """Be no peer any more; descriptions of others stay."""
-        self.table, self.told, self.me, self.joining = Table(), frozenset(), None, False
+        self.table, self.told, self.me, self.joining = OverlayTable(), frozenset(), None, False
         self.incoming.clear()
         self.ring.clear()
         self.heard.clear()
@@ -115,7 +115,7 @@ class Neighbourhood:
         assert self.me is not None
         return uncovered(self.me.peer, self.chosen())
 
-    def choice(self) -> Table:
+    def choice(self) -> OverlayTable:
         """Return the table that Algorithms 1 and 2 make of all that is known."""
         assert self.me is not None
         parameters = self._parameters
@@ -132,12 +132,12 @@ class Neighbourhood:
                 first[key] = each
         return (each.peer for each in first.values() if each.peer.node not in self.ring)
 
-    def prefer(self, table: Table) -> None:
+    def prefer(self, table: OverlayTable) -> None:
         """Have this table, and tell nobody yet."""
         self.table = table
         self._links = None
 
-    def adopt(self, table: Table) -> None:
+    def adopt(self, table: OverlayTable) -> None:
         """Have this table: tell those that are new in it, and those that are not any more."""
         assert self.me is not None
         before, self.told = self.told, table.nodes
@@ -199,7 +199,7 @@ class Neighbourhood:
         elif self._adds(me, neighbours, peer):
             self._take(self.table._replace(neighbours=(*neighbours, peer.node)))
 
-    def _take(self, table: Table) -> None:
+    def _take(self, table: OverlayTable) -> None:
         if table != self.table:
             self.adopt(table)
 
@@ -227,11 +227,11 @@ class Neighbourhood:
     def _rebuild(self) -> None:
         self._rebuild_at = None
         if self.me is not None:
-            self.adopt(self.choice() if self.is_primary else Table())
+            self.adopt(self.choice() if self.is_primary else OverlayTable())
 
     def _announcement_received(self, frame: Frame) -> None:
         described = self.codec.read_announcement(frame.body)
-        if isinstance(described, Rules):
+        if isinstance(described, OverlayRules):
             self.counters["other rules"] += 1
             return
         _from(frame, described)
@@ -270,7 +270,7 @@ class Neighbourhood:
             if node != self.node:
                 self.send(Kind.RING, node, body)
         if was and not self.is_primary and self.told:
-            self.adopt(Table())
+            self.adopt(OverlayTable())
 
     def _ring_received(self, frame: Frame) -> None:
         members = messages.read_ring(frame.body)
@@ -285,8 +285,8 @@ class Neighbourhood:
         return order[(order.index(self.node) + 1) % len(order)]
 
 
-def _without(table: Table, node: int) -> Table:
-    return Table(*(tuple(each for each in kind if each != node) for kind in table))
+def _without(table: OverlayTable, node: int) -> OverlayTable:
+    return OverlayTable(*(tuple(each for each in kind if each != node) for kind in table))
 
 
 def _from(frame: Frame, described: Described) -> None:

@@ -29,7 +29,7 @@ from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.base import OverlayService
 from nodeapp.pubsub.overlay.identifiers import SHARED, covers, distance
 from nodeapp.pubsub.overlay.joining import bootstrap_nodes
-from nodeapp.pubsub.overlay.membership import Membership
+from nodeapp.pubsub.overlay.membership import OverlayMembership
 from nodeapp.pubsub.overlay.parameters import FLOOD, SPLIT, STATIC, OverlayParameters
 from nodeapp.pubsub.overlay.space import SpaceError
 from nodeapp.pubsub.overlay.tables import matches
@@ -47,7 +47,7 @@ class SemanticOverlay(OverlayService):
         self._search_hops = parameters.search_hops
         self._floods = parameters.unmatched == FLOOD
         self._splits = parameters.messages == SPLIT
-        self.membership = Membership(
+        self.membership = OverlayMembership(
             host, parameters, environment.nodes, self.counters, self.send, self.entered
         )
         self._around = self.membership.around

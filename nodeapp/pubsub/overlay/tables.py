@@ -54,7 +54,7 @@ class Peer(NamedTuple):
         return self.random_id, self.node
 
 
-class Table(NamedTuple):
+class OverlayTable(NamedTuple):
     """The nodes that a peer has chosen, by kind of link."""
 
     covering: tuple[int, ...] = ()
@@ -122,7 +122,7 @@ def both_ways(me: Peer, ordered: Sequence[Peer], unit: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*ascending, *descending)))
 
 
-def choose(me: Peer, known: Iterable[Peer], *, covering: int, unit: str) -> Table:
+def choose(me: Peer, known: Iterable[Peer], *, covering: int, unit: str) -> OverlayTable:
     """Return the table of a peer that knows others; those of its own ring are left out.
 
     A peer whose identifier is equal by a collision alone counts as a neighbour.
@@ -130,7 +130,7 @@ def choose(me: Peer, known: Iterable[Peer], *, covering: int, unit: str) -> Tabl
     return choose_in_order(me, from_here(me, known), covering=covering, unit=unit)
 
 
-def choose_in_order(me: Peer, ordered: Sequence[Peer], *, covering: int, unit: str) -> Table:
+def choose_in_order(me: Peer, ordered: Sequence[Peer], *, covering: int, unit: str) -> OverlayTable:
     """Return what `choose` does, of peers that are in the order of `from_here`."""
     below, beside, above = [], [], []
     mine = me.identifier
@@ -145,7 +145,7 @@ def choose_in_order(me: Peer, ordered: Sequence[Peer], *, covering: int, unit: s
             below.append(peer)
         elif common:
             beside.append(peer)
-    return Table(
+    return OverlayTable(
         tuple(peer.node for peer in covering_peers(me, above, covering)),
         both_ways(me, below, unit),
         both_ways(me, beside, unit),

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from spark_analysis.papers.georendezvous.networks import (
-    Network,
+    CellNetwork,
     Pair,
     hops_from,
     transmissions,
@@ -45,7 +45,7 @@ def ratios(
 class _Ways:
     """The hops of all pairs of a network."""
 
-    def __init__(self, network: Network, replicas: int) -> None:
+    def __init__(self, network: CellNetwork, replicas: int) -> None:
         linked = network.linked()
         self.direct: list[float] = []
         self.radio: list[float] = []
@@ -70,7 +70,7 @@ class _Ways:
 
 def by_replicas(nodes: int, border: bool, seed: int) -> Iterator[dict[str, Any]]:
     """Yield for each number of rendezvous cells the ways of a network, all of them tried."""
-    ways = _Ways(Network(nodes, seed, border=border), max(REPLICAS))
+    ways = _Ways(CellNetwork(nodes, seed, border=border), max(REPLICAS))
     for replicas in REPLICAS:
         through = [min(over[:replicas]) for over in ways.over]
         yield {"replicas": replicas, **ratios(through, ways.direct, ways.radio)}
@@ -78,7 +78,7 @@ def by_replicas(nodes: int, border: bool, seed: int) -> Iterator[dict[str, Any]]
 
 def by_nearest(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield for each number of nearby cells, of `OF`, the ways of a network."""
-    ways = _Ways(Network(nodes, seed), OF)
+    ways = _Ways(CellNetwork(nodes, seed), OF)
     for tried in range(1, OF + 1):
         through = [
             min(over[replica] for replica in nearest[:tried])
@@ -87,7 +87,7 @@ def by_nearest(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
         yield {"tried": tried, **ratios(through, ways.direct, ways.radio)}
 
 
-def tree(network: Network, pair: Pair, replicas: int, tried: int) -> list[list[int]]:
+def tree(network: CellNetwork, pair: Pair, replicas: int, tried: int) -> list[list[int]]:
     """Return the ways of a second event to all subscribers, over what they chose by the first.
 
     A way to a rendezvous cell is there once, however many subscribers use it.
@@ -115,7 +115,7 @@ def by_subscribers(nodes: int, subscribers: int, seed: int) -> dict[str, Any]:
 
     `length_ratio` is of distinct transmissions, `frames_ratio` of all.
     """
-    network = Network(nodes, seed)
+    network = CellNetwork(nodes, seed)
     lengths: dict[str, list[int]] = {"one": [], "several": []}
     frames: dict[str, list[int]] = {"one": [], "several": []}
     for pair in network.trees(subscribers, TREES):

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from nodeapp.geometry import Point, nudge, squared_distance
 from nodeapp.pubsub.topic_hash import replica_location
 from nodeapp.routing.cell_hash_routing import draw
-from nodeapp.routing.cells import AROUND, Cell, Grid, adjacent, largest_side, rank, step
+from nodeapp.routing.cells import AROUND, Cell, CellGrid, adjacent, largest_side, rank, step
 from topologies.uniform_field import UniformField
 
 RANGE: Final = 250.0
@@ -47,7 +47,7 @@ def drawn_seed(nodes: int, seed: int) -> int:
     return seed * 10_000 + nodes
 
 
-class Network:
+class CellNetwork:
     """One network: positions by node id, metres, and the cells that they lie in."""
 
     def __init__(self, nodes: int, seed: int, *, border: bool = True) -> None:
@@ -59,7 +59,7 @@ class Network:
             number: (waypoints[0].x, waypoints[0].y)
             for number, waypoints in enumerate(topology._trajectories(), start=1)
         }
-        self.grid = Grid(largest_side(RANGE), (self.area[0], self.area[1]))
+        self.grid = CellGrid(largest_side(RANGE), (self.area[0], self.area[1]))
         self.members: dict[Cell, list[int]] = {}
         self.cell_of: dict[int, Cell] = {}
         for node, (x, y) in self.positions.items():

@@ -26,7 +26,7 @@ from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_EXPLORE, FLAG_REPLICA, Frame,
 from spark_analysis.papers.georendezvous.graph import OF, REPLICAS, TREES, TRIED, ratios
 from spark_analysis.papers.georendezvous.networks import (
     RANGE,
-    Network,
+    CellNetwork,
     Pair,
     drawn_seed,
     hops_from,
@@ -61,7 +61,7 @@ class _Script(Workload):
         return self.performed
 
 
-class Sent(NamedTuple):
+class SentFrame(NamedTuple):
     """A transmission: when, by which node, to which (or all), and the frame."""
 
     time: float
@@ -75,13 +75,13 @@ class _Recorder:
 
     def __init__(self, scenario: Scenario) -> None:
         self._ids = [node.id for node in scenario.nodes]
-        self.sent_frames: list[Sent] = []
-        self.heard_frames: list[tuple[float, int, Sent]] = []
+        self.sent_frames: list[SentFrame] = []
+        self.heard_frames: list[tuple[float, int, SentFrame]] = []
         """When, by which node, what: what is for one node alone."""
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Any]:
         frame = wire.decode(datagram)
-        sent = Sent(time, self._ids[station], to, frame)
+        sent = SentFrame(time, self._ids[station], to, frame)
         if frame.kind != Kind.HELLO:
             self.sent_frames.append(sent)
         return (sent,)
@@ -100,12 +100,12 @@ class _Recorder:
         """Do nothing."""
 
 
-class Run:
+class CellRun:
     """A run of the protocol with pairs of publishers and subscribers."""
 
     def __init__(
         self,
-        network: Network,
+        network: CellNetwork,
         nodes: int,
         seed: int,
         pairs: Sequence[Pair],
@@ -224,9 +224,9 @@ def ways(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
     All are tried, of the first 1, 2, 4, ... of `MOST`.  A direct way is the routing's, on the
     graph: the protocol has none.
     """
-    network = Network(nodes, seed)
+    network = CellNetwork(nodes, seed)
     pairs = network.pairs()
-    run = Run(network, nodes, seed, pairs, MOST, 0)
+    run = CellRun(network, nodes, seed, pairs, MOST, 0)
     notified, linked = run.notified(), network.linked()
     direct = [
         float(len(network.to_node(pair.publisher, pair.subscribers[0], pair.event)) - 1)
@@ -253,9 +253,9 @@ def signalling(nodes: int, tried: int, seed: int) -> dict[str, Any]:
     cell which it did not choose: a subscription, a notification and a prune each.  `frames` are
     all their transmissions.
     """
-    network = Network(nodes, seed)
+    network = CellNetwork(nodes, seed)
     pairs = network.pairs()
-    run = Run(network, nodes, seed, pairs, OF, tried)
+    run = CellRun(network, nodes, seed, pairs, OF, tried)
     notified = run.notified()
     chosen = {
         pair.topic: next(iter(notified[pair.publisher, pair.event[1] + 1][pair.subscribers[0]]), -1)
@@ -290,7 +290,7 @@ def signalling(nodes: int, tried: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _messages(run: Run) -> Iterator[tuple[str, str, int]]:
+def _messages(run: CellRun) -> Iterator[tuple[str, str, int]]:
     """Yield name, topic and replica of the messages on the air, once each: by their first hop."""
     topics = {pair.event: pair.topic for pair in run.pairs.values()}
     notified = run.notified()
@@ -311,7 +311,7 @@ def _messages(run: Run) -> Iterator[tuple[str, str, int]]:
             yield "demand", wire.decode_body(decode_located(frame.body).item), _key(frame)
 
 
-def _signals(sent: Iterable[Sent]) -> Iterator[tuple[str, int]]:
+def _signals(sent: Iterable[SentFrame]) -> Iterator[tuple[str, int]]:
     for _, _, _, frame in sent:
         if frame.flags & FLAG_REPLICA:
             yield "replica", 1
@@ -319,7 +319,7 @@ def _signals(sent: Iterable[Sent]) -> Iterator[tuple[str, int]]:
             yield Kind(frame.kind).name.lower(), 1
 
 
-def _entries(run: Run) -> dict[tuple[int, int], int]:
+def _entries(run: CellRun) -> dict[tuple[int, int], int]:
     """Return how many entries each cell's nodes were told to store, by cell."""
     stored: dict[tuple[int, int], set[tuple[int, int, int, bytes]]] = defaultdict(set)
     for _, _, _, frame in run.sent:
@@ -330,7 +330,7 @@ def _entries(run: Run) -> dict[tuple[int, int], int]:
     return {cell: len(entries) for cell, entries in stored.items()}
 
 
-def _delays(run: Run) -> Iterator[float]:
+def _delays(run: CellRun) -> Iterator[float]:
     """Yield how long the second event of each pair took, seconds."""
     apart = SPREAD / len(run.pairs)
     first: dict[tuple[int, int], float] = {}
@@ -348,13 +348,13 @@ def _delays(run: Run) -> Iterator[float]:
 
 def trees(nodes: int, subscribers: int, seed: int) -> dict[str, Any]:
     """Return how long trees over several cells are beside those over one, as `by_subscribers`."""
-    network = Network(nodes, seed)
+    network = CellNetwork(nodes, seed)
     pairs = network.trees(subscribers, TREES)
     lengths: dict[str, float] = {}
     frames: dict[str, float] = {}
     missing = 0
     for name, replicas, tried in (("one", 1, 1), ("several", OF, TRIED)):
-        run = Run(network, nodes, seed, pairs, replicas, tried)
+        run = CellRun(network, nodes, seed, pairs, replicas, tried)
         seconds = [(pair.publisher, pair.event[1] + 1) for pair in pairs]
         notified = run.notified()
         missing += sum(subscribers - len(notified[event]) for event in seconds)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spark_analysis.papers.georendezvous.networks import Network, hops_from
+from spark_analysis.papers.georendezvous.networks import CellNetwork, hops_from
 
 SHARES: Final = (0.25, 0.5, 1.0)
 """k: the way over a rendezvous node is at most (1 + 2k) times the direct one."""
@@ -25,7 +25,7 @@ def theorem(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
 
     It is the mean over the pairs of the share of all nodes that are such rendezvous nodes.
     """
-    network = Network(nodes, seed)
+    network = CellNetwork(nodes, seed)
     linked = network.linked()
     pairs = [(pair.publisher, pair.subscribers[0]) for pair in network.pairs()]
     looked = dict.fromkeys([node for pair in pairs for node in pair] + _corners(network))
@@ -51,7 +51,7 @@ def theorem(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def _corners(network: Network) -> list[int]:
+def _corners(network: CellNetwork) -> list[int]:
     x0, y0, x1, y1 = network.area
     return [
         min(network.positions, key=lambda node: math.dist(network.positions[node], corner))

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from nodeapp.routing.cells import Cell
 from spark_analysis.papers.georendezvous.graph import REPLICAS
-from spark_analysis.papers.georendezvous.networks import Network
+from spark_analysis.papers.georendezvous.networks import CellNetwork
 
 METHODS: Final = ("shortest", "full")
 
@@ -25,7 +25,7 @@ def without_voids(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
     `shortest` has the shortest ways over populated cells, `full` those if every cell were
     populated.  Publishers, subscribers and rendezvous cells are those of `graph.by_replicas`.
     """
-    network = Network(nodes, seed)
+    network = CellNetwork(nodes, seed)
     for method in METHODS:
         direct, over = [], []
         for pair in network.pairs():
@@ -50,7 +50,7 @@ def without_voids(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def _hops(network: Network, start: Cell) -> dict[Cell, int]:
+def _hops(network: CellNetwork, start: Cell) -> dict[Cell, int]:
     """Return the hops of the shortest ways over populated cells."""
     found, left = {start: 0}, deque([start])
     while left:

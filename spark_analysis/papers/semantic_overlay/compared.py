@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Final
 
 from emulation.workloads.stock import StockWorkload
-from nodeapp.pubsub.overlay.hypercube import NODE_BITS, Dimension, dimensions, unique
+from nodeapp.pubsub.overlay.hypercube import NODE_BITS, CubeDimension, dimensions, unique
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits, covers
 from nodeapp.pubsub.overlay.space import Space
 from spark_analysis.papers.semantic_overlay.static import (
@@ -30,7 +30,7 @@ def compared(nodes: int, seed: int, hashes: int = 3) -> dict[str, float]:
     space = Space(SPACE)
     made = population(nodes, workload, space, hashes, rng)
     ids = {peer.node: unique(peer.identifier, peer.node) for peer in made.peers}
-    links: dict[int, list[Dimension]] = {}
+    links: dict[int, list[CubeDimension]] = {}
     messages, uninterested, shares, depths = [], [], [], []
     missing = 0
     for publisher, event, wanting in Quotes(workload, made, rng).draw(EVENTS):

@@ -26,8 +26,8 @@ from nodeapp.pubsub.overlay.identifiers import (
 from nodeapp.pubsub.overlay.space import Space
 from nodeapp.pubsub.overlay.tables import (
     BITS,
+    OverlayTable,
     Peer,
-    Table,
     choose_in_order,
     matches,
     with_shared,
@@ -93,7 +93,7 @@ class StaticOverlay:
         self.rings = rings(peers)
         self.ring_of = {node: ring for ring in self.rings.values() for node in ring}
         primaries = sorted((self.peers[node] for node in self.rings), key=lambda peer: peer.order)
-        self.tables: dict[int, Table] = {}
+        self.tables: dict[int, OverlayTable] = {}
         self.links: dict[int, set[int]] = {peer.node: set() for peer in primaries}
         for index, peer in enumerate(primaries):
             ordered = [*primaries[index + 1 :], *primaries[:index]]

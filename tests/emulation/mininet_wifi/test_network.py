@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from emulation.mininet_wifi import network
-from emulation.mininet_wifi.network import MininetWifiError, Network
+from emulation.mininet_wifi.network import MininetWifiError, MininetWifiNetwork
 from emulation.mininet_wifi.settings import settings_of
 from topologies.catalog import make_scenario
 
@@ -87,14 +87,14 @@ class Recording:
 
 def made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool = False
-) -> tuple[Network, Recording]:
+) -> tuple[MininetWifiNetwork, Recording]:
     monkeypatch.setattr(
         network, "enter_private_namespaces", lambda: os.open("/dev/null", os.O_RDONLY)
     )
     scenario = make_scenario(
         "roaming_field", "flooding", seed=1, duration=60, settings={"nodes": 8}
     )
-    whole = Network(scenario.nodes, settings_of(scenario), MARK, tmp_path, tmp_path)
+    whole = MininetWifiNetwork(scenario.nodes, settings_of(scenario), MARK, tmp_path, tmp_path)
     whole.net = double = Recording(fails)
     return whole, double
 
@@ -138,7 +138,7 @@ def test_access_points_share_a_namespace_and_have_the_ports_of_the_scenario(
     monkeypatch.setattr(network, "disable_ipv6", lambda: None)
     monkeypatch.setattr(network, "network_namespace", lambda pid: nullcontext())
     scenario = make_scenario("mesh_grid", "flooding", seed=1, duration=60, settings={"side": 2})
-    whole = Network(scenario.nodes, settings_of(scenario), MARK, tmp_path, tmp_path)
+    whole = MininetWifiNetwork(scenario.nodes, settings_of(scenario), MARK, tmp_path, tmp_path)
     whole.net = double = Recording()
     for spec in scenario.access_points:
         whole.addAccessPoint(spec.name, spec, environment=MARK)

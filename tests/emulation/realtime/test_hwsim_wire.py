@@ -156,7 +156,7 @@ def test_a_datagram_that_is_cut_is_refused(datagram: bytes) -> None:
 def test_a_delivery_has_receiver_frame_rate_signal_and_channel(
     frame: bytes, receiver: bytes, rate: int, signal: int
 ) -> None:
-    datagram = wire.Heard(FAMILY, frame, 2412).to(receiver, rate, signal)
+    datagram = wire.HeardFrame(FAMILY, frame, 2412).to(receiver, rate, signal)
     message = only(datagram)
     assert (message.type, command_of(datagram, message)) == (FAMILY, wire.FRAME)
     assert values(datagram) == {
@@ -169,7 +169,7 @@ def test_a_delivery_has_receiver_frame_rate_signal_and_channel(
 
 
 def test_messages_to_several_receivers_lie_behind_each_other() -> None:
-    heard = wire.Heard(FAMILY, bytes(25), 2412)
+    heard = wire.HeardFrame(FAMILY, bytes(25), 2412)
     datagram = heard.to(b"aaaaaa", 4, -50) + heard.to(b"bbbbbb", 4, -60)
     assert [command_of(datagram, message) for message in messages(datagram)] == [2, 2]
 

@@ -11,7 +11,7 @@ from capture.radiotap import DATA, MANAGEMENT, decode_air
 from capture.scan import RADIOTAP, read_header, record_offsets
 from emulation.radio.airtime import HT_RATES, OFDM_RATES, Rate
 from emulation.radio.wlan.packets import MeshHeader, Packet, Perr, Prep, Preq
-from emulation.realtime.radiotap_wire import Link, OnAir, encode
+from emulation.realtime.radiotap_wire import OnAir, RadiotapLink, encode
 from tests.capture.packets import file_header, pcap
 
 A, B, C, D = (bytes((2, 0, 0, 0, 0, number)) for number in range(1, 5))
@@ -27,23 +27,28 @@ def _air(rate: Rate = OFDM_RATES[7], signal: float | None = -56.4) -> OnAir:
     return OnAir(12.5, rate, 2437.0, signal, -95.0, True, 4097, 44)
 
 
-def _decoded(packet: Packet, link: Link, air: OnAir | None = None) -> Any:
+def _decoded(packet: Packet, link: RadiotapLink, air: OnAir | None = None) -> Any:
     return RadioTap(encode(packet, link, air or _air()))
 
 
 @pytest.mark.parametrize(
     ("link", "ends", "addresses", "ways"),
     [
-        (Link(A, B, B, to_access_point=True), (C, A), (B, A, C, None), "to_DS"),
-        (Link(B, A, B, from_access_point=True), (A, C), (A, B, C, None), "from_DS"),
-        (Link(B, GROUP, B, from_access_point=True), (GROUP, C), (GROUP, B, C, None), "from_DS"),
-        (Link(A, B, B, to_access_point=True), (C, D), (B, A, C, D), "to_DS+from_DS"),
-        (Link(B, A, B, from_access_point=True), (C, D), (A, B, C, D), "to_DS+from_DS"),
-        (Link(A, C, GROUP), (C, A), (C, A, GROUP, None), ""),
+        (RadiotapLink(A, B, B, to_access_point=True), (C, A), (B, A, C, None), "to_DS"),
+        (RadiotapLink(B, A, B, from_access_point=True), (A, C), (A, B, C, None), "from_DS"),
+        (
+            RadiotapLink(B, GROUP, B, from_access_point=True),
+            (GROUP, C),
+            (GROUP, B, C, None),
+            "from_DS",
+        ),
+        (RadiotapLink(A, B, B, to_access_point=True), (C, D), (B, A, C, D), "to_DS+from_DS"),
+        (RadiotapLink(B, A, B, from_access_point=True), (C, D), (A, B, C, D), "to_DS+from_DS"),
+        (RadiotapLink(A, C, GROUP), (C, A), (C, A, GROUP, None), ""),
     ],
 )
 def test_data_frames_have_the_addresses_of_their_way(
-    link: Link, ends: tuple[bytes, bytes], addresses: tuple[bytes | None, ...], ways: str
+    link: RadiotapLink, ends: tuple[bytes, bytes], addresses: tuple[bytes | None, ...], ways: str
 ) -> None:
     frame = _decoded(Packet(b"".join(ends) + IPV4), link)
     found = (frame.addr1, frame.addr2, frame.addr3, frame.addr4)
@@ -56,7 +61,7 @@ def test_data_frames_have_the_addresses_of_their_way(
 
 
 def test_a_frame_of_the_radio_itself_has_no_level_and_ht_an_index() -> None:
-    link = Link(A, B, B, to_access_point=True)
+    link = RadiotapLink(A, B, B, to_access_point=True)
     frame = _decoded(Packet(B + A + IPV4), link, _air(HT_RATES[5], None))
     assert frame.dBm_AntSignal is None
     assert frame.Rate is None
@@ -66,13 +71,13 @@ def test_a_frame_of_the_radio_itself_has_no_level_and_ht_an_index() -> None:
 
 def test_frames_of_a_mesh_have_mesh_control_and_hosts_behind_it() -> None:
     header = MeshHeader(A, D, 7, 30)
-    frame = _decoded(Packet(D + A + IPV4, header), Link(B, C, GROUP))
+    frame = _decoded(Packet(D + A + IPV4, header), RadiotapLink(B, C, GROUP))
     found = (frame.addr1, frame.addr2, frame.addr3, frame.addr4)
     assert found == tuple(map(_text, (C, B, D, A)))
     payload = bytes(frame["Dot11QoS"].payload)
     assert payload[:6] == bytes((0, 30)) + (7).to_bytes(4, "little")
     flooded = Packet(GROUP + C + IPV4, MeshHeader(A, GROUP, 8, 31))
-    proxied = bytes(_decoded(flooded, Link(A, GROUP, GROUP))["Dot11QoS"].payload)
+    proxied = bytes(_decoded(flooded, RadiotapLink(A, GROUP, GROUP))["Dot11QoS"].payload)
     assert proxied[:12] == bytes((1, 31)) + (8).to_bytes(4, "little") + C
 
 
@@ -88,7 +93,7 @@ def test_frames_of_a_mesh_have_mesh_control_and_hosts_behind_it() -> None:
 def test_elements_of_path_selection_are_as_long_as_the_standard_says(
     element: Preq | Prep | Perr, number: int, length: int
 ) -> None:
-    frame = _decoded(Packet(b"", element=element), Link(A, GROUP, GROUP))
+    frame = _decoded(Packet(b"", element=element), RadiotapLink(A, GROUP, GROUP))
     assert (frame.type, frame.subtype) == (0, 13)
     body = bytes(frame)[frame.len + 24 :]
     assert body[:4] == bytes((13, 1, number, length))
@@ -97,8 +102,12 @@ def test_elements_of_path_selection_are_as_long_as_the_standard_says(
 
 def test_the_decoder_of_captures_of_the_air_reads_them() -> None:
     records = [
-        encode(Packet(C + A + IPV4), Link(A, B, B, to_access_point=True), _air()),
-        encode(Packet(b"", element=Perr(((D, 1),), 31)), Link(A, GROUP, GROUP), _air(signal=None)),
+        encode(Packet(C + A + IPV4), RadiotapLink(A, B, B, to_access_point=True), _air()),
+        encode(
+            Packet(b"", element=Perr(((D, 1),), 31)),
+            RadiotapLink(A, GROUP, GROUP),
+            _air(signal=None),
+        ),
     ]
     capture = file_header(linktype=RADIOTAP) + pcap(records)[24:]
     header = read_header(capture, RADIOTAP)

@@ -34,11 +34,11 @@ def test_a_message_keeps_its_fields() -> None:
 
 @pytest.mark.parametrize("junk", [b"login: \n", b"M\xff\xff\xff\xff", b"\0" * 5])
 def test_bytes_that_are_no_frame_are_refused(junk: bytes) -> None:
-    with pytest.raises(channel.ChannelError):
+    with pytest.raises(channel.FramingError):
         list(channel.Receiver().feed(junk))
 
 
 @pytest.mark.parametrize("payload", [b"{", b"[1]", b"\xff"])
 def test_a_message_that_is_no_object_is_refused(payload: bytes) -> None:
-    with pytest.raises(channel.ChannelError):
+    with pytest.raises(channel.FramingError):
         channel.fields(payload)

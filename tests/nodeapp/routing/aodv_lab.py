@@ -11,7 +11,7 @@ from typing import Any
 
 from nodeapp.host import Position
 from nodeapp.routing.aodv import Aodv, AodvParameters
-from nodeapp.routing.aodv_table import Route, newer
+from nodeapp.routing.aodv_table import AodvRoute, newer
 from nodeapp.wire import BROADCAST, Frame, Kind, decode
 
 
@@ -66,7 +66,7 @@ class AodvStation:
         handler = self.router.handlers.get(frame.kind, self.router.receive)
         handler(frame, sender)
 
-    def route(self, destination: int) -> Route | None:
+    def route(self, destination: int) -> AodvRoute | None:
         """Return the valid route to a destination."""
         return self.router.table.valid(destination, self.graph.time)
 
@@ -191,7 +191,7 @@ class Graph:
                 if route.next_hop == me and route.valid and route.expires > now:
                     self._check_hop(other, destination, route)
 
-    def _check_hop(self, station: AodvStation, destination: int, route: Route) -> None:
+    def _check_hop(self, station: AodvStation, destination: int, route: AodvRoute) -> None:
         if route.next_hop == destination:
             assert route.hops == 1
             return
@@ -216,7 +216,7 @@ class Graph:
             passed.add(at)
 
 
-def net_sequence(route: Route) -> int:
+def net_sequence(route: AodvRoute) -> int:
     return route.sequence if route.valid else (route.sequence - 1) & 0xFFFFFFFF
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nodeapp.routing.cells import (
     AROUND,
     Cell,
-    Grid,
+    CellGrid,
     Walk,
     adjacent,
     largest_side,
@@ -150,7 +150,7 @@ def test_two_home_cells_at_one_distance_are_told_apart() -> None:
 @given(st.floats(-1e4, 1e4), st.floats(-1e4, 1e4), st.floats(1, 1e3))
 @settings(max_examples=50)
 def test_a_point_lies_in_its_cell(x: float, y: float, side: float) -> None:
-    grid = Grid(side, (-7.0, 3.0))
+    grid = CellGrid(side, (-7.0, 3.0))
     cx, cy = grid.centre(grid.cell((x, y)))
     assert max(abs(x - cx), abs(y - cy)) <= side / 2 * (1 + 1e-9) + 1e-9
 

@@ -29,25 +29,25 @@ from spark_analysis.agreement.page import STEM, pairs, write_page, write_result
 from spark_analysis.agreement.reading import read_agreements
 from spark_analysis.agreement.text import reasons, rows, stage_table, verdict
 from spark_analysis.errors import AnalysisError
-from spark_analysis.jobs.stages import Stage
+from spark_analysis.jobs.stages import DelayStage
 from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.runs import RunBuilder
 from tests.spark_analysis.synthetic import make_analysis, make_run, make_scenario
 
 NO_TIME = {
-    Stage.ORIGINATE: 0.0,
-    Stage.MEDIUM: 0.001,
-    Stage.FORWARD: 0.010,
-    Stage.RELAY: 0.001,
-    Stage.NOTIFY: 0.0,
+    DelayStage.ORIGINATE: 0.0,
+    DelayStage.MEDIUM: 0.001,
+    DelayStage.FORWARD: 0.010,
+    DelayStage.RELAY: 0.001,
+    DelayStage.NOTIFY: 0.0,
 }
 """Median steps of a backend whose nodes take no time, and wait on purpose."""
 OVERHEAD = {
-    Stage.ORIGINATE: 0.0002,
-    Stage.MEDIUM: 0.0001,
-    Stage.FORWARD: 0.0005,
-    Stage.RELAY: 0.0001,
-    Stage.NOTIFY: 0.0003,
+    DelayStage.ORIGINATE: 0.0002,
+    DelayStage.MEDIUM: 0.0001,
+    DelayStage.FORWARD: 0.0005,
+    DelayStage.RELAY: 0.0001,
+    DelayStage.NOTIFY: 0.0003,
 }
 HOPS = 4
 DELAY = sum(times(stage, HOPS) * step for stage, step in NO_TIME.items())
@@ -58,7 +58,7 @@ def measures(
     run: str,
     seed: int,
     delay: float,
-    stages: Mapping[Stage, float] = NO_TIME,
+    stages: Mapping[DelayStage, float] = NO_TIME,
     late: float = math.nan,
     kept: bool | None = None,
 ) -> Measures:
@@ -87,12 +87,12 @@ def ideal(repeats: int = 3) -> Side:
 
 def real(
     repeats: int = 3,
-    overhead: Mapping[Stage, float] = OVERHEAD,
+    overhead: Mapping[DelayStage, float] = OVERHEAD,
     late: float = 0.0003,
     beyond: float = 0.0,
 ) -> Side:
     """A backend in real time: slower by its overhead, and by `beyond` seconds nobody explains."""
-    stages = {stage: NO_TIME[stage] + overhead[stage] for stage in Stage}
+    stages = {stage: NO_TIME[stage] + overhead[stage] for stage in DelayStage}
     slower = _along_the_way(overhead) + beyond
     runs = [
         measures(f"real{i}", i, DELAY + 1e-4 * i + slower, stages=stages, late=late, kept=True)
@@ -101,8 +101,8 @@ def real(
     return Side("real", tuple(runs))
 
 
-def _along_the_way(overhead: Mapping[Stage, float], hops: float = HOPS) -> float:
-    return sum(times(stage, hops) * overhead[stage] for stage in Stage)
+def _along_the_way(overhead: Mapping[DelayStage, float], hops: float = HOPS) -> float:
+    return sum(times(stage, hops) * overhead[stage] for stage in DelayStage)
 
 
 def compared(first: Side, second: Side) -> Agreement:
@@ -204,35 +204,35 @@ def test_a_backend_that_does_not_run_in_real_time_has_no_overhead() -> None:
 
 
 def test_the_medium_explains_no_more_than_its_own_lateness() -> None:
-    overhead = {**OVERHEAD, Stage.RELAY: 0.002}
+    overhead = {**OVERHEAD, DelayStage.RELAY: 0.002}
     found = compared(real(overhead=overhead, late=0.0003), ideal())
     assert failed(found) == ["median delay"]
-    (relay,) = [part for part in found.overhead if part.stage == Stage.RELAY]
+    (relay,) = [part for part in found.overhead if part.stage == DelayStage.RELAY]
     assert relay.excess == pytest.approx(0.002)
     assert relay.counts == pytest.approx(0.0003)
-    counts = {**OVERHEAD, Stage.RELAY: 0.0003}
+    counts = {**OVERHEAD, DelayStage.RELAY: 0.0003}
     assert found.explained == pytest.approx(_along_the_way(counts))
     assert compared(real(overhead=overhead, late=0.003), ideal()).outcome == AgreementOutcome.AGREE
 
 
 def test_a_forward_explains_no_more_than_nodes_and_timers_take() -> None:
-    most = OVERHEAD[Stage.ORIGINATE] + OVERHEAD[Stage.NOTIFY] + TIMER
+    most = OVERHEAD[DelayStage.ORIGINATE] + OVERHEAD[DelayStage.NOTIFY] + TIMER
     for off, outcome in ((-1e-6, AgreementOutcome.AGREE), (1e-5, AgreementOutcome.DISAGREE)):
-        found = compared(real(overhead={**OVERHEAD, Stage.FORWARD: most + off}), ideal())
+        found = compared(real(overhead={**OVERHEAD, DelayStage.FORWARD: most + off}), ideal())
         assert found.outcome == outcome
     # Forwarders that do not wait have no timers to be late.
-    hasty = {**NO_TIME, Stage.FORWARD: 0.0}
+    hasty = {**NO_TIME, DelayStage.FORWARD: 0.0}
     side = changed(ideal(), stages={s: StageMeasure(step, step) for s, step in hasty.items()})
     parts = {part.stage: part for part in compared(real(), side).overhead}
-    assert parts[Stage.FORWARD].limit == pytest.approx(most - TIMER)
+    assert parts[DelayStage.FORWARD].limit == pytest.approx(most - TIMER)
 
 
 def test_overhead_that_waits_hide_is_not_decided_up_to_its_limit() -> None:
     # Waits are drawn otherwise on the other backend: the same forward differs by that as well.
     drawn = (-0.004, 0.004, -0.0005)
-    limit = OVERHEAD[Stage.ORIGINATE] + OVERHEAD[Stage.NOTIFY] + TIMER
+    limit = OVERHEAD[DelayStage.ORIGINATE] + OVERHEAD[DelayStage.NOTIFY] + TIMER
     forwards = HOPS - 1
-    without = _along_the_way({**OVERHEAD, Stage.FORWARD: sum(drawn) / 3})
+    without = _along_the_way({**OVERHEAD, DelayStage.FORWARD: sum(drawn) / 3})
 
     def found(beyond: float) -> Agreement:
         slower = changed(real(), delay=0.0)
@@ -240,7 +240,7 @@ def test_overhead_that_waits_hide_is_not_decided_up_to_its_limit() -> None:
             replace(run, delay=DELAY + 1e-4 * i + without + beyond)
             for i, run in enumerate(slower.runs)
         ]
-        matched = [{**OVERHEAD, Stage.FORWARD: each} for each in drawn]
+        matched = [{**OVERHEAD, DelayStage.FORWARD: each} for each in drawn]
         return compare(Side("real", tuple(runs)), ideal(), matched)
 
     hidden = forwards * (limit - sum(drawn) / 3)
@@ -262,7 +262,7 @@ def test_longer_ways_are_not_excused() -> None:
 
 
 def test_a_stage_that_is_quicker_counts_against_the_others() -> None:
-    quicker = {**OVERHEAD, Stage.RELAY: -0.0001}
+    quicker = {**OVERHEAD, DelayStage.RELAY: -0.0001}
     found = compared(real(overhead=quicker), ideal())
     assert found.outcome == AgreementOutcome.AGREE
     assert found.delay.bound == pytest.approx(_along_the_way(quicker))
@@ -270,7 +270,7 @@ def test_a_stage_that_is_quicker_counts_against_the_others() -> None:
 
 
 def test_a_side_that_is_quicker_on_the_whole_has_no_excuse() -> None:
-    quicker = {**OVERHEAD, Stage.FORWARD: -0.004}
+    quicker = {**OVERHEAD, DelayStage.FORWARD: -0.004}
     found = compared(real(overhead=quicker), ideal())
     assert found.delay.quantity.difference.mean < 0
     assert failed(found) == ["median delay"]
@@ -473,7 +473,7 @@ def test_run_folders_are_measured_by_their_captures(spark: SparkSession, tmp_pat
             assert run.hops == 2
             assert run.frames == {"EVENT": 20}
             assert run.traced == 1.0
-    assert first.runs[0].stages[Stage.FORWARD].p50 == pytest.approx(0.0005)
+    assert first.runs[0].stages[DelayStage.FORWARD].p50 == pytest.approx(0.0005)
     assert first.runs[0].late_p99 == pytest.approx(250e-6)
     assert second.runs[0].kept_real_time is None
     assert found.outcome == AgreementOutcome.AGREE

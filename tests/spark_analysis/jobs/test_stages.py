@@ -18,7 +18,16 @@ from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
 from spark_analysis.captures.tuning import tuned
 from spark_analysis.jobs.nodes import NODES
 from spark_analysis.jobs.overhead import radio_packets
-from spark_analysis.jobs.stages import Seen, Stage, Step, matched, on_air, stages, steps, trace
+from spark_analysis.jobs.stages import (
+    DelayStage,
+    DelayStep,
+    Seen,
+    matched,
+    on_air,
+    stages,
+    steps,
+    trace,
+)
 from tests.spark_analysis.runs import CLIENT, EPOCH, RunBuilder
 
 MS = 1_000_000
@@ -49,13 +58,13 @@ def heard(
     return Seen(node, round(ms * MS), Kind.EVENT, False, source, to, hops, destination, 5550)
 
 
-def traced(*seen: Seen, publisher: int = 1) -> dict[int, list[Step]]:
+def traced(*seen: Seen, publisher: int = 1) -> dict[int, list[DelayStep]]:
     """Return the steps by receiver, of frames in any order."""
     ordered = sorted(seen, key=lambda frame: frame.time_ns)
     return {receiver: chain for receiver, _, chain in trace(ordered, publisher)}
 
 
-def milliseconds(chain: list[Step]) -> list[tuple[Stage, float]]:
+def milliseconds(chain: list[DelayStep]) -> list[tuple[DelayStage, float]]:
     return [(step.stage, round(1e3 * step.seconds, 6)) for step in chain]
 
 
@@ -72,11 +81,11 @@ FLOOD = (
 def test_a_delivery_is_a_chain_of_steps_from_publish_to_notify() -> None:
     chain = traced(*FLOOD)[3]
     assert milliseconds(chain) == [
-        (Stage.ORIGINATE, 1),
-        (Stage.MEDIUM, 2),
-        (Stage.FORWARD, 10),
-        (Stage.RELAY, 3),
-        (Stage.NOTIFY, 4),
+        (DelayStage.ORIGINATE, 1),
+        (DelayStage.MEDIUM, 2),
+        (DelayStage.FORWARD, 10),
+        (DelayStage.RELAY, 3),
+        (DelayStage.NOTIFY, 4),
     ]
     assert [step.node for step in chain] == [1, 2, 2, 3, 3]
     assert [step.hops for step in chain] == [1, 1, 2, 2, 2]
@@ -112,15 +121,15 @@ def test_at_a_broker_the_final_destination_changes() -> None:
         notify(5, 5.5, 3),
     )
     assert milliseconds(chain[4]) == [
-        (Stage.ORIGINATE, 0.5),
-        (Stage.MEDIUM, 0.5),
-        (Stage.FORWARD, 1.1),
-        (Stage.RELAY, 1.9),
-        (Stage.FORWARD, 2),
-        (Stage.RELAY, 3),
-        (Stage.NOTIFY, 1),
+        (DelayStage.ORIGINATE, 0.5),
+        (DelayStage.MEDIUM, 0.5),
+        (DelayStage.FORWARD, 1.1),
+        (DelayStage.RELAY, 1.9),
+        (DelayStage.FORWARD, 2),
+        (DelayStage.RELAY, 3),
+        (DelayStage.NOTIFY, 1),
     ]
-    assert milliseconds(chain[5])[-1] == (Stage.NOTIFY, 0.5)
+    assert milliseconds(chain[5])[-1] == (DelayStage.NOTIFY, 0.5)
 
 
 def test_a_broker_that_subscribes_is_told_by_the_frame_for_the_broker() -> None:
@@ -175,7 +184,9 @@ def test_steps_add_up_to_the_delay_whatever_else_is_on_the_air(
         seen.append(sent(90 + rng.randrange(5), end * rng.random(), rng.randrange(1, 9)))
     chain = traced(*seen)[hops + 1]
     assert sum(step.seconds for step in chain) == pytest.approx(round(end * MS) / 1e9)
-    assert [step.stage for step in chain[1:-1:2]] == [Stage.MEDIUM] + [Stage.RELAY] * (hops - 1)
+    assert [step.stage for step in chain[1:-1:2]] == [DelayStage.MEDIUM] + [DelayStage.RELAY] * (
+        hops - 1
+    )
     assert all(step.seconds >= 0 for step in chain)
     assert all(a.hops <= b.hops for a, b in pairwise(chain))
 

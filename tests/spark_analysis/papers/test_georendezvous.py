@@ -25,7 +25,7 @@ from spark_analysis.papers.claims import Verdict, judge
 from spark_analysis.papers.cost import preset_cost
 from spark_analysis.papers.figures import drawn
 from spark_analysis.papers.georendezvous import graph, plane, runs
-from spark_analysis.papers.georendezvous.networks import Network, hops_from, transmissions
+from spark_analysis.papers.georendezvous.networks import CellNetwork, hops_from, transmissions
 from spark_analysis.papers.georendezvous.theorem import theorem
 from spark_analysis.papers.georendezvous.voids import without_voids
 from spark_analysis.papers.registry import load_paper
@@ -70,14 +70,14 @@ class Captured(PcapRecorder):
         self._scenario, self._folder = scenario, folder
 
     @property
-    def sent_frames(self) -> list[runs.Sent]:
+    def sent_frames(self) -> list[runs.SentFrame]:
         return [sent for _, node, sent in self._read() if sent.sender == node]
 
     @property
-    def heard_frames(self) -> list[tuple[float, int, runs.Sent]]:
+    def heard_frames(self) -> list[tuple[float, int, runs.SentFrame]]:
         return [each for each in self._read() if each[2].sender != each[1]]
 
-    def _read(self) -> list[tuple[float, int, runs.Sent]]:
+    def _read(self) -> list[tuple[float, int, runs.SentFrame]]:
         """Return what the radios' captures hold, but for beacons and what was heard of floods."""
         self.close()
         found = []
@@ -88,7 +88,7 @@ class Captured(PcapRecorder):
                 if frame.kind == Kind.HELLO or (to == BROADCAST and source != node.id):
                     continue
                 nanoseconds = (meta.sec * 10**9 + meta.usec) - EPOCH_NS
-                sent = runs.Sent(nanoseconds / 1e9, source, to, frame)
+                sent = runs.SentFrame(nanoseconds / 1e9, source, to, frame)
                 found.append((sent.time, node.id, sent))
         return sorted(found, key=itemgetter(0))
 
@@ -105,7 +105,7 @@ def test_what_runs_count_is_in_their_captures(
 
 
 def test_ways_of_the_graph_are_ways() -> None:
-    network = Network(150, 5)
+    network = CellNetwork(150, 5)
     linked = network.linked()
     for pair in network.pairs(5):
         (subscriber,) = pair.subscribers

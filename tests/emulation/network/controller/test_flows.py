@@ -20,7 +20,7 @@ from emulation.network.controller.flows import (
     Bridge,
     Flow,
     FlowComputation,
-    Path,
+    FlowPath,
 )
 from emulation.realtime.layer2_update import layer2_update
 from nodeapp.wire import TrafficClass
@@ -127,16 +127,16 @@ def test_every_frame_that_passes_is_counted_under_its_class(packet: dict[str, An
 @pytest.mark.parametrize(
     ("to", "path", "outputs"),
     [
-        (ALL, Path.BROKER_TO_ALL, {ACCESS_PORT, MESH_PORT}),
-        (BROKERS[1], Path.BROKER_TO_MESH, {MESH_PORT}),
-        (STATION, Path.BROKER_TO_STATION, {ACCESS_PORT}),
-        (STRANGER, Path.BROKER_TO_NOBODY, set()),
-        (BROKERS[0], Path.BROKER_TO_NOBODY, set()),
+        (ALL, FlowPath.BROKER_TO_ALL, {ACCESS_PORT, MESH_PORT}),
+        (BROKERS[1], FlowPath.BROKER_TO_MESH, {MESH_PORT}),
+        (STATION, FlowPath.BROKER_TO_STATION, {ACCESS_PORT}),
+        (STRANGER, FlowPath.BROKER_TO_NOBODY, set()),
+        (BROKERS[0], FlowPath.BROKER_TO_NOBODY, set()),
     ],
 )
 @pytest.mark.parametrize("kind", TrafficClass)
 def test_what_a_broker_sends_goes_by_its_destination(
-    to: str, path: Path, outputs: set[int], kind: TrafficClass
+    to: str, path: FlowPath, outputs: set[int], kind: TrafficClass
 ) -> None:
     computation = bridges()
     associate(computation, 1)

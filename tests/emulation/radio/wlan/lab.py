@@ -11,7 +11,7 @@ import numpy as np
 
 from emulation.radio.spec import LogDistance, RadioSpec
 from emulation.radio.wlan.network import Arrival, Network
-from emulation.radio.wlan.settings import AssociationRule, RadioSettings
+from emulation.radio.wlan.settings import AssociationRule, WlanSettings
 
 RADIO: Final = RadioSpec(tx_power_dbm=14, antenna_gain_dbi=5, propagation=LogDistance(exponent=4))
 THRESHOLD: Final = -91.0
@@ -37,7 +37,7 @@ class Lab:
     ) -> None:
         self.names = list(radios)
         settings = [
-            RadioSettings.model_validate(
+            WlanSettings.model_validate(
                 {"node": name, "interface": name, "mac": mac(number)} | given
             )
             for number, (name, given) in enumerate(radios.items(), start=1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nodeapp.pubsub.mesh.broker import Broker
+from nodeapp.pubsub.mesh.broker import MeshBroker
 from nodeapp.pubsub.mesh.session import Served
 from nodeapp.pubsub.patterns import LOCAL
 from nodeapp.wire import Kind
@@ -42,7 +42,7 @@ def sessions_of(network: MeshNetwork, client: int = 0) -> list[Served]:
     ]
 
 
-def broker_of(network: MeshNetwork, node: int) -> Broker:
+def broker_of(network: MeshNetwork, node: int) -> MeshBroker:
     broker = network.service(node).broker
     assert broker is not None
     return broker

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from nodeapp import wire
 from nodeapp.pubsub.mesh import messages as m
-from nodeapp.pubsub.mesh.prediction import Status
+from nodeapp.pubsub.mesh.prediction import ClientStatus
 from nodeapp.wire import WireError
 
-STATUS = Status((1.0, 2.0), (3.0, 4.0), 5.0, 6.0, 7.0)
-SESSION = m.Session(3, 70)
+STATUS = ClientStatus((1.0, 2.0), (3.0, 4.0), 5.0, 6.0, 7.0)
+SESSION = m.SessionKey(3, 70)
 DECODERS: list[Callable[[bytes], Any]] = [
     m.decode_report,
     m.decode_report_ack,
@@ -36,7 +36,7 @@ def test_what_is_said_comes_back() -> None:
     assert back[:3] == report[:3]
     assert back.sessions[0][0] == SESSION
     assert back.sessions[0][1].encode() == [4, [6, 9]]
-    delivery = m.Delivery(SESSION, 5, 1, STATUS, 2.5, b"event")
+    delivery = m.EventDelivery(SESSION, 5, 1, STATUS, 2.5, b"event")
     assert m.decode_delivery(delivery.encode()) == delivery
     assert m.decode_delivery(delivery._replace(status=None).encode()).status is None
     assert m.decode_report_ack(m.encode_report_ack(1, 2, "no")) == (1, 2, "no")
@@ -45,7 +45,7 @@ def test_what_is_said_comes_back() -> None:
     assert m.decode_handover(handover.encode())._replace(received=received) == handover
     answer = m.HandedOver(9, SESSION, 5, None, 6, received)
     assert m.decode_handed_over(answer.encode())._replace(received=received) == answer
-    propagated = m.Propagated(9, SESSION, m.Session(4, 1), b"p")
+    propagated = m.Propagated(9, SESSION, m.SessionKey(4, 1), b"p")
     assert m.decode_propagated(propagated.encode()) == propagated
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeapp.pubsub.mesh.places import Places
-from nodeapp.pubsub.mesh.prediction import Path, Status
+from nodeapp.pubsub.mesh.prediction import ClientStatus, PredictedPath
 
 SIDE, CELL = 7, 250.0
 BROKERS = tuple(
@@ -60,7 +60,7 @@ def test_the_graph_of_the_map_joins_all_brokers_without_a_circle() -> None:
     assert len(reached) == len(BROKERS)
 
 
-EAST = Status((125.0, 125.0), (1625.0, 125.0), 10.0, 30.0, 20.0)
+EAST = ClientStatus((125.0, 125.0), (1625.0, 125.0), 10.0, 30.0, 20.0)
 """It stays for 20 s, goes for 150 s, and stays for 30 s."""
 
 
@@ -82,12 +82,12 @@ EAST = Status((125.0, 125.0), (1625.0, 125.0), 10.0, 30.0, 20.0)
     ],
 )
 def test_algorithm_1(time: float, delay: float, broker: int) -> None:
-    assert Path(PLACES, EAST).forwarding_broker(time, delay) == broker
+    assert PredictedPath(PLACES, EAST).forwarding_broker(time, delay) == broker
 
 
 def test_a_client_that_stays_is_where_it_is() -> None:
-    still = Status((300.0, 300.0), (300.0, 300.0), 0.0, 0.0, 0.0)
-    assert Path(PLACES, still).forwarding_broker(100.0, 0.01) == cell(300.0, 300.0)
+    still = ClientStatus((300.0, 300.0), (300.0, 300.0), 0.0, 0.0, 0.0)
+    assert PredictedPath(PLACES, still).forwarding_broker(100.0, 0.01) == cell(300.0, 300.0)
 
 
 @given(POINT, POINT, st.floats(1, 50), st.floats(0, 30), st.floats(0, 400))
@@ -98,9 +98,9 @@ def test_without_delay_the_broker_is_that_of_the_predicted_position(
     remaining: float,
     time: float,
 ) -> None:
-    status = Status(start, end, speed, 10.0, remaining)
+    status = ClientStatus(start, end, speed, 10.0, remaining)
     x, y = status.position(time)
-    found = Path(PLACES, status).forwarding_broker(time, 0.0)
+    found = PredictedPath(PLACES, status).forwarding_broker(time, 0.0)
     border = min(abs(x / CELL - round(x / CELL)), abs(y / CELL - round(y / CELL)))
     assert found == cell(x, y) or border < 1e-6
     assert math.dist(PLACES.positions[found], (x, y)) <= CELL

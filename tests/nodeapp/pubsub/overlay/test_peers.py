@@ -13,7 +13,7 @@ from nodeapp.client_port import ClientTable
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.identifiers import identifier
-from nodeapp.pubsub.overlay.messages import Codec, Described, Rules
+from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules
 from nodeapp.pubsub.overlay.peer import SemanticOverlay
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
 from nodeapp.wire import Frame, Kind, WireError
@@ -235,7 +235,7 @@ def test_a_hypercube_has_no_place_for_lies_garbage_and_other_rules() -> None:
     network.run(3.0)
     peer = Peer(3, 0, identifier(frozenset(), 1024, 3), with_shared(frozenset()))
     space = stranger.service.parameters.space  # type: ignore[attr-defined]
-    lie = Codec(Rules(1024, 3, space)).announcement(Described(peer, 0))
+    lie = Codec(OverlayRules(1024, 3, space)).announcement(Described(peer, 0))
     for kind in (Kind.ANNOUNCE, Kind.JOIN_QUERY, Kind.HEARTBEAT, Kind.LEAVE, Kind.PEER_FAILED):
         for body in (lie, b"", wire.encode_body([3]), wire.encode_body({"node": 3})):
             network.nodes[1].hear(Frame(kind, 2, 1, ttl=1, body=body).encode(), 2)
@@ -293,7 +293,7 @@ def test_a_peer_that_lies_or_sends_garbage_changes_nothing() -> None:
     network.run(5.0)
     victim = service(network.nodes[1])
     before = dict(victim.membership.around.known)
-    codec = Codec(Rules(1024, 3, victim.parameters.space))
+    codec = Codec(OverlayRules(1024, 3, victim.parameters.space))
     liar = Described(Peer(3, 7, (1 << 1024) - 1, with_shared({5})), 0)  # all bits, one cell
     other = Described(Peer(2, 7, codec_identifier({5}), with_shared({5})), 0)  # as if it were 2
     bodies = [codec.link(liar, added=True), codec.link(other, added=True), b"", b"\xff" * 40]
