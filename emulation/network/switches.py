@@ -15,8 +15,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +42,14 @@ SET_UP_LIMIT: Final = 60
 
 Popen = Callable[[Sequence[str], Path], "subprocess.Popen[bytes]"]
 """Starts a program inside the access points' namespace, with its output in a log file."""
+
+
+def serves(path: Path) -> bool:
+    """Return whether a process takes connections at a Unix socket; its file is there sooner."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        return True
+    return False
 
 
 class SwitchError(RuntimeError):
@@ -111,10 +121,10 @@ class Switches:
         """Make an empty database and serve it.  Raises `SwitchError`."""
         database = self._folder / "conf.db"
         self._run(["ovsdb-tool", "create", str(database), str(SCHEMA)])
-        socket, control = self._folder / "db.sock", self._folder / "ovsdb.ctl"
+        served, control = self._folder / "db.sock", self._folder / "ovsdb.ctl"
         return self._popen(
             [
-                *("ovsdb-server", str(database), f"--remote=punix:{socket}"),
+                *("ovsdb-server", str(database), f"--remote=punix:{served}"),
                 *(f"--unixctl={control}", "-vconsole:warn", "-vsyslog:off", "-vfile:off"),
             ],
             self._logs / "openvswitch.log",
@@ -122,15 +132,15 @@ class Switches:
 
     def database_ready(self) -> bool:
         """Return whether the database serves."""
-        return (self._folder / "db.sock").exists()
+        return serves(self._folder / "db.sock")
 
     def start_switch(self) -> subprocess.Popen[bytes]:
         """Start the switch, with the user-space datapath only."""
         self._vsctl(["--no-wait", "init"])
-        socket, control = self._folder / "db.sock", self._folder / "vswitchd.ctl"
+        served, control = self._folder / "db.sock", self._folder / "vswitchd.ctl"
         return self._popen(
             [
-                *("ovs-vswitchd", f"unix:{socket}", f"--unixctl={control}", "--disable-system"),
+                *("ovs-vswitchd", f"unix:{served}", f"--unixctl={control}", "--disable-system"),
                 *("-vconsole:warn", "-vsyslog:off", "-vfile:off"),
             ],
             self._logs / "openvswitch.log",

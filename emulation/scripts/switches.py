@@ -20,7 +20,7 @@ from typing import Any, Final
 from mininet.node import Controller, OVSSwitch, RemoteController
 
 from emulation.network.processes import await_condition
-from emulation.network.switches import SCHEMA
+from emulation.network.switches import SCHEMA, serves
 from emulation.scripts.session import ScriptError, Session
 
 READY: Final = 20.0
@@ -55,7 +55,7 @@ class OpenVSwitch:
             *("ovsdb-server", str(database), f"--remote=punix:{served}", *quiet),
             f"--unixctl={folder / 'ovsdb.ctl'}",
         )
-        if not await_condition(served.exists, READY):
+        if not await_condition(lambda: serves(served), READY):
             raise ScriptError(f"Open vSwitch did not start: see {self._log}")
         self._run("ovs-vsctl", "--no-wait", "init")
         self._begin(
