@@ -52,7 +52,7 @@ _OF_SCRIPTS: Final = """\
 
 A run of a script for Mininet-WiFi (`./run_testbed.sh mn SCRIPT`) has these in `metrics/`. They come
 from the medium's record, `samples.jsonl`, and from the captures. Of a run that has not ended, or
-was killed, `runs.load` makes them anew each time and keeps none.
+was killed, `runs.load` makes them again each time and keeps none.
 """
 _OF_SWEEPS: Final = """\
 ## Results of a sweep

@@ -65,7 +65,7 @@ def reproduce(
     Work that was stopped resumes: the same command runs what is not finished.  `all` runs all
     papers and writes one page with the claims of all.
 
-    Example: reproduce six-schemes --preset quick
+    Example: reproduce all --preset quick
     """
     if list_:
         _list()

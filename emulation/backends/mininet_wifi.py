@@ -150,7 +150,7 @@ class MininetWifiBackend(Mac80211Backend):
     """Mininet-WiFi's stations, and wmediumd between their radios."""
 
     name = "mininet-wifi"
-    summary = "Mininet-WiFi and wmediumd themselves, where they are installed"
+    summary = "Mininet-WiFi and wmediumd themselves, if they are installed"
     run_type = MininetWifiRun
 
     def execute(

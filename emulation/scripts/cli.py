@@ -118,7 +118,7 @@ class CLI(MininetCLI):  # type: ignore[misc]  # Mininet has no types
             output(f"*** {bridge.name} {'-' * 60}\n{bridge.dpctl(*words)}")
 
     def do_xterm(self, line: str, term: str = "xterm") -> None:
-        """Open a terminal of a node, where there is a display.  Usage: xterm NODE..."""
+        """Open a terminal of a node, if there is a display.  Usage: xterm NODE..."""
         if not os.environ.get("DISPLAY"):
             error("*** there is no display: type NODE COMMAND here, or use a second ssh -X\n")
             return

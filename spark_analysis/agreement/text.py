@@ -231,7 +231,7 @@ def runs_table(agreement: Agreement) -> TextTable:
     return TextTable(
         "Single runs",
         "Traced: deliveries whose every frame was found in the captures. Late: how late the "
-        "backend's medium delivered frames, by its own clock; only where it runs in real time.",
+        "backend's medium delivered frames, by its own clock; only if it runs in real time.",
         ("run", "real time", "seed", "delivery", "median delay", "hops", "frames on the air",
          "traced", "late, median", "late, p99"),
         lines,

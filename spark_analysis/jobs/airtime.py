@@ -51,7 +51,7 @@ RADIOS: Final = "run string, node string, node_id long, address long"
 
 AIRTIME: Final = Table(
     name="airtime",
-    description="802.11 frames, bytes and airtime by sender and class, where the air was captured",
+    description="802.11 frames, bytes and airtime by sender and class, if the air was captured",
     schema=StructType(
         [
             RUN,

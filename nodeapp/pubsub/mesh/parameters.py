@@ -12,7 +12,7 @@ from nodeapp.routing.spanning_tree import TreeParameters
 SPANNING_TREE: Final = "spanning-tree"
 FIXED: Final = "fixed"
 PROBE_INTERVAL: Final = 10.0
-"""Seconds between a client's probes (the paper, section V.B)."""
+"""Seconds between a client's probes (docs/papers.md#mesh-prediction, section V.B)."""
 
 
 @dataclass(frozen=True)

@@ -247,7 +247,7 @@ def graph(range: float, seed: int) -> Iterator[Row]:
     """Yield a row for each minute: whether the graph is connected, and the share of its pairs.
 
     `range` is that of the radio in metres; placement and motion are those of the runs at 250 m,
-    where the graph is connected at the start.
+    at which the graph is connected at the start.
     """
     given = scenario(FLOODING, seed, 60.0 * MINUTES, {"publishers": "1", "subscribers": "1"})
     radio = given.radio.model_copy(update={"range": range})

@@ -218,7 +218,7 @@ VARIATIONS: Final = (
         "The mix sends an event over half of all links as unicasts, some 900 frames an event.",
         ("speed",),
         added="at 20 m/s the mix lost a sixth of the events and took two seconds for the others, "
-        "but lost a twenty-fifth where a frame lists the neighbours: are the queues full?",
+        "but lost a twenty-fifth when a frame lists the neighbours: are the queues full?",
     ),
 )
 
@@ -248,7 +248,7 @@ PRESETS: Final = (
     ),
     Preset(
         "paper",
-        "200 dispatchers, 2 km, 250 m, at 2 m/s where speed is not what is varied; runs of 40 s "
+        "200 dispatchers, 2 km, 250 m, at 2 m/s unless speed is what is varied; runs of 40 s "
         "with 5 seeds, and 3 of the dials, subscribers, patterns and rate",
         {
             "speed": {"speed": (0.0, 2.0, 10.0, 20.0), "addressing": (UNICAST, LIST)},
