@@ -74,11 +74,13 @@ def test_what_neither_delays_nor_loses_a_frame_is_a_caution(
 
 def test_a_busy_machine_is_explained_by_its_processes() -> None:
     cpu = CpuSampler()
-    spent = time.process_time()
-    while time.process_time() < spent + 0.1:
-        pass
-    said = cpu.used_by()
-    assert re.search(r"pytest \d", said) or re.search(r"python\S* \d", said)
+    said, end = "", time.process_time() + 10.0
+    while not re.search(r"(pytest|python\S*) \d", said) and time.process_time() < end:
+        spent = time.process_time()
+        while time.process_time() < spent + 0.1:  # others may use more at first
+            pass
+        said = cpu.used_by()
+    assert re.search(r"(pytest|python\S*) \d", said)
 
 
 def test_of_a_medium_without_figures_it_is_unknown_whether_it_kept_real_time() -> None:
