@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
@@ -30,6 +29,7 @@ from emulation.scenario.runfolder import Run, read_run
 from emulation.scenario.scenario import Scenario
 from emulation.scripts.recording import NETWORK
 from emulation.scripts.runner import OUTCOME
+from spark_analysis import scratch
 from spark_analysis.errors import AnalysisError
 
 if TYPE_CHECKING:
@@ -173,6 +173,6 @@ class LoadedScript(Loaded):
 
     def _passing_folder(self) -> Path:
         """Return a folder for tables that are not kept: there may be more in the record later."""
-        folder = Path(mkdtemp(prefix="tables-"))
-        finalize(self, rmtree, folder, ignore_errors=True)
-        return folder
+        stack = ExitStack()
+        finalize(self, stack.close)
+        return stack.enter_context(scratch.folder())

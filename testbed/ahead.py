@@ -220,9 +220,8 @@ def _obey(order: _Order, stack: ExitStack) -> object:
         return compare_folders(folders, order["names"], Path(order["out"]))
     ((folder,),) = folders
     made = analyse_folders([folder])
-    return outcome(read_run(folder), made), flaws(
-        made
-    )  # `AnalysisOutcome` has another name over there
+    # Not an `AnalysisOutcome`, which has another name in the process that asks.
+    return outcome(read_run(folder), made), flaws(made)
 
 
 class _OrderedError(Exception):

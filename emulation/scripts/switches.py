@@ -20,12 +20,11 @@ from typing import Any, Final
 from mininet.node import Controller, OVSSwitch, RemoteController
 
 from emulation.network.processes import await_condition
-from emulation.network.switches import SCHEMA, serves
+from emulation.network.switches import PROGRAMS, SCHEMA, serves
 from emulation.scripts.session import ScriptError, Session
 
 READY: Final = 20.0
 """Seconds that a process of Open vSwitch or a controller may take to answer."""
-PROGRAMS: Final = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl")
 
 
 class OpenVSwitch:

@@ -140,7 +140,7 @@ def _caption(
 
 
 def crowded(nodes: int, *, rings: bool = False) -> str:
-    """Return what a map of so many nodes leaves out and where it is instead; empty if nothing.
+    """Return what a map of so many nodes leaves out, and how to read that; empty if nothing.
 
     `rings`: one of fewer nodes has rings at the ends of trajectories.
     """
