@@ -32,7 +32,7 @@ from spark_analysis.replay.packing import as_script
 from spark_analysis.report import fidelity_text, scenario_text
 from spark_analysis.report.comparison import comparison_page
 from spark_analysis.report.figures import Drawing
-from spark_analysis.report.page import placed, report_environment, whole, write_html
+from spark_analysis.report.page import numbered, report_environment, whole, write_html
 from spark_analysis.report.tiles import tiles
 from spark_analysis.report.traffic_text import node_table
 from spark_analysis.result import Analysis, RunTables
@@ -160,7 +160,7 @@ def write_report(analysis: Analysis, run: Run) -> Path:
         defects=run.record.defects if run.record else None,
         facts=scenario_text.facts(tables),
         tiles=tiles(tables, METRICS),
-        figures=placed(drawings(tables)),
+        figures=numbered(drawings(tables)),
         replay=replay and shown(replay),
         replay_json=Markup(as_script(replay or {})),  # which escapes it
         tables=[
@@ -196,7 +196,7 @@ def write_comparison(analysis: Analysis, path: Path) -> Path:
         meta=Markup(_runs_meta(analysis.runs)),
         page=page,
         links=links,
-        figures=placed(page.drawings),
+        figures=numbered(page.drawings),
     )  # fmt: skip
     return write_html(path, html)
 

@@ -27,10 +27,10 @@ def folder() -> Iterator[Path]:
 
 
 @contextmanager
-def instead_of_tmp(place: Path) -> Iterator[None]:
+def instead_of_tmp(path: Path) -> Iterator[None]:
     """Have other code make its temporary files in a folder, where `clean` finds them."""
     before = tempfile.tempdir
-    tempfile.tempdir = str(place)
+    tempfile.tempdir = str(path)
     try:
         yield
     finally:

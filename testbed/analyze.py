@@ -85,5 +85,5 @@ def analyse_folders(
 
 
 def _resolve(folder: Path) -> Path | None:
-    """Return the run folder meant: as given, or by its name under the default place."""
+    """Return the run folder meant: as given, or by its name in the default folder."""
     return next((each for each in (folder, RUNS / folder) if each.is_dir()), None)

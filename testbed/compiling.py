@@ -141,13 +141,13 @@ def compile_modules(root: Path = ROOT, names: Iterable[str] = MODULES) -> float:
     files = [f"{name.replace('.', '/')}.py" for name in names]
     sources = {name: digest(root / name) for name in closure(root, files)}
     key = hashlib.sha256(repr((sorted(sources.items()), SUFFIX, names)).encode()).hexdigest()[:16]
-    place = root / FOLDER
-    place.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place, prefix="build-") as work:
+    compiled_folder = root / FOLDER
+    compiled_folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=compiled_folder, prefix="build-") as work:
         _build(root, Path(work), files)
         if any(digest(root / name) != before for name, before in sources.items()):
             raise CompilingError("the source has changed meanwhile: compile again")
-        folder = place / key
+        folder = compiled_folder / key
         if not folder.exists():
             Path(work, "lib").rename(folder)
         manifest = {
@@ -158,8 +158,8 @@ def compile_modules(root: Path = ROOT, names: Iterable[str] = MODULES) -> float:
         }
         note = Path(work, MANIFEST)
         note.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-        note.replace(place / MANIFEST)
-    for old in place.iterdir():
+        note.replace(compiled_folder / MANIFEST)
+    for old in compiled_folder.iterdir():
         if old.is_dir() and old.name != key and time.time() - old.stat().st_mtime > KEPT:
             shutil.rmtree(old, ignore_errors=True)
     return time.monotonic() - began

@@ -22,7 +22,7 @@ from capture.namespaces import network_namespace
 from emulation.backends.base import LiveRun
 from emulation.network import reachability, throughput
 from emulation.network.interrupts import PromptEnded
-from emulation.network.net import Placed
+from emulation.network.net import Positioned
 from emulation.realtime.control import ControlError, request
 from emulation.scenario.faults import Fault, make_faults
 from emulation.scenario.prompt import (
@@ -68,11 +68,11 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         self._drawn = 0
         """How often it was drawn who fails."""
         for node in (*run.net.members, *getattr(run.net, "aps", ())):
-            if isinstance(node, Placed):
-                self._place(node, str(node))
+            if isinstance(node, Positioned):
+                self._let_move(node, str(node))
         super().__init__(run.net, **options)
 
-    def _place(self, node: Placed, name: str) -> None:
+    def _let_move(self, node: Positioned, name: str) -> None:
         node.locate = lambda: self._positions(name)[name]
 
         def relocate(x: float, y: float) -> None:
@@ -188,7 +188,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         """move STATION X Y: put it there, metres; move STATION: back onto its trajectory."""
         words = line.split()
         if len(words) == 1:
-            if self._place_at({"op": "release", "name": words[0]}):
+            if self._tell_position({"op": "release", "name": words[0]}):
                 self._effect = Effect(kind="release", nodes=(words[0],))
             return
         try:
@@ -199,7 +199,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         self._move(name, x, y)
 
     def _move(self, name: str, x: float, y: float) -> bool:
-        if not self._place_at({"op": "move", "name": name, "x": x, "y": y}):
+        if not self._tell_position({"op": "move", "name": name, "x": x, "y": y}):
             return False
         self._effect = Effect(kind="move", nodes=(name,), position=(x, y))
         x0, y0, x1, y1 = self.testbed.scenario.area
@@ -207,7 +207,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
             self._say(f"that is outside the area, {x0:g},{y0:g} to {x1:g},{y1:g} m; moved anyway")
         return True
 
-    def _place_at(self, question: dict[str, Any]) -> bool:
+    def _tell_position(self, question: dict[str, Any]) -> bool:
         if not self._ask(question, lambda reply: ""):
             return False
         # Where an access point is, its broker's position is too.

@@ -18,7 +18,7 @@ from capture.scan import FILE_HEADER, PcapError, PcapHeader, read_header, record
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import Run
 from nodeapp.wire import CLIENT_PORT, FIRST_CLIENT_KIND, Kind
-from spark_analysis.replay.transmissions import NodePlaces, ReplayedTransmission, transmissions
+from spark_analysis.replay.transmissions import NodeIndices, ReplayedTransmission, transmissions
 
 BEHIND: Final = 1.2
 """Seconds that the page is behind the run."""
@@ -32,10 +32,10 @@ _COLUMNS: Final = ("time_ns", "ip_dst", "kind", "hops", "destination", "publishe
 
 
 class RadioFrame(NamedTuple):
-    """A frame in a capture of a radio: at index `place` of the nodes, from index `sender`."""
+    """A frame in a capture of a radio: at the node of index `node`, from that of index `sender`."""
 
     time_ns: int
-    place: int
+    node: int
     sender: int
     to: int
     kind: int
@@ -50,7 +50,7 @@ class ClientMessage(NamedTuple):
     """A message between a client and its node; `client` is the client's port."""
 
     time_ns: int
-    place: int
+    node: int
     client: int
     kind: int
     publisher: int
@@ -90,7 +90,7 @@ class Captures:
 
     def __init__(self, run: Run) -> None:
         nodes, folder = run.scenario.nodes, run.folder
-        self._places = NodePlaces(run)
+        self._indices = NodeIndices(run)
         points = run.scenario.access_points
         brokers = {point.broker for point in points}
         radios = [
@@ -101,11 +101,11 @@ class Captures:
                 (point.name, folder.port_capture(point.port(kind))) for kind in (ACCESS, MESH)
             ]
         self._radios = [
-            (self._places.index[name], path.stem.endswith(ACCESS), Growing(path))
+            (self._indices.by_name[name], path.stem.endswith(ACCESS), Growing(path))
             for name, path in radios
         ]
         self._loopbacks = [
-            (place, Growing(folder.loopback_capture(node))) for place, node in enumerate(nodes)
+            (index, Growing(folder.loopback_capture(node))) for index, node in enumerate(nodes)
         ]
         self._through = bool(run.scenario.access_points)
         self._frames: list[RadioFrame] = []
@@ -116,12 +116,12 @@ class Captures:
 
         Frames of an event of which there is one before that are given together.
         """
-        for place, access, capture in self._radios:
+        for node, access, capture in self._radios:
             for found in capture.frames():
-                self._radio(place, access, found)
-        for place, capture in self._loopbacks:
+                self._radio(node, access, found)
+        for node, capture in self._loopbacks:
             for found in capture.frames():
-                self._loopback(place, found)
+                self._loopback(node, found)
         self._frames.sort()
         self._messages.sort()
         if until_ns is None:
@@ -151,20 +151,20 @@ class Captures:
         rows = sorted(
             (
                 index[each.event], each.sender, each.to, each.hops, each.destination, each.time_ns,
-                each.place,
+                each.node,
             )
             for each in of_events
         )  # fmt: skip
         found = sorted(transmissions(rows, through=self._through), key=lambda made: made.sent)
         return [(events[each.event], each) for each in found]
 
-    def _radio(self, place: int, access: bool, found: dict[str, Any]) -> None:
+    def _radio(self, node: int, access: bool, found: dict[str, Any]) -> None:
         rows = np.flatnonzero(found["is_frame"])
-        senders = self._places.of_addresses(found["ip_src"][rows])
+        senders = self._indices.of_addresses(found["ip_src"][rows])
         columns = [found[name][rows].tolist() for name in _COLUMNS]
         self._frames += [
             RadioFrame(
-                time, place, sender, to, kind, hops, destination, (publisher, sequence), access
+                time, node, sender, to, kind, hops, destination, (publisher, sequence), access
             )
             for sender, time, to, kind, hops, destination, publisher, sequence in zip(
                 senders.tolist(), *columns, strict=True
@@ -172,7 +172,7 @@ class Captures:
             if sender >= 0
         ]
 
-    def _loopback(self, place: int, found: dict[str, Any]) -> None:
+    def _loopback(self, node: int, found: dict[str, Any]) -> None:
         said = found["is_frame"] & (found["kind"] >= FIRST_CLIENT_KIND)
         for row in np.flatnonzero(said).tolist():
             request = int(found["port_dst"][row]) == CLIENT_PORT
@@ -183,7 +183,7 @@ class Captures:
             self._messages.append(
                 ClientMessage(
                     int(found["time_ns"][row]),
-                    place,
+                    node,
                     int(found["port_src" if request else "port_dst"][row]),
                     kind,
                     int(found["publisher"][row]),

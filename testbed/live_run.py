@@ -167,18 +167,18 @@ class FollowedRun:
         met: dict[tuple[int, int], list[float]] = {}
         for frame in frames:
             at = (frame.time_ns - epoch_ns) / 1e9
-            mine = frame.place == frame.sender
-            load = self._load.setdefault((max(0, int(at)), frame.place), [0, 0])
+            mine = frame.node == frame.sender
+            load = self._load.setdefault((max(0, int(at)), frame.node), [0, 0])
             load[0 if mine else 1] += 1
             if mine or not frame.access:
                 continue
             if self._points:  # what comes from these may be another's, passed on
-                if frame.place not in self._points or frame.sender in self._points:
+                if frame.node not in self._points or frame.sender in self._points:
                     continue
-                changed = self._last_heard.heard(at, frame.sender, frame.place)
+                changed = self._last_heard.heard(at, frame.sender, frame.node)
                 for mark in handover_marks([changed] if changed else [], self._names):
                     self._log.add("handover", mark)
-            pair = min(frame.place, frame.sender), max(frame.place, frame.sender)
+            pair = min(frame.node, frame.sender), max(frame.node, frame.sender)
             met.setdefault(pair, [at, at])[1] = at
         for pair, (first, last) in met.items():
             if pair not in self._heard:
@@ -188,30 +188,30 @@ class FollowedRun:
             if last + self._window < self._until:
                 del self._heard[pair]
                 self._log.add("gone", *pair, round(last + self._window, 2))
-        for second, place in sorted(self._load):
+        for second, node in sorted(self._load):
             if second < int(self._until):
-                self._loads.add(place, second, *self._load.pop((second, place)))
+                self._loads.add(node, second, *self._load.pop((second, node)))
 
-    def _role(self, place: int, role: int) -> None:
+    def _role(self, node: int, role: int) -> None:
         """Take in what a node does: 1 publishes, 2 subscribes."""
-        before = self._roles.get(place, 0)
+        before = self._roles.get(node, 0)
         if before | role != before:
-            self._roles[place] = before | role
-            self._log.add("role", place, before | role)
+            self._roles[node] = before | role
+            self._log.add("role", node, before | role)
 
     def _message(self, message: ClientMessage, at: float) -> None:
         """Take in what a client said to its node, or heard from it."""
-        client = message.place, message.client
+        client = message.node, message.client
         key = message.publisher, message.sequence
         if message.kind == Kind.SUBSCRIBE and message.sequence:
             self._held[*client, message.sequence] = _Held(Subscription.decode(message.body), at)
-            self._role(message.place, 2)
+            self._role(message.node, 2)
         elif message.kind == Kind.UNSUBSCRIBE and message.sequence:
             self._held.pop((*client, message.sequence), None)
         elif message.kind == Kind.UNSUBSCRIBE:
             wanted = Filter.decode(decode_body(message.body))
             for number, held in list(self._held.items()):
-                if number[0] == message.place and held.subscription.filter == wanted:
+                if number[0] == message.node and held.subscription.filter == wanted:
                     del self._held[number]
         elif message.kind == Kind.PUBLISH and message.sequence and key not in self._events:
             event = Event.decode(*key, message.body)  # asked again, it is the same event
@@ -224,9 +224,9 @@ class FollowedRun:
             )
             self._events[key] = set()
             self._expected += len(due)
-            self._role(message.place, 1)
+            self._role(message.node, 1)
             topic = printable(str(event.topic))
-            self._log.add("event", message.place, key[1], topic, round(at, 5), due)
+            self._log.add("event", message.node, key[1], topic, round(at, 5), due)
         elif message.kind == Kind.NOTIFY:
             got = self._events.get(key)
             if got is None:

@@ -74,10 +74,10 @@ class LiveScript:
         with self._lock:
             network = self._description(again=True)  # `plotGraph` may have come after `build`
         assert network is not None
-        places = [node["position"][:2] for node in network["nodes"]] or [[0.0, 0.0]]
+        positions = [node["position"][:2] for node in network["nodes"]] or [[0.0, 0.0]]
         plot = network["plot"]
-        low = [min(place[axis] for place in places) for axis in (0, 1)]
-        high = [max(place[axis] for place in places) for axis in (0, 1)]
+        low = [min(position[axis] for position in positions) for axis in (0, 1)]
+        high = [max(position[axis] for position in positions) for axis in (0, 1)]
         for axis, name in enumerate("xy"):
             low[axis] = min(low[axis], plot.get(f"min_{name}", 0.0 if plot else low[axis]))
             high[axis] = max(high[axis], plot.get(f"max_{name}", high[axis]))

@@ -17,8 +17,8 @@ def test_a_protocol_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "gossip.py").write_text(example("Protocol"), encoding="utf-8")
     monkeypatch.setattr(pubsub, "__path__", [*pubsub.__path__, str(tmp_path)])
     line = registry.Protocol("gossip:Gossip", "every node rebroadcasts with a probability")
-    for place in ("nodeapp.pubsub.registry", "topologies.catalog", "testbed.listing"):
-        monkeypatch.setattr(f"{place}.PROTOCOLS", {**registry.PROTOCOLS, "gossip": line})
+    for module in ("nodeapp.pubsub.registry", "topologies.catalog", "testbed.listing"):
+        monkeypatch.setattr(f"{module}.PROTOCOLS", {**registry.PROTOCOLS, "gossip": line})
     words = "roaming_field gossip --backend virtual --no-analyze --nodes 8 --duration 30"
     sent = {}
     for probability in ("0", "1"):

@@ -194,5 +194,5 @@ def test_a_name_is_of_one_class() -> None:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(name)
-    several = {name: places for name, places in found.items() if len(places) > 1}
+    several = {name: owners for name, owners in found.items() if len(owners) > 1}
     assert several.keys() == {"Station", "Topo"}, several

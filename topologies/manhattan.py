@@ -9,7 +9,7 @@ chosen here:
   vehicles are connected (means of 12 seeds and 900 s).  With 4 blocks of 246 m on one lane each
   way it is 0.96, with 8 of 124 m 0.98; on squares of 1.5 km it is 0.26 with 5 blocks, 0.5 with 8.
   60 nodes that turn at random on 1 km² came to 0.989 at 10 m/s and the same range in ns-3.
-- `margin`: 0, so that the streets fill the square.  Then a topic hashes to a place with a street
+- `margin`: 0, so that the streets fill the square.  Then a topic hashes to a position with a street
   within 100 m.  In the paper "most topics are hashed to void regions".  With `margin=450` 0.58 of
   the square of 1.9 km over which topics hash is void, farther than half the radio range (K of
   the paper) from the middle of every street; at any moment 0.65 is as far from every vehicle.  The

@@ -27,13 +27,13 @@ class Mobility(Protocol):
         ...
 
     def positions(self, count: int, rng: random.Random) -> list[Position2D]:
-        """Return where `count` nodes begin if nobody places them."""
+        """Return where `count` nodes begin if nobody sets their positions."""
         ...
 
     def trajectories(
         self, positions: Sequence[Position2D], duration: float, rng: random.Random
     ) -> list[tuple[Waypoint, ...]]:
-        """Return the waypoints of the nodes that are placed at `positions`.
+        """Return the waypoints of the nodes that begin at `positions`.
 
         They reach from time 0 to `duration` seconds or more.
         """

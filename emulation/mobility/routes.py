@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from emulation.mobility.trajectory import Position2D, Waypoint
 
 SAME: Final = 1e-6
-"""Metres within which two waypoints are one place."""
+"""Metres within which two waypoints are one position."""
 EARLY: Final = (0.1, 0.9)
 """Shares of a leg between which it is left early."""
 
@@ -59,7 +59,7 @@ def legs(waypoints: Sequence[Waypoint]) -> list[Leg]:
 
 
 def _leaves(waypoints: Sequence[Waypoint], index: int) -> int:
-    """Return the index of the last waypoint at the place of that with this index."""
+    """Return the index of the last waypoint at the position of that with this index."""
     _, x, y = waypoints[index]
     while index + 1 < len(waypoints):
         _, next_x, next_y = waypoints[index + 1]

@@ -74,8 +74,8 @@ class PortIntf(Intf):  # type: ignore[misc]
         return
 
 
-class Placed:
-    """What has a place: its present `position` (x, y, 0), and `setPosition`, as in Mininet-WiFi."""
+class Positioned:
+    """What has a `position`, the present one (x, y, 0), and `setPosition`, as in Mininet-WiFi."""
 
     _start: tuple[float, float, float]
     locate: Callable[[], tuple[float, float]] | None = None
@@ -99,7 +99,7 @@ class Placed:
         self.relocate(x, y)
 
 
-class Member(Placed, Node):  # type: ignore[misc]
+class Member(Positioned, Node):  # type: ignore[misc]
     """A node that runs the node app; `environment` is that of its shell and of what runs in it."""
 
     def __init__(
@@ -163,7 +163,7 @@ class SharedNamespace(Node):  # type: ignore[misc]
         return process
 
 
-class AccessPoint(Placed, SharedNamespace):
+class AccessPoint(Positioned, SharedNamespace):
     """An access point."""
 
     def __init__(self, name: str, spec: AccessPointSpec, **params: Any) -> None:

@@ -74,8 +74,8 @@ def reached(
         # In turns over the destinations, so that no node gets all its requests at once.
         due = time.monotonic()
         for step in range(1, len(names)):
-            for place, (_, raw) in enumerate(sockets.values()):
-                number = (place + step) % len(names)
+            for index, (_, raw) in enumerate(sockets.values()):
+                number = (index + step) % len(names)
                 # Refused, as its radio's queue is full or it has no route: no answer comes.
                 with suppress(OSError):
                     raw.sendto(echo_request(identifier, number), (addresses[names[number]], 0))

@@ -130,7 +130,7 @@ class Links(LinkTable):
             self.lock_db = self.budget.sensitivity_dbm - self.budget.noise_dbm - AT_RANGE_DB
 
     def set_positions(self, xy: npt.ArrayLike) -> None:
-        """Place the stations: an array (N, 2) of metres.  Raises ValueError for another shape."""
+        """Set the positions: an array (N, 2) of metres.  Raises ValueError for another shape."""
         given = np.array(xy, dtype=np.float64)
         if given.shape != (self.count, 2):
             raise ValueError(f"positions of shape {given.shape}, not ({self.count}, 2)")

@@ -127,7 +127,7 @@ class Medium(Sender):
     # What the owner calls.
 
     def set_positions(self, xy: npt.ArrayLike) -> None:
-        """Place all stations: an array (N, 2) of metres.  Frames on the air are not affected."""
+        """Set all positions: an array (N, 2) of metres.  Frames on the air are not affected."""
         self.table.set_positions(xy)
 
     def transmit(

@@ -13,7 +13,7 @@ access point:
     associate                   begin to scan, with a scan at once
     settle                      stop scanning: every station stays at its access point
     start {epoch}               CLOCK_MONOTONIC seconds of time 0 of the trace
-    move {name, x, y}           place a station, whatever its trace says, until
+    move {name, x, y}           move a station, whatever its trace says, until
     release {name}              it follows the trace again
     fault {fault}               make a fault of radios (`emulation.scenario.faults`)
     end fault {fault}           end it; what another fault takes down as well stays down

@@ -66,7 +66,7 @@ class WirelessMedium(MediumLoop):
         self._by_fd: dict[int, int] = {}
         self._told = 0
         """Changes of associations that the bridges have heard of."""
-        self._requests.place(time.monotonic())
+        self._requests.tell_positions(time.monotonic())
         super().__init__(config.control)
 
     def open(self) -> None:
@@ -141,7 +141,7 @@ class WirelessMedium(MediumLoop):
             case "monitor":
                 self._monitor(request)
             case "unmonitor":
-                pids = {self._pids[node] for node in self._place(request)}
+                pids = {self._pids[node] for node in self._nodes_meant(request)}
                 self._monitors.remove(str(request.get("name")), pids)
             case "monitors":
                 return {
@@ -167,7 +167,7 @@ class WirelessMedium(MediumLoop):
     def _index(self, interface: str) -> int:
         return self._requests.radio({"interface": interface}).index
 
-    def _place(self, request: Mapping[str, Any]) -> set[str]:
+    def _nodes_meant(self, request: Mapping[str, Any]) -> set[str]:
         """Return the nodes in whose namespaces a request is meant."""
         if request.get("netns") is not None:
             return self._requests.nodes_in(request["netns"])
@@ -181,7 +181,7 @@ class WirelessMedium(MediumLoop):
         if not isinstance(name, str):
             raise ControlError("monitor: a name for the device is missing")
         given = "netns" in request or "node" in request
-        nodes = sorted(self._place(request)) if given else [radio.node]
+        nodes = sorted(self._nodes_meant(request)) if given else [radio.node]
         if not nodes:
             raise ControlError("monitor: no node is there")
         self._monitors.add(radio, name, self._pids[nodes[0]])

@@ -3,7 +3,7 @@
 Names are those of interfaces or, where a request says so, of nodes; times are seconds of
 CLOCK_MONOTONIC.
 
-    move {name, x, y [, z]}     place a node; or
+    move {name, x, y [, z]}     move a node; or
     move {positions}            several at once: {node: [x, y]} or, above the plane, [x, y, z]
     position [{name}]           {"positions": {node: [x, y, z]}} in metres
     fail {name [, other]}       take down a radio or a node, or the link between two of these
@@ -81,12 +81,12 @@ class Requests:
         self.network = network
         self._nodes = nodes
         self._node_index = {node.name: index for index, node in enumerate(nodes)}
-        self._places = np.array([(*node.position, 0.0)[:3] for node in nodes], dtype=np.float64)
+        self._positions = np.array([(*node.position, 0.0)[:3] for node in nodes], dtype=np.float64)
         self._by_name = {radio.interface: radio for radio in network.radios}
 
-    def place(self, now: float) -> None:
+    def tell_positions(self, now: float) -> None:
         """Tell the network where the nodes are."""
-        self.network.set_positions(now, self._places)
+        self.network.set_positions(now, self._positions)
 
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         """Answer a request.  Raises `ControlError`."""
@@ -127,7 +127,7 @@ class Requests:
             raise ControlError(f"no such node: {name}; there are {', '.join(self._node_index)}")
         return self._node_index[name]
 
-    # Places and failures.
+    # Positions and failures.
 
     def _op_move(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         moved = request.get("positions")
@@ -136,17 +136,17 @@ class Requests:
             moved = {request.get("name"): [number_of(request, axis) for axis in axes]}
         if not isinstance(moved, dict):
             raise ControlError("move: positions must be an object: node: [x, y]")
-        places = [(self._node(name), _position(at)) for name, at in moved.items()]
-        for index, at in places:
-            self._places[index] = at
-        self.place(now)
+        wanted = [(self._node(name), _position(at)) for name, at in moved.items()]
+        for index, at in wanted:
+            self._positions[index] = at
+        self.tell_positions(now)
         return {}
 
     def _op_position(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         name = request.get("name")
         names = list(self._node_index) if name is None else [self._nodes[self._node(name)].name]
         return {
-            "positions": {each: self._places[self._node_index[each]].tolist() for each in names}
+            "positions": {each: self._positions[self._node_index[each]].tolist() for each in names}
         }
 
     def _op_fail(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:

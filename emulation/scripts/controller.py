@@ -4,7 +4,7 @@ Theory of operation.  OpenFlow 1.0 (the version that Open vSwitch and Mininet us
 otherwise) over TCP.  A frame that no flow matches comes up (packet in); its source is learnt with
 its port.  If the destination has been learnt, the frames of this pair get a flow for some seconds
 and this one follows it; else it is flooded.  A station that moves to another access point is learnt
-again, as its frames come in at another port; the flows that lead to its old place are removed.
+again, as its frames come in at another port; the flows that lead to its old port are removed.
 
 Departure from the reference controller: flows match in-port, source and destination only.
 Standard library alone: it starts in a tenth of a second.

@@ -45,7 +45,7 @@ FLIGHT: Final = (-2.6, 1.0, 50.0)
 PAUSE: Final = (-1.8, 1.0, 100.0)
 """... of pauses, seconds."""
 
-Place = tuple[float, float]
+Position = tuple[float, float]
 Stage = tuple[float, float]
 """Seconds, and the aggregation for so long."""
 
@@ -61,7 +61,7 @@ class Groups:
         self._speeds = _pair(options.get("velocity", (0.1, 1.0)))
         self._stages = _stages(model, options)
         self._count = _count(options.get("n_groups", 1))
-        self._centres: dict[int, list[Place]] = {}
+        self._centres: dict[int, list[Position]] = {}
 
     def member(self, number: int, name: str) -> Plan:
         """Return the plan of the mobile node of a number; groups take turns."""
@@ -121,12 +121,12 @@ def _aggregation(stages: Sequence[Stage], second: float) -> float:
 
 def _centre(
     area: Bounds, speeds: tuple[float, float], stages: Sequence[Stage], rng: random.Random
-) -> list[Place]:
+) -> list[Position]:
     """Return where a group's centre is, second by second."""
     x0, y0, x1, y1 = area.area
     x, y = rng.uniform(x0, x1), rng.uniform(y0, y1)
     left = dx = dy = 0.0
-    places = [(x, y)]
+    positions = [(x, y)]
     for second in range(STEPS):
         if _aggregation(stages, second) > 0:
             if left <= 0:
@@ -138,12 +138,12 @@ def _centre(
             if not y0 <= y + dy <= y1:
                 dy = -dy
             x, y, left = x + dx, y + dy, left - math.hypot(dx, dy)
-        places.append((min(max(x, x0), x1), min(max(y, y0), y1)))
-    return places
+        positions.append((min(max(x, x0), x1), min(max(y, y0), y1)))
+    return positions
 
 
 def _member(
-    area: Bounds, centre: Sequence[Place], stages: Sequence[Stage], rng: random.Random
+    area: Bounds, centre: Sequence[Position], stages: Sequence[Stage], rng: random.Random
 ) -> Plan:
     """Return the plan of a member of the group with this centre."""
     x0, y0, x1, y1 = area.area

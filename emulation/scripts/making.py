@@ -50,7 +50,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         self._bridges = OpenVSwitch(self.session)
         self._macs = 0
         self._numbered = False
-        self._places = {"station": 1.0, "ap": 1.0}
+        self._next_x = {"station": 1.0, "ap": 1.0}  # of `autoSetPositions`, metres
 
     @property
     def radio_nodes(self) -> list[Any]:
@@ -94,8 +94,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         address = self._next_address()
         options.setdefault("ip", address)
         if self.autoSetPositions and "position" not in params:
-            options["position"] = f"{self._places['station']:g},0,0"
-            self._places["station"] += 2
+            options["position"] = f"{self._next_x['station']:g},0,0"
+            self._next_x["station"] += 2
         kept = {key: given[key] for key in (*MOTION_OPTIONS, "privateDirs") if key in given}
         node = cls(name, self, inNamespace=bool(given.get("inNamespace", True)), **kept)
         node.params.update({key: options[key] for key in ("ip", "ip6", "mac") if key in options})
@@ -158,8 +158,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             options["mac"] = macColonHex(self.nextIP)  # as there, with an address of the stations'
             self.nextIP += 1
         if self.autoSetPositions and "position" not in params:
-            options["position"] = f"{self._places['ap']:g},50,0"
-            self._places["ap"] += 100
+            options["position"] = f"{self._next_x['ap']:g},50,0"
+            self._next_x["ap"] += 100
         self._bridges.start()
         kind = cls or self.accessPoint
         if not (isinstance(kind, type) and issubclass(kind, AP)):

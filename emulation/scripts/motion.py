@@ -1,7 +1,7 @@
 """Motion of a script's nodes: where each is at a time, as Mininet-WiFi's calls say.
 
 `startMobility`, `mobility` and `stopMobility` give a node a straight way from one instant to
-another, or a way over several points; `setMobilityModel` lets a model move all that have no place.
+another, or a way over several points; `setMobilityModel` lets a model move all others.
 A plan is a function of time alone, so the same script moves the same way every time.
 
 Departure from Mininet-WiFi: positions are exact, not sums of steps rounded to centimetres; random
@@ -164,8 +164,8 @@ def random_way_point(
     `rest` bounds the seconds between two ways.
     """
     model = RandomWaypoint(bounds.area, bounds.min_v, bounds.max_v)
-    place = model.position(rng) if start is None else start[:2]
-    way, rested = list(model.trajectory(place, HORIZON, rng)), 0.0
+    first = model.position(rng) if start is None else start[:2]
+    way, rested = list(model.trajectory(first, HORIZON, rng)), 0.0
     if rest[1] > 0:
         turns, way = way[1:], way[:1]
         for turn in turns:
@@ -195,11 +195,11 @@ def random_direction(bounds: Bounds, start: Point | None, rng: random.Random) ->
     return following(points)
 
 
-def _until(place: float, direction: float, low: float, high: float) -> float:
+def _until(coordinate: float, direction: float, low: float, high: float) -> float:
     """Return how far it is to a border along a direction."""
     if abs(direction) < 1e-12:
         return math.inf
-    return max(0.0, ((high if direction > 0 else low) - place) / direction)
+    return max(0.0, ((high if direction > 0 else low) - coordinate) / direction)
 
 
 def random_walk(bounds: Bounds, start: Point | None, rng: random.Random) -> Plan:
@@ -215,10 +215,10 @@ def random_walk(bounds: Bounds, start: Point | None, rng: random.Random) -> Plan
     return following(points)
 
 
-def _reflected(place: float, low: float, high: float) -> float:
-    """Return a place inside the borders, off which it has bounced."""
+def _reflected(coordinate: float, low: float, high: float) -> float:
+    """Return a coordinate inside the borders, off which it has bounced."""
     span = high - low
-    rest = (place - low) % (2 * span)
+    rest = (coordinate - low) % (2 * span)
     return low + (rest if rest <= span else 2 * span - rest)
 
 
@@ -273,12 +273,12 @@ def in_group(points: Any, rng: random.Random) -> Plan:
     Members walk about the centre at random, as in the reference point group model
     (docs/papers.md#reference-point-group).  Raises `ScriptError` if there are no two points.
     """
-    places = [coordinates(each) for each in points or ()]
-    if len(places) < 2:
+    corners = [coordinates(each) for each in points or ()]
+    if len(corners) < 2:
         raise ScriptError("setMobilityModel(model='CRP'): give pointlist=[(x, y, z), (x, y, z)...]")
-    length = sum(math.dist(one, other) for one, other in pairwise(places))
+    length = sum(math.dist(one, other) for one, other in pairwise(corners))
     lasts = max(length / GROUP_SPEED, 1.0)
-    there = along(places, 0.0, lasts)
+    there = along(corners, 0.0, lasts)
     about = Bounds((-GROUP_RADIUS, -GROUP_RADIUS, GROUP_RADIUS, GROUP_RADIUS), 0.1, 1.0)
     beside = random_walk(about, None, rng)
 

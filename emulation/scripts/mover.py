@@ -106,7 +106,8 @@ class Mover:
             if position != node.position:
                 node.position = position
                 self._untold[node] = position
-        moved = {node.name: place for node, place in self._untold.items() if node not in self._held}
+        untold = self._untold.items()
+        moved = {node.name: position for node, position in untold if node not in self._held}
         if moved:
             self._tell(moved)
         self._untold.clear()

@@ -206,7 +206,7 @@ class Mininet_wifi(Nodes):
         self._repeat(given)
 
     def setMobilityModel(self, **options: Any) -> None:
-        """Let a model move all nodes that have no place."""
+        """Let a model move all nodes that have no position."""
         given = self.session.check_options("setMobilityModel", options, MODEL_OPTIONS)
         self._choose_policy(given)
         name = given.get("model", "RandomDirection")
@@ -233,7 +233,7 @@ class Mininet_wifi(Nodes):
         """Return whether motion has begun."""
         return self.mover.started
 
-    def place(self, node: Any, position: tuple[float, float, float]) -> None:
+    def set_position(self, node: Any, position: tuple[float, float, float]) -> None:
         """Put a node somewhere, where it stays."""
         node.position = position
         self.mover.hold(node)
@@ -275,7 +275,7 @@ class Mininet_wifi(Nodes):
             wireless.build_from_topo(self, self.topo)
         self.number_radios()
         self._plan_motion()
-        wireless.place_the_rest(self)
+        wireless.give_positions(self)
         wireless.borrow_passphrases(self)
         if self.radios:
             self.air.start(self.radio_nodes, self.radios)

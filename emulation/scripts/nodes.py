@@ -92,7 +92,7 @@ class RadioNode:
 
     def setPosition(self, pos: Any) -> None:
         """Put it at 'x,y,z', metres."""
-        self.net.place(self, coordinates(pos))
+        self.net.set_position(self, coordinates(pos))
 
     def getxyz(self) -> tuple[float, float, float]:
         """Return its position, metres."""

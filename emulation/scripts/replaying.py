@@ -109,7 +109,7 @@ class ReplayingRSSI(_Replay):
         super().__init__(net, **options)
 
     def play(self, node: Any, *values: Any) -> None:
-        """Give the link its level, and the node its place."""
+        """Give the link its level, and the node its position."""
         radio = node.wintfs[0]
         point = radio.associatedTo
         if point is None:
@@ -118,7 +118,8 @@ class ReplayingRSSI(_Replay):
         metres = self.distance(radio, point, level)
         angle = 2 * math.pi * (hash_of(node.name) % 360) / 360
         x, y, _ = point.node.position
-        self.net.place(node, (x + metres * math.cos(angle), y + metres * math.sin(angle), 0.0))
+        position = (x + metres * math.cos(angle), y + metres * math.sin(angle), 0.0)
+        self.net.set_position(node, position)
         self.net.air.ask(
             {"op": "override", "one": radio.name, "other": point.name, "level_dbm": level}
         )
@@ -134,7 +135,7 @@ class ReplayingRSSI(_Replay):
 
 def hash_of(name: str) -> int:
     """Return a number that follows from a name, the same every time."""
-    return sum(ord(letter) * 31**place for place, letter in enumerate(name))
+    return sum(ord(letter) * 31**index for index, letter in enumerate(name))
 
 
 class ReplayingMobility:
@@ -146,27 +147,27 @@ class ReplayingMobility:
             points = list(getattr(node, "p", ()))
             if not points:
                 continue
-            places = [coordinates(each) for each in points]
+            positions = [coordinates(each) for each in points]
             if hasattr(node, "time"):
-                times = [float(each) for each in list(node.time)[: len(places)]]
+                times = [float(each) for each in list(node.time)[: len(positions)]]
             else:
                 speed = float(node.params.get("speed", 1.0) or 1.0)
-                times = [(number + 1) / speed for number in range(len(places))]
-            plans[node] = steps(places, times)
+                times = [(number + 1) / speed for number in range(len(positions))]
+            plans[node] = steps(positions, times)
         net.mover.follow(plans)
 
 
-def steps(places: Any, times: Any) -> Plan:
-    """Return the plan of a node that goes straight from each place to the next one in time."""
+def steps(positions: Any, times: Any) -> Plan:
+    """Return the plan of a node that goes straight from each position to the next one in time."""
     legs = [
         along([one, other], begin, end)
-        for one, other, begin, end in zip(places, places[1:], times, times[1:], strict=False)
+        for one, other, begin, end in zip(positions, positions[1:], times, times[1:], strict=False)
     ]
 
     def at(seconds: float) -> Any:
         for leg, end in zip(legs, times[1:], strict=False):
             if seconds <= end:
                 return leg(seconds)
-        return places[-1]
+        return positions[-1]
 
     return at

@@ -40,9 +40,9 @@ class Sumo:
         """Return SUMO's configuration: the script's, or that of the checkout it lies in."""
         here = self._net.session.spec.script.parent
         if name is not None:
-            for place in (Path(folder or "."), Path(), here):
-                if (place / str(name)).is_file():
-                    return (place / str(name)).resolve()
+            for parent in (Path(folder or "."), Path(), here):
+                if (parent / str(name)).is_file():
+                    return (parent / str(name)).resolve()
             raise ScriptError(f"useExternalProgram: no file {name}")
         return next((up / MAP for up in (here, *here.parents) if (up / MAP).is_file()), None)
 
@@ -87,12 +87,12 @@ class Sumo:
                 process.terminate()
                 return
             try:
-                self._place(vehicles)
+                self._move(vehicles)
             except ScriptError as problem:
                 if not self._net.unanswered("SUMO: a request to the medium", problem):
                     return  # the network is being stopped
 
-    def _place(self, vehicles: dict[str, tuple[float, float]]) -> None:
+    def _move(self, vehicles: dict[str, tuple[float, float]]) -> None:
         for gone in set(self._cars) - set(vehicles):
             del self._cars[gone]
         free = [car for car in self._net.cars if car not in self._cars.values()]

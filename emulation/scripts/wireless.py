@@ -1,4 +1,4 @@
-"""Links of radios, places of nodes, and their devices: what `Mininet_wifi` leaves to others."""
+"""Links of radios, positions of nodes, and their devices: what `Mininet_wifi` leaves to others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from emulation.scripts.radios import Radio
 from emulation.scripts.session import Options, ScriptError
 
 APART: Final = 1.0
-"""Metres between nodes that a script gives no place."""
+"""Metres between nodes that a script gives no position."""
 
 
 def names_of(ssid: Any) -> list[str]:
@@ -192,8 +192,8 @@ def _four_addresses(
     return radio
 
 
-def place_the_rest(net: Any) -> None:
-    """Give a place to nodes that have none: beside their access point, or beside each other."""
+def give_positions(net: Any) -> None:
+    """Give a position to nodes that have none: beside their access point, or beside each other."""
     missing = [node for node in net.radio_nodes if not hasattr(node, "position")]
     for number, node in enumerate(missing):
         points = [r.access_point for r in node.wintfs.values() if r.access_point is not None]
@@ -202,7 +202,7 @@ def place_the_rest(net: Any) -> None:
             node.position = (x + APART, y, z)
         else:
             node.position = (APART * number, 0.0, 0.0)
-        node.placed = True
+        node.position_was_missing = True
     if missing and len(missing) < len(net.radio_nodes):
         names = ", ".join(node.name for node in missing[:4]) + ("..." if len(missing) > 4 else "")
         net.session.note(f"{names}: no position, so placed {APART:g} m from others")
@@ -234,7 +234,7 @@ def configure_devices(net: Any) -> None:
             for radio in node.wintfs.values():
                 _configure_device(radio)
     for node in [*net.stations, *net.cars]:
-        alone = getattr(node, "placed", False) or not net.autoAssociation
+        alone = getattr(node, "position_was_missing", False) or not net.autoAssociation
         for radio in node.wintfs.values():
             if radio.kind == "managed" and radio.access_point is None and alone:
                 radio.disconnect()

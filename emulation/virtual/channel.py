@@ -78,7 +78,7 @@ class Channel(Protocol):
         """Take back a node's packets for another that wait to be sent; empty if that cannot be."""
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
-        """Place the nodes: an array (N, 2) of metres."""
+        """Set the nodes' positions: an array (N, 2) of metres."""
 
     def exported(self) -> dict[str, Any] | None:
         """Return the flow counters of the access points so far; None if there are none."""

@@ -118,7 +118,7 @@ class MeshChannel:
         return []
 
     def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
-        """Place the stations; access points stay where they are, and wired nodes have no radio."""
+        """Set the stations' positions; access points stay, and wired nodes have no radio."""
         self.medium.set_positions(np.concatenate((xy[self._stations], self._positions)))
 
     def transmit(

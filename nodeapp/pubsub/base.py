@@ -176,7 +176,7 @@ class Service(abc.ABC):
 
     @classmethod
     def foreign(cls, event: Mapping[str, Value], parameters: Mapping[str, Any]) -> str | None:
-        """Return why the protocol has no place for an event with these attributes; None if it has.
+        """Return why the protocol cannot carry an event with these attributes; None if it can.
 
         `parameters` as for `misfit`.
         """

@@ -104,12 +104,12 @@ class RendezvousState:
             self._advertisers[entry.key] = advertisers
             return True
         subscribed = self._subscribed.get(entry.key, {})
-        place = entry.node, entry.subscription
-        found = subscribed.get(place)
+        pair = entry.node, entry.subscription
+        found = subscribed.get(pair)
         if not self._is_news(None if found is None else found.entry, entry):
             return False
         if found is None:
-            subscribed[place] = _Subscribed(entry, _decoded(entry.subscription, entry.key[0]))
+            subscribed[pair] = _Subscribed(entry, _decoded(entry.subscription, entry.key[0]))
             self._size += 1
             self._subscribed[entry.key] = subscribed
         else:
@@ -181,8 +181,8 @@ class RendezvousState:
             for node in [n for n, each in advertisers.items() if each.heard <= oldest]:
                 del advertisers[node]
                 self._size -= 1
-            for place in [p for p, each in subscribed.items() if each.entry.heard <= oldest]:
-                del subscribed[place]
+            for pair in [pair for pair, each in subscribed.items() if each.entry.heard <= oldest]:
+                del subscribed[pair]
                 self._size -= 1
             if not advertisers:
                 self._advertisers.pop(key, None)

@@ -86,7 +86,7 @@ class RendezvousMember:
         """Forget what was not refreshed in time."""
         self.state.expire(now)
         self._handled = {key: at for key, at in self._handled.items() if at + RACE > now}
-        self._pruned = {place: at for place, at in self._pruned.items() if at + RACE > now}
+        self._pruned = {pair: at for pair, at in self._pruned.items() if at + RACE > now}
 
     # What arrives for the cell.
 
@@ -241,16 +241,17 @@ class RendezvousMember:
     def state_requested(self, frame: Frame, sender: int) -> None:
         """Have one node of this cell answer a node that has just come, here or next to here."""
         asks, own = decode_cell_route(frame.route).sender, self._node.router.cell()
-        place = sender, own
-        if not self.state or place in self._answers or not (asks == own or adjacent(asks, own)):
+        asked = sender, own
+        if not self.state or asked in self._answers or not (asks == own or adjacent(asks, own)):
             return
         wait = self._host.rng.uniform(0.0, ANSWER_JITTER)
-        self._answers[place] = self._host.call_later(wait, self._answer, place, asks)
+        self._answers[asked] = self._host.call_later(wait, self._answer, asked, asks)
 
-    def _answer(self, place: tuple[int, Cell], asks: Cell) -> None:
-        del self._answers[place]
+    def _answer(self, asked: tuple[int, Cell], asks: Cell) -> None:
+        del self._answers[asked]
         now, own = self._host.now(), self._node.router.cell()
-        if own != place[1]:
+        sender, cell = asked
+        if own != cell:
             return
         entries = [
             entry
@@ -264,7 +265,7 @@ class RendezvousMember:
             frame = Frame(
                 Kind.CELL_STATE,
                 self._host.node_id,
-                place[0],
+                sender,
                 flags=FLAG_REPLICA,
                 route=route,
                 body=body,

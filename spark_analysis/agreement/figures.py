@@ -131,20 +131,20 @@ def _repeats(
         axes.axvspan(
             middle - bound, middle + bound, color=svg.MUTED, alpha=0.15, linewidth=0,
         )  # fmt: skip
-        for place, (found, interval, colour) in enumerate(
+        for index, (found, interval, colour) in enumerate(
             zip(values, intervals, COLOURS, strict=True)
         ):
             axes.errorbar(
-                interval.mean, place, xerr=half_width(interval), fmt="|", color=svg.INK,
+                interval.mean, index, xerr=half_width(interval), fmt="|", color=svg.INK,
                 markersize=16, markeredgewidth=2.4, elinewidth=2.0, capsize=5, zorder=3,
             )  # fmt: skip
             axes.plot(
-                found, np.full(len(found), place + 0.27), "o", color=colour, markersize=6,
+                found, np.full(len(found), index + 0.27), "o", color=colour, markersize=6,
                 alpha=0.75, linestyle="none",
             )  # fmt: skip
             right = interval.mean > (low + high) / 2
             axes.annotate(
-                text(interval.mean), (interval.mean, place), xytext=(-8 if right else 8, 10),
+                text(interval.mean), (interval.mean, index), xytext=(-8 if right else 8, 10),
                 textcoords="offset points", ha="right" if right else "left", fontsize=11,
             )  # fmt: skip
         axes.set_xlim(low, high + 0.03 * (high - low))
@@ -186,9 +186,9 @@ def stages(sides: Sequence[Side]) -> Drawing:
                 label=STAGES[stage][0],
             )  # fmt: skip
             left += totals[:, column]
-        for place, total in enumerate(left):
+        for index, total in enumerate(left):
             axes.annotate(
-                seconds(total), (total, place), xytext=(4, 0), textcoords="offset points",
+                seconds(total), (total, index), xytext=(4, 0), textcoords="offset points",
                 va="center", fontsize=11,
             )  # fmt: skip
         axes.set_yticks(range(len(sides)), [printable(side.name) for side in sides])
@@ -229,13 +229,13 @@ def frames(names: Sequence[str], kinds: Mapping[str, ComparedQuantity]) -> Drawi
     with svg.style():
         figure = svg.new_figure(WIDTH, 120 + 58 * len(kinds))
         axes = figure.add_subplot()
-        for place, quantity in enumerate(kinds.values()):
+        for index, quantity in enumerate(kinds.values()):
             for side, interval in enumerate((quantity.first, quantity.second)):
-                height = place + 0.38 * (side - 0.5)
+                height = index + 0.38 * (side - 0.5)
                 wide = half_width(interval)
                 axes.barh(
                     height, interval.mean, height=0.34, color=COLOURS[side],
-                    label=printable(names[side]) if place == 0 else "",
+                    label=printable(names[side]) if index == 0 else "",
                 )  # fmt: skip
                 axes.errorbar(
                     interval.mean, height, xerr=wide, fmt="none", color=svg.INK, capsize=3,

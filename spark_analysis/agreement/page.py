@@ -89,7 +89,7 @@ def write_page(agreement: Agreement, analysis: Analysis, path: Path) -> Path:
         ],
         verdict=agreement_text.verdict(agreement),
         reasons=agreement_text.reasons(agreement),
-        figures=report.placed(
+        figures=report.numbered(
             agreement_figures.drawings(
                 agreement, _delays(agreement, analysis), pairs(agreement, analysis)
             )

@@ -121,13 +121,13 @@ def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFra
         "run", "node", "access_point", "ip"
     )
     at_radios = brokers.select("run", sf.col("access_point").alias("node"), "access_point", "ip")
-    places = brokers.union(at_radios.select("run", "node", "access_point", "ip"))
+    of_brokers = brokers.union(at_radios.select("run", "node", "access_point", "ip"))
     wired = sf.col("interface") == WIRED
     own = sf.col("ip_src") == sf.col("ip")
     captured = (
         frames.filter((sf.col("interface") != "lo") & sf.col("ip_src").isNotNull())
         .join(sf.broadcast(counted.select("run").distinct()), "run", "semi")
-        .join(sf.broadcast(places), ["run", "node"])
+        .join(sf.broadcast(of_brokers), ["run", "node"])
         .join(sf.broadcast(classes), "dscp")
         # From the broker: into the bridge at the wire, out of it at a radio.
         .withColumn("direction", sf.when(own == wired, "in").otherwise("out"))

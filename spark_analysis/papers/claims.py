@@ -216,8 +216,8 @@ def trend(values: pd.Series[float], axis: str, draws: Sequence[str] = (SEED,)) -
     """Return by how much values grow from the lowest to the highest value of an axis.
 
     That is the slope of the least-squares line through all values of one draw, times the extent of
-    the axis.  Draws with values at one place alone are left out.  The series has an index of the
-    draws.
+    the axis.  Draws with values at one point of it alone are left out.  The series has an index of
+    the draws.
     """
     if values.empty:
         return values.groupby(level=list(draws)).mean()

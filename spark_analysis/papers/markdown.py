@@ -196,13 +196,13 @@ def _figures(result: Reproduction, folder: Path) -> Iterator[str]:
 
 
 def _numbers(x: str, quantity: Quantity, curves: Mapping[str, Curve]) -> list[str]:
-    places = list(dict.fromkeys(value for curve in curves.values() for value, _ in curve))
+    columns = list(dict.fromkeys(value for curve in curves.values() for value, _ in curve))
     rows = []
     for name, curve in curves.items():
         means = dict(curve)
         row = [name]
-        for place in places:
-            interval = means.get(place)
+        for column in columns:
+            interval = means.get(column)
             if interval is None:
                 row.append("–")
                 continue
@@ -211,7 +211,7 @@ def _numbers(x: str, quantity: Quantity, curves: Mapping[str, Curve]) -> list[st
                 text += f" ± {number(interval.half_width * quantity.scale, 2)}"
             row.append(text)
         rows.append(row)
-    return table([f"{quantity.unit}, by {x}", *map(plain, places)], rows)
+    return table([f"{quantity.unit}, by {x}", *map(plain, columns)], rows)
 
 
 def _details(result: Reproduction) -> Iterator[str]:

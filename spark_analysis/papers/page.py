@@ -161,7 +161,7 @@ def write_page(result: Reproduction, path: Path) -> Path:
         failures=[f"{point}: {why}" for point, why in result.failures.items()],
         verdicts=verdict_table(result),
         studies=study_table(paper, result.preset),
-        figures=report.placed(
+        figures=report.numbered(
             [d for each in result.judged for d in drawings(paper, each, result.judged)]
         ),
         claims=[_claim(result, claim) for claim in paper.claims],

@@ -197,9 +197,9 @@ def _load(tables: RunTables, seconds: float) -> dict[str, Any]:
         bucket = load["second"].to_numpy(np.int64) // width
         good = np.isfinite(rows) & (bucket >= 0) & (bucket < buckets)
         at = (rows[good].astype(np.int64), bucket[good])
-        for place, name in enumerate(("sent_frames", "received_frames")):
+        for column, name in enumerate(("sent_frames", "received_frames")):
             values = load[name].fillna(0).to_numpy(np.int64)[good]
-            np.add.at(counts[:, :, place], at, values)
+            np.add.at(counts[:, :, column], at, values)
     return {"load": packed(counts.ravel()), "width": width}
 
 

@@ -23,7 +23,7 @@ from spark_analysis.captures.materialise import decoded_frames
 from spark_analysis.replay.transmissions import (
     Ints,
     LastHeard,
-    NodePlaces,
+    NodeIndices,
     ReplayedTransmission,
     beacon_window,
     transmissions,
@@ -73,14 +73,14 @@ def has_frames(run: Run) -> bool:
     return decoded_frames(run) is not None
 
 
-class _Places(NodePlaces):
+class _ColumnIndices(NodeIndices):
     """Those of columns of decoded captures, too."""
 
     def of_names(self, names: pa.ChunkedArray | pa.Array) -> Ints:
         """Return the indices of captures' nodes, -1 for those that are not in the scenario."""
         encoded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
         known = np.array(
-            [self.index.get(str(name), -1) for name in encoded.dictionary.to_pylist()] or [-1],
+            [self.by_name.get(str(name), -1) for name in encoded.dictionary.to_pylist()] or [-1],
             np.int64,
         )
         found: Ints = known[encoded.indices.to_numpy(zero_copy_only=False)]
@@ -119,15 +119,15 @@ def _ints(column: pa.Array) -> Ints:
 
 def hops(run: Run, epoch_ns: int) -> Hops:
     """Return the transmissions of the run's events, or of as many as a page can hold."""
-    places = _Places(run)
+    indices = _ColumnIndices(run)
     parts: list[tuple[Ints, ...]] = []
     for batch in _batches(run, _of_events):
-        source = places.of_addresses(_ints(batch["ip_src"]))
+        source = indices.of_addresses(_ints(batch["ip_src"]))
         parts.append(
             (
                 (_ints(batch["publisher"]) << 32) | _ints(batch["sequence"]),
                 _ints(batch["time_ns"]) - epoch_ns,
-                places.of_names(batch["node"]),
+                indices.of_names(batch["node"]),
                 source,
                 _ints(batch["ip_dst"]),
                 _ints(batch["hops"]),
@@ -136,10 +136,10 @@ def hops(run: Run, epoch_ns: int) -> Hops:
         )
     if not parts:
         return Hops([], [], 0)
-    event, time, place, source, to, hop, final = (
+    event, time, node, source, to, hop, final = (
         np.concatenate(each) for each in zip(*parts, strict=True)
     )
-    known = (place >= 0) & (source >= 0)
+    known = (node >= 0) & (source >= 0)
     keys, first, counts = _events(event[known], time[known])
     chosen = _sample(first, counts)
     number = np.full(len(keys), -1, np.int64)
@@ -147,7 +147,7 @@ def hops(run: Run, epoch_ns: int) -> Hops:
     mine = np.flatnonzero(known)
     mine = mine[number[np.searchsorted(keys, event[mine])] >= 0]
     index = number[np.searchsorted(keys, event[mine])]
-    rows = (index, source[mine], to[mine], hop[mine], final[mine], time[mine], place[mine])
+    rows = (index, source[mine], to[mine], hop[mine], final[mine], time[mine], node[mine])
     order = np.lexsort(rows[::-1])
     through = bool(run.scenario.access_points)
     sorted_rows = zip(*(column[order].tolist() for column in rows), strict=True)
@@ -175,18 +175,18 @@ def _sample(first: Ints, counts: Ints) -> Ints:
 
 def links(run: Run, epoch_ns: int, seconds: float) -> LinkHistory:
     """Return when nodes heard each other, over `seconds`; with access points, when these did."""
-    places = _Places(run)
+    indices = _ColumnIndices(run)
     count = len(run.scenario.nodes)
     window = beacon_window(run)
     step = max(STEP, seconds / STEPS)
     steps = int(seconds / step) + 2
     points = np.zeros(count, np.bool_)
-    points[[places.index[point.name] for point in run.scenario.access_points]] = True
+    points[[indices.by_name[point.name] for point in run.scenario.access_points]] = True
     keys = np.zeros(0, np.int64)
     visits: list[Ints] = []
     for batch in _batches(run, _of_access):
-        sender = places.of_addresses(_ints(batch["ip_src"]))
-        receiver = places.of_names(batch["node"])
+        sender = indices.of_addresses(_ints(batch["ip_src"]))
+        receiver = indices.of_names(batch["node"])
         when = ((_ints(batch["time_ns"]) - epoch_ns) / 1e9 / step).astype(np.int64)
         heard = (sender >= 0) & (receiver >= 0) & (sender != receiver)
         heard &= (when >= 0) & (when < steps)

@@ -33,11 +33,11 @@ def packed(numbers: Numbers | Iterable[int]) -> str:
     ends = np.cumsum(lengths)
     data = np.zeros(ends[-1], np.uint8)
     starts = ends - lengths
-    for place in range(int(lengths.max())):
-        here = lengths > place
-        group = (numbers[here] >> (7 * place)) & 0x7F
-        more = lengths[here] > place + 1
-        data[starts[here] + place] = group | (more.astype(np.int64) << 7)
+    for index in range(int(lengths.max())):
+        here = lengths > index
+        group = (numbers[here] >> (7 * index)) & 0x7F
+        more = lengths[here] > index + 1
+        data[starts[here] + index] = group | (more.astype(np.int64) << 7)
     return base64.b64encode(data.tobytes()).decode("ascii")
 
 

@@ -41,15 +41,15 @@ class ReplayedTransmission:
     receivers: list[int] = field(default_factory=list)
 
 
-class NodePlaces:
+class NodeIndices:
     """Indices of nodes by name and by address; an access point is at its broker's."""
 
     def __init__(self, run: Run) -> None:
         nodes = run.scenario.nodes
-        self.index = {node.name: index for index, node in enumerate(nodes)}
+        self.by_name = {node.name: index for index, node in enumerate(nodes)}
         by_id = {node.id: index for index, node in enumerate(nodes)}
         for point in run.scenario.access_points:
-            self.index[point.name] = by_id[point.broker]
+            self.by_name[point.name] = by_id[point.broker]
         addresses = [int(ipaddress.IPv4Address(node.address)) for node in nodes]
         order = np.argsort(addresses)
         self._order = order.astype(np.int64)
@@ -66,28 +66,28 @@ def transmissions(
 ) -> Iterator[ReplayedTransmission]:
     """Yield what sorted rows of captures are of.
 
-    Each is (event, sender, IPv4 destination, hops, final destination, time, place of the capture).
+    Each is (event, sender, IPv4 destination, hops, final destination, time, node of the capture).
     `through`: frames go on behind access points under the address of their source.
     """
     before: tuple[int, ...] | None = None
     made: ReplayedTransmission | None = None
     for row in rows:
-        event, source, to, hop, _, time, place = row
-        if row[:5] != before or place == source or made is None:
+        event, source, to, hop, _, time, node = row
+        if row[:5] != before or node == source or made is None:
             if made is not None and made.receivers:
                 yield made
             before = row[:5]
             made = ReplayedTransmission(event, time, source, hop, time)
-            if place == source:
+            if node == source:
                 continue
         unicast = to not in (_LIMITED_BROADCAST, BROADCAST) and to & 0xFFFFFF != 0xFFFFFF
-        if through and unicast and made.receivers and place != made.receivers[-1]:
+        if through and unicast and made.receivers and node != made.receivers[-1]:
             yield made
             made = ReplayedTransmission(event, made.arrived, made.receivers[-1], hop, time)
-        if place not in made.receivers and place != made.sender:
+        if node not in made.receivers and node != made.sender:
             if not made.receivers:
                 made.arrived = time
-            made.receivers.append(place)
+            made.receivers.append(node)
     if made is not None and made.receivers:
         yield made
 

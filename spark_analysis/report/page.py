@@ -20,7 +20,7 @@ from spark_analysis.report.figures import Drawing
 
 
 @dataclass(frozen=True)
-class PlacedFigure:
+class NumberedFigure:
     """A drawing with its number in the page."""
 
     name: str
@@ -53,10 +53,10 @@ def whole(path: Path, text: str) -> Path:
     return path
 
 
-def placed(drawings: Sequence[tuple[str, Drawing]]) -> list[PlacedFigure]:
+def numbered(drawings: Sequence[tuple[str, Drawing]]) -> list[NumberedFigure]:
     """Number drawings, each with a name of its own, for a page."""
     return [
-        PlacedFigure(
+        NumberedFigure(
             name,
             number,
             drawing.title,

@@ -37,8 +37,8 @@ def number(value: float | None, digits: int = 3) -> str:
         return "0"
     # Ten digits are beyond any measurement here and hide the noise of binary fractions.
     value = float(f"{value:.10g}")
-    places = 0 if value.is_integer() else digits - 1 - _exponent(value, digits)
-    return f"{value:,.{min(max(places, 0), 12)}f}".replace(",", _NARROW_SPACE)
+    decimals = 0 if value.is_integer() else digits - 1 - _exponent(value, digits)
+    return f"{value:,.{min(max(decimals, 0), 12)}f}".replace(",", _NARROW_SPACE)
 
 
 def scale(value: float) -> tuple[float, str]:

@@ -126,7 +126,7 @@ def settle(figure: Figure) -> None:
         if any(axes.get_aspect() != "auto" for axes in figure.axes):
             for axes in figure.axes:
                 axes.apply_aspect()
-            engine.execute(figure)  # with the place that their aspect leaves them
+            engine.execute(figure)  # with the room that their aspect leaves them
             for axes in figure.axes:
                 axes.apply_aspect()
         figure.set_layout_engine(None)  # with any other, saving would draw twice

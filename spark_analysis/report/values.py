@@ -201,9 +201,9 @@ def _scale(axis: Any) -> Any:
     if axis.have_units() and hasattr(axis.units, "_mapping"):  # names were drawn as they are
         names = {float(at): str(name) for name, at in axis.units._mapping.items()}
     elif isinstance(locator, FixedLocator) and not isinstance(formatter, Written):
-        places = axis.get_majorticklocs()
-        texts = formatter.format_ticks(places)
-        names = {float(at): text for at, text in zip(places, texts, strict=True) if text}
+        ticks = axis.get_majorticklocs()
+        texts = formatter.format_ticks(ticks)
+        names = {float(at): text for at, text in zip(ticks, texts, strict=True) if text}
         if all(_is_number(text) for text in names.values()):
             names = {}
     factor = formatter.factor if isinstance(formatter, Written) else 1.0

@@ -15,7 +15,7 @@ from emulation.scripts.runner import OUTCOME
 from spark_analysis.report import node_map, svg
 from spark_analysis.report.fidelity_text import verdict_of
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_axis
-from spark_analysis.report.page import placed, report_environment, write_html
+from spark_analysis.report.page import numbered, report_environment, write_html
 from spark_analysis.report.quantities import count, number, quantity, seconds
 from spark_analysis.report.text_table import TextTable
 from spark_analysis.scripts.curves import Curves, by_second, chosen, columns, look
@@ -48,7 +48,7 @@ def write(folder: Path) -> Path:
         verdict=verdict_of(_fidelity(folder), "tap"),
         limits=[*outcome["limits"], *outcome["notes"]],
         error=outcome["error"],
-        figures=placed(drawings),
+        figures=numbered(drawings),
         tables=[
             radio_table(tables),
             link_table(tables),
@@ -95,7 +95,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
         figure = svg.new_figure(WIDTH, WIDTH * 0.7)
         axes = figure.add_subplot()
         axes.set_aspect("equal")
-        places = tables.positions[["x", "y"]].to_numpy(float)
+        positions = tables.positions[["x", "y"]].to_numpy(float)
         for index, (name, group) in enumerate(tables.positions.groupby("node", sort=False)):
             way = group[["x", "y"]].to_numpy(float)
             mobile = kinds.get(str(name)) in ("Station", "Car")
@@ -110,7 +110,7 @@ def draw_map(tables: ScriptTables) -> Drawing:
             if len(kinds) <= node_map.NAMED_NODES:
                 axes.annotate(str(name), (x, y), xytext=(5, 4), textcoords="offset points")
         # What the script wants drawn, if it says so, and all that is elsewhere.
-        low, high = places.min(axis=0), places.max(axis=0)
+        low, high = positions.min(axis=0), positions.max(axis=0)
         for column, name in enumerate("xy"):
             low[column] = min(low[column], plot.get(f"min_{name}", 0.0 if plot else low[column]))
             high[column] = max(high[column], plot.get(f"max_{name}", high[column]))

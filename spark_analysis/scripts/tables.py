@@ -70,9 +70,9 @@ def read(folder: Path) -> ScriptTables:
     network = json.loads((folder / NETWORK).read_text(encoding="utf-8"))
     samples = list(_samples(folder / SAMPLES))
     positions = [
-        {"time": each["time"], "node": name, "x": place[0], "y": place[1], "z": place[2]}
+        {"time": each["time"], "node": name, "x": x, "y": y, "z": z}
         for each in samples
-        for name, place in each["positions"].items()
+        for name, (x, y, z) in each["positions"].items()
     ]
     columns = ("interface", "node", "access_point", "signal_dbm", "rate_mbps", "tx_power_dbm")
     signals = [

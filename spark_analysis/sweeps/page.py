@@ -181,7 +181,7 @@ def write_page(outcome: SweepOutcome) -> Path:
         ],
         failures=[f"{point}: {reason}" for point, reason in outcome.failures.items()],
         problems=[f"{point}: {what}" for point, what in outcome.problems.items()],
-        figures=report.placed(drawings(outcome)) if len(outcome.results) else [],
+        figures=report.numbered(drawings(outcome)) if len(outcome.results) else [],
         tables=[number_table(outcome)] if len(outcome.results) else [],
         settings=[(key, str(value)) for key, value in spec.settings.items()],
         command=spec.command(),

@@ -94,22 +94,22 @@ def await_answer(pid: int) -> None:
 def memory_of_many() -> None:
     """Print what memory 60 node apps take, forked and each started by itself."""
     words = ["-m", "nodeapp", *NODE, "flooding"]
-    with namespaces() as places, Path(os.devnull).open("wb") as nowhere:
+    with namespaces() as pids, Path(os.devnull).open("wb") as nowhere:
         warm = Warm(["nodeapp.__main__"], os.environ, subprocess.DEVNULL)
         try:
             forked = [
-                warm.start("nodeapp", words[2:], nowhere, namespaces_of=pid).pid for pid in places
+                warm.start("nodeapp", words[2:], nowhere, namespaces_of=pid).pid for pid in pids
             ]
-            for pid in places:
+            for pid in pids:
                 await_answer(pid)
             tell("forked", [*forked, psutil.Process(forked[0]).ppid()])
         finally:
             warm.close()
-    with namespaces() as places:
-        enter = [["nsenter", f"--net=/proc/{pid}/ns/net", sys.executable] for pid in places]
+    with namespaces() as pids:
+        enter = [["nsenter", f"--net=/proc/{pid}/ns/net", sys.executable] for pid in pids]
         apart = [subprocess.Popen([*each, *words], stderr=subprocess.DEVNULL) for each in enter]
         try:
-            for pid in places:
+            for pid in pids:
                 await_answer(pid)
             tell("by themselves", [process.pid for process in apart])
         finally:

@@ -68,15 +68,15 @@ def tshark(folder: Path, datagrams: list[bytes], *options: str) -> list[str]:
     path.write_bytes(pcap(ethernet(udp_ipv4(datagram)) for datagram in datagrams))
     # From 4.4 on, Wireshark loads no scripts for root; others cannot read a folder of root's tests.
     somebody = 65534 if os.geteuid() == 0 else None
-    with tempfile.TemporaryDirectory() as place:
-        Path(place).chmod(0o755)
-        script, capture = (shutil.copy(each, place) for each in (SCRIPT, path))
+    with tempfile.TemporaryDirectory() as readable:
+        Path(readable).chmod(0o755)
+        script, capture = (shutil.copy(each, readable) for each in (SCRIPT, path))
         done = subprocess.run(
             ["tshark", "-n", "-X", f"lua_script:{script}", "-r", capture, *options],
             capture_output=True,
             text=True,
             check=True,
-            env=os.environ | {"HOME": place},
+            env=os.environ | {"HOME": readable},
             user=somebody,
             group=somebody,
             extra_groups=None if somebody is None else [],
@@ -169,9 +169,9 @@ def test_ways_from_cell_to_cell(tmp_path: Path) -> None:
     # A perimeter's fields without its mode, and one that is cut short.
     odd = (greedy + walk[len(greedy) :], walk[:-1])
     frames = [HELLO._replace(route=route).encode() for route in (greedy, walk, *odd)]
-    places = ("column", "row", "sender_column", "sender_row")
+    positions = ("column", "row", "sender_column", "sender_row")
     entered = ("entry_column", "entry_row", "first_column", "first_row")
-    names = ("key", "left", *places, *entered)
+    names = ("key", "left", *positions, *entered)
     assert fields(tmp_path, frames, "route.mode", *(f"cells.{name}" for name in names)) == [
         [str(CELLS), "9", "600", "-3", "70000", "5", "-6", "", "", "", ""],
         [str(CELL_WALK), "9", "599", "-3", "70000", "5", "-6", "-1", "2", "0", "-3"],

@@ -148,9 +148,9 @@ def check_counters(folder: RunFolder, scenario: Scenario) -> None:
         for each in TrafficClass:
             for (port, direction), paths in PASSAGES.items():
                 found = [by_path[point.name, path, each.name] for path in paths]
-                place = (port, direction, each.name)
+                key = (port, direction, each.name)
                 wanted = tuple(map(sum, zip(*found, strict=True)))
-                assert (seen[place], octets[place]) == wanted, (point.name, place, seen, wanted)
+                assert (seen[key], octets[key]) == wanted, (point.name, key, seen, wanted)
 
 
 def handover() -> Scenario:

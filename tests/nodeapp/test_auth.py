@@ -39,8 +39,8 @@ def test_a_sealed_frame_is_a_frame_and_comes_out_as_it_was() -> None:
 @given(st.data())
 def test_nothing_forged_is_accepted(data: st.DataObject) -> None:
     sealed = bytearray(Seal(KEY, 3).seal(FRAME.encode(), 1.0))
-    place = data.draw(st.integers(0, len(sealed) - 1))
-    sealed[place] ^= data.draw(st.integers(1, 255))
+    index = data.draw(st.integers(0, len(sealed) - 1))
+    sealed[index] ^= data.draw(st.integers(1, 255))
     assert not opens(Seal(KEY, 4), bytes(sealed))
     assert not opens(Seal(KEY, 4), data.draw(st.binary(max_size=120)))
     made_up = FRAME._replace(flags=FLAG_SEALED, body=data.draw(st.binary(max_size=60)))

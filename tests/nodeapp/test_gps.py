@@ -33,7 +33,7 @@ def test_a_degree_of_latitude_is_as_long_as_it_should_be() -> None:
     assert Plane(60.0, 0.0).from_earth(60.0, 1.0)[0] == pytest.approx(111_319.5 / 2, abs=0.1)
 
 
-def test_places_across_the_date_line_are_near() -> None:
+def test_positions_across_the_date_line_are_near() -> None:
     assert Plane(0.0, 179.999).from_earth(0.0, -179.999)[0] == pytest.approx(222.6, abs=0.1)
 
 

@@ -16,7 +16,7 @@ from testbed import compiling
 from testbed.compiling import MODULES, CompilingError, closure, compile_modules
 from testbed.doctor import examine
 
-PLACE: Final = """\
+PROGRAM: Final = """\
 import nodeapp.geometry
 from nodeapp.host_range import RANGE
 print(nodeapp.geometry.__file__, nodeapp.geometry.squared_distance((0.0, 0.0), (3.0, 4.0)), RANGE)
@@ -42,7 +42,7 @@ def imported(root: Path, **environment: str) -> tuple[str, list[str]]:
     """Import the module in a new process; return how its file ends, and what it says."""
     kept = {name: value for name, value in os.environ.items() if name != compiled.VARIABLE}
     done = subprocess.run(
-        [sys.executable, "-c", PLACE],
+        [sys.executable, "-c", PROGRAM],
         capture_output=True,
         text=True,
         check=True,

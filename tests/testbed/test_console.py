@@ -285,7 +285,7 @@ def test_leaving_ends_the_run(terminal: Terminal) -> None:
     for fault, read in zip(done.performed.faults, again, strict=True):
         assert read.end == pytest.approx(fault.end)
     assert "node app" not in str(done.problems)
-    # What really happened: away from its place, and back.
+    # What really happened: away from its position, and back.
     assert len(done.driven[2].waypoints) > len(done.scenario.nodes[2].waypoints) == 1
     assert done.driven[2].waypoints[-1][1:] == done.scenario.nodes[2].waypoints[0][1:]
 

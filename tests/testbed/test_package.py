@@ -19,14 +19,14 @@ def test_a_package_runs_a_scenario_in_any_folder(tmp_path: Path) -> None:
     setuptools = pytest.importorskip("setuptools")
     if int(setuptools.__version__.partition(".")[0]) < 71:  # it makes wheels by itself since
         pytest.importorskip("wheel", reason="setuptools needs wheel: pip install wheel")
-    source, place, work = tmp_path / "source", tmp_path / "site", tmp_path / "work"
+    source, site, work = tmp_path / "source", tmp_path / "site", tmp_path / "work"
     source.mkdir()
     work.mkdir()
     tracked = ("testbed", "topologies", "nodeapp", "emulation", "capture", "spark_analysis")
     for name in (*tracked, "pyproject.toml"):  # a build leaves files beside its sources
         (source / name).symlink_to(PROJECT / name)
     install = ["install", "--no-deps", "--no-build-isolation", "--no-compile", "--quiet"]
-    words = [*install, "--disable-pip-version-check", "--target", str(place), str(source)]
+    words = [*install, "--disable-pip-version-check", "--target", str(site), str(source)]
     subprocess.run([sys.executable, "-m", "pip", *words], check=True, capture_output=True)
     for wanted in (
         "spark_analysis/report/templates/replay.js",
@@ -34,12 +34,12 @@ def test_a_package_runs_a_scenario_in_any_folder(tmp_path: Path) -> None:
         "capture/dissector/pubsub.lua",
         "nodeapp/bin/pubsub",
     ):
-        assert (place / wanted).exists(), wanted
+        assert (site / wanted).exists(), wanted
     command = "run roaming_field flooding --backend virtual --no-analyze --nodes 6 --duration 21"
     done = subprocess.run(
-        [sys.executable, str(place / "bin" / "testbed"), *command.split()],
+        [sys.executable, str(site / "bin" / "testbed"), *command.split()],
         cwd=work,
-        env=os.environ | {"PYTHONPATH": str(place)},
+        env=os.environ | {"PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
         check=False,

@@ -114,10 +114,10 @@ def test_how_much_of_the_map_is_void(topology: str, values: dict[str, Any], void
     scenario = scenario_of(topology, waypoint_spacing="5", **values)
     x0, y0, x1, y1 = scenario.area
     streets = np.array(scenario.road_map)
-    places = np.random.default_rng(1).uniform((x0, y0), (x1, y1), (2000, 2))
+    positions = np.random.default_rng(1).uniform((x0, y0), (x1, y1), (2000, 2))
     gaps = np.concatenate(
         [np.hypot(*(part[:, None] - streets).transpose(2, 0, 1)).min(axis=1)
-         for part in np.split(places, 20)]
+         for part in np.split(positions, 20)]
     )  # fmt: skip
     assert (gaps > 125.0).mean() == pytest.approx(void, abs=0.035)
     shares = [connected_pairs(scenario_of(topology, seed=seed, **values), 5) for seed in (1, 2, 3)]
@@ -131,8 +131,8 @@ def test_all_nodes_have_the_road_map(topology: str) -> None:
     waypoints = np.array(scenario.environment().waypoints)
     assert ((waypoints >= (x0, y0)) & (waypoints <= (x1, y1))).all()
     for moment in (0.0, 17.3, 60.0):  # vehicles are on the roads of the map
-        places = scenario.trace().positions(moment)
-        gaps = np.hypot(*(places[:, None] - waypoints).transpose(2, 0, 1)).min(axis=1)
+        positions = scenario.trace().positions(moment)
+        gaps = np.hypot(*(positions[:, None] - waypoints).transpose(2, 0, 1)).min(axis=1)
         assert gaps.max() < 25 + 10  # half the spacing, lanes aside
     assert Scenario.model_validate_json(scenario.model_dump_json()) == scenario
     sparse = scenario_of(topology, waypoint_spacing="1000")

@@ -295,7 +295,7 @@ class Network:
     # What changes.
 
     def set_positions(self, now: float, xy: Floats) -> None:
-        """Place the nodes: an array of metres, (nodes, 2), or (nodes, 3) with heights."""
+        """Set the nodes' positions: an array of metres, (nodes, 2), or (nodes, 3) with heights."""
         self.channels.set_positions(xy[self._node_of])
         self.members.changed(now)
 

@@ -2,8 +2,8 @@
 
 Theory of operation.  Radios hear each other if they have the same centre frequency and the same
 medium id; each such pair is a channel, with an `emulation.radio.medium.Medium` of its own, in which
-all radios have a place and those that are not tuned to it are down.  Channels that overlap, as at
-2.4 GHz those less than five numbers apart, do not disturb each other: so it is in mac80211_hwsim
+all radios have a position and those that are not tuned to it are down.  Channels that overlap, as
+at 2.4 GHz those less than five numbers apart, do not disturb each other: so it is in mac80211_hwsim
 and wmediumd too, and it is optimistic.
 
 A channel has one standard, which gives its timing and rates: the oldest of the radios that serve on
@@ -156,7 +156,7 @@ class Channels:
         self._radios = radios
         self._rng = rng
         self._threshold = threshold_dbm
-        self._places: Floats = np.zeros((len(radios), 3))
+        self._positions: Floats = np.zeros((len(radios), 3))
         self._lifted = False
         """Whether a radio has ever been above the plane."""
         self._fading = 0.0, 0
@@ -206,7 +206,7 @@ class Channels:
                 medium.fail(*pair)
             for pair, override in self.overrides.items():
                 self._apply(medium, pair, override)
-            self._place(medium)
+            self._pass_positions(medium)
             if self._fading[0]:
                 medium.table.differ(self._begin_block)
         return channel
@@ -231,16 +231,16 @@ class Channels:
                 channel.medium.heal(radio)
             self._tuned[radio] = channel
 
-    def set_positions(self, places: Floats) -> None:
-        """Place all radios: an array of metres, (N, 2), or (N, 3) with heights."""
-        self._places = np.zeros((len(self._radios), 3))
-        self._places[:, : places.shape[1]] = places
+    def set_positions(self, positions: Floats) -> None:
+        """Set all radios' positions: an array of metres, (N, 2), or (N, 3) with heights."""
+        self._positions = np.zeros((len(self._radios), 3))
+        self._positions[:, : positions.shape[1]] = positions
         for channel in self:
-            self._place(channel.medium)
+            self._pass_positions(channel.medium)
 
-    def _place(self, medium: Medium) -> None:
-        medium.set_positions(self._places[:, :2])
-        heights = self._places[:, 2]
+    def _pass_positions(self, medium: Medium) -> None:
+        medium.set_positions(self._positions[:, :2])
+        heights = self._positions[:, 2]
         if self._lifted or heights.any():
             self._lifted = True
             medium.table.differ(lambda own: own.lift(heights))

@@ -20,6 +20,7 @@ from typing import Any, Final
 from nodeapp.events import Event, Subscription
 from nodeapp.host import Host
 from nodeapp.pubsub.base import Environment, EventIds
+from nodeapp.pubsub.mesh.broker_map import broker_map_of
 from nodeapp.pubsub.mesh.graph import Graph
 from nodeapp.pubsub.mesh.handover import CONFIRM, CONFIRM_TRIES, Handovers, Sessions
 from nodeapp.pubsub.mesh.last_hop import LastHop
@@ -34,7 +35,6 @@ from nodeapp.pubsub.mesh.messages import (
     encode_report_ack,
 )
 from nodeapp.pubsub.mesh.parameters import FIXED, MeshParameters
-from nodeapp.pubsub.mesh.places import places_of
 from nodeapp.pubsub.mesh.prediction import PredictedPath
 from nodeapp.pubsub.mesh.relay import Relay, known_neighbours
 from nodeapp.pubsub.mesh.session import Held, Served
@@ -65,7 +65,7 @@ class MeshBroker:
     ) -> None:
         self._host = host
         self._area = environment.area
-        self._places = places_of(environment)
+        self._broker_map = broker_map_of(environment)
         self._parameters = parameters
         self._counters = counters
         self._deliver = deliver
@@ -80,18 +80,18 @@ class MeshBroker:
         self._tree: SpanningTree | None = None
         neighbours: Neighbours
         if parameters.graph == FIXED:
-            neighbours = known_neighbours(host, parameters, self._places, reach)
+            neighbours = known_neighbours(host, parameters, self._broker_map, reach)
         else:
             self._tree = SpanningTree(
                 host, parameters, reach, counters, self.graph.link_up, self.graph.link_down
             )
             neighbours = self._tree.neighbours
         self.relay = Relay(
-            host, parameters, self._places, reach, counters, self._arrived, neighbours
+            host, parameters, self._broker_map, reach, counters, self._arrived, neighbours
         )
         self._last_hop = LastHop(
             host,
-            self._places,
+            self._broker_map,
             self.relay,
             parameters.last_hop_retry,
             parameters.last_hop_tries,
@@ -139,7 +139,7 @@ class MeshBroker:
         if self._tree is not None:
             self._tree.start()
         else:
-            for neighbour in self._places.graph[self._host.node_id]:
+            for neighbour in self._broker_map.graph[self._host.node_id]:
                 self.graph.link_up(neighbour)
         self._host.call_later(self._parameters.lease / 4, self._sweep)
 
@@ -179,7 +179,7 @@ class MeshBroker:
 
     def _event_received(self, frame: Frame, sender: int) -> None:
         event = Event.decode(frame.publisher, frame.sequence, frame.body)
-        if sender not in self._places.positions:
+        if sender not in self._broker_map.positions:
             # A client has published it, and sends it again until it hears this.
             me = self._host.node_id
             heard = Frame(Kind.RECEIVED, me, sender, frame.publisher, frame.sequence)
@@ -240,7 +240,7 @@ class MeshBroker:
             self._last_hop.deliver(frame, delivery)
 
     def _probe_received(self, frame: Frame, sender: int) -> None:
-        if sender in self._places.positions:
+        if sender in self._broker_map.positions:
             self.relay.receive(frame, sender)
             return
         _, number, received = decode_probe(frame.body)
@@ -251,7 +251,7 @@ class MeshBroker:
     def _probe_arrived(self, frame: Frame) -> None:
         access, number, received = decode_probe(frame.body)
         served = self.sessions.get((frame.originator, number))
-        if served is None or access not in self._places.positions:
+        if served is None or access not in self._broker_map.positions:
             self._counters["probes of nobody served here"] += 1
             return
         served.heard = self._host.now()
@@ -286,7 +286,7 @@ class MeshBroker:
             self._acknowledge(sender, report.number, 0, refusal)
             return
         self._latest[sender] = report.number
-        served.path = PredictedPath(self._places, report.status)
+        served.path = PredictedPath(self._broker_map, report.status)
         served.reported = served.heard = self._host.now()
         self._acknowledge(sender, report.number, served.session.number, None)
         self._host.call_later(CONFIRM, self._remind, served, report.number, 1)
@@ -305,7 +305,7 @@ class MeshBroker:
                 return served
         session = SessionKey(self._host.node_id, report.number)
         now = self._host.now()
-        served = Served(client, session, PredictedPath(self._places, report.status), now, now)
+        served = Served(client, session, PredictedPath(self._broker_map, report.status), now, now)
         self.sessions[client, report.number] = served
         return served
 

@@ -3,7 +3,7 @@
 Reverse path forwarding with covering (docs/papers.md#subscription-forwarding): tables are kept the
 same at both ends of each link by `nodeapp.pubsub.table_links`.  The graph is the self-maintaining
 spanning tree of the brokers, or a fixed one that follows from the map
-(`nodeapp.pubsub.mesh.places`), which needs no beacons and does not survive a broker.
+(`nodeapp.pubsub.mesh.broker_map`), which needs no beacons and does not survive a broker.
 
 When is a subscription propagated?  When a client has got a new serving broker, the old one holds
 its patterns still, so every broker has entries towards the old one, and events come to some broker

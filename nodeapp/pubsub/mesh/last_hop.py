@@ -16,8 +16,8 @@ from typing import Final
 
 from nodeapp.geometry import Point, squared_distance
 from nodeapp.host import Host, Timer
+from nodeapp.pubsub.mesh.broker_map import BrokerMap
 from nodeapp.pubsub.mesh.messages import EventDelivery, SessionKey
-from nodeapp.pubsub.mesh.places import Places
 from nodeapp.pubsub.mesh.relay import Relay
 from nodeapp.wire import Frame
 
@@ -48,14 +48,14 @@ class LastHop:
     def __init__(
         self,
         host: Host,
-        places: Places,
+        broker_map: BrokerMap,
         relay: Relay,
         retry: float,
         tries: int,
         counters: Counter[str],
     ) -> None:
         self._host = host
-        self._places = places
+        self._broker_map = broker_map
         self._relay = relay
         self._retry = retry
         self._tries = tries
@@ -118,7 +118,7 @@ class LastHop:
     def _next(self, position: Point, tries: int) -> int:
         """Return who tries after `tries` others: the nearest, from there the next ones in turn."""
         me = self._host.node_id
-        positions = self._places.positions
+        positions = self._broker_map.positions
         near = sorted(
             (me, *self._relay.neighbours.positions()),
             key=lambda node: (squared_distance(position, positions[node]), node),

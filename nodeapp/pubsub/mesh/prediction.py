@@ -25,7 +25,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from nodeapp.geometry import Point
-from nodeapp.pubsub.mesh.places import Passage, Places
+from nodeapp.pubsub.mesh.broker_map import BrokerMap, Passage
 
 
 class ClientStatus(NamedTuple):
@@ -68,9 +68,9 @@ class ClientStatus(NamedTuple):
 class PredictedPath:
     """A client's way through the cells, as its status has it."""
 
-    def __init__(self, places: Places, status: ClientStatus) -> None:
+    def __init__(self, broker_map: BrokerMap, status: ClientStatus) -> None:
         self.status = status
-        self._places = places
+        self._broker_map = broker_map
         self._passages: list[Passage] | None = None
         self._enters: list[float] = []
 
@@ -80,7 +80,7 @@ class PredictedPath:
         if self._passages is None:
             status = self.status
             end = status.destination if status.moves else status.current
-            self._passages = self._places.way(status.current, end)  # lines 2 and 3
+            self._passages = self._broker_map.way(status.current, end)  # lines 2 and 3
             self._enters = [passage.enters for passage in self._passages]
         return self._passages
 

@@ -2,7 +2,7 @@
 
 A frame for a broker is bound for where that broker stands.  On a full grid greedy forwarding finds
 it; if brokers are missing, perimeter mode goes around.  A frame for a client is taken by the
-broker at the place that it is bound for, or, if that one is missing, by the broker nearest to
+broker at the position that it is bound for, or, if that one is missing, by the broker nearest to
 there, which is where perimeter mode ends (GHT, section 4.1).
 
 Neighbours are those of the spanning tree's beacons, or, in the fixed graph, those of the map.
@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from nodeapp.geometry import Point, nudge
 from nodeapp.host import Host
-from nodeapp.pubsub.mesh.places import Places
+from nodeapp.pubsub.mesh.broker_map import BrokerMap
 from nodeapp.routing.gpsr import Gpsr
 from nodeapp.routing.gpsr_parameters import BeaconParameters, GpsrParameters
 from nodeapp.routing.neighbours import Neighbours
@@ -25,12 +25,12 @@ from nodeapp.wire import Frame, Kind
 
 
 def known_neighbours(
-    host: Host, parameters: BeaconParameters, places: Places, reach: float
+    host: Host, parameters: BeaconParameters, broker_map: BrokerMap, reach: float
 ) -> Neighbours:
     """Return the neighbours that the map of brokers says; they need no beacons, so no start."""
     neighbours = Neighbours(host, parameters, reach)
-    for node in places.neighbours[host.node_id]:
-        (x, y), (dx, dy) = places.positions[node], nudge(node)
+    for node in broker_map.neighbours[host.node_id]:
+        (x, y), (dx, dy) = broker_map.positions[node], nudge(node)
         neighbours.know(node, x + dx, y + dy)
     return neighbours
 
@@ -45,7 +45,7 @@ class Relay:
         self,
         host: Host,
         parameters: GpsrParameters,
-        places: Places,
+        broker_map: BrokerMap,
         reach: float,
         counters: Counter[str],
         arrived: Callable[[Frame], None],
@@ -65,8 +65,8 @@ class Relay:
         self.neighbours = neighbours
         self._host = host
         self._counters = counters
-        self._places = places
-        self._here = places.positions[host.node_id]
+        self._broker_map = broker_map
+        self._here = broker_map.positions[host.node_id]
         self._arrived = arrived
 
     def to_broker(self, frame: Frame, broker: int) -> None:
@@ -76,8 +76,8 @@ class Relay:
         """
         if broker == self._host.node_id:
             self._host.call_later(0.0, self._arrived, frame)
-        elif broker in self._places.positions:
-            self._gpsr.send(frame, self._places.positions[broker])
+        elif broker in self._broker_map.positions:
+            self._gpsr.send(frame, self._broker_map.positions[broker])
         else:
             self._counters["to no broker of the mesh"] += 1
 

@@ -1,4 +1,4 @@
-"""A peer's place in the overlay: entering and leaving it, and failures of others.
+"""A peer's membership of the overlay: entering and leaving it, and failures of others.
 
 Theory of operation.  A peer enters with its interests: it joins by queries (`joining`), or, with
 static discovery, tells every other of itself and makes its table of all, which is Algorithms 1 and

@@ -1,8 +1,8 @@
 """Topic-driven brokers and rendezvous nodes for vehicles, over GPSR and AODV.
 
 The paper analyses publish/subscribe over mobile ad hoc networks of vehicles: brokers or
-rendezvous nodes are found by AODV at the node id that a topic hashes to, by GPSR at the place it
-hashes to, or by GPSR at the waypoint of a road map next to that place.  It compares these six
+rendezvous nodes are found by AODV at the node id that a topic hashes to, by GPSR at the position it
+hashes to, or by GPSR at the waypoint of a road map next to that.  It compares these six
 schemes in a freeway and a Manhattan scenario (its table 1) by delivery ratio, end-to-end delay
 and per-node message load against speed (its figures 4 and 5): 900 s, three seeds.
 

@@ -272,12 +272,12 @@ def _nodes_better(points: pd.DataFrame) -> list[Comparison]:
         geographic = f"geographic {kind}s" if kind == "broker" else f"geographic {kind}"
         rows = points[points[PROTOCOL].isin([scheme, *counterparts])]
         rows = rows.assign(
-            side=np.where(rows[PROTOCOL] == scheme, "node", "place"),
+            side=np.where(rows[PROTOCOL] == scheme, "node", "position"),
             log_delay=np.log(rows["delay_mean"]),
             log_load=np.log(rows["load_mean"]),
         )
         gap = 100 * difference(
-            rows, "delivery_ratio", "node", "place", AXES, of="side", draws=DRAWS
+            rows, "delivery_ratio", "node", "position", AXES, of="side", draws=DRAWS
         )
         text = f"delivery: {scheme} above {geographic}"
         found.append(positive(gap, text, "points", DRAWS, margin=SAME_DELIVERY))
@@ -285,7 +285,7 @@ def _nodes_better(points: pd.DataFrame) -> list[Comparison]:
             ("log_delay", "mean delay", SAME_DELAY),
             ("log_load", "load", SAME_LOAD),
         ):
-            both = np.exp(pairs(rows, metric, "place", "node", AXES, of="side", draws=DRAWS))
+            both = np.exp(pairs(rows, metric, "position", "node", AXES, of="side", draws=DRAWS))
             text = f"{label}: {geographic} above {scheme}"
             found.append(times(both, text, DRAWS, margin=margin))
     return found

@@ -27,9 +27,9 @@
   const key = (publisher, sequence) => publisher + ":" + sequence;
   const take = {
     move(node, time, x, y) {
-      const {track, placed} = nodes[node];
-      if (!placed) track[0] = [0, x, y];
-      nodes[node].placed = true;
+      const {track, moved} = nodes[node];
+      if (!moved) track[0] = [0, x, y];
+      nodes[node].moved = true;
       if (track[track.length - 1][0] < time) track.push([time, x, y]);
     },
     missed() { links.length = 0; open.clear(); },
@@ -103,7 +103,7 @@
   function prune() {
     latest(handovers, HANDOVERS);
     for (const node of nodes) {
-      if (node.placed) latest(node.track, moves);  // others' are those of the scenario
+      if (node.moved) latest(node.track, moves);  // others' are those of the scenario
       latest(node.told, moves);
     }
     const ends = full(links, LINKS) ? links.map((link) => link.end).sort((one, other) => other - one)[LINKS] : 0;

@@ -157,7 +157,7 @@ async function asPdf(drawing, title) {
   put("1 0 0 -1 0", height, "cm");
   walk(drawing, PLAIN);
 
-  // The file: objects one after the other, each with its place.
+  // The file: objects one after the other, each with its offset.
   const bytes = (text) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
   const deflated = async (data) => new Uint8Array(await new Response(
     new Blob([data]).stream().pipeThrough(new CompressionStream("deflate"))).arrayBuffer());
@@ -171,7 +171,7 @@ async function asPdf(drawing, title) {
   objects.push(["<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"]);
   const named = "FEFF" + [...title].map((l) => l.charCodeAt(0).toString(16).padStart(4, "0")).join("");
   objects.push([`<< /Title <${named}> >>`]);
-  const placed = [];
+  const images = [];
   for (const [index, href] of pictures.entries()) {
     const picture = new Image();
     picture.src = href;
@@ -189,13 +189,13 @@ async function asPdf(drawing, title) {
     const size = `/Type /XObject /Subtype /Image /Width ${w} /Height ${h} /BitsPerComponent 8`;
     const mask = await stream(`${size} /ColorSpace /DeviceGray`, alpha);
     const image = await stream(`${size} /ColorSpace /DeviceRGB /SMask ${mask} 0 R`, colours);
-    placed.push(`/I${index} ${image} 0 R`);
+    images.push(`/I${index} ${image} 0 R`);
   }
   const content = await stream("", bytes(out.join("\n")));
   const looks = [...states].map(([entries, name]) => `/${name} << ${entries} >>`).join(" ");
   objects[2] = [`<< /Type /Page /Parent 2 0 R /MediaBox [0 0 ${width} ${height}] /Contents ${content} 0 R ` +
-    `/Resources << /Font << /F 4 0 R >> /ExtGState << ${looks} >> /XObject << ${placed.join(" ")} >> >> >>`];
-  const file = [], places = [];
+    `/Resources << /Font << /F 4 0 R >> /ExtGState << ${looks} >> /XObject << ${images.join(" ")} >> >> >>`];
+  const file = [], offsets = [];
   let size = 0;
   const add = (piece) => {
     const data = typeof piece === "string" ? bytes(piece) : piece;
@@ -204,14 +204,14 @@ async function asPdf(drawing, title) {
   };
   add("%PDF-1.4\n%\u00e2\u00e3\u00cf\u00d3\n");
   objects.forEach((pieces, index) => {
-    places.push(size);
+    offsets.push(size);
     add(`${index + 1} 0 obj\n`);
     pieces.forEach(add);
     add("\nendobj\n");
   });
   const start = size;
   add(`xref\n0 ${objects.length + 1}\n0000000000 65535 f \n` +
-    places.map((place) => String(place).padStart(10, "0") + " 00000 n \n").join("") +
+    offsets.map((offset) => String(offset).padStart(10, "0") + " 00000 n \n").join("") +
     `trailer\n<< /Size ${objects.length + 1} /Root 1 0 R /Info 5 0 R >>\nstartxref\n${start}\n%%EOF\n`);
   return new Blob(file, {type: "application/pdf"});
 }

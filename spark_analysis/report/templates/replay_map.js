@@ -247,7 +247,7 @@ function mapOf(canvas, strip, model, state) {
   function grown() {
     longest = frames.reduce((most, hop) => Math.max(most, hop.end - hop.start), 0);
   }
-  // Return the node or the event at a place of the canvas, if there is one.
+  // Return the node or the event at a point of the canvas, if there is one.
   function hit(x, y) {
     const away = positions.map(([a, b]) => Math.hypot(a - x, b - y));
     const nearest = away.indexOf(Math.min(...away));

@@ -22,10 +22,10 @@ def test_a_run_that_is_too_large_is_refused_or_warned_of_before_it_starts() -> N
 def test_beacons_of_a_dense_network_are_counted_before_it_starts() -> None:
     settings = {"nodes": 3, "topics": 0, "speed": 0, "hello_interval": 0.5}
     made = make_scenario("roaming_field", "broker-gpsr", seed=1, duration=9.0, settings=settings)
-    places = (0.0, made.radio.range or 0.0, 2.5 * (made.radio.range or 0.0))
+    xs = (0.0, made.radio.range or 0.0, 2.5 * (made.radio.range or 0.0))
     nodes = tuple(
         node.model_copy(update={"waypoints": (Waypoint(0.0, x, 0.0),)})
-        for node, x in zip(made.nodes, places, strict=True)
+        for node, x in zip(made.nodes, xs, strict=True)
     )
     line = made.model_copy(update={"nodes": nodes})
     assert beacons_received(line) == 4.0, "two hear each other, twice a second"

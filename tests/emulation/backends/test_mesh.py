@@ -112,8 +112,8 @@ def test_prediction_delivers_once_through_handovers_and_the_prompt_shows_who_ser
     assert observer.problems == []
     require_real_time(folder)
     station = scenario.nodes[5].mac
-    places = [point for mac, point, _ in moves(folder) if mac == station]
-    assert places == ["ap1", "ap2", "ap4"]
+    points = [point for mac, point, _ in moves(folder) if mac == station]
+    assert points == ["ap1", "ap2", "ap4"]
     assert notified(folder, scenario) == {("sta2", 5, n): 1 for n in range(1, 37)}
     check_counters(folder, scenario)
     # It reported at broker 1 when it set out.

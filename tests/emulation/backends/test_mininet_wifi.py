@@ -70,14 +70,14 @@ def test_a_machine_without_it_is_told_before_anything_starts(tmp_path: Path) -> 
 
 
 def test_a_wmediumd_that_runs_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "wmediumd.sock"
-    monkeypatch.setattr(mininet_wifi, "SOCKET", place)
+    path = tmp_path / "wmediumd.sock"
+    monkeypatch.setattr(mininet_wifi, "SOCKET", path)
     assert not _served()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(place))
+        listener.bind(str(path))
         listener.listen()
         assert _served()
-    assert place.exists()  # as after a kill: a file alone is nobody
+    assert path.exists()  # as after a kill: a file alone is nobody
     assert not _served()
 
 

@@ -183,8 +183,8 @@ class TestEither:
 
 def test_vehicles_of_one_direction_begin_their_road_anew() -> None:
     model = FreewayMobility((0.0, 0.0, 1000.0, 400.0), Rules(20, 20, 0, 20), 1, 2, one_way=True)
-    places = [(990.0, 198.0), (500.0, 194.0), (970.0, 198.0)]
-    first, second, third = model.trajectories(places, 60.0, random.Random(1))
+    positions = [(990.0, 198.0), (500.0, 194.0), (970.0, 198.0)]
+    first, second, third = model.trajectories(positions, 60.0, random.Random(1))
     assert first[:3] == (Waypoint(0, 990, 198), Waypoint(0.5, 1000, 198), Waypoint(0.5, 0, 198))
     assert [each.y for each in (*first, *third)] == [198.0] * (len(first) + len(third))
     trace = Trace([first, second, third])
@@ -284,7 +284,7 @@ def test_all_streets_are_driven_along() -> None:
     for (ax, ay), (bx, by) in model.road_map.streets:
         middle = (ax + bx) / 2 + (50 if ay == by else 0), (ay + by) / 2 + (50 if ax == bx else 0)
         distances = [
-            min(math.dist(place, middle) for place in trace.positions(moment))
+            min(math.dist(position, middle) for position in trace.positions(moment))
             for moment in range(600)
         ]
         assert min(distances) < 20
@@ -319,9 +319,9 @@ def test_streets_leave_the_margin_and_have_all_their_lanes_inside() -> None:
     ends = np.array(model.road_map.streets)
     assert (ends.min(), ends.max()) == (458.0, 1442.0)  # the middle of streets 16 m wide
     tracks = started(model, 60, 2).trajectories(300.0)
-    places = np.array([waypoint[1:] for track in tracks for waypoint in track])
-    assert 450 <= places.min() < 456
-    assert 1444 < places.max() <= 1450
+    positions = np.array([waypoint[1:] for track in tracks for waypoint in track])
+    assert 450 <= positions.min() < 456
+    assert 1444 < positions.max() <= 1450
 
 
 @pytest.mark.parametrize(

@@ -51,14 +51,14 @@ class _Lab(NamedTuple):
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Lab]:
     folder = tmp_path_factory.mktemp("stand-ins")
     with namespaces(4) as nodes:
-        places = [(0, 0), (40, 0), (10, 0), (0, 20)]
+        positions = [(0, 0), (40, 0), (10, 0), (0, 20)]
         config = {
             "seed": 1,
             "radio": {"propagation": {"model": "log-distance", "exponent": 4}},
             "control": str(folder / "medium.control"),
             "nodes": [
-                {"name": each.name, "pid": each.pid, "position": place}
-                for each, place in zip(nodes, places, strict=True)
+                {"name": each.name, "pid": each.pid, "position": position}
+                for each, position in zip(nodes, positions, strict=True)
             ],
             "radios": [
                 {"node": each.name, "interface": each.interface, "mac": each.mac, **given}

@@ -19,21 +19,21 @@ SCENARIO = make_scenario(
 )
 
 
-@pytest.mark.parametrize("place", ["runs", "sweeps", "reproductions"])
+@pytest.mark.parametrize("name", ["runs", "sweeps", "reproductions"])
 def test_what_root_made_is_the_callers_and_so_is_the_folder_of_all_of_them(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
     os.chown(project, USER, USER)
     monkeypatch.setenv("SUDO_UID", str(USER))
     monkeypatch.setenv("SUDO_GID", str(USER))
-    folder = RunFolder.create(project / place, SCENARIO)
+    folder = RunFolder.create(project / name, SCENARIO)
     folder.give_to_caller()
-    for path in (project / place, folder.path, folder.scenario, folder.captures):
+    for path in (project / name, folder.path, folder.scenario, folder.captures):
         assert path.stat().st_uid == USER, path
     assert tmp_path.stat().st_uid == 0, "what is above the caller's own folder stays as it is"
-    for made in (f"{place}/another", f"{place}/{folder.path.name}/metrics"):
+    for made in (f"{name}/another", f"{name}/{folder.path.name}/metrics"):
         # From inside, as other users may not pass through the folders of root's tests.
         subprocess.run(["mkdir", made], cwd=project, user=USER, group=USER, check=True)
         assert (project / made).stat().st_uid == USER

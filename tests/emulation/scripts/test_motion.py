@@ -123,9 +123,9 @@ def test_a_group_follows_its_points_there_and_back() -> None:
     points = [(0, 0, 0), (100, 0, 0)]
     members = [in_group(points, random.Random(f"7/sta{number}")) for number in (1, 2)]
     for seconds, centre in ((0.0, 0), (25.0, 50), (50.0, 100), (75.0, 50), (100.0, 0)):
-        places = [plan(seconds) for plan in members]
-        assert places[0] != places[1]
-        assert all(abs(x - centre) <= 10 and abs(y) <= 10 and z == 0 for x, y, z in places)
+        positions = [plan(seconds) for plan in members]
+        assert positions[0] != positions[1]
+        assert all(abs(x - centre) <= 10 and abs(y) <= 10 and z == 0 for x, y, z in positions)
     with pytest.raises(ScriptError, match="give pointlist"):
         in_group([(0, 0, 0)], random.Random("7/sta1"))
 
@@ -135,9 +135,9 @@ AREA = Bounds((0.0, 0.0, 200.0, 100.0), 1.0, 1.0)
 
 def spread(plans: list[Any], seconds: float) -> float:
     """Return the mean distance of nodes from their middle."""
-    places = [plan(seconds)[:2] for plan in plans]
-    middle = [sum(each) / len(places) for each in zip(*places, strict=True)]
-    return sum(math.dist(place, middle) for place in places) / len(places)
+    positions = [plan(seconds)[:2] for plan in plans]
+    middle = [sum(each) / len(positions) for each in zip(*positions, strict=True)]
+    return sum(math.dist(position, middle) for position in positions) / len(positions)
 
 
 def test_members_of_a_group_keep_together_and_groups_go_their_own_ways() -> None:
@@ -229,7 +229,7 @@ def test_a_nodes_own_bounds_come_first() -> None:
         bounds_of(node, defaults)
 
 
-def test_a_replayed_way_reaches_each_place_at_its_time() -> None:
+def test_a_replayed_way_reaches_each_position_at_its_time() -> None:
     plan = steps([(0, 0, 0), (10, 0, 0), (10, 4, 0)], [1.0, 2.0, 4.0])
     assert [plan(time)[:2] for time in (0, 1, 1.5, 3, 9)] == [
         (0, 0),

@@ -35,8 +35,8 @@ def scenario(*trajectories: tuple[Waypoint, ...], duration: float = 1000.0) -> S
 
 class VirtualWorld(ContractWorld):
     def __init__(self) -> None:
-        places = ((Waypoint(0, 100, 100),), (Waypoint(0, 200, 100),))
-        self.simulation = Simulation(scenario(*places), NullRecorder())
+        tracks = ((Waypoint(0, 100, 100),), (Waypoint(0, 200, 100),))
+        self.simulation = Simulation(scenario(*tracks), NullRecorder())
         self.hosts = list(self.simulation.nodes)
         self.received = [[], []]
         self.told = [[], []]
@@ -114,8 +114,8 @@ def test_malformed_datagrams_are_counted_by_the_service() -> None:
 
 
 def test_a_host_is_told_of_what_was_not_acknowledged_in_its_turn() -> None:
-    places = ((Waypoint(0, 0, 0),), (Waypoint(0, 10, 0),), (Waypoint(0, 5000, 0),))
-    simulation = Simulation(scenario(*places), NullRecorder())
+    tracks = ((Waypoint(0, 0, 0),), (Waypoint(0, 10, 0),), (Waypoint(0, 5000, 0),))
+    simulation = Simulation(scenario(*tracks), NullRecorder())
     host = simulation.nodes[0]
     told: list[tuple[float, int, bytes]] = []
     order: list[str] = []
@@ -138,10 +138,10 @@ def test_a_host_is_told_of_what_was_not_acknowledged_in_its_turn() -> None:
 
 
 def test_a_defect_in_what_a_protocol_does_about_a_broken_link_is_its_own_nodes() -> None:
-    places = ((Waypoint(0, 0, 0),), (Waypoint(0, 5000, 0),))
+    tracks = ((Waypoint(0, 0, 0),), (Waypoint(0, 5000, 0),))
     blamed: list[str] = []
     simulation = Simulation(
-        scenario(*places), NullRecorder(), failed=lambda name, error: blamed.append(name)
+        scenario(*tracks), NullRecorder(), failed=lambda name, error: blamed.append(name)
     )
 
     def failed(to: int, datagram: bytes) -> None:
@@ -153,8 +153,8 @@ def test_a_defect_in_what_a_protocol_does_about_a_broken_link_is_its_own_nodes()
     assert blamed == ["sta1"]
 
 
-def field(*places: tuple[float, float]) -> Simulation:
-    return Simulation(scenario(*((Waypoint(0, x, y),) for x, y in places)), NullRecorder())
+def field(*points: tuple[float, float]) -> Simulation:
+    return Simulation(scenario(*((Waypoint(0, x, y),) for x, y in points)), NullRecorder())
 
 
 def test_a_promiscuous_node_hears_frames_for_others_whole_and_in_no_other_way() -> None:
@@ -178,9 +178,9 @@ def test_a_promiscuous_node_hears_frames_for_others_whole_and_in_no_other_way() 
 
 def test_a_defect_in_what_a_protocol_overhears_is_its_own_nodes() -> None:
     blamed: list[str] = []
-    places = ((Waypoint(0, 0, 0),), (Waypoint(0, 10, 0),), (Waypoint(0, 20, 0),))
+    tracks = ((Waypoint(0, 0, 0),), (Waypoint(0, 10, 0),), (Waypoint(0, 20, 0),))
     simulation = Simulation(
-        scenario(*places), NullRecorder(), failed=lambda name, error: blamed.append(name)
+        scenario(*tracks), NullRecorder(), failed=lambda name, error: blamed.append(name)
     )
 
     def fails(frame: Frame, sender: int) -> None:

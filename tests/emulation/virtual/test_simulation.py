@@ -143,10 +143,10 @@ def test_the_medium_follows_the_trace() -> None:
     simulation = Simulation(scenario, NullRecorder())
     for time in (0.0, 3.7, 19.9):
         simulation.run(time)
-        places = scenario.trace().positions(time)
+        positions = scenario.trace().positions(time)
         for index in range(15):
             x, y = simulation.medium.table.position(index)
-            assert abs(x - places[index, 0]) + abs(y - places[index, 1]) < 0.02 * 250
+            assert abs(x - positions[index, 0]) + abs(y - positions[index, 1]) < 0.02 * 250
 
 
 def test_a_long_datagram_arrives_whole_or_not_at_all() -> None:
@@ -175,8 +175,8 @@ def _raise(*_: object) -> None:
     raise ZeroDivisionError("a defect")
 
 
-@pytest.mark.parametrize("place", ["receive", "timer"])
-def test_a_defect_is_logged_and_the_run_goes_on(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("raised_in", ["receive", "timer"])
+def test_a_defect_is_logged_and_the_run_goes_on(raised_in: str, tmp_path: Path) -> None:
     scenario = roaming("flooding")
     folder = RunFolder.create(tmp_path, scenario)
     told: list[str] = []
@@ -200,7 +200,7 @@ def test_a_defect_is_logged_and_the_run_goes_on(place: str, tmp_path: Path) -> N
 
     def break_it() -> None:
         host = hosts[3]
-        if place == "receive":
+        if raised_in == "receive":
             host.service.receive = _raise  # type: ignore[attr-defined]
         else:
             host.call_later(1.0, _raise)
@@ -210,7 +210,7 @@ def test_a_defect_is_logged_and_the_run_goes_on(place: str, tmp_path: Path) -> N
         patch.setattr(Simulation, "__init__", remember)
         simulate(scenario, folder, Broken(scenario, folder), problem=told.append)
     counts = ("10 internal errors so far, at 1 node", "100 internal errors so far, at 1 node")
-    assert tuple(told[1:]) == (counts if place == "receive" else ())
+    assert tuple(told[1:]) == (counts if raised_in == "receive" else ())
     assert told[0].startswith("sta4: defect in the protocol: ZeroDivisionError: a defect (")
     assert "in _raise" in (folder.logs / "sta4.log").read_text()
     assert '"ended": "completed"' in folder.record.read_text()

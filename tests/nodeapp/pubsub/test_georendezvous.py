@@ -27,7 +27,7 @@ def service(host: SimHost) -> GeoRendezvous:
     return host.service
 
 
-def place(column: int, row: int, at: float = 0.5) -> tuple[float, float]:
+def in_cell(column: int, row: int, at: float = 0.5) -> tuple[float, float]:
     return (column + at) * CELL, (row + at) * CELL
 
 
@@ -40,7 +40,7 @@ def field(
     for column, row in itertools.product(range(WIDE), range(HIGH)):
         for at in (0.4, 0.6) if two else (0.5,):
             if (column, row) not in empty:
-                network.add(place(column, row, at), "georendezvous", parameters)
+                network.add(in_cell(column, row, at), "georendezvous", parameters)
     network.run(2.5)
     return network
 
@@ -294,7 +294,9 @@ def test_a_node_that_comes_gets_the_state_and_one_that_leaves_hands_it_over() ->
     network = field(replicas=1, nearest=1, empty=frozenset({(5, 3)}))
     target = 5, 3
     walker = network.add(
-        _Walker(place(5, 3), place(5, 2, 0.8), 8.0), "georendezvous", {"replicas": 1, "nearest": 1}
+        _Walker(in_cell(5, 3), in_cell(5, 2, 0.8), 8.0),
+        "georendezvous",
+        {"replicas": 1, "nearest": 1},
     )
     network.run(3.0)
     topic = next(
@@ -319,7 +321,7 @@ def test_a_node_that_comes_gets_the_state_and_one_that_leaves_hands_it_over() ->
     assert subscriber.notified() == {(publisher.node_id, 1): 1}
     # One that comes into the empty cell takes the place: it is nearer than the home cell.
     comer = network.add(
-        _Walker(place(7, 3, 0.3), place(5, 3), network.time + 2.0),
+        _Walker(in_cell(7, 3, 0.3), in_cell(5, 3), network.time + 2.0),
         "georendezvous",
         {"replicas": 1, "nearest": 1},
     )
@@ -337,7 +339,7 @@ def test_all_nodes_of_a_cell_leave_at_once_and_the_home_cell_moves(leaving: int)
     network = field(replicas=1, nearest=1, empty=frozenset({target}))
     walkers = [
         network.add(
-            _Walker(place(5, 3, spot), place(*to, 0.3), 8.0),
+            _Walker(in_cell(5, 3, spot), in_cell(*to, 0.3), 8.0),
             "georendezvous",
             {"replicas": 1, "nearest": 1},
         )

@@ -31,7 +31,7 @@ class Arrivals(SimNetwork):
         super().__init__(side=options.pop("side", SIDE))
         self.arrived: list[tuple[int, Frame]] = []
 
-    def place(self, points: list[tuple[float, float]], **parameters: object) -> None:
+    def populate(self, points: list[tuple[float, float]], **parameters: object) -> None:
         for point in points:
             self.note(self.add(point, "georendezvous", parameters))
 
@@ -78,7 +78,7 @@ def random_network(seed: int, count: int = 70) -> Arrivals:
                 waiting += [(x + dx, y + dy) for dx in (-1, 0, 1) for dy in (-1, 0, 1)]
         if reached == cells:
             network = Arrivals()
-            network.place(points)
+            network.populate(points)
             network.run(5.0)
             return network
 
@@ -154,7 +154,7 @@ def test_only_the_cells_of_positions_matter() -> None:
         rng = random.Random(seed)
         network = Arrivals()
         cells = [(x, y) for x in range(9) for y in range(3) if (x, y) not in ((4, 1), (4, 2))]
-        network.place([in_cell(x, y, rng.uniform(0.02, 0.98)) for x, y in cells])
+        network.populate([in_cell(x, y, rng.uniform(0.02, 0.98)) for x, y in cells])
         network.run(5.0)
         network.send(1, (8, 2))
         network.run(1.0)
@@ -197,7 +197,7 @@ def test_a_node_needs_its_cell_and_one_neighbour_in_each_cell_around(seed: int) 
     network.heard = heard
     cells = [(x, y) for x in range(9) for y in range(3) if (x, y) not in ((4, 1), (4, 2))] * 3
     rng.shuffle(cells)
-    network.place([in_cell(x, y, rng.uniform(0.05, 0.95)) for x, y in cells])
+    network.populate([in_cell(x, y, rng.uniform(0.05, 0.95)) for x, y in cells])
     network.run(5.0)
     for node, host in network.nodes.items():
         own = network.cell(node)
@@ -221,13 +221,13 @@ def test_a_node_needs_its_cell_and_one_neighbour_in_each_cell_around(seed: int) 
 
 def test_a_neighbour_that_is_not_where_its_beacon_put_it_is_forgotten() -> None:
     network = Deaf()
-    network.place([in_cell(1, 0)], hello_timeout=60.0)
+    network.populate([in_cell(1, 0)], hello_timeout=60.0)
 
     def jumps(time: float) -> Position:  # from (2, 0), nearer to where the frame goes, to (0, 0)
         return Position(*in_cell(2 if time < 5.0 else 0, 0))
 
     network.add(jumps, "georendezvous", {"hello_timeout": 60.0})
-    network.place([in_cell(2, 1), in_cell(3, 0)], hello_timeout=60.0)
+    network.populate([in_cell(2, 1), in_cell(3, 0)], hello_timeout=60.0)
     network.run(4.9)
     known = service(network.nodes[1]).router
     assert sorted(known.populated()) == [(2, 0), (2, 1)]
@@ -248,7 +248,9 @@ def test_a_neighbour_that_is_not_where_its_beacon_put_it_is_forgotten() -> None:
 
 def test_a_node_of_the_next_cell_is_drawn_at_random() -> None:
     network = Arrivals()
-    network.place([in_cell(0, 0), *[in_cell(1, 0, 0.2 + 0.1 * i) for i in range(5)], in_cell(2, 0)])
+    network.populate(
+        [in_cell(0, 0), *[in_cell(1, 0, 0.2 + 0.1 * i) for i in range(5)], in_cell(2, 0)]
+    )
     network.run(5.0)
     for _ in range(60):
         network.send(1, (2, 0))
@@ -265,7 +267,7 @@ def test_frames_of_one_event_pass_the_same_nodes() -> None:
 
 def test_nodes_that_move_are_counted_to_the_cell_that_they_are_in_by_now() -> None:
     network = Arrivals()
-    network.place([in_cell(0, 0), in_cell(3, 0)])
+    network.populate([in_cell(0, 0), in_cell(3, 0)])
 
     def away(time: float) -> Position:  # 20 m/s, from cell (1, 0) into (2, 0)
         x, y = in_cell(1, 0, 0.1)
@@ -283,7 +285,7 @@ def test_nodes_that_move_are_counted_to_the_cell_that_they_are_in_by_now() -> No
 
 def test_a_node_that_gets_its_first_fix_has_not_moved() -> None:
     network = Arrivals()
-    network.place([in_cell(4, 4)])
+    network.populate([in_cell(4, 4)])
 
     def fixed(time: float) -> Position:  # as a node app says before gpsd has a fix: 0, 0
         return Position(*in_cell(5, 5)) if time else Position(0.0, 0.0)
@@ -303,7 +305,7 @@ def test_a_node_that_gets_its_first_fix_has_not_moved() -> None:
 def test_a_silent_node_is_passed_over_with_link_feedback() -> None:
     network = Arrivals()
     points = [in_cell(0, 0), in_cell(1, 0, 0.3), in_cell(1, 0, 0.6), in_cell(2, 0)]
-    network.place(points, link_feedback=True)
+    network.populate(points, link_feedback=True)
     network.run(5.0)
     network.nodes[2].failed = True
     for _ in range(10):
@@ -316,7 +318,7 @@ def test_a_silent_node_is_passed_over_with_link_feedback() -> None:
 def test_with_the_only_node_of_a_cell_gone_frames_take_another_way() -> None:
     network = Arrivals()
     points = [in_cell(0, 0), in_cell(1, 0), in_cell(2, 0), in_cell(1, 1)]
-    network.place(points, link_feedback=True)
+    network.populate(points, link_feedback=True)
     network.run(5.0)
     network.nodes[2].failed = True
     network.send(1, (2, 0))
@@ -326,7 +328,7 @@ def test_with_the_only_node_of_a_cell_gone_frames_take_another_way() -> None:
 
 def test_nodes_outside_the_area_have_cells_and_route() -> None:
     network = Arrivals()
-    network.place([in_cell(-2, 0), in_cell(-1, 0), in_cell(0, 0), in_cell(1, 0)])
+    network.populate([in_cell(-2, 0), in_cell(-1, 0), in_cell(0, 0), in_cell(1, 0)])
     network.run(5.0)
     assert network.cell(1) == (-2, 0)
     network.send(1, (1, 0))
@@ -337,7 +339,7 @@ def test_nodes_outside_the_area_have_cells_and_route() -> None:
 
 def test_the_time_to_live_ends_a_way() -> None:
     network = Arrivals()
-    network.place([in_cell(x, 0) for x in range(8)], ttl=4)
+    network.populate([in_cell(x, 0) for x in range(8)], ttl=4)
     network.run(5.0)
     network.send(1, (7, 0))
     network.run(1.0)
@@ -347,7 +349,7 @@ def test_the_time_to_live_ends_a_way() -> None:
 
 def test_hops_end_at_what_the_header_holds() -> None:
     network = Arrivals()
-    network.place([in_cell(0, 0), in_cell(1, 0)])
+    network.populate([in_cell(0, 0), in_cell(1, 0)])
     network.run(5.0)
     frame = Frame(Kind.DEMAND, 1, ANY_NODE, hops=255)
     service(network.nodes[1]).router.send(frame, (1, 0))
@@ -383,7 +385,7 @@ def test_announced_positions_decide_which_cell_a_node_is_in() -> None:
     network = Arrivals()
     side = 250 / 8**0.5
     x, _ = nudge(1)
-    network.place([(side - x / 2, 10.0)])
+    network.populate([(side - x / 2, 10.0)])
     assert network.cell(1) == (1, 0)  # as its neighbours will see it
 
 

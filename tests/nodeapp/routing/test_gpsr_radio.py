@@ -200,8 +200,8 @@ def test_attempts_end() -> None:
 def test_a_walk_goes_on_from_the_edge_that_it_came_by() -> None:
     # A void between 1 and 7: the walk 1, 2, 3, 4 has a second way from 3, over 5.
     network = SimNetwork()
-    places = [(0, 0), (-40, 220), (100, 400), (320, 350), (310, 430), (480, 280), (560, 60)]
-    for x, y in places:
+    positions = [(0, 0), (-40, 220), (100, 400), (320, 350), (310, 430), (480, 280), (560, 60)]
+    for x, y in positions:
         network.add((float(x), float(y)), SCHEME, {"link_feedback": True})
     network.nodes[7].subscribe("traffic")
     network.run(4)

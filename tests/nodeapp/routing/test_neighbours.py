@@ -94,7 +94,7 @@ def test_a_hello_in_anothers_name_is_refused() -> None:
     assert 7 not in table(one).current()
 
 
-def test_nodes_at_one_place_announce_different_ones() -> None:
+def test_nodes_at_one_position_announce_different_ones() -> None:
     network = SimNetwork()
     nodes = [network.add((5.0, 5.0), "broker-gpsr") for _ in range(10)]
     assert len({table(node).position() for node in nodes}) == 10

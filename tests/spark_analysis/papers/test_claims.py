@@ -156,8 +156,8 @@ def test_a_trend_is_the_growth_along_the_line_of_each_draw() -> None:
     )
     found = trend(values, "speed")
     assert found.to_dict() == pytest.approx({(1,): 2.0, (2,): 0.0})  # the third has one speed
-    place = pd.MultiIndex.from_tuples([(0.1, 1)] * 3, names=["speed", "seed"])
-    once = pd.Series([1.0, 2.0, 3.0], index=place)
+    single = pd.MultiIndex.from_tuples([(0.1, 1)] * 3, names=["speed", "seed"])
+    once = pd.Series([1.0, 2.0, 3.0], index=single)
     assert trend(once, "speed").empty
     # Least squares: not the ends alone.
     bent = pd.Series([0.0, 3.0, 0.0, 3.0], index=values.index[:3].append(values.index[3:4]))

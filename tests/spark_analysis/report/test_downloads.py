@@ -122,9 +122,9 @@ def streams(pdf: bytes) -> list[bytes]:
     assert pdf.startswith(b"%PDF-1.4\n")
     start = int(re.findall(rb"startxref\n(\d+)\n%%EOF\n$", pdf)[0])
     assert pdf[start : start + 5] == b"xref\n"
-    places = [int(place) for place in re.findall(rb"(\d{10}) 00000 n", pdf[start:])]
-    for number, place in enumerate(places, start=1):
-        assert pdf[place:].startswith(b"%d 0 obj\n" % number)
+    offsets = [int(offset) for offset in re.findall(rb"(\d{10}) 00000 n", pdf[start:])]
+    for number, offset in enumerate(offsets, start=1):
+        assert pdf[offset:].startswith(b"%d 0 obj\n" % number)
     return [
         zlib.decompress(pdf[found.end() : found.end() + int(found[1])])
         for found in re.finditer(rb"/Length (\d+) >>\nstream\n", pdf)

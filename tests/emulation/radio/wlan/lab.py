@@ -56,7 +56,7 @@ class Lab:
         self.move()
 
     def move(self, name: str | None = None, x: float = 0.0, y: float = 0.0) -> None:
-        """Place a node; let a second pass."""
+        """Move a node; let a second pass."""
         if name is not None:
             self.positions[self.names.index(name)] = x, y
         self.network.set_positions(self.now, self.positions)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeapp.pubsub.mesh.places import Places
+from nodeapp.pubsub.mesh.broker_map import BrokerMap
 from nodeapp.pubsub.mesh.prediction import ClientStatus, PredictedPath
 
 SIDE, CELL = 7, 250.0
@@ -17,7 +17,7 @@ BROKERS = tuple(
     for row in range(SIDE)
     for column in range(SIDE)
 )
-PLACES = Places(BROKERS, 1.6 * CELL)
+MAP = BrokerMap(BROKERS, 1.6 * CELL)
 COORDINATE = st.floats(1, SIDE * CELL - 1).filter(lambda metres: metres % CELL != 0)  # no edge
 POINT = st.tuples(COORDINATE, COORDINATE)
 
@@ -27,15 +27,15 @@ def cell(x: float, y: float) -> int:
 
 
 def test_neighbours_are_the_eight_around() -> None:
-    assert PLACES.neighbours[9] == (1, 2, 3, 8, 10, 15, 16, 17)
-    assert PLACES.neighbours[1] == (2, 8, 9)
+    assert MAP.neighbours[9] == (1, 2, 3, 8, 10, 15, 16, 17)
+    assert MAP.neighbours[1] == (2, 8, 9)
 
 
 @given(POINT, POINT)
 def test_a_way_passes_the_cells_in_order(
     start: tuple[float, float], end: tuple[float, float]
 ) -> None:
-    passages = PLACES.way(start, end)
+    passages = MAP.way(start, end)
     shares = [passage.enters for passage in passages]
     assert shares == sorted(shares)
     assert passages[0].broker == cell(*start)
@@ -48,7 +48,7 @@ def test_a_way_passes_the_cells_in_order(
 
 
 def test_the_graph_of_the_map_joins_all_brokers_without_a_circle() -> None:
-    graph = PLACES.graph
+    graph = MAP.graph
     links = {frozenset((one, other)) for one, found in graph.items() for other in found}
     assert len(links) == len(BROKERS) - 1
     reached, waiting = {1}, [1]
@@ -82,12 +82,12 @@ EAST = ClientStatus((125.0, 125.0), (1625.0, 125.0), 10.0, 30.0, 20.0)
     ],
 )
 def test_algorithm_1(time: float, delay: float, broker: int) -> None:
-    assert PredictedPath(PLACES, EAST).forwarding_broker(time, delay) == broker
+    assert PredictedPath(MAP, EAST).forwarding_broker(time, delay) == broker
 
 
 def test_a_client_that_stays_is_where_it_is() -> None:
     still = ClientStatus((300.0, 300.0), (300.0, 300.0), 0.0, 0.0, 0.0)
-    assert PredictedPath(PLACES, still).forwarding_broker(100.0, 0.01) == cell(300.0, 300.0)
+    assert PredictedPath(MAP, still).forwarding_broker(100.0, 0.01) == cell(300.0, 300.0)
 
 
 @given(POINT, POINT, st.floats(1, 50), st.floats(0, 30), st.floats(0, 400))
@@ -100,7 +100,7 @@ def test_without_delay_the_broker_is_that_of_the_predicted_position(
 ) -> None:
     status = ClientStatus(start, end, speed, 10.0, remaining)
     x, y = status.position(time)
-    found = PredictedPath(PLACES, status).forwarding_broker(time, 0.0)
+    found = PredictedPath(MAP, status).forwarding_broker(time, 0.0)
     border = min(abs(x / CELL - round(x / CELL)), abs(y / CELL - round(y / CELL)))
     assert found == cell(x, y) or border < 1e-6
-    assert math.dist(PLACES.positions[found], (x, y)) <= CELL
+    assert math.dist(MAP.positions[found], (x, y)) <= CELL

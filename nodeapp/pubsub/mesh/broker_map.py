@@ -29,7 +29,7 @@ class Passage(NamedTuple):
     enters: float
 
 
-class Places:
+class BrokerMap:
     """The brokers of a mesh: `positions` by id, and `neighbours` by id, each in order of id."""
 
     def __init__(self, brokers: tuple[tuple[int, float, float], ...], mesh_range: float) -> None:
@@ -138,10 +138,10 @@ class Places:
 
 
 @functools.lru_cache(maxsize=4)  # a simulator has thousands of nodes in one mesh
-def _places(brokers: tuple[tuple[int, float, float], ...], mesh_range: float) -> Places:
-    return Places(brokers, mesh_range)
+def _broker_map(brokers: tuple[tuple[int, float, float], ...], mesh_range: float) -> BrokerMap:
+    return BrokerMap(brokers, mesh_range)
 
 
-def places_of(environment: Environment) -> Places:
+def broker_map_of(environment: Environment) -> BrokerMap:
     """Return where the brokers of an environment are."""
-    return _places(environment.brokers, environment.mesh_range)
+    return _broker_map(environment.brokers, environment.mesh_range)
