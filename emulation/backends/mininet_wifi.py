@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import socket
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -32,7 +31,7 @@ from emulation.backends.realtime.run import RealTimeRun
 from emulation.mininet_wifi.network import SOCKET, MininetWifiError, MininetWifiNetwork
 from emulation.mininet_wifi.positions import Positions, PositionThread
 from emulation.mininet_wifi.settings import NoEqualError, settings_of
-from emulation.network.processes import last_line
+from emulation.network.processes import accepts_connections, last_line
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 
@@ -191,9 +190,4 @@ class MininetWifiBackend(Mac80211Backend):
 
 def _served() -> bool:
     """Return whether a wmediumd runs."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(str(SOCKET))
-        except OSError:
-            return False
-        return True
+    return accepts_connections(SOCKET)

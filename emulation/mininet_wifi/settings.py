@@ -37,9 +37,11 @@ from emulation.network.wifi.settings import (
     supplicant_settings,
 )
 from emulation.radio.airtime import phy_for
+from emulation.radio.channel_plan import frequency_of
 from emulation.radio.links import Links
 from emulation.radio.propagation import SPEED_OF_LIGHT, path_loss_db
 from emulation.radio.spec import Friis, LogDistance, RadioSpec, Shadowing, TwoRayGround, UnitDisk
+from emulation.radio.wlan.settings import channel_number
 from emulation.scenario.radio_settings import changed_settings
 from emulation.scenario.scenario import Scenario
 
@@ -49,7 +51,6 @@ HEARD_DBM: Final = -90
 """Level from which wmediumd passes a broadcast on."""
 CROSSOVER: Final = 4 * math.pi / (SPEED_OF_LIGHT / 20e6 / 1000)
 """Metres up to which wmediumd's two-ray ground is free space; beyond, it has no loss at all."""
-FIRST_CHANNEL_MHZ: Final = 2412
 CHANNELS: Final = 11
 MODES: Final = {"b": "b", "g": "g", "n": "n2"}
 """Mininet-WiFi's names of the standards at 2.4 GHz; its "n" is at 5 GHz."""
@@ -108,7 +109,7 @@ def settings_of(scenario: Scenario) -> Settings:
             f"wmediumd has no {', '.join(refused)}: leave out what sets them, or "
             "run with --backend tap"
         )
-    channel = channel_of(radio)
+    channel = mininet_wifi_channel(radio)
     propagation, departures = model_of(radio, scenario.area)
     power = power_dbm(radio, propagation)
     link: dict[str, Any] = {
@@ -154,12 +155,12 @@ def mesh_settings_of(
             "wmediumd has one propagation model for access and mesh radios: choose the same, or "
             "run with --backend hwsim"
         )
-    mesh_channel = channel_of(mesh_radio)
+    mesh_channel = mininet_wifi_channel(mesh_radio)
     if mesh_channel == channel:  # two media on the other backends, whatever their frequency
         mesh_channel = MESH_CHANNEL if abs(channel - MESH_CHANNEL) >= 5 else OTHER_MESH_CHANNEL
         if abs(mesh_channel - channel) < 5:
             mesh_channel = CHANNELS
-    frequency = FIRST_CHANNEL_MHZ + 5 * (mesh_channel - 1)
+    frequency = frequency_of(mesh_channel)
     power = power_dbm(mesh_radio.model_copy(update={"frequency_mhz": frequency}), propagation)
     phy = phy_for(mesh_radio.standard)
     basic = ",".join(f"{rate.mbps:g}" for rate in phy.control_rates)
@@ -194,15 +195,15 @@ def supplicant_lines(ssid: str, radio: RadioSpec, roaming: Roaming) -> str:
     return ",".join(line.strip() for line in lines if line.startswith("\t"))
 
 
-def channel_of(radio: RadioSpec) -> int:
-    """Return the channel's number.  Raises `NoEqualError` outside 2.4 GHz."""
-    channel = (radio.frequency_mhz - FIRST_CHANNEL_MHZ) / 5 + 1
-    if not channel.is_integer() or not 1 <= channel <= CHANNELS:
+def mininet_wifi_channel(radio: RadioSpec) -> int:
+    """Return the channel's number.  Raises `NoEqualError` if Mininet-WiFi does not have it."""
+    channel = channel_number(radio.frequency_mhz)
+    if channel is None or channel > CHANNELS:
         raise NoEqualError(
             f"the mininet-wifi backend has channels 1 to {CHANNELS} (2412 to 2462 MHz), not "
             f"{radio.frequency_mhz:g} MHz: change frequency_mhz, or run with --backend hwsim"
         )
-    return int(channel)
+    return channel
 
 
 def model_of(

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -26,6 +27,8 @@ STATE: Final = Path("/run/pubsub-testbed")
 PROJECT: Final = Path(__file__).resolve().parents[2]
 GRACE: Final = 3.0
 """Seconds between the request to end and the kill."""
+CONNECTING: Final = 1.0
+"""Seconds that a TCP connection may take."""
 EXEC_LIMIT: Final = 1.0
 """Seconds that a process may take to get its arguments and environment from execve."""
 
@@ -136,6 +139,18 @@ def last_line(log: Path) -> str:
     """Return the last line of a log."""
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1] if lines else "no message"
+
+
+def accepts_connections(address: Path | tuple[str, int]) -> bool:
+    """Return whether a process takes connections: at a Unix socket, or at an address' TCP port."""
+    with suppress(OSError):
+        if isinstance(address, tuple):
+            socket.create_connection(address, CONNECTING).close()
+        else:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(address))
+        return True
+    return False
 
 
 def read_json(path: Path) -> dict[str, Any]:

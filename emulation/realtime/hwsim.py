@@ -43,7 +43,7 @@ from typing import Any, Final, NamedTuple
 
 from emulation.radio.airtime import FCS, Rate
 from emulation.radio.delivery import Delivery, Status
-from emulation.radio.mac import octets
+from emulation.radio.mac import is_group, octets
 from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import RadioSpec
 from emulation.realtime.association_observer import AssociationObserver
@@ -56,7 +56,7 @@ from emulation.realtime.hwsim_wire import (
     encode_status,
     steps_of,
 )
-from emulation.realtime.ieee80211 import is_group, received_index, receiver_of, tries_of
+from emulation.realtime.ieee80211 import received_index, receiver_of, tries_of
 from emulation.realtime.loop import serve
 from emulation.realtime.netlink_wire import NLMSG_ERROR, NetlinkError, command_of, messages
 from emulation.realtime.nl80211_wire import Mode

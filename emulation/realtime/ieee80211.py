@@ -41,11 +41,6 @@ def receiver_of(frame: bytes) -> bytes:
     return frame[4:10]
 
 
-def is_group(address: bytes) -> bool:
-    """Return whether an address is a group address (broadcast or multicast)."""
-    return bool(address[0] & 1)
-
-
 def rate_of(step: RateStep, frequency_mhz: float) -> Rate:
     """Return the rate that a step means; the slowest of its kind if the index is too high."""
     if step.flags & MCS:

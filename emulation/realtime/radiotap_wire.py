@@ -11,7 +11,8 @@ import struct
 from typing import Final, NamedTuple
 
 from emulation.radio.airtime import HT_RATES, Rate
-from emulation.radio.wlan.packets import Element, MeshHeader, Packet, Perr, Prep, Preq, is_group
+from emulation.radio.mac import is_group
+from emulation.radio.wlan.packets import Element, MeshHeader, Packet, Perr, Prep, Preq
 
 BROADCAST: Final = b"\xff" * 6
 _TSFT, _FLAGS, _RATE, _CHANNEL, _SIGNAL, _NOISE, _MCS = 0, 1, 2, 3, 5, 6, 19

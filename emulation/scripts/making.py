@@ -16,7 +16,7 @@ from emulation.scripts.nodes import AP, Car, Station, coordinates
 from emulation.scripts.options import MOTION_OPTIONS, NODE_OPTIONS, POINT_OPTIONS
 from emulation.scripts.radios import Radio
 from emulation.scripts.session import Options, ScriptError, Session
-from emulation.scripts.switches import OpenVSwitch, controller_class, switch_options
+from emulation.scripts.switches import ScriptSwitch, controller_class, switch_options
 
 LEAST_SCAN: Final = 1.0
 """Seconds between two background scans at least; scripts may give 0."""
@@ -47,7 +47,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         self.sensors: list[Any] = []
         self.apsensors: list[Any] = []
         self.modems: list[Any] = []
-        self._bridges = OpenVSwitch(self.session)
+        self._openvswitch = ScriptSwitch(self.session)
         self._macs = 0
         self._numbered = False
         self._next_x = {"station": 1.0, "ap": 1.0}  # of `autoSetPositions`, metres
@@ -160,7 +160,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         if self.autoSetPositions and "position" not in params:
             options["position"] = f"{self._next_x['ap']:g},50,0"
             self._next_x["ap"] += 100
-        self._bridges.start()
+        self._openvswitch.start()
         kind = cls or self.accessPoint
         if not (isinstance(kind, type) and issubclass(kind, AP)):
             raise ScriptError(f"addAccessPoint(cls={kind!r}): it must be an access point's class")
@@ -258,7 +258,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Node:
         """Add a wired switch: Open vSwitch, with the user-space datapath."""
-        self._bridges.start()
+        self._openvswitch.start()
         chosen = cls or self.switch
         return super().addSwitch(name, cls=cls, **switch_options(chosen, params))
 

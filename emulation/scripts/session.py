@@ -19,6 +19,8 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from emulation.network import openvswitch
+
 LIMITS: Final = "limits.jsonl"
 """File of the run folder that holds what was said about the script."""
 AGAIN: Final = 3.0
@@ -220,6 +222,5 @@ def environment(session: Session) -> dict[str, str]:
     path = os.environ.get("PATH", os.defpath)
     return {
         "PATH": f"{session.programs}:{path}",
-        **{f"OVS_{name}": str(session.switches) for name in ("RUNDIR", "DBDIR", "LOGDIR")},
-        "OVS_SYSCONFDIR": str(session.switches),
+        **openvswitch.environment(session.switches),
     }

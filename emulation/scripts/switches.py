@@ -1,4 +1,4 @@
-"""Open vSwitch of a script: database, switch with the user-space datapath, and a `controller`.
+"""Open vSwitch of a script (`emulation.network.openvswitch`), and a `controller`.
 
 Mininet finds them by the environment (`emulation.scripts.session.environment`); they are processes
 of the script's own process namespace and end with it.
@@ -6,89 +6,58 @@ of the script's own process namespace and end with it.
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from mininet.node import Controller, OVSSwitch, RemoteController
 
-from emulation.network.processes import await_condition
-from emulation.network.switches import PROGRAMS, SCHEMA, serves
+from emulation.network.openvswitch import NEEDED, THREADS, OpenVSwitch, SwitchError, installed
+from emulation.network.processes import accepts_connections, await_condition
 from emulation.scripts.session import ScriptError, Session
 
 READY: Final = 20.0
 """Seconds that a process of Open vSwitch or a controller may take to answer."""
 
 
-class OpenVSwitch:
-    """The database and the switch of one script, started when they are first needed."""
+class ScriptSwitch:
+    """The Open vSwitch of one script, started when it is first needed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._folder = session.switches
         self.running = False
 
     def start(self) -> None:
-        """Start both, unless they run.  Raises `ScriptError`."""
+        """Start database and switch, unless they run.  Raises `ScriptError`."""
         if self.running:
             return
-        missing = [program for program in PROGRAMS if shutil.which(program) is None]
-        if missing or not SCHEMA.exists():
-            raise ScriptError(
-                "access points and switches need Open vSwitch: apt-get install openvswitch-switch "
-                "(it need not run as a service)"
-            )
-        folder = self._folder
-        folder.mkdir(exist_ok=True)
-        quiet = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
-        database, served = folder / "conf.db", folder / "db.sock"
-        self._run("ovsdb-tool", "create", str(database), str(SCHEMA))
-        self._begin(
-            *("ovsdb-server", str(database), f"--remote=punix:{served}", *quiet),
-            f"--unixctl={folder / 'ovsdb.ctl'}",
-        )
-        if not await_condition(lambda: serves(served), READY):
-            raise ScriptError(f"Open vSwitch did not start: see {self._log}")
-        self._run("ovs-vsctl", "--no-wait", "init")
-        self._begin(
-            *("ovs-vswitchd", f"unix:{served}", "--disable-system", *quiet),
-            f"--unixctl={folder / f'ovs-vswitchd.{os.getpid()}.ctl'}",
-        )
-        self._run("ovs-vsctl", f"--timeout={READY:g}", "set", "Open_vSwitch", ".", *_THREADS)
+        if not installed():
+            raise ScriptError(f"access points and switches need {NEEDED}")
+        log = self._session.logs / "openvswitch.log"
+        own = OpenVSwitch(self._session.switches, log, _begin)
+        try:
+            own.start_database()
+            if not await_condition(own.database_ready, READY):
+                raise ScriptError(f"Open vSwitch did not start: see {log}")
+            own.start_switch()
+            own.vsctl(["set", "Open_vSwitch", ".", *THREADS])
+        except SwitchError as error:
+            raise ScriptError(str(error)) from None
         self.running = True
 
-    @property
-    def _log(self) -> Path:
-        return self._session.logs / "openvswitch.log"
 
-    def _begin(self, *command: str) -> None:
-        with self._log.open("ab") as log:
-            subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C at the prompt is not for it
-            )
-
-    def _run(self, *command: str) -> None:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            said = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise ScriptError(f"{command[0]} failed: {said}")
-
-
-_THREADS: Final = (
-    "other_config:n-handler-threads=1",
-    "other_config:n-revalidator-threads=1",
-)
+def _begin(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C at the prompt is not for it
+        )
 
 
 def write_controller(folder: Path) -> None:
@@ -106,7 +75,7 @@ class LocalController(Controller):  # type: ignore[misc]  # Mininet has no types
 
     def checkListening(self) -> None:
         """Refuse a port that something of this run listens at.  Raises `ScriptError`."""
-        if self.command and listens(self.ip, self.port):
+        if self.command and accepts_connections((self.ip, self.port)):
             raise ScriptError(f"{self.name}: another controller listens at port {self.port}")
 
     def start(self) -> None:
@@ -114,17 +83,10 @@ class LocalController(Controller):  # type: ignore[misc]  # Mininet has no types
         words = f"{self.command} {self.cargs % self.port}"
         self.cmd(f"{words} >{self.log} 2>&1 &")
         deadline = time.monotonic() + READY
-        while not listens(self.ip, self.port):
+        while not accepts_connections((self.ip, self.port)):
             if time.monotonic() > deadline:
                 raise ScriptError(f"{self.name} does not listen at port {self.port}: {self.log}")
             time.sleep(0.02)
-
-
-def listens(address: str, port: int) -> bool:
-    """Return whether something takes TCP connections there."""
-    with suppress(OSError), socket.create_connection((address, port), timeout=1.0):
-        return True
-    return False
 
 
 def controller_class(cls: Any, logs: Path, name: str) -> Any:

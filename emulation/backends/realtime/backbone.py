@@ -13,8 +13,9 @@ from typing import Any, Final, Protocol
 
 from emulation.backends.base import BackendError
 from emulation.backends.realtime.helpers import Helpers
+from emulation.network.openvswitch import SwitchError, environment
 from emulation.network.processes import StateFolder, end, read_json
-from emulation.network.switches import SwitchError, Switches, environment
+from emulation.network.switches import Switches
 from emulation.scenario.access_point import ACCESS, MESH, AccessPointSpec
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
@@ -97,9 +98,9 @@ class MeshBackbone:
         """
         switches = self._switches
         try:
-            self._helpers[DATABASE] = switches.start_database()
-            self._helpers.await_ready(DATABASE, switches.database_ready)
-            self._helpers[SWITCH] = switches.start_switch()
+            self._helpers[DATABASE] = switches.openvswitch.start_database()
+            self._helpers.await_ready(DATABASE, switches.openvswitch.database_ready)
+            self._helpers[SWITCH] = switches.openvswitch.start_switch()
             switches.make_bridges()
         except SwitchError as error:
             raise BackendError(str(error)) from None

@@ -44,7 +44,7 @@ class Roaming:
     seldom: int = 30
 
 
-def channel_of(frequency_mhz: float) -> int:
+def supported_channel(frequency_mhz: float) -> int:
     """Return the number of a 20 MHz channel.  Raises `SettingsError` if none is there."""
     try:
         return channel_plan.channel_of(frequency_mhz)
@@ -76,7 +76,7 @@ def hostapd_settings(
         "ctrl_interface": control,
         "ssid2": _ssid(ssid),
         "hw_mode": _mode(radio),
-        "channel": channel_of(radio.frequency_mhz),
+        "channel": supported_channel(radio.frequency_mhz),
         "beacon_int": beacon_interval,
         "supported_rates": _tenths(rates),
         "basic_rates": _tenths(basic),
@@ -101,7 +101,7 @@ def supplicant_settings(
     Without `roaming` it stays with an access point until the signal is lost.  Raises
     `SettingsError`.
     """
-    channel_of(radio.frequency_mhz)
+    supported_channel(radio.frequency_mhz)
     frequency = round(radio.frequency_mhz)
     network = [
         f"ssid={_ssid(ssid)}",

@@ -29,8 +29,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, Protocol
 
+from emulation.radio.mac import is_group
 from emulation.radio.medium import BROADCAST
-from emulation.radio.wlan.packets import MeshHeader, Packet, Perr, Prep, Preq, is_group
+from emulation.radio.wlan.packets import MeshHeader, Packet, Perr, Prep, Preq
 
 TIME_UNIT: Final = 1024e-6
 PATH_LIFETIME: Final = 5000 * TIME_UNIT

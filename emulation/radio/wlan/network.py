@@ -37,13 +37,14 @@ import numpy as np
 
 from emulation.radio.air import Transmission
 from emulation.radio.delivery import Delivery, Overheard, Status
+from emulation.radio.mac import is_group
 from emulation.radio.medium import BROADCAST, NOBODY
 from emulation.radio.propagation import Floats
 from emulation.radio.spec import RadioSpec
 from emulation.radio.wlan.enrolment import Enrolment
 from emulation.radio.wlan.membership import Membership
 from emulation.radio.wlan.mesh import MeshRadio
-from emulation.radio.wlan.packets import ADDRESS_4, Packet, is_group
+from emulation.radio.wlan.packets import ADDRESS_4, Packet
 from emulation.radio.wlan.radios import Channels, Override, WlanChannel, WlanRadio
 from emulation.radio.wlan.settings import AssociationRule, WlanSettings
 

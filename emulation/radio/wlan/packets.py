@@ -74,8 +74,3 @@ class Packet(NamedTuple):
             length = {Preq: 39, Prep: 33, Perr: 17}[type(self.element)]
             return 14 + length
         return len(self.frame) + (MESH_HEADER if self.mesh is not None else 0)
-
-
-def is_group(address: bytes) -> bool:
-    """Return whether an address is a group address (broadcast or multicast)."""
-    return bool(address[0] & 1)

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulation.radio.airtime import DSSS_RATES, HT_RATES, OFDM_RATES
+from emulation.radio.mac import is_group
 from emulation.realtime import hwsim_wire as wire
 from emulation.realtime.hwsim_wire import RateStep, Sent
 from emulation.realtime.ieee80211 import (
     MAX_TRIES,
     MCS,
     RATES,
-    is_group,
     rate_of,
     received_index,
     receiver_of,

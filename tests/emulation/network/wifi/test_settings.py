@@ -10,9 +10,9 @@ import pytest
 from emulation.network.wifi.settings import (
     Roaming,
     SettingsError,
-    channel_of,
     hostapd_settings,
     supplicant_settings,
+    supported_channel,
 )
 from emulation.radio.spec import RadioSpec
 
@@ -30,13 +30,13 @@ def point(ssid: str = "mesh", radio: RadioSpec | None = None, **options: Any) ->
     [(2412.0, 1), (2437.0, 6), (2472.0, 13), (2484.0, 14), (5180.0, 36), (5885.0, 177)],
 )
 def test_channels_have_their_numbers(frequency: float, channel: int) -> None:
-    assert channel_of(frequency) == channel
+    assert supported_channel(frequency) == channel
 
 
 @pytest.mark.parametrize("frequency", [400.0, 914.0, 2411.0, 2412.5, 2477.0, 5177.0, 6115.0])
 def test_where_no_channel_is_the_message_says_so(frequency: float) -> None:
     with pytest.raises(SettingsError, match=f"no 802.11 channel is at {frequency:g} MHz: choose"):
-        channel_of(frequency)
+        supported_channel(frequency)
 
 
 def test_an_access_point_has_the_rates_of_the_standard_and_no_others() -> None:
