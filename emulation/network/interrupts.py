@@ -3,7 +3,7 @@
 Python raises KeyboardInterrupt between any two instructions: while a process is being started, or
 while a library's data are inconsistent.  A run that starts dozens of processes and must leave none
 behind checks for signals instead, at points where it can stop.  Only somebody else's code, which
-may wait for ever for what never comes, is left by an exception, if it does not come to such a point
+may wait forever for what never comes, is left by an exception, if it does not come to such a point
 within `PATIENCE`.
 """
 

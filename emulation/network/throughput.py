@@ -1,7 +1,7 @@
 """How much one node gets across to another: TCP or UDP for some seconds, both ends in this process.
 
 In place of Mininet's `iperf`, which waits for a line that Debian's iperf 2.1 prints only to a
-terminal, and so for ever.
+terminal, and so forever.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The requests that a wireless network answers: what they change, and what they tell.
 
-Names are those of interfaces or, where a request says so, of nodes; times are seconds of
+Names are those of interfaces or, if a request says so, of nodes; times are seconds of
 CLOCK_MONOTONIC.
 
     move {name, x, y [, z]}     move a node; or

@@ -64,7 +64,7 @@ class Topo:
         self.wired_clients: list[str] = []
         """Hosts of brokers that have clients too."""
         self.turn = 0.0
-        """Probability that a station leaves a leg early, for a place unknown to its navigator."""
+        """Probability that a station leaves a leg early, to where its navigator does not know."""
         self.speed_error = 0.0
         """Share by which speeds are off, at most."""
         self.failed_brokers: list[Position2D] = []

@@ -19,7 +19,7 @@ Reconfiguration, when the tree replaces a link by another: subscriptions are iss
 link, and those that came over the broken one are withdrawn.
 
   * `make-before-break`: the old entries stay for `break_delay`, in which the tree is mended and the
-    new link's subscriptions spread; where both lead the same way nothing changes then.  They are
+    new link's subscriptions spread; if both lead the same way nothing changes then.  They are
     told to no other neighbour: what lies behind a broken link may be what the new one leads to.
   * `break-before-make`: they are withdrawn at once, and what the new link brings comes after that.
     The straw man: the whole tree forgets a subscription to learn it again a moment later.

@@ -26,7 +26,7 @@ it begins again; the time to live bounds it.  With `link_feedback` a frame that 
 acknowledge goes to another one of that cell, or another way.
 
 Cells larger than the range over 2 sqrt(2) are refused: nodes at the far corners of two of them
-would not hear each other, and what one of them routes another might not.  Where the cells' graph is
+would not hear each other, and what one of them routes another might not.  If the cells' graph is
 in several parts and the network is not, since links between cells that are not adjacent hold it
 together, each part has home cells of its own: this routing knows no such links, and its source
 assumes that there are none.

@@ -215,7 +215,7 @@ class Neighbours:
         return True
 
     def know(self, node: int, x: float, y: float) -> None:
-        """Take a node that stands still for a neighbour for ever, without beacons."""
+        """Take a node that stands still for a neighbour forever, without beacons."""
         self._table[node] = Neighbour(x, y, 0.0, 0.0, math.inf, self._squared_range)
 
     def lost(self, node: int) -> None:

@@ -128,7 +128,7 @@ def times(stage: DelayStage, hops: float) -> float:
 
 
 class Answer(StrEnum):
-    """The answer to one question."""
+    """Whether two backends agree in one criterion."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -137,7 +137,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class Criterion:
-    """One question, and the bound; `quantity` and `bound` in the same unit."""
+    """One quantity that is compared, and the bound; `quantity` and `bound` in the same unit."""
 
     name: str
     quantity: ComparedQuantity

@@ -59,8 +59,8 @@ def distribution(tables: RunTables) -> Drawing:
         return drawing
     why = (
         f" The longest route has {longest} hops: if no neighbour is nearer to the destination, GPSR"
-        " goes round the void in perimeter mode, and a message to a place at which no node stands "
-        "goes once round it to find the nearest."
+        " goes round the void in perimeter mode, and a message to a position at which no node "
+        "stands goes once round it to find the nearest."
     )
     return replace(drawing, caption=drawing.caption + why)
 

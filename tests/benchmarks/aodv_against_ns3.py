@@ -26,7 +26,7 @@ Where they differ, and why (ns-3.37, src/aodv/model; figures in docs/benchmarks.
     ALLOWED_HELLO_LOSS 10 a third of ns-3's requests among static nodes fall away.
   * A data frame that ns-3 forwards is a sign of life of the next hop, for ACTIVE_ROUTE_TIMEOUT, as
     is one that comes over it.  Without link feedback a broken link on a route in use is therefore
-    hardly ever noticed where frames are forwarded; ours counts only what it hears.
+    hardly ever noticed while frames are forwarded; ours counts only what it hears.
   * Its MY_ROUTE_TIMEOUT is 11.2 s, ours the RFC's 6 s: more stale routes, more replies.
   * ns-3 resolves addresses: three packets wait for a reply, more are lost, and a request that
     collided is repeated after a second (ArpCache).  Emulated nodes know all addresses.

@@ -238,7 +238,7 @@ class RealTimeRun(ABC):
     def start(self) -> None:
         """Start everything and let the scenario begin.  Raises `BackendError`.
 
-        A signal ends it even where it waits for somebody else's code.
+        A signal ends it even while it waits for somebody else's code.
         """
         with self.interrupts.breaking():
             self._start()

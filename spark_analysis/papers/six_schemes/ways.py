@@ -199,7 +199,7 @@ VARIATIONS: Final = (
         "served",
         "voids served",
         _but(serve_voids="true"),
-        "The node nearest to a place in a void serves it, as section 3.3 of the paper says; the "
+        "The node nearest to a location in a void serves it, as section 3.3 of the paper says; the "
         "tour of the void finds it (GHT, section 4.1).",
         _RUNS,
     ),
@@ -207,7 +207,7 @@ VARIATIONS: Final = (
         "closest",
         "closest node alone",
         _but(proximity="0"),
-        "Section 3.3 without 3.5: the node closest to the place serves it, not all nodes nearby.",
+        "Section 3.3 without 3.5: the node closest to the location serves it, not all nearby.",
         _RUNS,
     ),
     Variation(

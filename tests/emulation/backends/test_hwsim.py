@@ -1,4 +1,4 @@
-"""The `hwsim` backend: what it says where it cannot run; `tests.emulation.vm` has it run."""
+"""The `hwsim` backend: what it says if it cannot run; `tests.emulation.vm` has it run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The `mininet-wifi` backend: what it says where it cannot run, and runs where it can.
+"""The `mininet-wifi` backend: what it says if it cannot run, and runs if it can.
 
-Neither Mininet-WiFi nor wmediumd is in a package registry, so runs are skipped where a user has not
+Neither Mininet-WiFi nor wmediumd is in a package registry, so runs are skipped if nobody has
 brought them.
 """
 

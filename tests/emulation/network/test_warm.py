@@ -64,7 +64,7 @@ def test_a_process_is_what_python_m_would_start(warm: Warm, tmp_path: Path) -> N
     assert process.poll() is None
     process.terminate()
     assert process.wait(10.0) == -signal.SIGTERM
-    process.terminate()  # in vain, and harmless
+    process.terminate()  # it has ended: of no effect, and no error
     assert process.poll() == -signal.SIGTERM
 
 

@@ -29,7 +29,7 @@ os.execv({qemu!r}, [{qemu!r}, *words, *{more!r}])
 def qemu_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str = "", more: tuple[str, ...] = ()
 ) -> None:
-    """Put a script before QEMU that does `first` and emulates where KVM is asked for."""
+    """Put a script before QEMU that does `first` and emulates if KVM is asked for."""
     qemu = shutil.which("qemu-system-x86_64")
     script = tmp_path / "bin/qemu-system-x86_64"
     script.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Run folders that come out of a guest, also where the command was killed."""
+"""Run folders that come out of a guest, also if the command was killed."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ def test_overhead_that_waits_hide_is_not_decided_up_to_its_limit() -> None:
     assert any("random waits may hide" in row[0] for row in stage_table(found(hidden / 2)).rows)
     assert found(hidden - 1e-6).delay.answer is Answer.NOT_DECIDED
     assert found(hidden + 1e-6).delay.answer is Answer.DIFFERS
-    # More repeats decide, as the overhead is known by then: more where less is left of it.
+    # More repeats decide, as the overhead is known by then: more if less is left of it.
     needed = [found(share * hidden).needed or 0 for share in (0.9, 0.5, 0.1)]
     assert 3 < needed[0] < needed[1] < needed[2]
 

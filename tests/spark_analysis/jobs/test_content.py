@@ -148,7 +148,7 @@ def test_the_number_of_operations_is_as_drawn(made: Made) -> None:
 
 
 def test_only_those_who_leave_miss_events_and_only_while_these_are_under_way(made: Made) -> None:
-    """What the strict rule does at the moments of change, where no link loses anything."""
+    """What the strict rule does at the moments of change, if no link loses anything."""
     scenario = made.scenarios["churn"]
     published = {(o.node, o.sequence): o for o in scenario.workload if o.action == "publish"}
     missing = made.due("churn") - made.received("churn")
