@@ -132,7 +132,7 @@ def test_the_script_works_from_any_folder_and_through_a_link(tmp_path: Path) -> 
 
 
 @pytest.mark.root
-def test_set_up_says_what_it_needs_where_it_may_not_install() -> None:
+def test_set_up_says_what_it_needs_if_it_may_not_install() -> None:
     with tempfile.TemporaryDirectory() as folder:  # pytest's are for root alone
         result = set_up_as_nobody(Path(folder))
     assert result.returncode == 1

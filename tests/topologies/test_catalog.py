@@ -22,7 +22,7 @@ def test_a_setting_goes_to_the_topology_or_to_the_protocol() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["broker-gpsr-map", "rendezvous-gpsr-map"])
-def test_a_protocol_that_needs_a_map_says_so_where_there_is_none(protocol: str) -> None:
+def test_a_protocol_that_needs_a_map_says_so_if_there_is_none(protocol: str) -> None:
     with pytest.raises(
         ScenarioError, match=f"^{protocol} needs a road map: the topologies freeway and"
     ):

@@ -50,7 +50,7 @@ def test_each_try_has_its_own_rate_and_the_last_one_is_the_last() -> None:
     assert (medium.counters.sent[0], medium.counters.retry_drops[0]) == (3, 1)
 
 
-def test_a_fallback_rate_arrives_where_the_first_cannot() -> None:
+def test_a_fallback_rate_arrives_if_the_first_cannot() -> None:
     medium, seen = watched((0, 0), (230, 0))
     medium.transmit(1.0, 0, 1, MPDU, "frame", (FASTEST,) * 2 + (SLOWEST,) * 8)
     (delivery,) = medium.advance(2.0)

@@ -42,7 +42,7 @@ def test_one_saturated_station_has_the_throughput_of_the_timing() -> None:
     assert len(deliveries) == pytest.approx(2.0 / mean, rel=0.02)
 
 
-def test_hidden_terminals_lose_frames_where_stations_that_sense_each_other_do_not() -> None:
+def test_hidden_terminals_lose_frames_and_stations_that_sense_each_other_do_not() -> None:
     lost = {}
     for name, distance in (("hidden", 200.0), ("exposed", 140.0)):
         medium = channel([(-distance, 0), (distance, 0), (0, 0)])

@@ -166,7 +166,7 @@ def test_velocity_is_how_the_position_changes(track: tuple[Waypoint, ...], time:
     )
 
 
-def test_a_node_jumps_where_two_waypoints_have_one_time() -> None:
+def test_a_node_jumps_if_two_waypoints_have_one_time() -> None:
     trace = Trace([(Waypoint(0, 0, 0), Waypoint(5, 10, 0), Waypoint(5, 90, 0), Waypoint(7, 90, 4))])
     assert trace.position(0, 4.5) == (9, 0)
     assert trace.positions(5).tolist() == [[90, 0]]

@@ -80,7 +80,7 @@ def test_a_malformed_event_is_counted_by_those_who_read_it() -> None:
     assert not reader.notified()
 
 
-def test_repeated_broadcasts_arrive_where_one_is_lost() -> None:
+def test_repeated_broadcasts_arrive_if_one_is_lost() -> None:
     delivered = []
     for repeat in (1, 3):
         network = SimNetwork(loss=0.4, seed=2)

@@ -116,7 +116,7 @@ def test_the_captures_tell_who_should_receive_what(made: Made, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["content-flooding", "lingering"])
-def test_flooding_delivers_all_where_links_lose_nothing(made: Made, name: str) -> None:
+def test_flooding_delivers_all_if_links_lose_nothing(made: Made, name: str) -> None:
     assert made.received(name) >= made.due(name)
     assert made.rows(name)["hops"].max() >= 3, "more than the neighbours"
 

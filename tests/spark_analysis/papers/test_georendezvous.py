@@ -46,7 +46,7 @@ def test_the_protocols_trees_are_those_of_the_graph() -> None:
     assert found == wanted
 
 
-def test_a_subscriber_that_tries_several_cells_has_three_messages_for_each_in_vain() -> None:
+def test_a_subscriber_that_tries_several_cells_has_three_unnecessary_messages_for_each() -> None:
     rows = {tried: runs.signalling(80, tried, 1) for tried in (1, 3)}
     assert rows[1]["unnecessary"] == 0
     assert 5.0 < rows[3]["unnecessary"] <= 6.0  # but for messages that need no radio

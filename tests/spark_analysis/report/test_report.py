@@ -127,7 +127,7 @@ def test_tables_hold_the_numbers_of_the_jobs(run: MadeUpRun) -> None:
     assert nodes["sta1"][7] == f"{of_first['received_frames'].sum():,}".replace(",", " ")
 
 
-def test_green_banner_where_real_time_was_kept(run: MadeUpRun) -> None:
+def test_green_banner_if_real_time_was_kept(run: MadeUpRun) -> None:
     page = write(run)
     assert page.banners() == ["good"]
     assert "✓ Kept real time" in page.text
@@ -160,7 +160,7 @@ def test_red_banner_names_check_value_limit_and_advice(tmp_path: Path) -> None:
     assert any("FAILED" in row for row in page.tables["fidelity"])
 
 
-def test_reservations_where_a_check_failed_and_real_time_was_kept(tmp_path: Path) -> None:
+def test_reservations_if_a_check_failed_and_real_time_was_kept(tmp_path: Path) -> None:
     fidelity = Fidelity(kept_real_time=True, checks=BAD.checks)
     page = write(make_run(tmp_path / "run", make_scenario(), fidelity=fidelity))
     assert page.banners() == ["warning"]
@@ -263,7 +263,7 @@ def test_figures_are_accessible_and_their_text_is_text(drawn: Page) -> None:
     assert "sta1 (" in drawn.text, "nodes of the map carry tooltips"
 
 
-def test_captures_and_tables_are_linked_where_they_exist(run: MadeUpRun) -> None:
+def test_captures_and_tables_are_linked_if_they_exist(run: MadeUpRun) -> None:
     run.read.captures.mkdir()
     run.read.metrics.mkdir()
     (run.read.captures / "sta3-lo.pcap").touch()

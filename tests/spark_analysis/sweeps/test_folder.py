@@ -147,7 +147,7 @@ def test_a_damaged_spec_is_reported(tmp_path: Path) -> None:
         outdated(spec(), tmp_path)
 
 
-def test_parameters_keep_their_types_where_not_all_have_them(tmp_path: Path) -> None:
+def test_parameters_keep_their_types_if_not_all_have_them(tmp_path: Path) -> None:
     vary = {"prediction": ("true", "false"), "ttl": ("4",), "speed": ("3",), "standard": ("g", "b")}
     wanted = points(spec(protocols=("broker-aodv", "broker-gpsr"), vary=vary, seeds=1))
     sweep = SweepFolder(tmp_path / "s")

@@ -39,7 +39,7 @@ def test_means_and_intervals_are_over_the_seeds() -> None:
     ]
 
 
-def test_a_second_parameter_makes_further_curves_where_it_exists() -> None:
+def test_a_second_parameter_makes_further_curves_if_it_exists() -> None:
     table = synthetic()
     table.loc[table["protocol"] == "flooding", "ttl"] = [4, 4, 4, 8, 8, 8]
     series = grouped(table, "delay_p50", "speed", ["ttl"])

@@ -34,7 +34,7 @@ def test_channels_have_their_numbers(frequency: float, channel: int) -> None:
 
 
 @pytest.mark.parametrize("frequency", [400.0, 914.0, 2411.0, 2412.5, 2477.0, 5177.0, 6115.0])
-def test_where_no_channel_is_the_message_says_so(frequency: float) -> None:
+def test_if_there_is_no_channel_the_message_says_so(frequency: float) -> None:
     with pytest.raises(SettingsError, match=f"no 802.11 channel is at {frequency:g} MHz: choose"):
         supported_channel(frequency)
 
@@ -78,7 +78,7 @@ def test_a_beacon_interval_out_of_range_is_refused(interval: int) -> None:
         point(beacon_interval=interval)
 
 
-def test_a_station_looks_on_one_channel_and_roams_only_where_told() -> None:
+def test_a_station_looks_on_one_channel_and_roams_only_if_told() -> None:
     text = supplicant_settings("mesh", RadioSpec(frequency_mhz=2437), FOLDER)
     assert "\tscan_freq=2437\n" in text
     assert "\tfreq_list=2437\n" in text
