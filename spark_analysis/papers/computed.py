@@ -233,12 +233,12 @@ def _collect(wanted: Sequence[ComputedPoint], folder: Path) -> Results:
     rows: list[dict[str, Any]] = []
     failures = {}
     for point in wanted:
-        its_folder = task(point, folder).folder
+        point_folder = task(point, folder).folder
         try:
-            kept = json.loads((its_folder / ROWS).read_text(encoding="utf-8"))
+            kept = json.loads((point_folder / ROWS).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            why = failure(its_folder) or "its rows are not here: workers need this folder, shared"
-            failures[str(point)] = f"{why} ({its_folder / FAILURE})"
+            why = failure(point_folder) or "its rows are not here: workers need this folder, shared"
+            failures[str(point)] = f"{why} ({point_folder / FAILURE})"
         else:
             rows += [{**row, POINT: point.key} for row in kept]
     table = pd.DataFrame.from_records(rows)
