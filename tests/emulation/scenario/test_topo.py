@@ -248,7 +248,7 @@ def test_every_topology_describes_its_parameters(name: str) -> None:
 
 def test_the_topology_in_the_page_is_one() -> None:
     module: dict[str, Any] = {}
-    exec(example("Topology"), module)  # the reader's own file would say the same
+    exec(example("topology"), module)  # the reader's own file would say the same
     line = module["Line"](1, 30.0, {"nodes": 4}).scenario(ProtocolSpec(name="flooding"))
     assert [node.name for node in line.nodes] == ["sta1", "sta2", "sta3", "sta4"]
     assert line.workload
