@@ -106,6 +106,8 @@ class Kind(IntEnum):
 
 
 FIRST_CLIENT_KIND: Final = 64
+EVENT_KINDS: Final = (Kind.EVENT, Kind.DELIVERY, Kind.SEARCH, Kind.CUBE_EVENT)
+"""Kinds between nodes that carry an event."""
 KINDS: Final = frozenset(int(kind) for kind in Kind)
 
 
@@ -123,10 +125,7 @@ class TrafficClass(IntEnum):
 
 
 _CLASSES: Final = dict.fromkeys(KINDS, TrafficClass.PUBSUB_CONTROL) | {
-    int(Kind.EVENT): TrafficClass.EVENTS,
-    int(Kind.DELIVERY): TrafficClass.EVENTS,
-    int(Kind.SEARCH): TrafficClass.EVENTS,
-    int(Kind.CUBE_EVENT): TrafficClass.EVENTS,
+    **{int(kind): TrafficClass.EVENTS for kind in EVENT_KINDS},
     int(Kind.HELLO): TrafficClass.ROUTING_CONTROL,
     int(Kind.ROUTE_REQUEST): TrafficClass.ROUTING_CONTROL,
     int(Kind.ROUTE_REPLY): TrafficClass.ROUTING_CONTROL,

@@ -21,6 +21,22 @@ def significant(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3g}"
 
 
+@dataclass(frozen=True)
+class AgreementBound:
+    """How a metric tells whether two backends agree: the means of their runs are about the same.
+
+    Only for what runs of some protocols are told by: delivery, frames and delay, which all have,
+    are compared in ways of their own (`spark_analysis.agreement`).
+    """
+
+    name: str
+    """Of the criterion."""
+    share: float
+    """Greatest difference, as a share of the first backend's mean."""
+    beside: str | None = None
+    """A column of the summary that runs must have a value in as well; None: the metric's alone."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """A column of the summary.  What is None is not shown there.
@@ -53,6 +69,9 @@ class Metric:
     """The column of which it is a part, which comparisons name with it."""
     terminal: str | None = None
     """Words on the terminal, with `{value}` and other columns of the summary in them."""
+
+    agreement: AgreementBound | None = None
+    """Comparisons of two backends have it as a criterion, of runs that have a value."""
 
     def cell(self, tables: RunTables) -> str:
         """Return what a comparison says of a run."""

@@ -1,4 +1,4 @@
-"""The examples in docs/extending.md, so that tests can try them."""
+"""The examples in docs/extending/, so that tests can try them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import re
 from emulation.network.processes import PROJECT
 
 
-def example(title: str) -> str:
-    """Return the one Python block of the section of that title."""
-    page = (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")
-    sections = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
-    (code,) = re.findall(r"```python\n(.*?)```", sections[title], re.DOTALL)
+def page(kind: str) -> str:
+    """Return the page that tells how to add a kind of thing: `protocol`, `paper`..."""
+    return (PROJECT / "docs" / "extending" / f"{kind}.md").read_text(encoding="utf-8")
+
+
+def example(kind: str) -> str:
+    """Return the one Python block of that page."""
+    (code,) = re.findall(r"```python\n(.*?)```", page(kind), re.DOTALL)
     assert isinstance(code, str)
     return code

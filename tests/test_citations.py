@@ -17,7 +17,7 @@ def test_what_is_cited_is_there() -> None:
     files = [file for room in rooms for file in (PROJECT / room).rglob("*.py")]
     cited = {
         (name, str(file.relative_to(PROJECT)))
-        for file in (*files, *PROJECT.glob("*.md"), *PROJECT.glob("docs/*.md"))
+        for file in (*files, *PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"))
         for name in CITATION.findall(file.read_text("utf-8"))
     }
     own = re.findall(r"\]\(#([a-z0-9-]+)\)", SOURCES.read_text("utf-8"))

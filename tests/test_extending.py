@@ -1,20 +1,48 @@
-"""The worked examples of docs/extending.md do what the page says."""
+"""The worked examples of docs/extending.md do what its pages say, and its table is right."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from emulation.network.processes import PROJECT
 from nodeapp import pubsub
 from nodeapp.pubsub import registry
 from testbed.app import app
-from tests.pages import example
+from tests.pages import example, page
+
+INDEX = (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")
+KINDS = ("protocol", "topology", "workload", "job", "metric", "backend", "paper")
+ROW = re.compile(
+    r"^\| \[.*?\]\(extending/(\w+)\.md\) \| `(.*?)` \| (\d+) \| (.*?) \| `(.*?)` \|$", re.MULTILINE
+)
+MADE_UP = {"spread", "audience", "gossip", "bursts", "NAME"}
+
+
+def test_every_kind_of_addition_has_a_page_with_an_example_that_a_test_tries() -> None:
+    rows = {kind: rest for kind, *rest in ROW.findall(INDEX)}
+    assert tuple(rows) == KINDS
+    assert {path.stem for path in (PROJECT / "docs" / "extending").iterdir()} == set(KINDS)
+    for kind, (file, lines, elsewhere, tried_by) in rows.items():
+        assert int(lines) == len(example(kind).splitlines()) <= 80
+        assert file.endswith("/NAME.py")
+        assert file.rpartition("/")[0] in page(kind)
+        assert elsewhere == "nothing" or elsewhere.startswith("1 line in `")
+        source = (PROJECT / tried_by).read_text(encoding="utf-8")
+        assert f'example("{kind}")' in source or f'"{kind}"' in source
+
+
+def test_what_the_pages_name_is_there() -> None:
+    for text in (INDEX, *map(page, KINDS)):
+        for path in re.findall(r"`((?:\w+/)+[\w.]*)`", text):
+            assert MADE_UP & set(re.split(r"\W", path)) or (PROJECT / path).exists(), path
 
 
 def test_a_protocol_is_a_file_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "gossip.py").write_text(example("Protocol"), encoding="utf-8")
+    (tmp_path / "gossip.py").write_text(example("protocol"), encoding="utf-8")
     monkeypatch.setattr(pubsub, "__path__", [*pubsub.__path__, str(tmp_path)])
     line = registry.Protocol("gossip:Gossip", "every node rebroadcasts with a probability")
     for module in ("nodeapp.pubsub.registry", "topologies.catalog", "testbed.listing"):

@@ -1,6 +1,7 @@
 """The plan of the house: who may import whom.  See docs/architecture.md for the rooms.
 
-Imports are read from the source, those inside functions and for the type checker too.
+Imports are read from the source, those inside functions and for the type checker too.  A module
+that another one names in a string, to load it or to start it as a process, counts as an import.
 """
 
 from __future__ import annotations
@@ -8,17 +9,29 @@ from __future__ import annotations
 import ast
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from emulation.network.processes import PROJECT
+from emulation.vm.code import PACKAGES
+from testbed.compiling import MODULES as COMPILED
+from tests.house import (
+    FLOORS,
+    Import,
+    arrows,
+    imports_of,
+    module_of,
+    modules,
+    named,
+    named_by,
+    program,
+    room,
+    started_by,
+    started_in,
+    tree,
+    unused,
+)
 
-FLOORS = ("testbed", "spark_analysis", "topologies", "emulation", "capture", "nodeapp")
-"""From the top: none imports one above it."""
 EMULATION = (
     *("vm", "backends", "scripts", "mininet_wifi", "virtual", "network", "realtime"),
     *("scenario", "workloads", "mobility", "radio", "errors"),
@@ -29,45 +42,35 @@ FOR_TOPOLOGIES = ("scenario", "workloads", "mobility", "radio", "errors")
 RYU = "emulation.network.controller"
 """What runs in the controller's own environment: Ryu, eventlet and the standard library."""
 LONGEST = 500
+IN_THE_GUEST = {
+    Import("emulation.vm.run", "testbed"): "makes the command line of a command in the guest",
+    Import("emulation.vm.smoke", "testbed"): "runs in the guest, and tries the command there",
+}
+"""Names that are no imports, and why: the guest is another machine, which has a testbed of its own.
+
+Ryu's environment needs no exception: `emulation.network.switches` starts what it has, downwards.
+"""
+NO_MODULES = {
+    "emulation.log": "the file that the helpers of a run write to",
+    "testbed.control": "the guest's port for commands",
+}
+"""Strings that look like names of modules, and what they are."""
+PAGES = ("README.md", "run_testbed.sh", "docs/**/*.md")
+"""What names modules to start beside the sources."""
 
 
-class Import(NamedTuple):
-    importer: str
-    imported: str
+USED_BY_OTHERS = {
+    ("emulation.backends.virtual", "run_virtual"): "programs: docs/data.md",
+    ("emulation.network.controller.ryu_app", "MeshAccessPoints"): "Ryu, which finds it",
+    ("emulation.vm.channel", "ALIVE_INTERVAL"): "the guest's agent, which has the file beside it",
+    ("spark_analysis.papers.paper", "per_second"): "papers: docs/extending/paper.md",
+}
+"""What the project defines and does not use, and who does."""
 
 
-@cache
-def modules() -> dict[str, Path]:
-    """Return the file of every module, by dotted name."""
-    found = {}
-    for folder in FLOORS:
-        for path in sorted((PROJECT / folder).rglob("*.py")):
-            name = ".".join(path.relative_to(PROJECT).with_suffix("").parts)
-            found[name.removesuffix(".__init__")] = path
-    return found
-
-
-def imports_of(path: Path) -> Iterator[str]:
-    """Yield what a file imports: modules of the project in full."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports are absolute"
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                yield whole if whole in modules() else str(node.module)
-
-
-@cache
-def arrows() -> tuple[Import, ...]:
-    """Return all imports between modules of the project."""
-    return tuple(
-        Import(name, imported)
-        for name, path in modules().items()
-        for imported in imports_of(path)
-        if imported in modules() and imported != name
-    )
+def reached() -> list[Import]:
+    """Return who imports or names whom, but for `IN_THE_GUEST`."""
+    return [*arrows(), *(each for each in named() if each not in IN_THE_GUEST)]
 
 
 def circle(edges: dict[str, set[str]]) -> list[str]:
@@ -91,15 +94,10 @@ def circle(edges: dict[str, set[str]]) -> list[str]:
     return []
 
 
-def room(module: str) -> str:
-    """Return the folder or the file of the root that a module belongs to: `emulation.radio`."""
-    return ".".join(module.split(".")[:2])
-
-
 def graph(level: str) -> dict[str, set[str]]:
     """Return the imports between modules or between rooms."""
     edges: dict[str, set[str]] = {}
-    for each in arrows():
+    for each in reached():
         ends = (each.importer, each.imported)
         one, other = ends if level == "module" else map(room, ends)
         if one != other:
@@ -112,6 +110,54 @@ def test_the_detector_finds_a_circle() -> None:
     assert circle({"a": {"b", "c"}, "b": {"c"}}) == []
 
 
+def test_names_of_modules_in_strings_are_found() -> None:
+    source = ast.parse(
+        '''
+"""Not `emulation.radio`, but python -m capture is."""
+run([python, "-m", "testbed", "run"], "-x")
+call("-m", "spark_analysis.data_page")
+LINES = (*("-m", "pip"), f"emulation.network.stand_ins.{tool}", "emulation.backends.tap:TapBackend")
+"read docs/emulation.md"
+HELP = "start it by `python -m nodeapp`, or use emulation.log"
+'''
+    )
+    assert sorted(started_by(source)) == [
+        "capture",
+        "nodeapp",
+        "spark_analysis.data_page",
+        "testbed",
+    ]
+    assert set(named_by(source)) - set(started_by(source)) == {
+        "emulation.network.stand_ins",
+        "emulation.backends.tap.TapBackend",
+    }
+    assert module_of("emulation.backends.tap.TapBackend") == "emulation.backends.tap"
+    assert module_of("emulation.backends.tap.NoBackend") is None
+    assert module_of("emulation.backends.tun") is None
+
+
+def test_every_module_that_a_string_names_is_there() -> None:
+    missing = {
+        name
+        for path in modules().values()
+        for name in named_by(tree(path))
+        if module_of(name) is None
+    }
+    assert missing == set(NO_MODULES)
+    assert {name for name in COMPILED if name not in modules()} == set()
+    assert set(PACKAGES) == set(FLOORS), "what the guest gets"
+    assert set(IN_THE_GUEST) <= set(named())
+
+
+def test_every_module_that_is_started_can_run() -> None:
+    started = {name for path in modules().values() for name in started_by(tree(path))}
+    assert started >= {"testbed", "nodeapp", "emulation.backends", "emulation.network.controller"}
+    for pattern in PAGES:
+        for page in PROJECT.glob(pattern):
+            started.update(started_in(page.read_text(encoding="utf-8")))
+    assert {name for name in started if program(name) is None} == set()
+
+
 @pytest.mark.parametrize("level", ["module", "room"])
 def test_there_is_no_circle(level: str) -> None:
     assert circle(graph(level)) == []
@@ -121,7 +167,7 @@ def test_no_import_runs_back_up() -> None:
     floor = {folder: number for number, folder in enumerate(FLOORS)}
     up = [
         each
-        for each in arrows()
+        for each in reached()
         if floor[each.importer.split(".")[0]] > floor[each.imported.split(".")[0]]
     ]
     assert up == []
@@ -129,7 +175,7 @@ def test_no_import_runs_back_up() -> None:
 
 def test_no_import_of_emulation_runs_back_up() -> None:
     height = {name: number for number, name in enumerate(EMULATION)}
-    ours = [each for each in arrows() if each.importer.startswith("emulation.")]
+    ours = [each for each in reached() if each.importer.startswith("emulation.")]
     rooms = {name.split(".")[1] for name in modules() if name.startswith("emulation.")}
     assert rooms == set(EMULATION)
     up = [
@@ -144,7 +190,7 @@ def test_no_import_of_emulation_runs_back_up() -> None:
 def test_topologies_describe_and_do_not_execute() -> None:
     used = {
         each.imported.split(".")[1]
-        for each in arrows()
+        for each in reached()
         if each.importer.startswith("topologies.") and each.imported.startswith("emulation.")
     }
     assert used <= set(FOR_TOPOLOGIES)
@@ -169,6 +215,7 @@ def test_the_controller_needs_nothing_of_the_testbeds_environment() -> None:
         if name in seen:
             continue
         seen.add(name)
+        waiting += [other.imported for other in named() if other.importer == name]
         for imported in imports_of(modules()[name]):
             if imported in modules():
                 waiting.append(imported)
@@ -187,11 +234,18 @@ def test_no_file_is_longer_than_one_can_read(folder: str) -> None:
     assert long == {}
 
 
+def test_what_is_defined_is_used_by_more_than_tests() -> None:
+    found = {
+        (module, name) for module, name in unused() if not module.startswith("topologies.")
+    }  # topologies are found by their folder
+    assert found == set(USED_BY_OTHERS)
+
+
 def test_a_name_is_of_one_class() -> None:
     """Those of Mininet-WiFi's own API apart, which scripts use."""
     found: dict[str, list[str]] = defaultdict(list)
     for name, path in modules().items():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(name)
     several = {name: owners for name, owners in found.items() if len(owners) > 1}

@@ -13,11 +13,9 @@ from emulation.radio.airtime import DSSS_RATES, HT_RATES, OFDM_RATES, Rate
 from emulation.realtime.hwsim_wire import RateStep
 
 MANAGEMENT, CONTROL, DATA, EXTENSION = range(4)
-BEACON: Final = 8
-"""Subtype of a management frame."""
 ASSOCIATION_RESPONSE, REASSOCIATION_RESPONSE = 1, 3
 DISASSOCIATION, DEAUTHENTICATION = 10, 12
-"""More subtypes of management frames: those that begin and end an association."""
+"""Subtypes of management frames: those that begin and end an association."""
 RATES: Final = (*DSSS_RATES, *OFDM_RATES)
 """mac80211_hwsim's rates at 2.4 GHz, in its order; higher bands lack the first four."""
 MCS: Final = 0x08

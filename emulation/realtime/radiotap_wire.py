@@ -14,7 +14,6 @@ from emulation.radio.airtime import HT_RATES, Rate
 from emulation.radio.mac import is_group
 from emulation.radio.wlan.packets import Element, MeshHeader, Packet, Perr, Prep, Preq
 
-BROADCAST: Final = b"\xff" * 6
 _TSFT, _FLAGS, _RATE, _CHANNEL, _SIGNAL, _NOISE, _MCS = 0, 1, 2, 3, 5, 6, 19
 """Bits of the presence word."""
 _CCK, _OFDM, _BAND_2, _BAND_5 = 0x0020, 0x0040, 0x0080, 0x0100

@@ -1,8 +1,7 @@
 """Which stations can reach each other over stations within the radio range of each other.
 
 A graph of the nodes at one moment, as `RadioSpec.range` has it: fading, obstacles and interference
-have no part in it.  Topologies ask it for placements, and whoever wants to know how well connected
-the nodes of a scenario stay.
+have no part in it.  Topologies ask it for placements.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import numpy as np
 
 from emulation.mobility.trajectory import Position2D
 from emulation.radio.spec import RadioSpec
-from emulation.scenario.scenario import Scenario
 
 Positions = Sequence[Position2D] | np.ndarray[Any, Any]
 """N positions, or an array (N, 2) of metres."""
@@ -47,25 +45,3 @@ def partitions(radio: RadioSpec, positions: Positions) -> list[int]:
 def connected(radio: RadioSpec, positions: Positions) -> bool:
     """Return whether every station can reach every other."""
     return len(partitions(radio, positions)) == 1
-
-
-def connected_share(scenario: Scenario, samples: int = 30) -> float:
-    """Return the share of `samples` moments of a run at which all nodes are connected."""
-    moments = _partitions(scenario, samples)
-    return sum(len(sizes) == 1 for sizes in moments) / len(moments)
-
-
-def connected_pairs(scenario: Scenario, samples: int = 30) -> float:
-    """Return the share of pairs of nodes that are connected, mean of `samples` moments of a run."""
-    nodes = len(scenario.nodes)
-    if nodes == 1:
-        return 1.0
-    moments = _partitions(scenario, samples)
-    pairs = sum(size * (size - 1) for sizes in moments for size in sizes)
-    return pairs / (nodes * (nodes - 1) * len(moments))
-
-
-def _partitions(scenario: Scenario, samples: int) -> list[list[int]]:
-    trace = scenario.trace()
-    times = np.linspace(0.0, scenario.duration, samples if trace.moving else 1)
-    return [partitions(scenario.radio, trace.positions(float(time))) for time in times]

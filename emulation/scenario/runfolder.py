@@ -253,6 +253,21 @@ def _read(path: Path, model: type[_Read], problems: list[str]) -> _Read | None:
     return None
 
 
+def read_record(folder: RunFolder, problems: list[str]) -> RunRecord | None:
+    """Return `run.json`, None if it is missing or damaged; `problems` gets a line if damaged."""
+    return _read(folder.record, RunRecord, problems)
+
+
+def problems_of(record: RunRecord | None) -> list[str]:
+    """Return what went wrong in a run by its `run.json`, a line each."""
+    if record is None:
+        return ["no run.json (the run was killed?): its time 0 is estimated"]
+    if record.ended == "completed":
+        return [*record.problems]
+    how = "it was killed, or is under way" if record.ended == "running" else record.ended
+    return [*record.problems, f"the run was not completed: {how}"]
+
+
 def read_run(path: Path) -> Run:
     """Return the run at `path`.  Raises `RunFolderError` if there is none."""
     path = path.resolve()
@@ -270,15 +285,9 @@ def read_run(path: Path) -> Run:
     if not folder.captures.is_dir():
         raise RunFolderError(f"{path} has no folder captures: there is nothing to analyse")
     problems: list[str] = []
-    record = _read(folder.record, RunRecord, problems)
+    record = read_record(folder, problems)
     fidelity = _read(folder.fidelity, Fidelity, problems)
-    if record is None:
-        problems.append("no run.json (the run was killed?): its time 0 is estimated")
-    else:
-        problems += record.problems
-        if record.ended != "completed":
-            how = "it was killed, or is under way" if record.ended == "running" else record.ended
-            problems.append(f"the run was not completed: {how}")
+    problems += problems_of(record)
     flows = _read(folder.flows, Flows, problems)
     try:
         commands = prompt.read(folder.prompt)

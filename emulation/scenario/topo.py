@@ -32,7 +32,7 @@ from emulation.scenario.radio_settings import RadioSettings
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario, WorkloadSpec
 from emulation.workloads.base import Operation, Workload
 from nodeapp.parameters import Parameter, parameters_of
-from nodeapp.pubsub.registry import PROTOCOLS
+from nodeapp.pubsub.registry import service_of
 
 PLACEMENTS = 200
 """How often a random topology is drawn again before it counts as never connected."""
@@ -393,7 +393,7 @@ class Topo:
         self, protocol: str, nodes: Sequence[NodeSpec], said: Mapping[str, Sequence[Leg]]
     ) -> tuple[Operation, ...]:
         """Return what navigators tell the clients, if the protocol asks for it."""
-        if protocol not in PROTOCOLS or not PROTOCOLS[protocol].service.needs_routes:
+        if not service_of(protocol).needs_routes:
             return ()
         operations = [
             Operation(

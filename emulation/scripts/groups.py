@@ -18,25 +18,15 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 from emulation.mobility.trajectory import Waypoint
-from emulation.scripts.motion import CRP, HORIZON, Bounds, Plan, following
-from emulation.scripts.options import MODEL_DEFAULTS
+from emulation.scripts.motion import HORIZON, Bounds, Plan, following
 from emulation.scripts.session import ScriptError
 
 REFERENCE_POINT: Final = "ReferencePoint"
 COMMUNITY: Final = "TimeVariantCommunity"
 LEVY_WALK: Final = "TruncatedLevyWalk"
-GROUP_MODELS: Final = (REFERENCE_POINT, COMMUNITY)
-UNBOUND: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
-    {
-        **dict.fromkeys((*GROUP_MODELS, LEVY_WALK), ("min_v", "max_v")),
-        CRP: tuple(MODEL_DEFAULTS),
-    }
-)
-"""Bounds of a network that do not bound a model: speeds of groups are theirs, as are flights'."""
 STEPS: Final = int(HORIZON)
 OWN_STEP: Final = 1.0
 """Metres a second of a member's random walk."""

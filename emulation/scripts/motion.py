@@ -326,12 +326,12 @@ def model_of(name: str, options: Mapping[str, Any], node: Any) -> Model:
         return lambda bounds, start, rng: random_walk(
             bounds._replace(min_v=constant, max_v=constant), start, rng
         )
-    return MODELS[name]
+    return RANDOM_MODELS[name]
 
 
 Model = Callable[[Bounds, Point | None, random.Random], Plan]
 
-MODELS: Final[Mapping[str, Model]] = MappingProxyType(
+RANDOM_MODELS: Final[Mapping[str, Model]] = MappingProxyType(
     {
         "RandomDirection": random_direction,
         "RandomWayPoint": random_way_point,
@@ -340,4 +340,4 @@ MODELS: Final[Mapping[str, Model]] = MappingProxyType(
         "GaussMarkov": gauss_markov,
     }
 )
-"""By the name in `setMobilityModel`."""
+"""Those by which each node goes its own way, by the name in `setMobilityModel`."""

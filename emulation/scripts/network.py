@@ -15,28 +15,17 @@ from mininet.node import DefaultController
 
 from emulation.network.interrupts import undisturbed
 from emulation.network.net import compute_checksums
-from emulation.scripts import wireless
+from emulation.scripts import models, wireless
 from emulation.scripts.air import ScriptAir, fading_of
-from emulation.scripts.groups import GROUP_MODELS, LEVY_WALK, UNBOUND, Groups, levy_walk
 from emulation.scripts.links import WMEDIUMD_MODES
 from emulation.scripts.making import Nodes
 from emulation.scripts.measure import iperf
-from emulation.scripts.motion import (
-    CRP,
-    MODELS,
-    Plan,
-    TimedMotion,
-    area_of,
-    bounds_of,
-    in_group,
-    model_of,
-)
+from emulation.scripts.motion import TimedMotion
 from emulation.scripts.mover import Mover
 from emulation.scripts.nodes import AP, Car, RadioNode, Station
 from emulation.scripts.options import (
     IPERF_OPTIONS,
     MININET_OPTIONS,
-    MODEL_DEFAULTS,
     MODEL_OPTIONS,
     NETWORK_OPTIONS,
     NOT_SUPPORTED,
@@ -209,11 +198,7 @@ class Mininet_wifi(Nodes):
         """Let a model move all nodes that have no position."""
         given = self.session.check_options("setMobilityModel", options, MODEL_OPTIONS)
         self._choose_policy(given)
-        name = given.get("model", "RandomDirection")
-        known_models = (*MODELS, LEVY_WALK, CRP, *GROUP_MODELS)
-        if name not in known_models:
-            known = ", ".join(known_models)
-            raise ScriptError(f"setMobilityModel(model={name!r}): there are {known}")
+        models.check_model(given.get("model", models.DEFAULT))
         self.model = given
 
     def start_simulation(self) -> None:
@@ -297,32 +282,12 @@ class Mininet_wifi(Nodes):
             self.mover.plan(self.timed.plans())
         if self.model is None:
             return
-        name = self.model.get("model", "RandomDirection")
-        unbound = UNBOUND.get(name, ())
-        defaults = {
-            each: float(value if each in unbound else self.model.get(each, value))
-            for each, value in MODEL_DEFAULTS.items()
-        }
-        seed = self.model.get("seed", 1)
-        plans: dict[Any, Plan] = {}
-        groups = None
-        if name in GROUP_MODELS:
-            groups = Groups(name, self.model, area_of(defaults), seed)
-        for node in [*self.stations, *self.cars]:
-            if hasattr(node, "position"):
-                continue
-            generator = wireless.rng(seed, node.name)
-            if groups is not None:
-                plans[node] = groups.member(len(plans), node.name)
-            elif name == LEVY_WALK:
-                plans[node] = levy_walk(bounds_of(node, defaults), generator)
-            elif name == CRP:
-                plans[node] = in_group(self.model.get("pointlist"), generator)
-            else:
-                chosen = model_of(name, self.model, node)
-                plans[node] = chosen(bounds_of(node, defaults), None, generator)
+        nodes = [*self.stations, *self.cars]
+        moving = [node for node in nodes if not hasattr(node, "position")]
+        plans = models.plans(self.model, moving, wireless.rng)
         self.mover.plan(plans, float(self.model.get("time", 0)))
         if plans and self.model.unread:
+            name = self.model.get("model", models.DEFAULT)
             unread = ", ".join(sorted(self.model.unread))
             self.session.limit(f"setMobilityModel({unread})", f"the model {name} has no such thing")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -103,8 +102,3 @@ def switch_options(cls: Any, options: dict[str, Any]) -> dict[str, Any]:
     if isinstance(cls, type) and issubclass(cls, OVSSwitch):
         return options | {"datapath": "user"}
     return options
-
-
-def shell(words: Sequence[str]) -> str:
-    """Run a command and return what it prints; empty if it fails."""
-    return subprocess.run(words, capture_output=True, text=True, check=False).stdout

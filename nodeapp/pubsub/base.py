@@ -157,6 +157,14 @@ class Service(abc.ABC):
     """Whether clients' navigators should tell it where they are going (`Service.navigate`)."""
     needs_topic: ClassVar[bool] = False
     """Whether every event has to have a topic, and every filter a predicate `topic = ...`."""
+    is_overlay: ClassVar[bool] = False
+    """Whether nodes are peers of an overlay by interest, which has all parameters of
+    `nodeapp.pubsub.overlay.parameters.IdentifierParameters`; analyses count overlay hops then."""
+    floods: ClassVar[bool] = False
+    """Whether every node that hears of an event sends it as often as the parameter `repeat` says,
+    once without one: a backend can then tell from a scenario what comes to its nodes."""
+    rounds_voids: ClassVar[bool] = False
+    """Whether GPSR brings what it sends to places: round voids, on ways of many hops."""
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
         self.host = host

@@ -87,6 +87,7 @@ class Routing:
     make_router: Callable[[DecisionPoint], Router]
     """Returns the router of a node, which is to call `DecisionPoint.arrived`."""
     needs_position: bool = False
+    rounds_voids: bool = False
 
 
 class DecisionPoint(Service):
@@ -108,7 +109,7 @@ class DecisionPoint(Service):
         cls.Parameters = dataclasses.make_dataclass(
             f"{cls.__name__}Parameters", (), bases=(cls.Parameters, routing.parameters), frozen=True
         )
-        cls.needs_position = routing.needs_position
+        cls.needs_position, cls.rounds_voids = routing.needs_position, routing.rounds_voids
         cls.needs_map, cls.needs_nodes = hashing.needs_map, hashing.needs_nodes
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:

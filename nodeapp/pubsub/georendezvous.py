@@ -69,10 +69,6 @@ from nodeapp.routing.cell_wire import CellRoute
 from nodeapp.routing.cells import Cell
 from nodeapp.wire import ANY_NODE, FLAG_EXPLORE, FLAG_REPLICA, Frame, Kind, WireError
 
-ANSWER_JITTER: Final = 0.05
-"""Seconds in which the nodes of a cell answer one that asks for its state; the first one does."""
-RACE: Final = 0.1
-"""Seconds in which two nodes of a cell may not have told each other what they got at a time."""
 MAX_KNOWN: Final = 4096
 """Topics of which the cells, and publishers of which the choice is remembered, at most."""
 

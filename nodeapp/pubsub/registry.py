@@ -109,6 +109,15 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
 )
 
 
+def service_of(name: str) -> type[Service]:
+    """Return the class of a protocol's service, by which others know what the protocol is like.
+
+    That is `Service` itself, which declares nothing, for a name that is not registered: the
+    protocol of a run may be of another version.
+    """
+    return PROTOCOLS[name].service if name in PROTOCOLS else Service
+
+
 def obstacle(name: str, environment: Environment) -> str | None:
     """Return why protocol `name` cannot work in an environment and what to do; None if it can."""
     service = PROTOCOLS[name].service

@@ -31,8 +31,6 @@ from nodeapp.wire import CELL_WALK, CELLS, WireError
 
 _GREEDY: Final = struct.Struct(">BBHiiii")
 _WALK: Final = struct.Struct(">BBHiiiiiiii")
-CELLS_LENGTH: Final = _GREEDY.size
-CELL_WALK_LENGTH: Final = _WALK.size
 MAX_HOPS: Final = 65_535
 """Of hops left."""
 

@@ -38,8 +38,6 @@ MAX_AGE: Final = 2**32 - 1
 ORPHANED: Final = 0x01
 """The way to the root is broken, here or at a node that it leads through."""
 _FIXED: Final = struct.Struct(">BBBBIIQI")
-TREE_LENGTH: Final = _FIXED.size
-"""Bytes of the extension without children."""
 
 
 class TreeBeacon(NamedTuple):

@@ -8,7 +8,7 @@ well their mean is known.  Delivery and frames are tests of equivalence: the bac
 whole interval lies within what is allowed, they differ if no part of it does, and else it is not
 decided, and `Criterion.needed` says how many repeats would decide if they varied as these do.
 Three criteria, none of which knows a backend by name, and those of metrics that only runs of some
-protocols have (`own`), which are tests of equivalence as well:
+protocols have (`spark_analysis.metric.AgreementBound`), which are tests of equivalence as well:
 
 *Delivery*: the mean ratios differ by at most `DELIVERY_BOUND`.
 
@@ -52,8 +52,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from spark_analysis.agreement.measures import Measures, Side
-from spark_analysis.agreement.own import OWN, OwnMetric
+from spark_analysis.agreement.measures import OWN, Measures, Side
 from spark_analysis.confidence import Interval, mean_interval, t_quantile
 from spark_analysis.jobs.stages import DelayStage
 
@@ -276,7 +275,7 @@ def compare(first: Side, second: Side, matched: Sequence[Matched]) -> Agreement:
         _frames(_quantity(a, b, lambda run: run.frames_total)),
         _delay(delay, explained, unknown_along_the_way(overhead, _hops(quicker)), quicker),
     )
-    own = tuple(_own(a, b, each) for each in OWN if _all_have(a, b, each))
+    own = tuple(_own(a, b, column) for column in OWN if _all_have(a, b, column))
     every = (*criteria, *own)
     if not enough:
         outcome = AgreementOutcome.TOO_SLOW
@@ -333,15 +332,15 @@ def _hops(side: Side) -> float:
     return max(1.0, statistics.fmean(side.values(lambda run: run.hops) or [1.0]))
 
 
-def _all_have(first: Side, second: Side, metric: OwnMetric) -> bool:
-    return all(metric.column in run.own for run in (*first.runs, *second.runs))
+def _all_have(first: Side, second: Side, column: str) -> bool:
+    return all(column in run.own for run in (*first.runs, *second.runs))
 
 
-def _own(first: Side, second: Side, metric: OwnMetric) -> Criterion:
-    quantity = _quantity(first, second, lambda run: run.own[metric.column])
-    off, allowed = abs(quantity.relative), metric.bound
+def _own(first: Side, second: Side, column: str) -> Criterion:
+    quantity = _quantity(first, second, lambda run: run.own[column])
+    off, allowed = abs(quantity.relative), OWN[column].share
     why = f"the means differ by {100 * off:.2f} %, at most {100 * allowed:g} % are allowed"
-    return Criterion(metric.name, quantity, allowed * quantity.first.mean, why)
+    return Criterion(OWN[column].name, quantity, allowed * quantity.first.mean, why)
 
 
 def _delay(

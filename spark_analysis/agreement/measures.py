@@ -5,17 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
 from emulation.network.fidelity import LATE_MEDIAN, LATE_P99
 from emulation.scenario.runfolder import Run
-from spark_analysis.agreement.own import OWN
 from spark_analysis.jobs.stages import DelayStage
+from spark_analysis.metric import AgreementBound
+from spark_analysis.metrics.known import DELAY_P50, DELIVERY_RATIO, HOPS_MEAN, METRICS
 
 if TYPE_CHECKING:
     from spark_analysis.result import Analysis
+
+
+OWN: Final[Mapping[str, AgreementBound]] = MappingProxyType(
+    {metric.column: metric.agreement for metric in METRICS if metric.agreement is not None}
+)
+"""What runs of some protocols are compared by besides delivery, frames and delay, by column."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +97,9 @@ def measure(run: Run, analysis: Analysis, stages: pd.DataFrame, air: pd.DataFram
     return Measures(
         run=run.name,
         seed=run.scenario.seed,
-        delivery=float(summary["delivery_ratio"]),
-        delay=float(summary["delay_p50"]),
-        hops=float(summary["hops_mean"]),
+        delivery=float(summary[DELIVERY_RATIO.column]),
+        delay=float(summary[DELAY_P50.column]),
+        hops=float(summary[HOPS_MEAN.column]),
         frames={str(row.kind_name): float(row.frames) for row in sent.itertuples()},
         stages={
             DelayStage(row.stage): StageMeasure(float(row.p50), float(row.per_delivery))
@@ -107,8 +115,8 @@ def measure(run: Run, analysis: Analysis, stages: pd.DataFrame, air: pd.DataFram
         late_p99=late(LATE_P99),
         failed_checks=tuple(name for name, check in checks.items() if not check.ok),
         own={
-            each.column: float(summary[each.column])
-            for each in OWN
-            if not pd.isna(summary.get(each.beside)) and not pd.isna(summary.get(each.column))
+            name: float(summary[name])
+            for name, bound in OWN.items()
+            if not any(pd.isna(summary.get(each)) for each in (name, bound.beside or name))
         },
     )

@@ -3,7 +3,8 @@
 The measures of the mesh-prediction paper (docs/papers.md#mesh-prediction, section V), from
 captures.  A **leg** of a client is from when its navigator told of a way, and the pause before it
 was over, to when it told of the next one, on the client's loopback (NAVIGATE).  An event is of the
-leg in which it was published.
+leg in which it was published.  Legs are of protocols that are told of routes
+(`Service.needs_routes`); others have none, and cost no query.
 
 *Packets* are the transmissions of DELIVERY frames of an event to that client: from the serving
 broker on, one for each hop, repetitions, searches and handovers included; and the PROBEs that were
@@ -29,6 +30,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from emulation.scenario.access_point import MESH
+from nodeapp.pubsub.registry import service_of
 from nodeapp.wire import Kind
 from spark_analysis.jobs.clients import MESSAGES, REQUESTS
 from spark_analysis.jobs.columns import EVENT, count_if, seconds
@@ -36,9 +38,6 @@ from spark_analysis.jobs.overhead import PACKETS
 from spark_analysis.jobs.runs import RUNS
 from spark_analysis.schemas import DOUBLE, INT, LONG, RUN, column
 from spark_analysis.table import Inputs, Query, Table
-
-PROTOCOLS: Final = frozenset({"mobility-prediction", "periodic-probing", "batch-forwarding"})
-"""Protocols with legs."""
 
 LEGS: Final = Table(
     name="legs",
@@ -73,6 +72,11 @@ MEASURED: Final = (
 _STARTS: Final = "run string, client long, start_ns long"
 _ROUTE: Final = struct.Struct(">BBdBdBdBdBd")
 """A route's body: an array of five binary64 floats (`nodeapp.pubsub.base.Route`)."""
+
+
+def _has_legs(inputs: Inputs) -> bool:
+    """Return whether some run's protocol is told of clients' routes, of which legs are made."""
+    return any(service_of(run.scenario.protocol.name).needs_routes for run in inputs.runs)
 
 
 def _starts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -176,8 +180,8 @@ def _delivered(inputs: Inputs) -> DataFrame:
 
 
 def legs(inputs: Inputs) -> DataFrame:
-    """Return `LEGS`; no rows, and no work, if no run has a protocol with legs."""
-    if not any(run.scenario.protocol.name in PROTOCOLS for run in inputs.runs):
+    """Return `LEGS`; no rows, and no work, if no run has legs."""
+    if not _has_legs(inputs):
         return inputs.rows([], LEGS.schema)
     windows = _windows(inputs)
     of_leg = ["run", "client", "leg"]
@@ -228,7 +232,7 @@ def _since_start(inputs: Inputs) -> DataFrame:
 
 def of_legs(inputs: Inputs) -> DataFrame:
     """Return the measures of each run that has legs: means over legs, and over all events."""
-    if not any(run.scenario.protocol.name in PROTOCOLS for run in inputs.runs):
+    if not _has_legs(inputs):
         return inputs.rows([], MEASURED)
     events = sf.col("events")
     mesh = sf.col("mesh_packets") + sf.col("mesh_probes")

@@ -26,15 +26,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
-from nodeapp.wire import HEADER_LENGTH, NODE_PORT, Kind
+from nodeapp.wire import EVENT_KINDS, HEADER_LENGTH, NODE_PORT, Kind
 from spark_analysis.jobs.columns import count_if, sum_if
 from spark_analysis.jobs.nodes import NODES
 from spark_analysis.jobs.runs import RUNS
 from spark_analysis.schemas import INT, LONG, RUN, SHORT, STRING, column
 from spark_analysis.table import Query, Table
-
-EVENT_KINDS: Final = (Kind.EVENT, Kind.DELIVERY, Kind.SEARCH, Kind.CUBE_EVENT)
-"""Kinds that carry an event."""
 
 PACKETS: Final = Query(make=lambda inputs: radio_packets(inputs.frames, inputs.of(NODES)))
 """`radio_packets` of all runs."""

@@ -10,7 +10,7 @@ its loopback shows them, and from the overlay's rules in the scenario:
     bloom        all bits of the event are the peer's, by a collision
     forwarding   neither: the peer is on the way of others
 
-Other protocols have no rows, and cost no query.
+Protocols that are no overlay (`Service.is_overlay`) have no rows, and cost no query.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from emulation.scenario.runfolder import Run
 from nodeapp.events import Subscription
 from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits, covers, identifier
 from nodeapp.pubsub.overlay.space import Space
-from nodeapp.wire import Kind
+from nodeapp.pubsub.registry import service_of
+from nodeapp.wire import EVENT_KINDS
 from spark_analysis.jobs.columns import EVENT
 from spark_analysis.jobs.delivery import DELIVERY
 from spark_analysis.jobs.overhead import PACKETS
@@ -44,13 +45,9 @@ from spark_analysis.schemas import (
 )
 from spark_analysis.table import Inputs, Table
 
-OVERLAYS: Final = ("semantic-overlay", "mirinae")
-KINDS: Final = (Kind.EVENT, Kind.SEARCH, Kind.CUBE_EVENT)
-"""Kinds that carry an event from peer to peer."""
-
 
 def _overlays(inputs: Inputs) -> list[Run]:
-    return [run for run in inputs.runs if run.scenario.protocol.name in OVERLAYS]
+    return [run for run in inputs.runs if service_of(run.scenario.protocol.name).is_overlay]
 
 
 class _Rules:
@@ -120,7 +117,7 @@ def _first(inputs: Inputs, names: list[str]) -> Iterator[tuple[tuple[str, int, i
     """Yield event, receiver and depth of each peer's first reception."""
     arrived = inputs.of(PACKETS).filter(
         sf.col("run").isin(names)
-        & sf.col("kind").isin([int(kind) for kind in KINDS])
+        & sf.col("kind").isin([int(kind) for kind in EVENT_KINDS])
         & ~sf.col("sent")
         & (sf.col("destination") == sf.col("node_id"))
     )

@@ -32,9 +32,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from nodeapp.wire import ANY_NODE, BROADCAST, Kind
+from nodeapp.wire import ANY_NODE, BROADCAST, EVENT_KINDS, Kind
 from spark_analysis.jobs.columns import EVENT, PAIR
-from spark_analysis.jobs.overhead import EVENT_KINDS, addressed, category, kind_name
+from spark_analysis.jobs.overhead import addressed, category, kind_name
 from spark_analysis.schemas import (
     CLIENT,
     DOUBLE,

@@ -10,8 +10,9 @@ import math
 from functools import partial
 from typing import Final
 
-from spark_analysis.metric import Metric
+from spark_analysis.metric import AgreementBound, Metric
 from spark_analysis.metrics.measured import MEASURED
+from spark_analysis.metrics.overlay import OVERLAY_DEPTH
 from spark_analysis.metrics.summary import LATE
 from spark_analysis.report.quantities import count, number, quantity, seconds, share
 from spark_analysis.report.text_table import zero
@@ -182,6 +183,7 @@ EVENT_FRAMES_PER_EVENT: Final = Metric(
     unit="frames",
     text=number,
     swept=True,
+    agreement=AgreementBound("messages of an event", 0.05, beside=OVERLAY_DEPTH.column),
 )
 LOAD_MEAN: Final = Metric(
     column="load_mean",

@@ -17,8 +17,8 @@ from typing import Final
 
 import pandas as pd
 
-from emulation.scenario.records import CodeRecord, RunRecord
-from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.records import CodeRecord
+from emulation.scenario.runfolder import RunFolder, read_record
 from spark_analysis.papers import computed
 from spark_analysis.sweeps.rows import DELIVERIES, DELIVERY
 from spark_analysis.sweeps.tasks import processor_seconds
@@ -55,12 +55,8 @@ def code_of_point(folder: Path) -> str:
         return CodeRecord.model_validate_json(text).in_words()
     except (OSError, ValueError):
         pass
-    try:
-        text = RunFolder(folder).record.read_text(encoding="utf-8")
-        made_by = RunRecord.model_validate_json(text).code
-    except (OSError, ValueError):
-        return ""
-    return "" if made_by is None else made_by.in_words()
+    record = read_record(RunFolder(folder), [])
+    return "" if record is None or record.code is None else record.code.in_words()
 
 
 def with_pairs(rows: pd.DataFrame, folder: Path, axes: Sequence[str]) -> pd.DataFrame:

@@ -72,15 +72,13 @@ Curve = Sequence[tuple[Any, Interval]]
 """Values of the parameter, ascending, with the mean of what was measured there."""
 
 
-def curves(quantity: Quantity, parameter: str, series: Mapping[str, Curve]) -> Drawing:
-    """Draw a curve a series; a parameter that is not a number has its values side by side."""
-    return multiples(quantity, parameter, {"": series})
-
-
 def multiples(
     quantity: Quantity, parameter: str, panels: Mapping[str, Mapping[str, Curve]]
 ) -> Drawing:
-    """Draw several sets of curves under their names, on axes of the same extent."""
+    """Draw several sets of curves under their names, on axes of the same extent.
+
+    A parameter that is not a number has its values side by side.
+    """
     names = list(dict.fromkeys(name for series in panels.values() for name in series))
     every = [curve for series in panels.values() for curve in series.values()]
     if not any(every):

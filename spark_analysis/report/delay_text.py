@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from nodeapp.pubsub.registry import service_of
 from spark_analysis.report.figures import Drawing, delay_cdf, floats
 from spark_analysis.report.quantities import count, number, seconds
 from spark_analysis.report.section import Section
@@ -55,7 +56,8 @@ def distribution(tables: RunTables) -> Drawing:
     hops = delay["hops"].fillna(-1).to_numpy(np.int64)
     drawing = delay_cdf(floats(delay["delay"]), hops)
     longest = int(hops.max(initial=0))
-    if longest < LONG_ROUTE or "gpsr" not in tables.scenario.protocol.name:
+    service = service_of(tables.scenario.protocol.name)
+    if longest < LONG_ROUTE or not service.rounds_voids:
         return drawing
     why = (
         f" The longest route has {longest} hops: if no neighbour is nearer to the destination, GPSR"

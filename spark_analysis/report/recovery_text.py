@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from nodeapp.pubsub.decision_point import DecisionPoint
-from nodeapp.pubsub.registry import PROTOCOLS
+from nodeapp.pubsub.registry import service_of
 from nodeapp.pubsub.topic_hash import NodeHash
 from spark_analysis.recovering import BEFORE, RECOVERED, WINDOW
 from spark_analysis.report.quantities import NOTHING, printable, seconds, share
@@ -49,9 +49,8 @@ def fault_table(tables: RunTables) -> list[TextTable]:
 def orphans(tables: RunTables) -> Iterator[str]:
     """Yield which topics lost the one node that serves them, and that nobody took over."""
     scenario = tables.scenario
-    protocol = PROTOCOLS.get(scenario.protocol.name)
-    service = protocol.service if protocol is not None else None
-    if service is None or not issubclass(service, DecisionPoint) or service.hashing is not NodeHash:
+    service = service_of(scenario.protocol.name)
+    if not issubclass(service, DecisionPoint) or service.hashing is not NodeHash:
         return
     hashing = NodeHash(scenario.environment())
     topics = sorted(set(tables.table("events")["topic"].dropna()))

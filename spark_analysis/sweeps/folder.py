@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
+from emulation.scenario.runfolder import RunFolder, problems_of, read_record
 from spark_analysis import commented
 from spark_analysis.metrics.summary import SUMMARY as SUMMARY_TABLE
 from spark_analysis.schemas import LONG, STRING, column
@@ -153,9 +154,11 @@ class SweepFolder:
         failures, problems = {}, {}
         for point in wanted:
             if self.finished(point):
-                run = json.loads((self.path(point) / "run.json").read_text(encoding="utf-8"))
-                if run["problems"]:
-                    problems[str(point)] = _first(run["problems"])
+                said: list[str] = []
+                record = read_record(RunFolder(self.path(point)), said)
+                said += problems_of(record)
+                if said:
+                    problems[str(point)] = _first(said)
             elif (reason := failure(self.path(point))) is not None:
                 failures[str(point)] = f"{reason} ({self.path(point) / FAILURE})"
         return failures, problems

@@ -12,7 +12,10 @@ from typing import Any
 
 from capture.layers import PubSub
 from nodeapp import wire
-from nodeapp.routing import aodv_wire, cell_wire, tree_beacon
+from nodeapp.routing import aodv_wire, tree_beacon
+from nodeapp.routing.cell_wire import CellRoute
+from nodeapp.routing.cells import Walk
+from nodeapp.routing.tree_beacon import TreeBeacon
 from nodeapp.wire import Frame, GeoRoute
 
 SOURCE = (Path(__file__).parents[2] / "capture" / "dissector" / "pubsub.lua").read_text("utf-8")
@@ -101,15 +104,16 @@ def test_the_dissectors_flags_are_those_of_the_wire() -> None:
 def test_the_dissectors_constants_are_those_of_the_wire() -> None:
     names = ("VERSION", "NODE_PORT", "CLIENT_PORT", "HEADER_LENGTH", "MAX_BODY", "BROADCAST")
     greedy, perimeter = GeoRoute(1, 2), GeoRoute(1, 2, (3, 4), (5, 6), (7, 8), 9)
+    cells = CellRoute((1, 2), 3, (4, 5))
     modes = ("GREEDY", "PERIMETER", "ADDRESSEES", "CELLS", "CELL_WALK")
     expected = {name: getattr(wire, name) for name in (*names, *modes)} | {
         "GREEDY_LENGTH": len(greedy.encode()),
         "PERIMETER_LENGTH": len(perimeter.encode()),
         "WITH_SENDER": wire.WITH_SENDER,
         "TREE": wire.TREE,
-        "TREE_LENGTH": tree_beacon.TREE_LENGTH,
-        "CELLS_LENGTH": cell_wire.CELLS_LENGTH,
-        "CELL_WALK_LENGTH": cell_wire.CELL_WALK_LENGTH,
+        "TREE_LENGTH": len(TreeBeacon(1, 2, 3, 4).encode()),
+        "CELLS_LENGTH": len(cells.encode()),
+        "CELL_WALK_LENGTH": len(cells._replace(walk=Walk((1, 2), (3, 4), (5, 6))).encode()),
         "SENDER_LENGTH": len(wire.with_sender(greedy.encode(), wire.Whereabouts(1, 2)))
         - len(greedy.encode()),
     }

@@ -1,4 +1,4 @@
-"""A job and a metric are a file each: those of docs/extending.md, in a copy of the project."""
+"""A job and a metric are a file each: those of docs/extending/, in a copy of the project."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ import pytest
 from emulation.network.processes import PROJECT
 from nodeapp.compiled import FOLDER
 from spark_analysis.report.quantities import number
+from tests import pages
 from tests.pages import example
 from tests.spark_analysis.report.pages import Page
 
 PACKAGES = ("testbed", "spark_analysis", "topologies", "emulation", "capture", "nodeapp")
 FILES = {
-    "spark_analysis/jobs/spread.py": "Job with its table and figure",
-    "spark_analysis/metrics/audience.py": "Metric",
+    "spark_analysis/jobs/spread.py": "job",
+    "spark_analysis/metrics/audience.py": "metric",
 }
 LINE = "from spark_analysis.metrics.audience import AUDIENCE"
 
@@ -36,9 +37,9 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     if (PROJECT / FOLDER).exists():  # compiled modules whose source is the same, class data
         (project / FOLDER).symlink_to(PROJECT / FOLDER)
-    for path, title in FILES.items():
-        (project / path).write_text(example(title), encoding="utf-8")
-    assert f"`{LINE}`" in (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")
+    for path, kind in FILES.items():
+        (project / path).write_text(example(kind), encoding="utf-8")
+    assert f"`{LINE}`" in pages.page("metric")
     measured = project / "spark_analysis/metrics/measured.py"
     text = measured.read_text(encoding="utf-8")
     before = "from spark_analysis.metric import MeasuredMetric\n"

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 
 from emulation.errors import ScenarioError
 from emulation.mobility import ns2
-from emulation.scenario.connectivity import connected_pairs, connected_share, partitions
+from emulation.scenario.connectivity import partitions
 from emulation.scenario.scenario import ProtocolSpec, Scenario
 from emulation.scenario.topo import Topo
 from testbed.app import app
+from tests.connectivity import connected_pairs, connected_share
 from topologies.catalog import make_scenario, topology_names, topology_parameters
 
 VEHICLES = ["freeway", "manhattan"]

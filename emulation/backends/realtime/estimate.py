@@ -11,6 +11,7 @@ import psutil
 
 from emulation.backends.base import BackendError
 from emulation.scenario.scenario import NOMINAL_RANGE, Scenario
+from nodeapp.pubsub.registry import service_of
 
 STATION_MEMORY: Final = 4 << 20
 """Bytes of a node: its app, its shell and the kernel's part; 5,000 took 19 GB."""
@@ -26,8 +27,6 @@ RECEPTION: Final = 1e-4
 CARRIED: Final = 0.7
 """Share of the processors that beacons and flooded events may take: clients, other frames and
 whoever else runs need theirs.  On two cores it is what 14,000 receptions a second take."""
-FLOODING: Final = "flooding"
-"""The protocol whose receptions follow from the scenario: every node sends every event."""
 WINDOW: Final = 10.0
 """Seconds in which events are counted: sockets do not hold what comes for longer."""
 ELSEWHERE: Final = "use fewer, or --backend virtual, which needs no processes"
@@ -50,7 +49,8 @@ def events_received(scenario: Scenario) -> float:
     Each node that an event can reach sends it `repeat` times, and all its neighbours receive that.
     0 if the protocol does not flood: whom its frames reach is not known before they are sent.
     """
-    if scenario.protocol.name != FLOODING or scenario.access_points or scenario.wire is not None:
+    floods = service_of(scenario.protocol.name).floods
+    if not floods or scenario.access_points or scenario.wire is not None:
         return 0.0
     hear = _hear(scenario)
     degrees = hear.sum(axis=1)

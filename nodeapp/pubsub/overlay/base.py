@@ -24,6 +24,7 @@ class OverlayService(Service):
     """A peer.  Its cells are those of all local subscriptions together."""
 
     Parameters = IdentifierParameters
+    is_overlay = True
 
     def __init__(
         self, host: Host, environment: Environment, parameters: IdentifierParameters

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 SHARED: Final = -1
@@ -47,14 +47,6 @@ def identifier(cells: Iterable[int], bits: int, hashes: int) -> int:
         if cell != SHARED:
             found |= cell_bits(cell, bits, hashes)
     return found
-
-
-def ones(number: int) -> Iterator[int]:
-    """Yield the bits that are set in a number, each as a power of two, from the lowest."""
-    while number:
-        lowest = number & -number
-        yield lowest
-        number ^= lowest
 
 
 def covers(one: int, other: int) -> bool:

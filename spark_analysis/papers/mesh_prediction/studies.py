@@ -219,8 +219,6 @@ def _others(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows[PROTOCOL] != PREDICTION]
 
 
-VALUE: Final = Quantity("value", "Equations 1 to 6", "Cell sides, hops, packets.", "")
-
 FIGURES: Final = (
     *(
         Figure((LEGS,), quantity, SPEED, (SYSTEM,), panels=(K, INTERVAL))

@@ -1,6 +1,6 @@
 """A backend as a newcomer writes it: the stations on one Ethernet, for a protocol without a radio.
 
-What docs/extending.md shows; `test_made_up_backend` registers it and runs it.
+What docs/extending/backend.md shows; `test_made_up_backend` registers it and runs it.
 """
 
 from __future__ import annotations

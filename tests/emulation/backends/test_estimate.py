@@ -6,6 +6,7 @@ from emulation.backends.base import BackendError
 from emulation.backends.realtime.estimate import beacons_received, check, events_received
 from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.scenario import Scenario
+from nodeapp.pubsub import registry
 from topologies.catalog import make_scenario
 
 
@@ -37,7 +38,9 @@ def test_beacons_of_a_dense_network_are_counted_before_it_starts() -> None:
     assert "received 30,000 times a second, which takes about 3.0 of 2 cores" in warning
 
 
-def test_events_that_are_flooded_are_counted_before_it_starts() -> None:
+def test_events_that_are_flooded_are_counted_before_it_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def flooded(**settings: object) -> Scenario:
         return make_scenario("roaming_field", "flooding", seed=1, duration=30.0, settings=settings)
 
@@ -62,6 +65,11 @@ def test_events_that_are_flooded_are_counted_before_it_starts() -> None:
     sent_twice = line.protocol.model_copy(update={"parameters": {"repeat": 2}})
     twice = line.model_copy(update={"protocol": sent_twice})
     assert events_received(twice) == 2 * events_received(line)
+    newcomer = {"newcomer": registry.PROTOCOLS["flooding"]}
+    monkeypatch.setattr(registry, "PROTOCOLS", {**registry.PROTOCOLS, **newcomer})
+    named = line.protocol.model_copy(update={"name": "newcomer"})
+    by_newcomer = line.model_copy(update={"protocol": named})
+    assert events_received(by_newcomer) == events_received(line), "the protocol says that it floods"
     other = make_scenario("roaming_field", "broker-gpsr", seed=1, duration=30.0, settings=settings)
     assert events_received(other) == 0.0, "its ways are not known before"
 

@@ -1,11 +1,10 @@
-"""A backend that only the registry knows runs like any other: the example of docs/extending.md."""
+"""A backend that only the registry knows runs like any other: the example of docs/extending/."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
-import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from testbed.app import app
 from tests.emulation.mesh_lab import notified
+from tests.pages import example
 
 LAN = "tests.emulation.backends.lan:LanBackend"
 
@@ -73,8 +73,6 @@ def test_what_it_cannot_do_ends_in_its_own_words(tmp_path: Path) -> None:
 
 
 def test_the_documentation_shows_the_code_that_runs() -> None:
-    page = (PROJECT / "docs/extending.md").read_text(encoding="utf-8")
-    section = page.partition("## Backend\n")[2].partition("\n## ")[0]
-    (shown,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    shown = example("backend")
     source = (PROJECT / "tests/emulation/backends/lan.py").read_text(encoding="utf-8")
     assert shown.partition("\n\n")[2] == source.partition('"""\n\n')[2]

@@ -17,9 +17,10 @@ from emulation.radio.spec import (
     TwoRayGround,
     UnitDisk,
 )
-from emulation.scenario.connectivity import connected, connected_share
+from emulation.scenario.connectivity import connected
 from emulation.scenario.scenario import ProtocolSpec, Scenario
 from emulation.scenario.topo import Topo
+from tests.connectivity import connected_share
 from tests.pages import example
 from topologies.catalog import make_scenario, topology_names, topology_parameters
 
@@ -44,6 +45,17 @@ def test_a_topology_in_mininet_wifis_words() -> None:
     assert scenario.trace().positions(5).tolist() == [[10, 20], [30, 20]]
     assert scenario.area == (10, 19.5, 30, 20.5)
     assert scenario.radio.propagation == Shadowing(exponent=3.5, sigma_db=6)
+
+
+def test_a_topology_may_say_what_fails() -> None:
+    class Failing(Pair):
+        def build(self, **_parameters: object) -> None:
+            super().build()
+            self.addFault("crash sta2 at 3 for 4")
+
+    scenario = Failing(seed=1, duration=10.0, parameters={}).scenario(ProtocolSpec(name="flooding"))
+    (fault,) = scenario.faults
+    assert (fault.kind, fault.nodes, fault.start, fault.end) == ("crash", ("sta2",), 3.0, 7.0)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +248,7 @@ def test_every_topology_describes_its_parameters(name: str) -> None:
 
 def test_the_topology_in_the_page_is_one() -> None:
     module: dict[str, Any] = {}
-    exec(example("Topology"), module)  # the reader's own file would say the same
+    exec(example("topology"), module)  # the reader's own file would say the same
     line = module["Line"](1, 30.0, {"nodes": 4}).scenario(ProtocolSpec(name="flooding"))
     assert [node.name for node in line.nodes] == ["sta1", "sta2", "sta3", "sta4"]
     assert line.workload

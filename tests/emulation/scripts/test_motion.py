@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from emulation.scripts import models
 from emulation.scripts.groups import Groups, levy_walk
 from emulation.scripts.motion import (
-    MODELS,
+    RANDOM_MODELS,
     Bounds,
     TimedMotion,
     along,
@@ -78,12 +79,12 @@ def test_what_is_wrong_with_a_way_is_said(stages: Any, said: str) -> None:
         plan()
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", RANDOM_MODELS)
 def test_models_stay_inside_at_their_speeds_and_repeat(model: str) -> None:
     bounds = Bounds((10.0, 20.0, 60.0, 50.0), 1.0, 3.0)
-    plan = MODELS[model](bounds, None, random.Random("7/sta1"))
-    again = MODELS[model](bounds, None, random.Random("7/sta1"))
-    other = MODELS[model](bounds, None, random.Random("7/sta2"))
+    plan = RANDOM_MODELS[model](bounds, None, random.Random("7/sta1"))
+    again = RANDOM_MODELS[model](bounds, None, random.Random("7/sta1"))
+    other = RANDOM_MODELS[model](bounds, None, random.Random("7/sta2"))
     way = [plan(0.25 * step) for step in range(1200)]
     assert way == [again(0.25 * step) for step in range(1200)]
     assert way[100] != other(25.0)
@@ -92,6 +93,29 @@ def test_models_stay_inside_at_their_speeds_and_repeat(model: str) -> None:
     assert max(speeds) <= 3.0 + 1e-6
     assert sum(speeds) / len(speeds) > 0.5
     assert len({(round(x), round(y)) for x, y, _ in way}) > 50
+
+
+def test_every_model_is_found_in_one_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rng(seed: Any, name: str) -> random.Random:
+        return random.Random(f"{seed}/{name}")
+
+    one, other = Node(), Node(name="sta2")
+    for name in models.MODELS:
+        models.check_model(name)
+        options = {"model": name, "pointlist": ["0,0,0", "50,0,0"], "seed": 7}
+        ways = models.plans(options, [one, other], rng)
+        again = models.plans(options, [one, other], rng)
+        assert [ways[node](30.0) for node in (one, other)] == [
+            again[node](30.0) for node in (one, other)
+        ]
+        assert ways[one](30.0) != ways[other](30.0)
+    with pytest.raises(ScriptError, match=r"model='Still'\): there are RandomDirection, .*CRP"):
+        models.check_model("Still")
+    still = models.ScriptModel(lambda given: lambda number, node, rng: lambda _: (number, 0, 0))
+    monkeypatch.setattr(models, "MODELS", {**models.MODELS, "Still": still})
+    models.check_model("Still")
+    ways = models.plans({"model": "Still"}, [one, other], rng)
+    assert [ways[node](5.0) for node in (one, other)] == [(0, 0, 0), (1, 0, 0)]
 
 
 def test_models_have_the_options_of_scripts() -> None:

@@ -13,9 +13,8 @@ from mininet.net import Mininet
 
 from emulation.scripts import options as tables
 from emulation.scripts import wireless
-from emulation.scripts.groups import GROUP_MODELS, LEVY_WALK
 from emulation.scripts.links import ITSLink, WirelessLink, _4address, adhoc, interference, mesh
-from emulation.scripts.motion import CRP, MODELS
+from emulation.scripts.models import MODELS
 from emulation.scripts.network import Mininet_wifi
 from emulation.scripts.nodes import Station
 from emulation.scripts.provided import modules
@@ -126,7 +125,7 @@ def test_every_option_of_mobility_is_read_by_a_model_and_said_of_all_others(
     net = make()
     net.addStation("sta1")
     unread = []
-    for model in (*MODELS, LEVY_WALK, CRP, *GROUP_MODELS):
+    for model in MODELS:
         net.setMobilityModel(**all_of(tables.MODEL_OPTIONS) | {"model": model})
         vars(net.stations[0]).pop("position", None)
         net._plan_motion()

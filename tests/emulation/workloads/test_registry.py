@@ -41,7 +41,7 @@ def bursts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Name of a workload that is the file of the page, and nothing else."""
     folder = tmp_path / "workloads"
     folder.mkdir()
-    (folder / "bursts.py").write_text(example("Workload"), encoding="utf-8")
+    (folder / "bursts.py").write_text(example("workload"), encoding="utf-8")
     path = [*emulation.workloads.__path__, str(folder)]
     monkeypatch.setattr(emulation.workloads, "__path__", path)
     # Imported during the test; forgotten after it.

@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 
 from nodeapp.parameters import ParameterError, parameters_of
-from nodeapp.pubsub.base import Environment
+from nodeapp.pubsub.base import Environment, Service
 from nodeapp.pubsub.decision_point import DecisionPoint
-from nodeapp.pubsub.registry import PROTOCOLS, create, obstacle
+from nodeapp.pubsub.overlay.parameters import IdentifierParameters
+from nodeapp.pubsub.registry import PROTOCOLS, create, obstacle, service_of
 from tests.nodeapp.network import SimHost, SimNetwork
 from tests.nodeapp.pubsub.schemes import SCHEMES, each_scheme
 
@@ -24,7 +25,7 @@ def test_a_scheme_has_the_parameters_of_its_parts_and_needs_what_they_need(schem
     assert {"refresh_interval", "subscription_timeout"} <= names
     assert ("list_wait" in names) == scheme.startswith("rendezvous")
     assert ("proximity" in names) == ("gpsr" in scheme)
-    assert service.needs_position == ("gpsr" in scheme)
+    assert service.needs_position == service.rounds_voids == ("gpsr" in scheme)
     assert service.needs_map == scheme.endswith("map")
     assert service.needs_nodes == scheme.endswith("aodv")
 
@@ -65,3 +66,16 @@ def test_every_protocol_says_what_it_is_in_a_line() -> None:
     for protocol in PROTOCOLS.values():
         assert protocol.summary
         assert len(protocol.summary) < 80
+
+
+def test_protocols_declare_what_others_ask_of_them() -> None:
+    """Backends and analyses go by these declarations, and know no protocol by name."""
+    overlays = {name for name in PROTOCOLS if service_of(name).is_overlay}
+    assert overlays == {"semantic-overlay", "mirinae"}
+    needed = {parameter.name for parameter in parameters_of(IdentifierParameters)}
+    for name in overlays:
+        assert needed <= {parameter.name for parameter in parameters_of(PROTOCOLS[name].parameters)}
+    told = {name for name in PROTOCOLS if service_of(name).needs_routes}
+    assert told == {"mobility-prediction", "periodic-probing", "batch-forwarding"}
+    assert {name for name in PROTOCOLS if service_of(name).floods} == {"flooding"}
+    assert service_of("of another version") is Service

@@ -238,7 +238,7 @@ def test_papers_are_listed_without_pandas() -> None:
 def test_the_example_of_the_documentation_is_a_paper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "flooding_cost.py").write_text(example("Paper"), encoding="utf-8")
+    (tmp_path / "flooding_cost.py").write_text(example("paper"), encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     papers = MappingProxyType({"flooding-cost": "flooding_cost"})
     monkeypatch.setattr(registry, "PAPERS", papers)

@@ -17,7 +17,7 @@ import pytest
 from spark_analysis import reports
 from spark_analysis.confidence import Interval
 from spark_analysis.report import node_map
-from spark_analysis.report.curves import Quantity, curves
+from spark_analysis.report.curves import Quantity, multiples
 from spark_analysis.report.figures import delivery_over_time, overhead_by_kind
 from spark_analysis.report.page import report_environment, write_html
 from spark_analysis.report.text_table import TextTable
@@ -59,16 +59,11 @@ def test_names_units_and_intervals_are_those_of_the_figure() -> None:
         ["2", "EVENT"], ["9", "HELLO"], ["2", "EVENT"], ["9", "HELLO"],
     ]  # fmt: skip
     assert [row[0] for row in told[2:4]] == ["frames sent", "sent, MB"]
-    found = curves(
-        DELAY,
-        "protocol",
-        {
-            "near": [
-                ("flooding", Interval(0.01, 0.008, 0.012, 3)),
-                ("b", Interval(0.02, 0.02, 0.02, 3)),
-            ]
-        },
-    )
+    near = [
+        ("flooding", Interval(0.01, 0.008, 0.012, 3)),
+        ("b", Interval(0.02, 0.02, 0.02, 3)),
+    ]
+    found = multiples(DELAY, "protocol", {"": {"near": near}})
     assert rows(found.csv()) == [
         ["series", "protocol", "delay, ms", "low", "high"],
         ["near", "flooding", "10", "8", "12"],

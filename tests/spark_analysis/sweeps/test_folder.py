@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from emulation.scenario.runfolder import RunFolder
 from spark_analysis.sweeps import spec as spec_module
 from spark_analysis.sweeps.folder import SweepFolder, outdated
 from spark_analysis.sweeps.source_key import code_key
@@ -18,11 +19,18 @@ from spark_analysis.sweeps.tasks import FAILURE, note_failure
 from tests.spark_analysis.sweeps.helpers import SMALL, spec
 
 
+def record(sweep: SweepFolder, point: Point, *problems: str) -> None:
+    """Put the `run.json` of a run with these problems."""
+    RunFolder(sweep.path(point)).write_record(
+        backend="virtual", epoch_ns=0, ended="completed", wall_seconds=1.0, problems=problems
+    )
+
+
 def finish(sweep: SweepFolder, point: Point, **columns: Any) -> None:
     """Put what a finished point leaves."""
     metrics = sweep.path(point) / "metrics"
     metrics.mkdir(parents=True)
-    (sweep.path(point) / "run.json").write_text(json.dumps({"problems": []}))
+    record(sweep, point)
     row = {"topology": point.topology, "protocol": point.protocol, "seed": point.seed} | columns
     pd.DataFrame([row]).to_parquet(metrics / "summary.parquet")
 
@@ -168,8 +176,11 @@ def test_what_is_wrong_with_points_is_reported(tmp_path: Path) -> None:
     bad, odd, good, left = points(spec(protocols=("flooding",)))
     note_failure(sweep.path(bad), KeyError("speed"))
     finish(sweep, odd)
-    (sweep.path(odd) / "run.json").write_text(json.dumps({"problems": ["sta1: defect", "more"]}))
+    record(sweep, odd, "sta1: defect", "more")
     finish(sweep, good)
     failures, problems = sweep.remarks([bad, odd, good, left])
     assert failures == {str(bad): f"KeyError: 'speed' ({sweep.path(bad) / FAILURE})"}
     assert problems == {str(odd): "sta1: defect (and 1 more)"}
+    RunFolder(sweep.path(odd)).record.write_text("{")
+    _, problems = sweep.remarks([odd, good])
+    assert problems[str(odd)].startswith("run.json is damaged and left out")
