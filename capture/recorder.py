@@ -29,6 +29,7 @@ from scapy.utils import RawPcapWriter
 
 from capture.batch import SLOTS, SNAPLEN, Batch
 from capture.files import PacketFile
+from capture.limits import explained
 from capture.scan import ETHERNET
 from capture.sockets import is_gone, kernel_drops, open_socket
 
@@ -132,7 +133,7 @@ def open_captures(
             return open_socket(source.pid, source.interface, source.loopback, buffer_bytes)
         except OSError as error:
             raise OSError(
-                f"cannot capture on {source.interface} of process {source.pid}: {error.strerror}"
+                f"cannot capture on {source.interface} of process {source.pid}: {explained(error)}"
             ) from None
 
     with ThreadPoolExecutor(OPENERS) as pool:
@@ -144,7 +145,7 @@ def open_captures(
                 InterfaceCapture(source, listener, PacketFile(source.file, sizes, slot))
             )
         except OSError as error:
-            raise OSError(f"cannot write {source.file}: {error.strerror}") from None
+            raise OSError(f"cannot write {source.file}: {explained(error)}") from None
     return captures
 
 

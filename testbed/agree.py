@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from capture.limits import explained
 from emulation.backends.base import Backend, Observer
 from emulation.backends.registry import backends
 from emulation.scenario.runfolder import RunFolder
@@ -123,7 +124,7 @@ def agree(
     except AgreeError as error:
         fail(str(error))
     except OSError as error:
-        fail(f"{error.strerror or error}: {error.filename or folder}")
+        fail(f"{explained(error)}: {error.filename or folder}")
     finally:
         RunFolder(folder).give_to_caller()
     for each in written:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulation.scenario.runfolder import Run
+from emulation.scenario.runfolder import Run, RunFolder
 
 if TYPE_CHECKING:  # Spark and its packages, which the virtual machine has not
     from spark_analysis.reports import Reports
@@ -31,6 +33,22 @@ def outcome(run: Run, made: Reports | None = None) -> dict[str, Any]:
             "summary": summary,
         }
     return told
+
+
+def note_failure(folder: RunFolder, backend: str, cause: str) -> None:
+    """Write why a run failed into its run.json, if it failed too early to have one.
+
+    What is refused before anything starts would look like a run that was killed.
+    """
+    if not folder.record.exists():
+        with suppress(OSError):  # the cause is told anyway
+            folder.write_record(
+                backend=backend,
+                epoch_ns=time.time_ns(),
+                ended="failed",
+                wall_seconds=0.0,
+                problems=[f"the run failed: {cause}"],
+            )
 
 
 def flaws(made: Reports) -> list[str]:

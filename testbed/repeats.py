@@ -17,6 +17,7 @@ from typing import Final
 from emulation.backends.base import Backend, BackendError, Observer
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
+from testbed.outcome import note_failure
 
 MOST: Final = 6
 """Backends of a comparison; more make no table that one can read."""
@@ -103,6 +104,7 @@ def run_repeats(
                 try:
                     backend.execute(again, folder, observer)
                 except BackendError as error:
+                    note_failure(folder, backend.name, str(error))
                     raise AgreeError(
                         f"run {turn.number} of {turn.of} on {name}: {error} (logs: {folder.logs})"
                     ) from error

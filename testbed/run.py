@@ -8,9 +8,9 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from capture.limits import explained
 from emulation.backends.base import Backend, BackendError, LiveRun
 from emulation.backends.registry import backends
-from emulation.errors import explained
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from testbed.ahead import AnalysisOutcome, Analyst, possible
@@ -46,7 +46,7 @@ from testbed.options import (
     scenario_again,
     scenario_of,
 )
-from testbed.outcome import flaws, outcome, print_json
+from testbed.outcome import flaws, note_failure, outcome, print_json
 
 MaybeTopology = Annotated[str | None, TOPOLOGY_ARGUMENT]
 MaybeProtocol = Annotated[str | None, PROTOCOL_ARGUMENT]
@@ -230,6 +230,7 @@ def _perform(
         console.print(f"analyse it: {PROGRAM} analyze {folder.path}", soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
     except BackendError as error:
+        note_failure(folder, backend.name, str(error))
         folder.give_to_caller()
         fail(f"{error} (logs: {folder.logs})")
     except OSError as error:

@@ -36,6 +36,7 @@ from testbed.options import (
     RunsOption,
     console,
     fail,
+    scenario_again,
     scenario_of,
 )
 
@@ -244,9 +245,9 @@ def _scenario(
 def _check_scenario(words: Sequence[str]) -> None:
     """End with what is wrong with a scenario, before a machine boots for it.
 
-    What files say is looked at in the guest, where their paths may be others.
+    Files that are not on this machine are looked at in the guest, where their paths may be others.
     """
-    if any("file:" in word for word in words):
+    if not all(Path(word.partition("file:")[2]).exists() for word in words if "file:" in word):
         return
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     alone.command(words[0])(COMMANDS[words[0]].load())
@@ -256,8 +257,10 @@ def _check_scenario(words: Sequence[str]) -> None:
     except TyperException as error:
         says = getattr(error, "format_message", None)
         fail(says() if says is not None else str(error), USAGE)
-    if asked.get("again") is not None:
-        return  # what its file says is looked at there
+    if (again := asked.get("again")) is not None:
+        if again.exists():
+            scenario_again(again)
+        return
     keys = ("topology", "protocol", "nodes", "duration", "seed", "settings", "workload", "fault")
     scenario_of(*(asked[key] for key in keys))
 

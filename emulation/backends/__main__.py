@@ -14,9 +14,10 @@ import json
 import sys
 from pathlib import Path
 
+from capture.limits import explained
 from emulation.backends.base import BackendError
 from emulation.backends.registry import backends
-from emulation.errors import ScenarioError, explained
+from emulation.errors import ScenarioError
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 

@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.lifetime import die_with_parent
+from capture.limits import explained
 from capture.namespaces import network_namespace
-from emulation.errors import explained
 from emulation.realtime.control import ControlError, ControlServer
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation

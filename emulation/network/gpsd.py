@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.lifetime import die_with_parent
+from capture.limits import explained
 from capture.namespaces import network_namespace
-from emulation.errors import explained
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.realtime.control import ControlError, ControlServer
 from nodeapp.gps import GPSD_PORT, Plane, encode_report, encode_version, encode_watch

@@ -28,9 +28,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.lifetime import die_with_parent
-from capture.limits import allow_descriptors
+from capture.limits import allow_descriptors, explained
 from capture.namespaces import network_namespace
-from emulation.errors import explained
 from emulation.network import rtnetlink
 from emulation.network.rtnetlink import NEIGHBOUR
 from emulation.realtime.netlink_wire import NetlinkError, attributes, messages

@@ -18,9 +18,9 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from capture.limits import explained
 from capture.namespaces import network_namespace
 from capture.radiotap import ARPHRD_RADIOTAP
-from emulation.errors import explained
 from emulation.radio.mac import octets
 
 TUN: Final = Path("/dev/net/tun")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from capture.lifetime import die_with_parent
-from emulation.errors import explained
+from capture.limits import explained
 from emulation.realtime.control import ControlError, ControlServer
 from emulation.realtime.device import DeviceError
 from emulation.realtime.lateness import Lateness

@@ -202,15 +202,19 @@ class Simulation:
         frame = message.frame()
         if frame is None or message.count > 1:
             return
-        if self._sealed:
-            frame = decode(self._whole(message))
         for listener in listeners:
             host = self.nodes[listener]
-            if host.overheard is not None:
-                try:
-                    host.overheard(frame, message.sender)
-                except Exception as error:
-                    self._defect(host, error)
+            if host.overheard is None:
+                continue
+            if host.seal is not None:
+                datagram = self._opened(host, message)
+                if datagram is None:
+                    continue
+                frame = decode(datagram)
+            try:
+                host.overheard(frame, message.sender)
+            except Exception as error:
+                self._defect(host, error)
 
     def _unacknowledged(self, time: float, source: int, destination: int, carried: Carried) -> bool:
         """Tell a host that wants to know of a datagram that was not acknowledged, in its turn."""
@@ -234,7 +238,9 @@ class Simulation:
                 continue
             try:
                 if host.seal is not None:
-                    self._open(host, message)
+                    datagram = self._opened(host, message)
+                    if datagram is not None:
+                        host.service.datagram_received(datagram, sender)
                 elif frame is not None:
                     host.service.receive(frame, sender)
                 else:
@@ -246,14 +252,14 @@ class Simulation:
         """Return a datagram as its sender's protocol gave it."""
         return Seal.strip(message.datagram) if self._sealed else message.datagram
 
-    def _open(self, host: VirtualHost, message: Message) -> None:
+    def _opened(self, host: VirtualHost, message: Message) -> bytes | None:
+        """Return a sealed datagram as it was before; None if the host refuses it, and counts it."""
         assert host.seal is not None
         try:
-            datagram = host.seal.open(message.datagram, message.sender)
+            return host.seal.open(message.datagram, message.sender)
         except WireError as error:
             host.counters[f"refused: {error}"] += 1
-        else:
-            host.service.datagram_received(datagram, message.sender)
+            return None
 
     # Motion.
 

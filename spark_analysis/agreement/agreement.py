@@ -154,6 +154,8 @@ class Criterion:
         off, chance = abs(self.quantity.difference.mean), half_width(self.quantity.difference)
         if not math.isfinite(off):
             return Answer.DIFFERS
+        if not self.quantity.difference.known:
+            return Answer.NOT_DECIDED
         if self.chance_allowed is not None:
             if off > self.bound:
                 within = off <= self.bound + self.unknown
@@ -177,6 +179,8 @@ class Criterion:
         if self.answer is not Answer.NOT_DECIDED:
             return None
         difference = self.quantity.difference
+        if not difference.known:
+            return LEAST_REPEATS
         margin, chance = self.chance_allowed, half_width(difference)
         if abs(difference.mean) > self.bound and self.unknown:
             margin, chance = abs(difference.mean) - self.bound, self.unknown

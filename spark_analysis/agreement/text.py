@@ -72,19 +72,20 @@ def _cells(
     quantity: ComparedQuantity, value: _UNITS, off: _UNITS, relative: bool = False
 ) -> tuple[str, str, str]:
     difference = spread(quantity.difference, off, signed=True)
-    if relative and math.isfinite(quantity.relative) and quantity.first.mean:
+    known = quantity.difference.known and quantity.first.mean
+    if relative and math.isfinite(quantity.relative) and known:
         wide = half_width(quantity.difference) / quantity.first.mean
         difference = f"{100 * quantity.relative:+.1f} ± {100 * wide:.1f} %".replace("-", "−")
     return spread(quantity.first, value), spread(quantity.second, value), difference
 
 
 def spread(interval: Interval, text: _UNITS, signed: bool = False) -> str:
-    """Return a mean with the half width of its interval: 12.3 ms ± 450 µs."""
+    """Return a mean with the half width of its interval, if that is known: 12.3 ms ± 450 µs."""
     if not math.isfinite(interval.mean):
         return NOTHING
     sign = ("−" if interval.mean < 0 else "+") if signed and interval.mean else ""
     mean = text(abs(interval.mean)) if signed else text(interval.mean)
-    return f"{sign}{mean} ± {text(half_width(interval))}"
+    return f"{sign}{mean} ± {text(half_width(interval))}" if interval.known else f"{sign}{mean}"
 
 
 def _signed(value: float) -> str:
@@ -113,9 +114,10 @@ def verdict(agreement: Agreement) -> FidelityVerdict:
         case AgreementOutcome.NOT_DECIDED:
             open_ = [c.name for c in agreement.criteria if c.answer is Answer.NOT_DECIDED]
             headline = f"Not decided whether {first} and {second} agree: {' and '.join(open_)}"
+            needed = max(agreement.needed or 0, repeats + 1)
             detail = (
-                f"Over {of} chance is larger than what is allowed. About {agreement.needed} "
-                "repeats would decide: --repeats auto makes as many as it takes."
+                f"Over {of} chance is larger than what is allowed. About {needed} repeats would "
+                "decide: --repeats auto makes as many as it takes, up to 100."
             )
             return FidelityVerdict("warning", headline, detail)
         case AgreementOutcome.DISAGREE:
@@ -142,6 +144,8 @@ def _unsure(criterion: Criterion) -> str:
     """Return how many repeats would decide, if these have not."""
     if criterion.needed is None:
         return ""
+    if not criterion.quantity.difference.known:
+        return "; not decided, as only one repeat has it on both sides"
     return f"; not decided, as chance may be more: about {criterion.needed} repeats would decide"
 
 

@@ -6,12 +6,19 @@ nodes can: from the sender's to the receiver's, less the time that the frame is 
 basic rate.  Waiting for the channel is part of it, as 802.11 has it: the same scenario under the
 virtual clock, where nothing is late, says how much of it that is.
 
-A reception belongs to the last transmission of the same message by the same node before it, at most
-`LONGEST` earlier.  With access points it is not known: frames are sent twice.
+A reception belongs to the last transmission of the same message by the same node on the same
+channel before it, at most `LONGEST` earlier.  With access points there are two channels, told by
+their interfaces: what a broker sends leaves its access point on both.
+
+Stations send to their access point alone, whatever the destination (802.11-2016, 4.5.3): that is a
+unicast, acknowledged and tried again, at a rate which captures of Ethernet frames do not have.  The
+airtime of one try at the fastest rate is taken off these, so what is left is the most by which they
+can be late.  Other unicasts are not counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, Window
@@ -19,10 +26,13 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from emulation.radio.airtime import phy_for
+from emulation.radio.spec import RadioSpec
+from emulation.scenario.access_point import ACCESS, MESH
+from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
 from spark_analysis.job import Job
 from spark_analysis.jobs.overhead import PACKETS
-from spark_analysis.schemas import DOUBLE, LONG, RUN, column
+from spark_analysis.schemas import BOOLEAN, DOUBLE, LONG, RUN, STRING, column
 from spark_analysis.table import Inputs, Table
 
 LONGEST: Final = 0.5
@@ -31,6 +41,10 @@ BROADCASTS: Final = (0xFFFFFFFF, 0x0AFFFFFF)
 """IPv4 addresses that all take."""
 LARGEST: Final = 1514
 """Bytes of an Ethernet frame."""
+AD_HOC: Final = "station to station"
+DOWN: Final = "access point to stations"
+UP: Final = "station to access point"
+BETWEEN: Final = "mesh"
 
 LATENESS: Final[Table] = Table(
     name="lateness",
@@ -38,40 +52,77 @@ LATENESS: Final[Table] = Table(
     schema=StructType(
         [
             RUN,
+            column("way", STRING, f"{AD_HOC}; with access points: {DOWN}, {UP}, or {BETWEEN}"),
+            column("at_most", BOOLEAN, "whether less airtime was taken off than the frames had"),
             column("receptions", LONG, "receptions of broadcasts whose transmission was captured"),
             column("p50", DOUBLE, "s from transmission to reception less airtime, median"),
             column("p99", DOUBLE, "s, of these"),
             column("max", DOUBLE, "s, of these"),
         ]
     ),
-    order=(),
+    order=("way",),
     make=lambda inputs: lateness(inputs),  # noqa: PLW0108  # it is below
 )
-"""One run."""
+"""Broadcasts of one run that went one way."""
 
 
-def airtimes(scenario: Scenario) -> list[float]:
-    """Return the seconds that a broadcast is on the air, by the length of its Ethernet frame."""
-    radio = scenario.radio
+def airtimes(radio: RadioSpec, fastest: bool = False) -> list[float]:
+    """Return the seconds that a broadcast is on the air, by the length of its Ethernet frame.
+
+    With `fastest`, those of one try of a unicast at the fastest rate that the radio may use.
+    """
     phy = phy_for(radio.standard, radio.frequency_mhz)
     if radio.basic_rate_mbps is not None:
         phy = phy.with_basic_rate(radio.basic_rate_mbps)
-    return [phy.duration(phy.basic_rate, phy.mpdu_bytes(size)) for size in range(LARGEST + 1)]
+    rate = phy.basic_rate
+    if fastest:
+        rate = next(
+            (each for each in phy.rates if each.mbps == radio.data_rate_mbps), phy.rates[-1]
+        )
+    return [phy.duration(rate, phy.mpdu_bytes(size)) for size in range(LARGEST + 1)]
+
+
+def receivers(scenario: Scenario) -> list[tuple[int, str, str]]:
+    """Return (node id, interface, way) of every radio: which way what it receives has come."""
+    brokers = {point.broker for point in scenario.access_points}
+    way = DOWN if brokers else AD_HOC
+    stations = [(node.id, ACCESS, way) for node in scenario.stations]
+    points = [(broker, *at) for broker in brokers for at in ((ACCESS, UP), (MESH, BETWEEN))]
+    return stations + points
+
+
+def ways(scenario: Scenario) -> list[tuple[str, list[float]]]:
+    """Return every way with its `airtimes`."""
+    if scenario.mesh_radio is None:
+        return [(AD_HOC, airtimes(scenario.radio))]
+    return [
+        (DOWN, airtimes(scenario.radio)),
+        (UP, airtimes(scenario.radio, fastest=True)),
+        (BETWEEN, airtimes(scenario.mesh_radio)),
+    ]
 
 
 def lateness(inputs: Inputs) -> DataFrame:
-    """Return `LATENESS` of the runs without access points."""
-    runs = [run for run in inputs.runs if not run.scenario.access_points]
+    """Return `LATENESS` of the runs with radios."""
+    runs: Sequence[Run] = [run for run in inputs.runs if run.scenario.wire is None]
+    radios = inputs.rows(
+        [(run.name, *radio) for run in runs for radio in receivers(run.scenario)],
+        "run string, node_id long, interface string, way string",
+    )
     rows = [
-        (run.name, size, airtime)
+        (run.name, way, size, airtime)
         for run in runs
-        for size, airtime in enumerate(airtimes(run.scenario))
+        for way, durations in ways(run.scenario)
+        for size, airtime in enumerate(durations)
     ]
-    air = sf.broadcast(inputs.rows(rows, "run string, length int, airtime double"))
+    air = inputs.rows(rows, "run string, way string, length int, airtime double")
     packets = inputs.of(PACKETS).filter(
         sf.col("ip_dst").isin(*BROADCASTS) & sf.col("kind").isNotNull()
     )
-    message = ("run", "ip_src", "kind", "originator", "publisher", "sequence", "hops", "length")
+    message = (
+        "run", "interface", "ip_src", "kind", "originator", "publisher", "sequence", "hops",
+        "length",
+    )  # fmt: skip
     until = (
         Window.partitionBy(*message)
         .orderBy("time_ns", sf.col("sent").desc())
@@ -80,12 +131,13 @@ def lateness(inputs: Inputs) -> DataFrame:
     sent_ns = sf.last(sf.when(sf.col("sent"), sf.col("time_ns")), ignorenulls=True).over(until)
     seconds = (sf.col("time_ns") - sf.col("sent_ns")) / sf.lit(1e9)
     found = (
-        packets.select(*message, "time_ns", "sent")
+        packets.select(*message, "node_id", "time_ns", "sent")
         .withColumn("sent_ns", sent_ns)
         .filter(~sf.col("sent") & sf.col("sent_ns").isNotNull() & (seconds <= LONGEST))
-        .join(air, ["run", "length"])
+        .join(sf.broadcast(radios), ["run", "node_id", "interface"])
+        .join(sf.broadcast(air), ["run", "way", "length"])
         .withColumn("beyond", seconds - sf.col("airtime"))
-        .groupBy("run")
+        .groupBy("run", "way", (sf.col("way") == UP).alias("at_most"))
         .agg(
             sf.count("*").alias("receptions"),
             sf.expr("percentile(beyond, 0.5)").alias("p50"),

@@ -91,10 +91,16 @@ def verdict_of(fidelity: Fidelity | None, backend: str | None) -> FidelityVerdic
 def check_table(run: Run, lateness: pd.DataFrame) -> TextTable:
     """Return the fidelity checks, and beside them the lateness that captures show."""
     checks = run.fidelity.checks if run.fidelity else ()
+    uplink = ""
+    if lateness["at_most"].any():
+        uplink = (
+            " Stations send to their access point at a rate that captures do not have, and again "
+            "if it does not acknowledge: the airtime is that of one try at the fastest rate."
+        )
     return TextTable(
         "Fidelity",
         "Measured by the processes that make the emulation; the last rows by captures: from radio "
-        "to radio less airtime, waiting for the channel included.",
+        "to radio less airtime, waiting for the channel included." + uplink,
         ("check", "verdict", "value", "limit"),
         [
             [
@@ -106,8 +112,8 @@ def check_table(run: Run, lateness: pd.DataFrame) -> TextTable:
             for check in checks
         ]
         + [
-            [f"broadcasts beyond their airtime, {name} (captures)", "no limit",
-             measure(1e6 * row[column], "µs"), "none"]
+            [f"broadcasts beyond their airtime, {row['way']}, {name} (captures)", "no limit",
+             f"{'at most ' * row['at_most']}{measure(1e6 * row[column], 'µs')}", "none"]
             for row in lateness.to_dict("records")
             for name, column in (("median", "p50"), ("p99", "p99"), ("maximum", "max"))
         ],

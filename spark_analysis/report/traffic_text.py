@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
+from emulation.scenario.scenario import Scenario
+from nodeapp.auth import TRAILER
 from spark_analysis.report.figures import Drawing, floats, load_per_node, overhead_by_kind
 from spark_analysis.report.quantities import (
     NOTHING,
@@ -22,6 +24,9 @@ from spark_analysis.report.quantities import (
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, FileLink, TextTable, ratio, sums, zero
 from spark_analysis.result import RunTables
+
+OTHER = "other"
+"""Kind of the packets that are not the testbed's, and have no seal."""
 
 
 def by_kind(tables: RunTables) -> pd.DataFrame:
@@ -52,11 +57,23 @@ def kind_table(tables: RunTables) -> TextTable:
         rows.append(row("all", float(totals["sent_frames"].sum()), octets))
     return TextTable(
         "Overhead by message kind",
-        "Sent on all radios, radio captures; “other” are packets that are not the testbed's.",
+        "Sent on all radios, radio captures; “other” are packets that are not the testbed's."
+        + seals(tables.scenario, totals["sent_frames"].drop(OTHER, errors="ignore").sum(), octets),
         ("kind", "frames", "bytes", "of bytes", "frames per delivery", "bytes per delivery"),
         rows,
         empty="No frame was sent on the radio.",
         last_is_total=True,
+    )
+
+
+def seals(scenario: Scenario, frames: float, octets: float) -> str:
+    """Return what the seals of so many frames cost, of all bytes sent; nothing without a key."""
+    if scenario.auth == "none":
+        return ""
+    cost = TRAILER * frames
+    return (
+        f" Frames are sealed (auth={scenario.auth}): {TRAILER} bytes each, "
+        f"{quantity(cost, 'B')} in all, {share(ratio(cost, octets))} of the bytes sent."
     )
 
 

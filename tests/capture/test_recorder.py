@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -250,12 +252,14 @@ def sent(sender: object, data: bytes) -> bool:
 
 
 def test_mistakes_at_the_start_are_one_line(net: Lab) -> None:
-    def errors(text: str) -> str:
+    def errors(text: str, files: int | None = None) -> str:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE) if files is None else (files, files)
         config = net.folder / "config.json"
         config.write_text(text)
         done = subprocess.run(
             [sys.executable, "-m", "capture", str(config)],
             cwd=Path(__file__).parents[2],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limit),
             capture_output=True,
             text=True,
             check=False,
@@ -273,4 +277,8 @@ def test_mistakes_at_the_start_are_one_line(net: Lab) -> None:
     assert "cannot capture on lo" in errors(template % (2**22 + 1, "lo", good))
     assert "cannot write /nonexistent/x.pcap" in errors(
         template % (net.near, "lo", "/nonexistent/x.pcap")
+    )
+    many = [{"pid": net.near, "interface": "lo", "file": good}] * 40
+    assert "Too many open files: a process may have 30 (raise the limit: ulimit -n 120)" in errors(
+        json.dumps({"interfaces": many}), files=30
     )

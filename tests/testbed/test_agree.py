@@ -146,6 +146,10 @@ def test_a_run_that_fails_is_named(scenario: Scenario, tmp_path: Path) -> None:
     broken = Fake("b", [], BackendError("the medium was not ready"))
     with pytest.raises(AgreeError, match=r"run 2 of 4 on b: the medium was not ready \(logs: "):
         run_repeats(scenario, [Fake("a", []), broken], 2, tmp_path, unwatched)
+    record = read_run(tmp_path / "repeat1-b").record
+    assert record is not None
+    assert (record.backend, record.ended) == ("b", "failed")
+    assert record.problems == ("the run failed: the medium was not ready",)
 
 
 def test_runs_go_into_a_folder_of_their_own(scenario: Scenario, tmp_path: Path) -> None:
@@ -211,7 +215,11 @@ def test_an_interrupt_keeps_the_runs_so_far(
 
 
 def compared(
-    monkeypatch: pytest.MonkeyPatch, out: Path, *backends: Backend, repeats: str = "2"
+    monkeypatch: pytest.MonkeyPatch,
+    out: Path,
+    *backends: Backend,
+    repeats: str = "2",
+    fault: str = "",
 ) -> tuple[int, str]:
     """Run the command for real, on two of the backends that need no root."""
     monkeypatch.setattr("testbed.agree.backends", lambda: {b.name: b for b in backends})
@@ -220,7 +228,7 @@ def compared(
         f"roaming_field flooding --repeats {repeats} --nodes 8 --duration 21 --seed 3"
         f" --set speed=0 --set interval=1 --set topics=2 --backends {chosen} --out"
     )
-    return invoke(*line.split(), out)
+    return invoke(*line.split(), out, *(("--fault", fault) if fault else ()))
 
 
 @pytest.mark.spark
@@ -228,7 +236,8 @@ def test_the_virtual_backend_agrees_with_itself_to_the_bit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     spark_starts = SparkStarts(monkeypatch)
-    code, output = compared(monkeypatch, tmp_path, VirtualBackend())
+    fault = "crash 4 of them at 8 for 5"
+    code, output = compared(monkeypatch, tmp_path, VirtualBackend(), fault=fault)
     assert spark_starts.count == 1
     assert code == 0, output
     assert "virtual and virtual again agree" in output
@@ -247,6 +256,8 @@ def test_the_virtual_backend_agrees_with_itself_to_the_bit(
         found = read_run(tmp_path / run["run"])
         assert found.record is not None
         assert found.record.ended == "completed"
+        report = (tmp_path / run["run"] / "report.html").read_text(encoding="utf-8")
+        assert fault in report
 
 
 @pytest.mark.spark

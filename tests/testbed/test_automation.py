@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import topologies
+from emulation.backends.base import BackendError
 from emulation.backends.virtual import VirtualBackend
 from emulation.network.processes import PROJECT
 from emulation.scenario import provenance
@@ -48,6 +49,23 @@ def test_a_quiet_run_says_nothing_but_its_outcome_as_json(done: tuple[Path, str,
     assert told["run"] == str(folder)
     assert (told["backend"], told["ended"], told["problems"]) == ("virtual", "completed", [])
     assert told["internal_errors"] == 0
+
+
+def test_a_run_that_is_refused_says_why_in_its_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Refusing(VirtualBackend):
+        def execute(self, *_: object, **__: object) -> None:
+            raise BackendError("6 nodes need about 4 TB of memory")
+
+    monkeypatch.setattr("testbed.run.backends", lambda: {"virtual": Refusing()})
+    exit_code, _, said = invoke(*SMALL.split(), "--runs", str(tmp_path))
+    assert (exit_code, "4 TB of memory (logs: " in said) == (1, True)
+    (folder,) = tmp_path.iterdir()
+    assert read_run(folder).problems == (
+        "the run failed: 6 nodes need about 4 TB of memory",
+        "the run was not completed: failed",
+    )
 
 
 @pytest.mark.skipif(code() is None, reason="no repository, or no git: apt-get install git")

@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+import random
+from collections import Counter
+from collections.abc import Sequence
+
 import pytest
 
 from emulation.scenario.scenario import Scenario
-from emulation.virtual.recording import NullRecorder
+from emulation.virtual.host import VirtualHost
+from emulation.virtual.message import Message
+from emulation.virtual.recording import NullRecorder, Packet
 from emulation.virtual.simulation import Simulation
-from nodeapp.auth import TRAILER
+from nodeapp.auth import TRAILER, Seal
+from nodeapp.pubsub.decision_point import DecisionPoint
+from nodeapp.routing.gpsr import Gpsr
+from nodeapp.routing.neighbours import Neighbours
 from topologies.catalog import make_scenario
 
 
-def scenario(protocol: str, auth: str) -> Scenario:
-    settings = {"nodes": 10, "speed": 5, "interval": 1, "auth": auth}
+def scenario(protocol: str, auth: str, **settings: object) -> Scenario:
+    settings |= {"nodes": 10, "speed": 5, "interval": 1, "auth": auth}
     return make_scenario("roaming_field", protocol, seed=3, duration=20.0, settings=settings)
 
 
@@ -38,9 +47,45 @@ def test_sealed_frames_cost_bytes_and_nothing_else_changes_for_those_with_the_ke
     assert min(lengths[1]) == min(lengths[0]) + TRAILER
 
 
-def test_a_frame_without_the_key_is_refused() -> None:
-    simulation = Simulation(scenario("broker-gpsr", "psk"), NullRecorder())
+def test_nothing_reaches_a_protocol_that_was_forged_or_recorded() -> None:
+    """Sent to a node, and overheard by it."""
+    recorded: list[Message] = []
+
+    class Recording(NullRecorder):
+        def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Packet]:
+            recorded.append(Message(station + 1, datagram, 1))
+            return super().sent(time, station, to, datagram)
+
+    made = scenario("broker-gpsr", "psk", piggyback=True, promiscuous=True)
+    simulation = Simulation(made, Recording())
     stranger, *others = simulation.nodes
-    stranger.seal = type(stranger.seal)(b"not the key of the others", 1)  # type: ignore[misc]
+    stranger.seal = Seal(b"not the key of the others", stranger.node_id)
     simulation.run()
     assert sum(host.counters["refused: not authentic"] for host in others) > 0
+    rng = random.Random(1)
+    for host in others:
+        assert isinstance(host.service, DecisionPoint)
+        assert isinstance(host.service.router, Gpsr)
+        table = host.service.router.neighbours
+        assert table.current()
+        assert stranger.node_id not in table.current()
+
+        def state(host: VirtualHost = host, table: Neighbours = table) -> object:
+            heard = {node: each.heard for node, each in table.current().items()}
+            return Counter(host.service.counters), heard
+
+        def play(message: Message, *, overheard: bool, host: VirtualHost = host) -> None:
+            play_to = simulation._overheard if overheard else simulation.hand
+            play_to(simulation.clock.now, [host.index], (message, 0, None))
+
+        for message in rng.sample(recorded, 100):
+            # What it has not got can be played to it, once (docs/security.md).
+            play(message, overheard=False)
+            before = state()
+            changed = bytearray(message.datagram)
+            changed[rng.randrange(len(changed))] ^= rng.randrange(1, 256)
+            for forged in (message, Message(message.sender, bytes(changed), 1)):
+                play(forged, overheard=False)
+                play(forged, overheard=True)
+            assert state() == before
+        assert stranger.node_id not in table.current()

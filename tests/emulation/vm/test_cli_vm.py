@@ -36,6 +36,8 @@ ONE = ["--cpus", "1"]
         ("vm run roaming_field flooding --nodes 1", "nodes"),
         ("vm run roaming_field flooding --speed 3", "No such option"),
         ("vm run roaming_field flooding --fault melt", "fault 'melt': write it as"),
+        ("vm run roaming_field flooding --workload file:/bin/true", "/bin/true:1: not text"),
+        ("vm run --scenario /dev/null", "/dev/null is not a scenario"),
         ("vm cli roaming_field flooding", "needs a terminal"),
         ("vm boot", "needs a terminal"),
         ("vm build --extra /nowhere", "--extra: no folder /nowhere"),

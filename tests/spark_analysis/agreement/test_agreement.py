@@ -350,6 +350,13 @@ def test_nothing_to_measure_is_no_agreement() -> None:
     assert any("there is nothing to measure" in line for line in reasons(found))
 
 
+def test_what_one_repeat_alone_has_on_both_sides_is_not_decided() -> None:
+    found = compared(changed(ideal(), [0, 1], delivery=math.nan), ideal())
+    assert found.outcome == AgreementOutcome.NOT_DECIDED
+    assert "About 4 repeats would decide" in verdict(found).detail
+    assert any("only one repeat has it on both sides" in line for line in reasons(found))
+
+
 def test_the_verdict_names_what_differs() -> None:
     found = compared(changed(ideal(), delivery=0.5, frames={"EVENT": 10.0}), ideal())
     assert verdict(found).headline == "ideal and ideal differ: delivery and frames on the air"

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from emulation.scenario.runfolder import read_run
 from nodeapp.wire import Frame, Kind
 from spark_analysis.analysis import analyse
-from spark_analysis.jobs.lateness import airtimes
+from spark_analysis.jobs.lateness import AD_HOC, airtimes
 from spark_analysis.reports import write_report
 from tests.spark_analysis.runs import RunBuilder
 
@@ -23,10 +23,10 @@ def test_lateness_is_from_radio_to_radio_less_airtime(spark: SparkSession, tmp_p
     folder = run.write()
     analysis = analyse(spark, [folder])
     (found,) = analysis.table("lateness").to_dict("records")
-    airtime = airtimes(read_run(folder).scenario)[length]
-    assert found["receptions"] == 30
+    airtime = airtimes(read_run(folder).scenario.radio)[length]
+    assert (found["way"], found["at_most"], found["receptions"]) == (AD_HOC, False, 30)
     assert found["p50"] == found["max"] == pytest.approx(0.001 - airtime, abs=1e-9)
     assert (
-        "broadcasts beyond their airtime, p99 (captures)"
+        "broadcasts beyond their airtime, station to station, p99 (captures)"
         in write_report(analysis, analysis.runs[0]).read_text()
     )
