@@ -29,6 +29,7 @@ from nodeapp.geometry import Point
 from nodeapp.host import Host, Timer
 from nodeapp.pubsub.base import Environment, RefusedError, Route
 from nodeapp.pubsub.mesh.messages import (
+    MAX_RAISED,
     Received,
     Report,
     SessionKey,
@@ -174,6 +175,12 @@ class MeshClient:
         number, of, refusal = decode_report_ack(frame.body)
         if number != self._number:
             self._counters["late answers"] += 1
+            return
+        if refusal is not None and of > number:
+            if of <= MAX_RAISED:  # else the report is sent again until the broker has forgotten
+                self._counters["numbers raised"] += 1
+                self._stamps.go_above(of)
+                self._send_report(self._parameters.report_retry)
             return
         if self._timer is not None:
             self._timer.cancel()
