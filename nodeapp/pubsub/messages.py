@@ -59,6 +59,10 @@ class Stamps:
         self._last = max(self._last + 1, int(now * 1000))
         return self._last
 
+    def go_above(self, stamp: int) -> None:
+        """Let the next ones be above a stamp of this issuer from before a restart."""
+        self._last = max(self._last, stamp)
+
 
 class Located(NamedTuple):
     """What a SUBSCRIPTION or an ADVERTISEMENT says: where its issuer was, and an encoded item."""

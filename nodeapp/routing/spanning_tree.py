@@ -9,9 +9,13 @@ has sequence numbers (DSDV of Perkins and Bhagwat, with the feasibility conditio
   * Epoch: the root numbers its beacons, and each node passes the newest number of its parent on at
     once.  What is said of a root ends `root_timeout` after the root said it, wherever it is heard
     (message age and maximum age of 802.1D): the number travels with its age, repeating it makes it
-    no younger, and a number that has ended is never taken again.  So a dead root vanishes
-    everywhere at the same time, and so does one that never says anything itself.  (Without
-    signatures, one whose neighbour invents ever new epochs of it cannot be told from a live one.)
+    no younger, and a number that has ended is not taken again while anyone repeats it.  So a dead
+    root vanishes everywhere at the same time, and so does one that never says anything itself.
+  * Lies: without signatures, one who invents ever new epochs of a root cannot be told from the
+    way to it, as one who repeats the true ones and passes nothing on cannot.  It ends with the
+    lies, however far ahead the epochs were: they have ended `root_timeout` after they were said
+    last, and are forgotten two later.  A root that hears of later epochs than it said goes on
+    above them, so that one that lost its clock need not wait for that.
   * No loops: a node takes a parent only if what that says of the root is newer, or as new and
     nearer, than all that the node itself has said (feasibility distance).  Then a descendant can
     never be taken, however old the beacons are, and cost cannot count to infinity.
@@ -38,7 +42,7 @@ number runs through the whole tree as a wave, and every node beacons about once 
 After the last change of links there is one tree for each connected part, at the latest after
     max(hello_timeout, root_timeout) + 1.5 B (D + 3)   with D the hops of its longest shortest path
 if no beacon is lost: neighbours and roots that are gone have timed out by then, and the lowest root
-has reached everyone.
+has reached everyone.  After the last lie it takes 2 root_timeout more.
 
 Sources: docs/papers.md#spanning-tree, docs/papers.md#dsdv; RFC 8966.
 """
@@ -58,7 +62,7 @@ from nodeapp.routing.neighbours import Neighbours, require_link_feedback
 from nodeapp.routing.tree_beacon import (
     MAX_CHILDREN,
     MAX_COST,
-    MAX_EPOCH,
+    MAX_RAISED,
     TreeBeacon,
     decode_tree,
 )
@@ -191,7 +195,7 @@ class SpanningTree:
         self._last_beacon = now
         self._news = False
         if self._place.root == self._host.node_id and now - self._numbered >= self._interval / 2:
-            self._epoch = min(max(self._epoch + 1, int(now * 1000)), MAX_EPOCH)
+            self._epoch = max(self._epoch + 1, int(now * 1000))
             self._numbered = now
             self._place = self._own_place()
         root, epoch, cost, parent, orphaned, issued, _ = self._place
@@ -235,7 +239,8 @@ class SpanningTree:
                 self._counters["older epoch"] += 1
                 return
         if beacon.root == self._host.node_id:
-            self._epoch = max(self._epoch, beacon.epoch)  # said before a restart
+            if beacon.epoch <= MAX_RAISED:
+                self._epoch = max(self._epoch, beacon.epoch)  # said before a restart
             claim = NeighbourClaim(beacon, now, -math.inf)
         else:
             issued = now - beacon.age / 1000

@@ -33,6 +33,8 @@ MAX_CHILDREN: Final = 56
 MAX_COST: Final = 254
 """Hops from the root; a node that far has no children."""
 MAX_EPOCH: Final = 2**63 - 1
+MAX_RAISED: Final = 2**62
+"""A root goes above an epoch that others say it said up to this one: none above is its own."""
 MAX_AGE: Final = 2**32 - 1
 """Milliseconds."""
 ORPHANED: Final = 0x01

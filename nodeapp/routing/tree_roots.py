@@ -3,7 +3,10 @@
 The feasibility distance of a root is the best (epoch, cost) that this node has said of it: a later
 epoch is better, then a lower cost (RFC 8966, 2.4 and 3.2.4).  It has to outlast what others may
 still repeat, and so does the end of a root's newest epoch: an entry is kept for as long as anyone
-speaks of the root, and for two timeouts more.
+says that epoch, and for two timeouts more.  By then what was said of it, and of all before it, has
+ended wherever it went, so it can no longer be this node's own words.  Older epochs that are still
+heard then are news, of a root that lost its clock or after somebody had invented newer ones: they
+begin a new entry (a feasibility distance ends likewise in RFC 8966, 3.7.3).
 """
 
 from __future__ import annotations
@@ -17,7 +20,10 @@ MAX_ROOTS: Final = 256
 
 
 class _Root:
-    """One root: what was heard and what this node said."""
+    """One root: what was heard and what this node said.
+
+    `newest`: the newest epoch; `heard`: when anyone said it last; `expires`: when it ends, seconds.
+    """
 
     __slots__ = ("cost", "epoch", "expires", "heard", "newest")
 
@@ -46,7 +52,6 @@ class Roots:
             if len(self._roots) >= MAX_ROOTS:
                 del self._roots[min(self._roots, key=lambda one: self._roots[one].heard)]
             root = self._roots[beacon.root] = _Root()
-        root.heard = now
         expires = issued + self._timeout
         if beacon.epoch > root.newest:
             root.newest = beacon.epoch
@@ -55,6 +60,7 @@ class Roots:
             expires = min(expires, root.expires)
             if beacon.epoch < root.newest:
                 return expires
+        root.heard = now
         root.expires = expires
         return expires
 
@@ -72,7 +78,7 @@ class Roots:
             root.epoch, root.cost = epoch, cost
 
     def expire(self, now: float, current: int) -> None:
-        """Forget the roots nobody has spoken of for two timeouts, but not the current one."""
+        """Forget roots whose newest epoch nobody has said for two timeouts, save the current."""
         oldest = now - 2 * self._timeout
         gone = [node for node, root in self._roots.items() if root.heard < oldest]
         for node in gone:

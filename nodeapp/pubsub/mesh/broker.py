@@ -5,8 +5,8 @@ IV.A).  Events that come along the graph and match the subscriptions of a client
 are numbered, kept until it has them, and sent as the strategy says.
 
 Reports are refused if their destination is outside the area, or if the table is full.  One that is
-older than what is known of the client counts for nothing: if two brokers think that they serve a
-client, that with its later report does.
+older than what is known of the client counts for nothing, and the client is told of the later one:
+if two brokers think that they serve a client, that with its later report does.
 
 Source: docs/papers.md#mesh-prediction.
 """
@@ -47,6 +47,9 @@ from nodeapp.wire import Frame, Kind, WireError
 MARGIN: Final = 1.0
 """Metres by which a destination may be outside the area: GPS and rounding."""
 
+MAX_UNSERVED: Final = 65_536
+"""Clients served elsewhere whose last number is remembered."""
+
 MakeStrategy = Callable[[Callable[[], float], int, Callable[[], float], Send], Strategy]
 """Makes a strategy from the clock, this node, the delay of a hop, and what sends."""
 
@@ -73,6 +76,8 @@ class MeshBroker:
         self.sessions: Sessions = {}
         self._by_topic: dict[str | None, dict[tuple[int, int], Served]] = {}
         self._latest: dict[int, int] = {}
+        self._unserved: set[int] = set()
+        """Those of whom a number was known and who were not served here at the last sweep."""
         self.graph = Graph(
             host, parameters.table_limit, parameters.retry, parameters.break_delay, counters
         )
@@ -273,8 +278,10 @@ class MeshBroker:
         subscriptions = [Subscription.decode(each) for each in report.subscriptions]
         if any(len(each) > MAX_PATTERN for each in report.subscriptions):
             raise WireError("too long a filter")
-        if report.number < self._latest.get(sender, 0):
+        latest = self._latest.get(sender, 0)
+        if report.number < latest:
             self._counters["older reports"] += 1
+            self._acknowledge(sender, report.number, latest, "a later report is known")
             return
         refusal = self._refusal(report)
         if refusal is None:
@@ -391,7 +398,12 @@ class MeshBroker:
         for served in [each for each in self.sessions.values() if each.heard < oldest]:
             self._counters["clients forgotten"] += 1
             self._drop(served)
-        known = {served.client for served in self.sessions.values()}
-        for client in [each for each in self._latest if each not in known][:-65_536]:
-            del self._latest[client]
+        served_here = {served.client for served in self.sessions.values()}
+        unserved = [client for client in self._latest if client not in served_here]
+        # Two sweeps are more than a handover or a late report takes.  Nobody is shut out for longer
+        # by a number that somebody else has sent.
+        for number, client in enumerate(unserved):
+            if client in self._unserved or number < len(unserved) - MAX_UNSERVED:
+                del self._latest[client]
+        self._unserved = {client for client in unserved if client in self._latest}
         self._host.call_later(self._parameters.lease / 4, self._sweep)

@@ -10,9 +10,9 @@ and again until a broker answers, each time with a number of its own and with wh
 another broker may hear it.  A client without a route reports that it stays where it is.
 
 Two ways out of a wrong prediction, both optional: after `silence` seconds without an event the
-client probes its serving broker, which sends what is missing to where the probe was heard; and when
-it is `deviation` metres off the path that it has reported, it reports again, with its course over
-ground in place of the route.
+client probes its serving broker, which sends what is missing to where the probe was heard, and the
+third time in a row it reports, since that broker may be gone; and when it is `deviation` metres off
+the path that it has reported, it reports again, with its course over ground in place of the route.
 
 Source: docs/papers.md#mesh-prediction.
 """
@@ -29,6 +29,7 @@ from nodeapp.geometry import Point
 from nodeapp.host import Host, Timer
 from nodeapp.pubsub.base import Environment, RefusedError, Route
 from nodeapp.pubsub.mesh.messages import (
+    MAX_RAISED,
     Received,
     Report,
     SessionKey,
@@ -54,6 +55,8 @@ SOONEST: Final = 0.01
 """Seconds until a client looks again whether it has been silent around it for long enough."""
 STILL: Final = 0.1
 """m/s below which a course over ground is none."""
+RESORT: Final = 3
+"""Silences in a row of which the last one brings a report instead of a probe."""
 RENEWALS: Final = 3.0
 """Signs of life in one lease of a broker."""
 
@@ -91,6 +94,7 @@ class MeshClient:
         self._timer: Timer | None = None
         self._known: dict[tuple[int, int], None] = {}
         self._last_event = 0.0
+        self._silences = 0
         self._publishing: dict[tuple[int, int], Timer] = {}
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
             Kind.DELIVERY: self._delivery_received,
@@ -175,6 +179,12 @@ class MeshClient:
         if number != self._number:
             self._counters["late answers"] += 1
             return
+        if refusal is not None and of > number:
+            if of <= MAX_RAISED:  # else the report is sent again until the broker has forgotten
+                self._counters["numbers raised"] += 1
+                self._stamps.go_above(of)
+                self._send_report(self._parameters.report_retry)
+            return
         if self._timer is not None:
             self._timer.cancel()
         self._heard = True
@@ -227,8 +237,14 @@ class MeshClient:
     def _listen(self) -> None:
         silence = self._parameters.silence
         quiet = self._host.now() - self._last_event
-        if quiet >= silence:
-            self._probe()
+        if quiet < silence:
+            self._silences = 0
+        else:
+            self._silences += 1
+            if self._silences % RESORT:
+                self._probe()
+            elif self._heard:
+                self._report()
             quiet = 0.0
         self._host.call_later(max(silence - quiet, SOONEST), self._listen)
 

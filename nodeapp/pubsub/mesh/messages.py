@@ -17,6 +17,9 @@ numbers the events of a session from 1: that is `index`.  `received` says which 
 arrived, [n, [m, ...]]: all up to n, and those above it that are listed.  `status` is [[x, y], [x,
 y], velocity, pause, remaining pause], `age` how long ago it was reported, seconds.
 
+A report older than one that the broker knows of is refused, with the number of that one in place of
+the session's: the clock of a client begins again with its machine, and its numbers go on above.
+
 DELIVERY is an event on its way to one client, which is the frame's final destination: `broker` and
 `number` are its session.  Its `status` is null if it is handed over to a new serving broker.
 
@@ -34,6 +37,9 @@ from nodeapp.pubsub.mesh.prediction import ClientStatus
 from nodeapp.wire import MAX_BODY, WireError
 
 MAX_NUMBER: Final = 2**63 - 1
+MAX_RAISED: Final = 2**62
+"""A client goes above a number that it is said to have sent up to this one: none above is its own.
+"""
 MAX_INDEX: Final = 2**32 - 1
 LISTED: Final = 2000
 """Events above the first gap that one message lists at most."""
@@ -217,7 +223,7 @@ def encode_report_ack(number: int, session: int, refusal: str | None) -> bytes:
 
 
 def decode_report_ack(body: bytes) -> tuple[int, int, str | None]:
-    """Return number, session and refusal of a REPORT_ACK.  Raises `WireError`."""
+    """Return number, session or later number, and refusal of a REPORT_ACK.  Raises `WireError`."""
     number, session, refusal = _list(wire.decode_body(body), 3, "an acknowledged report")
     if not (refusal is None or isinstance(refusal, str)):
         raise WireError("a refusal that is not a text")

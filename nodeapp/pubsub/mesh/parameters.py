@@ -64,7 +64,12 @@ class MeshParameters(TreeParameters, GpsrParameters):
         float, Param("s between a client's probes; 0: no probes", low=0, high=86_400)
     ] = 0.0
     silence: Annotated[
-        float, Param("s without an event after which a client probes; 0: never", low=0, high=86_400)
+        float,
+        Param(
+            "s without an event after which a client probes, and the third time reports; 0: never",
+            low=0,
+            high=86_400,
+        ),
     ] = 0.0
     deviation: Annotated[
         float,

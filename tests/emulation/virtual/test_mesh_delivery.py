@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from emulation.errors import ScenarioError
+from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import NullRecorder
 from emulation.virtual.simulation import Simulation
 from nodeapp.events import Event
 from nodeapp.wire import Kind
+from tests.emulation.mesh_lab import mesh, publish, subscribe
 from topologies.catalog import make_scenario
 
 PROTOCOLS = ["mobility-prediction", "periodic-probing", "batch-forwarding"]
@@ -102,6 +104,23 @@ def test_failed_brokers_are_known_and_not_there() -> None:
     assert len(scenario.environment().brokers) == 49
     with pytest.raises(ScenarioError, match="lower it"):
         legs("mobility-prediction", failed=40)
+
+
+@pytest.mark.parametrize("silence", [0, 3])
+def test_who_hears_nothing_of_a_serving_broker_that_died_reports_elsewhere(silence: int) -> None:
+    tracks = {
+        "sta1": (Waypoint(0, 370, 370),),
+        # Under way for the whole run, from the cell of br1 into that of br2.
+        "sta2": (Waypoint(4, 100, 125), Waypoint(60, 400, 125)),
+    }
+    times = {number: 5.0 + 0.5 * number for number in range(1, 91)}
+    workload = (subscribe(6), *(publish(5, number, time) for number, time in times.items()))
+    settings = {"silence": silence, "faults": "crash br1 at 10"}
+    told, *_ = run(mesh(55.0, tracks, workload, "mobility-prediction", **settings))
+    before = [told[6, (5, number)] for number, time in times.items() if time < 9.5]
+    assert set(before) == {1}
+    after = [told[6, (5, number)] for number, time in times.items() if time > 45.0]
+    assert set(after) == {1 if silence else 0}
 
 
 def test_a_mesh_protocol_without_a_mesh_says_what_to_do() -> None:

@@ -1,30 +1,40 @@
-"""Events on a tree whose root a neighbour has invented."""
+"""Events on a tree of whose root a neighbour has invented something."""
 
 from __future__ import annotations
 
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
 from nodeapp.routing.neighbours import encode_hello
-from nodeapp.routing.tree_beacon import TreeBeacon
+from nodeapp.routing.tree_beacon import MAX_EPOCH, TreeBeacon
 from nodeapp.wire import Frame, Kind
 from tests.nodeapp.routing.tree_lab import GraphNetwork
 
 LIAR, ROOT = 99, 1
 """A neighbour of node 6 that is no dispatcher, and a root that never was."""
+RECEIVERS = (4, 9, 12)
 
 
-def test_events_arrive_while_a_neighbour_invents_epochs_and_after() -> None:
-    ring = {(n, n + 1) for n in range(2, 12)} | {(2, 12)}
-    network = GraphNetwork(ring)
+def ring_of_dispatchers() -> GraphNetwork:
+    """Return the nodes 2 to 12 in a ring, after their tree has formed."""
+    network = GraphNetwork({(n, n + 1) for n in range(2, 12)} | {(2, 12)})
     network.add_services(12, "subscription-forwarding")
     network.nodes[ROOT].failed = True
     network.run(40.0)
-    receivers = (4, 9, 12)
+    return network
+
+
+def renew(network: GraphNetwork) -> None:
+    """Let the clients of the receivers renew their leases."""
+    for node in RECEIVERS:
+        assert network.nodes[node].subscribe("cars") is None
+
+
+def test_events_arrive_while_a_neighbour_invents_epochs_and_after() -> None:
+    network = ring_of_dispatchers()
     victim, sent = network.nodes[6], 0
     assert isinstance(victim.service, SubscriptionForwarding)
     for number in range(240):
-        if number % 40 == 0:  # a client renews its lease
-            for node in receivers:
-                assert network.nodes[node].subscribe("cars") is None
+        if number % 40 == 0:
+            renew(network)
         if number < 120:
             beacon = TreeBeacon(ROOT, 10**9 + 1000 * number, 0, 1, children=(6,))
             said = Frame(Kind.HELLO, LIAR, route=beacon.encode(), body=encode_hello(0, 0, 0, 0))
@@ -36,6 +46,24 @@ def test_events_arrive_while_a_neighbour_invents_epochs_and_after() -> None:
             assert victim.service.tree.place.parent == LIAR
         network.run(0.5)
     network.run(2.0)
-    for node in receivers:
+    for node in RECEIVERS:
         assert sorted(network.nodes[node].notified().values()) == [1] * sent
     assert victim.service.tree.place.root == 2
+
+
+def test_events_arrive_again_after_an_epoch_of_a_live_root_that_nothing_follows() -> None:
+    network = ring_of_dispatchers()
+    victim = network.nodes[6]
+    beacon = TreeBeacon(2, MAX_EPOCH, 0, 1, children=(6,))
+    said = Frame(Kind.HELLO, LIAR, route=beacon.encode(), body=encode_hello(0, 0, 0, 0))
+    victim.hear(said.encode(), LIAR)
+    for number in range(50):
+        if number % 20 == 0:
+            renew(network)
+        network.run(1.0)
+    for _ in range(20):
+        assert network.nodes[2].publish("cars") is None
+        network.run(0.5)
+    network.run(2.0)
+    for node in RECEIVERS:
+        assert sorted(network.nodes[node].notified().values()) == [1] * 20

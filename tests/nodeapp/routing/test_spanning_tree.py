@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from nodeapp.parameters import ParameterError
 from nodeapp.routing.neighbours import encode_hello
 from nodeapp.routing.spanning_tree import TreeParameters
-from nodeapp.routing.tree_beacon import MAX_CHILDREN, MAX_COST, TreeBeacon, decode_tree
+from nodeapp.routing.tree_beacon import (
+    MAX_CHILDREN,
+    MAX_COST,
+    MAX_EPOCH,
+    MAX_RAISED,
+    TreeBeacon,
+    decode_tree,
+)
 from nodeapp.routing.tree_roots import MAX_ROOTS, Roots
 from nodeapp.wire import Frame, Kind, WireError
 from tests.nodeapp.routing.tree_lab import (
@@ -222,6 +229,17 @@ def claim(network: TreeNetwork, sender: int, **said: Any) -> Frame:
     return Frame(Kind.HELLO, sender, route=beacon.encode(), body=encode_hello(0, 0, 0, 0))
 
 
+def add_liar(network: TreeNetwork, node: int) -> None:
+    """Add a node that says nothing but what the test says and has no part in the tree."""
+    network.hosts[node] = TreeHost(network, node, network.parameters)
+    network.hosts[node].failed = True
+
+
+def after_lies(network: TreeNetwork) -> float:
+    """Return the seconds in which the tree is there after the last lie."""
+    return network.bound() + 2 * network.parameters.root_timeout * INTERVAL
+
+
 @pytest.mark.parametrize("alternating", [False, True])
 def test_a_root_that_says_nothing_itself_ages_out(alternating: bool) -> None:
     network = TreeNetwork(4, {(2, 3), (3, 4)})
@@ -237,23 +255,21 @@ def test_a_root_that_says_nothing_itself_ages_out(alternating: bool) -> None:
     assert roots == {2}
 
 
-@pytest.mark.parametrize(
-    ("root", "ahead", "whole"), [(1, 10**6, True), (2, 5, False)], ids=["gone", "there"]
-)
-def test_a_neighbour_that_invents_ever_newer_epochs(root: int, ahead: int, whole: bool) -> None:
+@pytest.mark.parametrize(("root", "whole"), [(1, True), (2, False)], ids=["gone", "there"])
+def test_a_neighbour_that_invents_ever_newer_epochs(root: int, whole: bool) -> None:
     """It cannot be told from one on the way to a live root: of one that is gone, or of the root.
 
-    In its own words it is a hop from the root, and `ahead` seconds before its clock.  If that is
-    gone all are below it, in one tree; if it is there, those to whom the way over the liar is
-    nearer are cut off from the others until the root's own numbers have come as far.
+    In its own words it is a hop from the root, and years before its clock.  If that is gone all
+    are below it, in one tree; if it is there, those to whom the way over the liar is nearer are cut
+    off from the others.  When the lies end, that does.
     """
+    ahead = 10**9
     ring = {(n, n + 1) for n in range(2, 13)} | {(2, 13)}
     network = TreeNetwork(13, ring)
     network.hosts[1].failed = True
     network.run(network.bound())
     network.check()
-    liar = network.hosts[99] = TreeHost(network, 99, network.parameters)
-    liar.failed = True  # it says nothing but what the test says, and has no part in the tree
+    add_liar(network, 99)
     seen = []
     for number in range(160):
         epoch = int(1000 * (network.time + ahead))
@@ -266,8 +282,69 @@ def test_a_neighbour_that_invents_ever_newer_epochs(root: int, ahead: int, whole
     assert seen == [whole] * 120
     assert {network.hosts[node].tree.place.root for node in network.alive()} == {root}
     assert network.hosts[8].tree.place.parent == 99
-    watch(network, network.bound() + (0.0 if whole else ahead))
+    watch(network, after_lies(network))
     network.check()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    count=st.integers(2, 10),
+    lies=st.lists(
+        st.tuples(
+            st.sampled_from([8, 9]),  # liars
+            st.integers(0, 9),  # who hears it, and whose root it is
+            st.integers(0, 9),
+            st.sampled_from([1, 10**6, 10**12, MAX_RAISED, MAX_EPOCH]),  # ms ahead, at most
+            st.sampled_from([0, 3000, 2**32 - 1]),  # ms of age
+            st.sampled_from([1, 4, MAX_COST]),
+            st.booleans(),  # orphaned
+            st.sampled_from([0.0, 0.3, 4.0, 12.0]),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+)
+def test_whatever_was_said_of_live_roots_there_is_one_tree_again(
+    seed: int, count: int, lies: list[tuple[int, int, int, int, int, int, bool, float]]
+) -> None:
+    network = TreeNetwork(count, connected_links(count, random.Random(seed), 4), seed=seed)
+    for liar in {90 + number for number, *_ in lies}:
+        add_liar(network, liar)
+    watch(network, network.bound())
+    for number, hears, root, ahead, age, cost, orphaned, pause in lies:
+        said = claim(
+            network,
+            90 + number,
+            root=1 + root % count,
+            epoch=min(int(1000 * network.time) + ahead, MAX_EPOCH),
+            age=age,
+            cost=cost,
+            orphaned=orphaned,
+            children=(1 + hears % count,),
+        )
+        network.hosts[1 + hears % count].hear(said.encode(), 90 + number)
+        watch(network, pause)
+    watch(network, after_lies(network))
+    network.check()
+
+
+@pytest.mark.parametrize("epoch", [MAX_RAISED - 1, MAX_RAISED + 1, MAX_EPOCH])
+def test_a_root_that_hears_of_an_epoch_goes_above_it_but_never_runs_out(epoch: int) -> None:
+    network = TreeNetwork(3, {(1, 2), (2, 3)})
+    network.run(network.bound())
+    add_liar(network, 99)
+    said = claim(network, 99, root=1, epoch=epoch, cost=1).encode()
+    for number in (1, 3):
+        network.hosts[number].hear(said, 99)
+    if epoch < MAX_RAISED:  # once the root has beaconed, the lie is old
+        network.run(5 * INTERVAL)
+        network.check()
+    network.run(after_lies(network))
+    network.check()
+    places = [network.hosts[node].tree.place for node in (1, 2, 3)]
+    assert all((place.epoch > epoch) == (epoch < MAX_RAISED) for place in places)
+    assert all(place.epoch < MAX_EPOCH for place in places)
 
 
 def test_an_older_epoch_is_ignored() -> None:

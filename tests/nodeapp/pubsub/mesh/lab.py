@@ -75,6 +75,14 @@ class MeshNetwork(SimNetwork):
         host.service.start()
         return host
 
+    def restart(self, host: SimHost, behind: float) -> SimHost:
+        """Restart a client's machine, whose clock is `behind` seconds earlier then."""
+        host.failed = True
+        again = self._add(host.node_id, host.trajectory)
+        again.now = lambda: self.time - behind  # type: ignore[method-assign]
+        again.service.start()
+        return again
+
     def service(self, node: int) -> MeshService:
         service = self.nodes[node].service
         assert isinstance(service, MeshService)
