@@ -23,6 +23,7 @@ from typing import Final
 from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.realtime.mac80211 import ASSOCIATION_LIMIT, Mac80211Backend, monitor
 from emulation.backends.realtime.own_medium import OwnMediumRun
+from emulation.backends.realtime.signs import HOSTAP, Heartbeat
 from emulation.network.wifi.infrastructure import InfrastructureNetwork, Interface
 from emulation.network.wifi.settings import ALWAYS_DBM, Roaming, SettingsError
 from emulation.scenario.access_point import ACCESS
@@ -72,12 +73,14 @@ class HwsimRun(OwnMediumRun):
         # From station to station is the business of the bridges.
         with _settings_of_the_scenario():
             self._wifi.start_access_points(isolate=True)
+        self._watch_daemons()
 
     def associate(self) -> None:
         """Start a wpa_supplicant on every station."""
         often = max(1, round(self.scenario.association.scan_interval))
         with _settings_of_the_scenario():
             self._wifi.start_stations(Roaming(ALWAYS_DBM, often, often))
+        self._watch_daemons()
 
     def await_associations(self) -> None:
         """Wait for the stations; report those that have found no access point."""
@@ -86,6 +89,11 @@ class HwsimRun(OwnMediumRun):
             lambda ready: self.helpers.wait(ready, ASSOCIATION_LIMIT)
         )
         self.report_unassociated(left)
+
+    def _watch_daemons(self) -> None:
+        """Let those that were started be asked whether they live."""
+        for name, control in self._wifi.controls.items():
+            self.signs.setdefault(name, Heartbeat(control, HOSTAP))
 
     def _await_daemon(self, name: str, ready: Callable[[], bool]) -> None:
         """Wait for hostapd or a wpa_supplicant, which have logs of their own."""

@@ -55,6 +55,9 @@ class OpenVSwitch:
         self._log = log
         self._popen = popen
         self._socket = folder / "db.sock"
+        self.database_control = folder / "ovsdb.ctl"
+        self.switch_control = folder / "vswitchd.ctl"
+        """Sockets for ovs-appctl(8): unixctl."""
         self._environment = dict(os.environ) | environment(folder)
         folder.mkdir(exist_ok=True)
 
@@ -62,7 +65,7 @@ class OpenVSwitch:
         """Make an empty database and serve it.  Raises `SwitchError`."""
         database = str(self._folder / "conf.db")
         self._run(["ovsdb-tool", "create", database, str(SCHEMA)])
-        control = f"--unixctl={self._folder / 'ovsdb.ctl'}"
+        control = f"--unixctl={self.database_control}"
         command = ["ovsdb-server", database, f"--remote=punix:{self._socket}", control, *_QUIET]
         return self._popen(command, self._log)
 
@@ -73,7 +76,7 @@ class OpenVSwitch:
     def start_switch(self) -> subprocess.Popen[bytes]:
         """Start the switch, with the user-space datapath only.  Raises `SwitchError`."""
         self.vsctl(["--no-wait", "init"])
-        control = f"--unixctl={self._folder / 'vswitchd.ctl'}"
+        control = f"--unixctl={self.switch_control}"
         command = ["ovs-vswitchd", f"unix:{self._socket}", control, "--disable-system", *_QUIET]
         return self._popen(command, self._log)
 

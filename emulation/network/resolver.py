@@ -10,7 +10,8 @@ namespace.
 
     python -m emulation.network.resolver CONFIG.json
 
-with {"nodes": [{"pid", "interface", "address", "mac"}], "ready": path}; it makes that file.
+with {"nodes": [{"pid", "interface", "address", "mac"}], "ready": path}; it makes that file, and
+touches it about once a second as a sign of life.
 
 Source: linux/neighbour.h.
 """
@@ -18,10 +19,10 @@ Source: linux/neighbour.h.
 from __future__ import annotations
 
 import json
-import os
 import selectors
 import socket
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +38,8 @@ from emulation.realtime.priority import raise_priority
 
 ALL_KNOWN: Final = 100
 """Nodes up to which every one gets the entries of all at the start."""
+ALIVE: Final = 1.0
+"""Seconds between signs of life, about."""
 BUFFER: Final = 262_144
 """Bytes of a socket's queue: some hundred requests."""
 
@@ -85,10 +88,14 @@ class Resolver:
                 ask_resolver(node["interface"])
             self._selector.register(asked, selectors.EVENT_READ)
 
-    def serve(self) -> None:
-        """Answer until the process ends."""
+    def serve(self, ready: Path) -> None:
+        """Answer until the process ends; `ready` is touched as long as it does.  Raises OSError."""
+        touched = float("-inf")
         while True:
-            for key, _ in self._selector.select():
+            if time.monotonic() > touched + ALIVE:
+                ready.touch()
+                touched = time.monotonic()
+            for key, _ in self._selector.select(ALIVE):
                 assert isinstance(key.fileobj, socket.socket)
                 # The queue may have overflowed (ENOBUFS): the kernel asks again in a second.
                 with suppress(OSError):
@@ -109,8 +116,7 @@ def main() -> int:
         allow_descriptors()
         resolver = Resolver(config["nodes"])
         raise_priority("nice")  # what waits for an entry is not sent
-        Path(config["ready"]).write_text(str(os.getpid()), encoding="ascii")
-        resolver.serve()
+        resolver.serve(Path(config["ready"]))
     except OSError as error:
         print(f"resolver: {explained(error)}", file=sys.stderr)
         return 1

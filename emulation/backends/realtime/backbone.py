@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from emulation.backends.base import BackendError
 from emulation.backends.realtime.helpers import Helpers
+from emulation.backends.realtime.signs import UNIXCTL, Heartbeat, Replaced, Sign
 from emulation.network.openvswitch import SwitchError, environment
 from emulation.network.processes import StateFolder, end, read_json
 from emulation.network.switches import Switches
@@ -78,6 +79,15 @@ class MeshBackbone:
         self._switches = Switches(self._scenario, self._home, self._folder.logs, self._popen)
         # It takes a while to start, and waits for bridges.
         self._helpers[CONTROLLER] = self._switches.start_controller(self._folder.flows)
+
+    def signs(self) -> dict[str, Sign]:
+        """Return the signs of life of its processes, by name, once there are access points."""
+        openvswitch = self._switches.openvswitch
+        return {
+            CONTROLLER: Replaced(self._switches.status),
+            DATABASE: Heartbeat(openvswitch.database_control, UNIXCTL),
+            SWITCH: Heartbeat(openvswitch.switch_control, UNIXCTL),
+        }
 
     def _popen(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         with log.open("ab") as output:

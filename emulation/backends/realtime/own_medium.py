@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from emulation.backends.realtime.mininet_run import MininetRun
+from emulation.backends.realtime.signs import Replaced
 from emulation.realtime.control import answers
 
 
@@ -51,3 +52,4 @@ class OwnMediumRun(MininetRun):
                 "resolver", "emulation.network.resolver", {"nodes": nodes, "ready": str(ready)}
             )
             self.helpers.await_ready("resolver", ready.exists)
+            self.signs["resolver"] = Replaced(ready)

@@ -48,7 +48,8 @@ from emulation.backends.realtime.faults import Faults
 from emulation.backends.realtime.helpers import Helpers
 from emulation.backends.realtime.node_apps import NodeApps
 from emulation.backends.realtime.recorder import recorder_config
-from emulation.backends.realtime.watchdog import Heartbeat, Replaced, Watchdog
+from emulation.backends.realtime.signs import Heartbeat, Replaced, Sign
+from emulation.backends.realtime.watchdog import Watchdog
 from emulation.network.fidelity import CpuSampler, assess, dropped_by_sockets
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import StateFolder, await_condition, read_json
@@ -70,7 +71,7 @@ class RealTimeRun(ABC):
 
     What hooks use: `scenario`, `folder` and `observer`; `state`, the folder of the run's sockets
     and settings; `net`, the Mininet network that `make_nodes` sets; `helpers`, to start and await
-    processes that end with the run; `interrupts`; `problem`.
+    processes that end with the run; `signs`, by which these are watched; `interrupts`; `problem`.
     """
 
     measures_medium = True
@@ -110,17 +111,14 @@ class RealTimeRun(ABC):
         self._driver_status = self.state.path / "driver.json"
         self._driver_start = self.state.path / "driver.start"
         self._driver_control = self.state.path / "driver.control"
-        self._watchdog = Watchdog(
-            self.helpers,
-            self.nodes,
-            {
-                "medium": Heartbeat(self.medium_control),
-                "gpsd": Heartbeat(self.gpsd_control),
-                "driver": Heartbeat(self._driver_control),
-                "recorder": Replaced(self._recorder_status),
-            },
-            self.now,
-        )
+        self.signs: dict[str, Sign] = {
+            "medium": Heartbeat(self.medium_control),
+            "gpsd": Heartbeat(self.gpsd_control),
+            "driver": Heartbeat(self._driver_control),
+            "recorder": Replaced(self._recorder_status),
+        }
+        """What tells that helpers live, by name; a hook that starts others adds theirs."""
+        self._watchdog = Watchdog(self.helpers, self.nodes, self.signs, self.now)
         self.faults = Faults(scenario, self.medium_control, self._kill, self._start_again)
         """Makes the scenario's faults, and others on demand."""
         self._cpu = CpuSampler()
@@ -254,6 +252,7 @@ class RealTimeRun(ABC):
         if self.scenario.access_points:
             self.mesh = MeshBackbone(self.scenario, self.folder, self.state, self.helpers)
             self.mesh.add_access_points(network)
+            self.signs |= self.mesh.signs()
         self.observer.stage("starting the radio medium")
         self.start_radios()
         self._start_gpsd()

@@ -1,29 +1,25 @@
 """Whether the processes of a run are alive: they may hang, or be stopped, without ending.
 
 A process that hangs ends nothing: a medium that stands still carries no frame, and a run of it
-looks like one in which nothing was delivered.  So each helper gives a sign of life about once a
-second: those with a control socket answer a request (`emulation.realtime.control`), the recorder
-replaces its status file; of all others it is known whether they are stopped (proc(5), state T).  A
-helper that has given none for `LIMIT` seconds fails the run; one that wants to run and hardly gets
-a processor, after `STARVED` seconds: a machine that is too busy is no defect of the helper, and
-the fidelity monitor reports it.
+looks like one in which nothing was delivered.  So each helper gives a sign of life every second or
+two (`emulation.backends.realtime.signs`): it answers a question at a socket, or touches a file; of
+node apps it is known whether they are stopped (proc(5), state T).  A helper that has given none for
+`LIMIT` seconds fails the run; one that wants to run and hardly gets a processor, after `STARVED`
+seconds: a machine that is too busy is no defect of the helper, and the fidelity monitor reports it.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from emulation.backends.base import BackendError
 from emulation.backends.realtime.helpers import Helpers
+from emulation.backends.realtime.signs import Heartbeat, Sign
 from emulation.network.processes import Process, await_condition, doing
-from emulation.realtime.control import FRAGMENT
 
 LIMIT: Final = 10.0
 """Seconds without a sign of life after which a helper hangs; a list of all links of thousands of
@@ -34,61 +30,6 @@ BETWEEN: Final = 1.0
 """Seconds between looks at processes."""
 FRESH: Final = 3.0
 """Seconds for which a sign of life that is not asked for holds at the end of a run."""
-
-Sign = Callable[[], bool]
-"""Returns whether a process has given a sign of life since the last call; never blocks."""
-
-
-class Heartbeat:
-    """Asks a control socket again as soon as it has answered; a `Sign`."""
-
-    def __init__(self, control: Path) -> None:
-        self._control = control
-        self._peer: socket.socket | None = None
-
-    def __call__(self) -> bool:
-        """Return whether there is an answer; ask again if so, or if nothing was asked yet."""
-        try:
-            if self._peer is None:
-                self._peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                self._peer.setblocking(False)
-                self._peer.connect(str(self._control))
-                self._peer.send(_PING)
-                return False
-            answer = self._peer.recv(FRAGMENT + 1)
-            if not answer:
-                raise ConnectionResetError
-            self._peer.send(_PING)
-        except BlockingIOError:
-            return False
-        except OSError:  # it ends, or has ended, which others tell
-            self.close()
-            return False
-        return True
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._peer is not None:
-            self._peer.close()
-            self._peer = None
-
-
-_PING: Final = json.dumps({"op": "ping"}).encode()
-
-
-class Replaced:
-    """Whether a file has been written again; a `Sign`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._seen = 0
-
-    def __call__(self) -> bool:
-        """Return whether it has been written since the last call."""
-        with suppress(OSError):
-            seen, self._seen = self._seen, self._path.stat().st_mtime_ns
-            return seen != self._seen
-        return False
 
 
 class Watchdog:
@@ -146,7 +87,10 @@ class Watchdog:
             or began > self._alive.setdefault(name, began) + FRESH
         }
         for name in waiting & set(self._signs):
-            self._signs[name]()  # an answer to what was asked before does not count
+            sign = self._signs[name]
+            sign()  # an answer to what was asked before does not count
+            if isinstance(sign, Heartbeat):
+                sign.ask()
 
         def all_gave() -> bool:
             for name in sorted(waiting, key=lambda name: self._alive.get(name, began)):
@@ -184,16 +128,16 @@ class Watchdog:
     def _lives(self, name: str, process: Process) -> None:
         """Take note of a sign of life."""
         self._alive[name] = time.monotonic()
-        self._spent[name] = _stat(process)[1]
+        self._spent[name] = _spent(process)
 
     def _hangs(self, name: str, process: Process, since: float) -> bool:
         """Return whether a helper hangs that has given no sign of life since a time."""
         silent = time.monotonic() - since
         if silent <= LIMIT:
             return False
-        state, spent = _stat(process)
-        wants = state in (b"R", b"D")  # to run, or a page from the disk
-        starved = wants and spent < self._spent.get(name, 0.0) + LIMIT / 2
+        # To run, or a page from the disk; the main thread may wait for another one that does.
+        wants = not _states(process).isdisjoint(b"RD")
+        starved = wants and _spent(process) < self._spent.get(name, 0.0) + LIMIT / 2
         return not starved or silent > STARVED
 
     def _fail(self, name: str, process: Process) -> None:
@@ -208,14 +152,28 @@ class Watchdog:
 
 def _is_stopped(process: Process) -> bool:
     """Return whether a signal has stopped a process."""
-    return _stat(process)[0] in (b"T", b"t")
+    return not _states(process, threads=False).isdisjoint(b"Tt")
 
 
-def _stat(process: Process) -> tuple[bytes, float]:
-    """Return the state of a process and the seconds of processor time it has used (proc(5))."""
+def _states(process: Process, *, threads: bool = True) -> set[int]:
+    """Return the states of a process's threads, or of its main thread alone (proc(5))."""
+    folder = Path(f"/proc/{process.pid}")
     try:
-        stat = Path(f"/proc/{process.pid}/stat").read_bytes()
+        tasks = [*(folder / "task").iterdir()] if threads else [folder]
     except OSError:
-        return b"", 0.0
-    fields = stat.rpartition(b")")[2].split()
-    return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return set()
+    return {fields[0][0] for task in tasks if (fields := _stat(task))}
+
+
+def _spent(process: Process) -> float:
+    """Return the seconds of processor time that a process has used (proc(5))."""
+    fields = _stat(Path(f"/proc/{process.pid}"))
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(folder: Path) -> list[bytes]:
+    """Return what `stat` says from the state on; nothing if there is no such process or thread."""
+    try:
+        return (folder / "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return []

@@ -7,9 +7,10 @@ with {"port": TCP port on loopback, "bridges": [{"name", "datapath", "broker"}],
 
 It gives every bridge that connects its flows (`flows.py`), moves the flows of stations when they
 change their access point, and requests the counters every `POLL` seconds.  The file `status`
-appears when every bridge has confirmed its flows (OpenFlow barrier).  The file `flows` always
-holds the last complete round of counters; on SIGTERM the application requests a last round, marks
-it `complete` and ends.  Both files are written whole or not at all.
+appears when every bridge has confirmed its flows (OpenFlow barrier); then it is touched every
+`POLL` seconds, a sign of life that needs no bridge.  The file `flows` always holds the last
+complete round of counters; on SIGTERM the application requests a last round, marks it `complete`
+and ends.  Both files are written whole or not at all.
 """
 
 from __future__ import annotations
@@ -187,6 +188,8 @@ class MeshAccessPoints(RyuApp):  # type: ignore[misc]  # Ryu has no types
         while not self._stopping:
             if time.monotonic() >= due:
                 due += POLL
+                if self._status.exists():
+                    self._status.touch()
                 self._ask()
             hub.sleep(0.05)
         hub.sleep(SETTLE)

@@ -82,6 +82,8 @@ class InfrastructureNetwork:
         self._environment = dict(environment)
         self._helpers = helpers
         self._await = await_helper
+        self.controls: dict[str, Path] = {}
+        """A control socket of each process, by its name among the helpers."""
         self._by_mac = {point.mac: point.owner for point in points}
 
     def start_access_points(
@@ -104,6 +106,7 @@ class InfrastructureNetwork:
                 files.append(str(self._write(f"{point.owner}.hostapd", text)))
             name = f"hostapd of {points[0].owner}"
             self._start(name, pid, "hostapd", files)
+            self.controls[name] = self.socket(points[0])
             for point in points:
                 self._await(name, partial(control.enabled, self.socket(point)))
 
@@ -120,6 +123,7 @@ class InfrastructureNetwork:
             file = self._write(f"{station.owner}.supplicant", text)
             arguments = ["-D", "nl80211", "-i", station.device, "-c", str(file)]
             self._start(_supplicant(station), station.pid, "wpa_supplicant", arguments)
+            self.controls[_supplicant(station)] = self.socket(station)
 
     def associations(self) -> dict[str, str | None]:
         """Return the access point of each station, by name; None if it has none now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import time
@@ -13,8 +14,10 @@ import psutil
 import pytest
 
 from emulation.backends.base import BackendError, LiveRun
-from emulation.backends.realtime import watchdog
+from emulation.backends.realtime import backbone, watchdog
 from emulation.backends.tap import TapBackend
+from emulation.mobility.trajectory import Waypoint
+from emulation.network import switches
 from emulation.network.processes import PROJECT, await_condition
 from emulation.scenario.runfolder import RunFolder
 from tests.emulation.backends.test_tap import (
@@ -25,8 +28,11 @@ from tests.emulation.backends.test_tap import (
     facts,
     quiet,
 )
+from tests.emulation.mesh_lab import mesh
 
 pytestmark = pytest.mark.root
+PAUSE = {"x86_64": bytes.fromhex("b8220000000f05ebf7")}
+"""Machine code that calls pause(2) again and again."""
 
 
 def helper(name: str) -> psutil.Process:
@@ -155,3 +161,56 @@ def test_a_start_that_hangs_in_other_code_ends_with_a_signal(tmp_path: Path) -> 
     assert time.monotonic() - asked < 4.0  # 1.5 s on an idle machine
     (folder,) = (tmp_path / "runs").iterdir()
     assert facts(folder)["ended"] == "interrupted"
+
+
+def hang(process: psutil.Process) -> None:
+    """Let a process wait forever where it waits now, without stopping it."""
+
+    folder = Path(f"/proc/{process.pid}")
+    where: list[str] = []
+
+    def waits() -> bool:
+        where[:] = (folder / "syscall").read_text(encoding="ascii").split()
+        return len(where) > 2  # else it runs
+
+    assert await_condition(waits, 10.0)
+    with (folder / "mem").open("r+b", buffering=0) as memory:
+        memory.seek(int(where[-1], 16))
+        memory.write(PAUSE[platform.machine()])
+
+
+@pytest.mark.skipif(platform.machine() not in PAUSE, reason="no machine code for it")
+@pytest.mark.skipif(bool(switches.obstacles()), reason="; ".join(switches.obstacles()))
+def test_switch_database_and_controller_that_hang_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "LIMIT", 4.0)
+    monkeypatch.setattr(backbone, "LAST_ROUND", 0.1)
+    scenario = mesh(60.0, {"sta1": (Waypoint(0, 130, 125),)}, ())
+    folder = RunFolder.create(tmp_path, scenario)
+    observer = Recorded()
+
+    def prompt(run: LiveRun) -> None:
+        assert await_condition(lambda: run.now() > 4.5, 30.0, 0.1)
+        assert observer.problems == []
+        family = psutil.Process().children(recursive=True)
+        found = [
+            each
+            for each in family
+            if each.name() in ("ovsdb-server", "ovs-vswitchd")
+            or "emulation.network.controller" in each.cmdline()
+        ]
+        assert len(found) == 3
+        for each in found:
+            hang(each)
+        assert await_condition(lambda: len(observer.problems) == 3, 30.0, 0.1)
+        for each in found:
+            assert each.status() == psutil.STATUS_SLEEPING
+            each.kill()
+
+    with pytest.raises(BackendError, match=r"hangs since .* s of the scenario: no sign of life"):
+        TapBackend().execute(scenario, folder, observer, interact=prompt)
+    told = [line.partition(" hangs since ") for line in observer.problems[:3]]
+    assert {name for name, _, _ in told} == {"the controller", "the switch database", "the switch"}
+    assert all(float(when.split()[0]) > 0.5 for _, _, when in told)  # they did answer
+    assert facts(folder.path)["ended"] == "failed"

@@ -13,8 +13,10 @@ import pytest
 from capture.decode import decode_records
 from capture.namespaces import new_network_namespace
 from capture.scan import read_header, record_offsets
+from emulation.backends.realtime.signs import Replaced
 from emulation.backends.tap import TapBackend
-from emulation.network import net
+from emulation.network import net, resolver
+from emulation.network.processes import await_condition
 from emulation.network.resolver import Resolver, asked_for
 from emulation.network.rtnetlink import neighbour
 from emulation.scenario.runfolder import RunFolder
@@ -43,7 +45,11 @@ def test_what_the_kernel_asks_is_understood_and_nothing_else() -> None:
 
 
 @pytest.mark.root
-def test_a_datagram_waits_for_its_entry_and_no_arp_is_sent() -> None:
+def test_a_datagram_waits_for_its_entry_and_no_arp_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolver, "ALIVE", 0.05)
+    alive = Replaced(tmp_path / "ready")
     words = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"  # which says hello by itself
     words += " && ip link add v0 type veth peer name p0 && ip addr add 10.0.0.1/8 dev v0"
     words += " && ip link set v0 up && ip link set p0 up"
@@ -51,15 +57,16 @@ def test_a_datagram_waits_for_its_entry_and_no_arp_is_sent() -> None:
         subprocess.run(words, shell=True, check=True)
         node = {"pid": os.getpid(), "interface": "v0", "address": "10.0.0.1", "mac": TARGET}
         other = node | {"address": "10.0.0.9"}
-        resolver = _resolver_here([node, other])
+        answering = _resolver_here([node, other])
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as wire:
             wire.bind(("p0", 3))
             wire.settimeout(5.0)
-            Thread(target=resolver.serve, daemon=True).start()
+            Thread(target=answering.serve, args=[tmp_path / "ready"], daemon=True).start()
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
                 for number in range(3):
                     sender.sendto(bytes([number]), ("10.0.0.9", 9))
             seen = [wire.recv(100) for _ in range(3)]
+    assert all(await_condition(alive, 5.0) for _ in range(3)), "it gives signs of life"
     assert [frame[:6].hex(":") for frame in seen] == [TARGET] * 3
     assert [frame[42] for frame in seen] == [0, 1, 2], "in order, none lost"
 
