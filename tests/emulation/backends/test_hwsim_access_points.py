@@ -49,6 +49,8 @@ def test_stations_change_their_access_points_and_the_prompt_knows(tmp_path: Path
             return request(run.medium_control, {"op": "associations"})["associations"]
 
         seen.append(associations())
+        daemons = ["hostapd of ap1", "wpa_supplicant of sta1", "wpa_supplicant of sta2"]
+        assert set(daemons) <= run.signs.keys()  # longer than the watchdog waits for an answer
         # sta2 goes its way.
         assert await_condition(lambda: run.now() > scenario.duration, 60)
         seen.append(associations())
