@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_analysis.result import Analysis
+
+DELIVERY: Final = ("run", "publisher", "sequence", "receiver", "client")
+"""Columns that tell deliveries apart."""
 
 
 def read_agreements(
@@ -60,8 +63,11 @@ def _tables(
 
     The runs of a repeat follow each other.
     """
+    from pyspark.sql.types import StructType
+
     from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
     from spark_analysis.captures.tuning import gathered, tuned
+    from spark_analysis.jobs.delay import DELAY
     from spark_analysis.jobs.nodes import NODES
     from spark_analysis.jobs.overhead import radio_packets
     from spark_analysis.local import local_rows
@@ -70,8 +76,11 @@ def _tables(
     frames = gathered(read_frames(spark, folders), folders)
     nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
     runs = spark.createDataFrame(analysis.table("summary")[["run", "epoch_ns", "duration"]])
+    # Around a fault some deliveries are made that were not expected: they are in no delay either.
+    one = StructType([DELAY.schema[name] for name in DELIVERY])
+    counted = spark.createDataFrame(analysis.table("delay")[[*DELIVERY]], one)
     with tuned(spark, folders):
-        found = steps(frames, nodes).cache()
+        found = steps(frames, nodes).join(counted, [*DELIVERY], "semi").cache()
         try:
             tables = {
                 "stages": stages(found).toPandas(),
