@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from emulation.scenario import prompt
+from emulation.scenario.plain_file import read_plain_file
 from emulation.scenario.records import RunRecord
 from emulation.scenario.runfolder import read_run
 from nodeapp.client_port import LEASE
@@ -136,8 +137,8 @@ class FollowedRun:
         """Read again what changes while a run goes on; return its record if there is one."""
         folder = self._run.folder
         with suppress(OSError, ValidationError):
-            record = RunRecord.model_validate_json(folder.record.read_bytes())
-            commands = prompt.read(folder.prompt)
+            record = RunRecord.model_validate_json(read_plain_file(folder.record))
+            commands = prompt.read(folder.prompt, [])  # its last line may be half written
             self._tracks += commands != self._run.prompt
             self._run = replace(self._run, record=record, prompt=commands)
         return self._run.record

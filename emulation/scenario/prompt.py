@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.scenario.faults import Fault
+from emulation.scenario.plain_file import read_plain_file
 from emulation.scenario.records import Record
 from emulation.scenario.scenario import NodeSpec
 
@@ -58,21 +59,30 @@ def append(path: Path, command: PromptCommand) -> None:
         file.write(command.model_dump_json(exclude_defaults=True) + "\n")
 
 
-def read(path: Path) -> tuple[PromptCommand, ...]:
-    """Return the commands of a run, none if there was no prompt; what is damaged is left out.
+def read(path: Path, problems: list[str]) -> tuple[PromptCommand, ...]:
+    """Return the commands of a run, none if there was no prompt.
 
+    What is damaged is left out: `problems` gets a line that says how much, and where it begins.
     Raises OSError.
     """
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        text = read_plain_file(path).decode(errors="replace")
     except FileNotFoundError:
         return ()
-    found = []
-    for line in lines:
+    found, damaged = [], []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
         try:
             found.append(PromptCommand.model_validate_json(line))
-        except ValidationError:  # cut off, as the run was killed
-            continue
+        except ValidationError:  # cut off, as the run was killed, or edited
+            damaged.append(number)
+    if damaged:
+        lines = "line is" if len(damaged) == 1 else "lines are"
+        problems.append(
+            f"{path.name}: {len(damaged)} {lines} damaged and left out, from line {damaged[0]} on:"
+            " what was done at the prompt is not known whole"
+        )
     return tuple(found)
 
 

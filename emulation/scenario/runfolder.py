@@ -30,6 +30,7 @@ from capture.scan import AIR
 from emulation.errors import RunFolderError, ScenarioError
 from emulation.scenario import prompt
 from emulation.scenario.faults import Fault
+from emulation.scenario.plain_file import read_plain_file
 from emulation.scenario.prompt import PromptCommand
 from emulation.scenario.provenance import code
 from emulation.scenario.records import DefectRecord, Ended, Fidelity, Flows, Record, RunRecord
@@ -241,7 +242,7 @@ class Run:
 
 def _read(path: Path, model: type[_Read], problems: list[str]) -> _Read | None:
     try:
-        return model.model_validate_json(path.read_bytes())
+        return model.model_validate_json(read_plain_file(path))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -290,7 +291,7 @@ def read_run(path: Path) -> Run:
     problems += problems_of(record)
     flows = _read(folder.flows, Flows, problems)
     try:
-        commands = prompt.read(folder.prompt)
+        commands = prompt.read(folder.prompt, problems)
     except OSError as error:
         problems.append(f"{folder.prompt.name} cannot be read: {error.strerror}")
         commands = ()

@@ -21,6 +21,7 @@ from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import NO_RANGE, WireSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.scenario.faults import Fault
+from emulation.scenario.plain_file import read_plain_file
 from emulation.workloads.base import Operation
 from nodeapp.addressing import address_of
 from nodeapp.pubsub.base import Environment
@@ -223,7 +224,7 @@ class Scenario(BaseModel):
     def load(cls, path: Path) -> Scenario:
         """Read a scenario.  Raises `ScenarioError` if the file is missing or not one."""
         try:
-            return cls.model_validate_json(path.read_bytes())
+            return cls.model_validate_json(read_plain_file(path))
         except OSError as error:
             raise ScenarioError(f"cannot read {path}: {error.strerror}") from None
         except ValidationError as error:

@@ -24,16 +24,21 @@ def made(time: float, kind: Literal["fail", "fault"], fault: Fault) -> PromptCom
     return PromptCommand(time=time, command=kind, effect=effect)
 
 
-def test_commands_come_back_but_for_a_line_that_was_cut_off(tmp_path: Path) -> None:
+def test_commands_come_back_but_for_lines_that_are_damaged_which_are_told(tmp_path: Path) -> None:
     path = tmp_path / "prompt.jsonl"
-    assert read(path) == ()
-    said = PromptCommand(time=1.5, command="stats", error="no answer")
+    told: list[str] = []
+    assert read(path, told) == ()
+    said = PromptCommand(time=1.5, command="pub sta1 a\u2028b", error="no answer")
     moved = command(2.0, "move", "sta1", 3.0, 4.0)
     append(path, said)
     append(path, moved)
+    assert read(path, told) == (said, moved)
+    assert told == []
     with path.open("a") as file:
-        file.write('{"time": 3.0, "comm')
-    assert read(path) == (said, moved)
+        file.write('\n{"time": 3.0}\n{"time": 3.0, "comm')
+    assert read(path, told) == (said, moved)
+    (line,) = told
+    assert "prompt.jsonl: 2 lines are damaged and left out, from line 4 on" in line
 
 
 def test_a_node_moved_by_hand_stands_there_until_it_is_released() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,25 @@ def test_a_scenario_that_is_none(tmp_path: Path) -> None:
     folder = RunBuilder(tmp_path / "x").write()
     (folder / "scenario.json").write_text("{}")
     with pytest.raises(RunFolderError, match="is not a scenario: topology: Field required"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_pipes_and_devices_in_place_of_files_are_refused(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    folder = RunBuilder(tmp_path / "x").write()
+    for name in ("run.json", "prompt.jsonl"):
+        (folder / name).unlink(missing_ok=True)
+        make(folder / name)
+    what = "it is a pipe or a device: put a regular file in its place"
+    assert read_run(folder).problems[::2] == (
+        f"run.json cannot be read: {what}",
+        f"prompt.jsonl cannot be read: {what}",
+    )
+    (folder / "scenario.json").unlink()
+    make(folder / "scenario.json")
+    with pytest.raises(RunFolderError, match=f"cannot read .*scenario.json: {what}"):
         read_run(folder)
 
 
