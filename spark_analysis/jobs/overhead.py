@@ -26,6 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
+from emulation.scenario.access_point import MESH
 from nodeapp.wire import EVENT_KINDS, HEADER_LENGTH, NODE_PORT, Kind
 from spark_analysis.jobs.columns import count_if, sum_if
 from spark_analysis.jobs.nodes import NODES
@@ -77,6 +78,7 @@ LOAD: Final = Table(
             column("second", INT, "whole second into the run"),
             column("sent_frames", LONG, "frames sent by radio in that second"),
             column("sent_bytes", LONG, "bytes sent in that second, from the Ethernet header"),
+            column("mesh_frames", LONG, "of the frames sent, those by the mesh radio"),
             column("received_frames", LONG, "frames received by radio in that second"),
             column(
                 "received_bytes", LONG, "bytes received in that second, from the Ethernet header"
@@ -168,6 +170,7 @@ def load(packets: DataFrame, runs: DataFrame) -> DataFrame:
         .agg(
             count_if(sent).alias("sent_frames"),
             sum_if(sent, length).alias("sent_bytes"),
+            count_if(sent & (sf.col("interface") == MESH)).alias("mesh_frames"),
             count_if(received).alias("received_frames"),
             sum_if(received, length).alias("received_bytes"),
         )

@@ -19,9 +19,10 @@ def test_frames_beyond_the_budget_of_node_apps_are_told(tmp_path: Path, backend:
     (folder / "run.json").write_text(json.dumps(facts | {"backend": backend}))
     load = pa.table(
         {
-            "run": ["x", "x", "x", "y"],
-            "node": ["sta1", "sta1", "sta2", "sta1"],
-            "sent_frames": [FRAMES + 5, FRAMES + 2, FRAMES, 9 * FRAMES],
+            "run": ["x", "x", "x", "y", "x", "x"],
+            "node": ["sta1", "sta1", "sta2", "sta1", "br1", "br2"],
+            "sent_frames": [FRAMES + 5, FRAMES + 2, FRAMES, 9 * FRAMES, 2 * FRAMES, 2 * FRAMES],
+            "mesh_frames": [0, 0, 0, 0, FRAMES, FRAMES + 1],  # of broadcasts, each on both radios
         }
     )
     told = list(_beyond_budget(read_run(folder), load))
@@ -29,6 +30,8 @@ def test_frames_beyond_the_budget_of_node_apps_are_told(tmp_path: Path, backend:
         assert told == []
         return
     assert told == [
+        "br2 sent 1 frames beyond the 1000 a second that node apps take from a neighbour: they "
+        "drop these",
         "sta1 sent 7 frames beyond the 1000 a second that node apps take from a neighbour: they "
-        "drop these"
+        "drop these",
     ]

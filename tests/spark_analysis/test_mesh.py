@@ -103,6 +103,17 @@ def test_counters_of_the_network_equal_the_overhead(mesh: Analysed) -> None:
     assert min(counted.values()) > 0
 
 
+def test_broadcasts_of_brokers_are_on_both_radios_and_told_apart(mesh: Analysed) -> None:
+    load = mesh.analysis.table("load").set_index("node")
+    overhead = mesh.analysis.table("overhead")
+    beacons = overhead[overhead["kind_name"] == "HELLO"].set_index("node")["sent_frames"]
+    sums = load.groupby("node")[["sent_frames", "mesh_frames"]].sum()
+    assert sums["mesh_frames"]["sta1"] == 0
+    # Beacons are broadcasts: half of their frames leave by each radio.
+    assert beacons["br5"] / 2 <= sums["mesh_frames"]["br5"] <= sums["sent_frames"]["br5"]
+    assert sums["sent_frames"]["br5"] - sums["mesh_frames"]["br5"] >= beacons["br5"] / 2
+
+
 def test_the_report_says_that_they_agree(mesh: Analysed) -> None:
     (run,) = mesh.analysis.runs
     page = write_report(mesh.analysis, run).read_text(encoding="utf-8")
