@@ -10,7 +10,10 @@ A link that comes up begins a session, which tells everything.  What the neighbo
 earlier session holds until all of the new one is told, so that a link that was down for a moment
 changes no table.  An end that cannot follow (it restarted, or has room again after its table was
 full) asks for a new session, and so does one that is told nothing at all after the link came up.
-Frames of an older session are ignored.
+Frames of an older session are ignored, unless they still come after `FORGOTTEN` and nothing of the
+newest one does: then the neighbour has lost its clock, or somebody has invented a session in its
+name.  An end that gets an acknowledgement of a session that it has not begun learns that its
+neighbour believes what it never said, and begins a new one that tells everything.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ LONGEST_RETRY: Final = 16.0
 """Times the first wait for an acknowledgement, which doubles each time: the longest one."""
 PATIENCE: Final = 8.0
 """Times that wait: without an update for so long after the link came up, this end asks for one."""
+FORGOTTEN: Final = 2 * LONGEST_RETRY
+"""Times that wait: an older session that is told for so long, and the newest is not, is taken."""
 ANY_SESSION: Final = 0
 """In an acknowledgement: whichever it is."""
 
@@ -75,6 +80,7 @@ class TableLink:
         # What it is told.
         self._their_session = -1
         self._expected = 0
+        self._older_since: float | None = None
         self._stale: set[bytes] | None = None
         self.refused = False
         """Whether the table was full when the neighbour told of a pattern."""
@@ -132,10 +138,13 @@ class TableLink:
 
     def acknowledged(self, ack: Acknowledgement) -> None:
         """Take the neighbour's acknowledgement."""
-        if ack.session != self._session and not (ack.again and ack.session == ANY_SESSION):
+        invented = ack.session > self._session
+        if ack.session < self._session and not (ack.again and ack.session == ANY_SESSION):
             self._counters["older session"] += 1
             return
-        if ack.again:
+        if invented:
+            self._counters["session never begun"] += 1
+        if ack.again or invented:
             self._stop()
             self._session = self._new_session()
             self._number = 0
@@ -156,17 +165,22 @@ class TableLink:
 
     def updated(self, update: Update) -> None:
         """Take the neighbour's update.  Raises `WireError` if it holds what is not a pattern."""
-        if update.session < self._their_session:
-            self._counters["older session"] += 1
-            return
+        now = self._host.now()
+        older = update.session < self._their_session
+        if older:
+            since = self._older_since = now if self._older_since is None else self._older_since
+            if now - since < FORGOTTEN * self._retry:
+                self._counters["older session"] += 1
+                return
         for pattern in update.added:
             decode_pattern(pattern)
-        if update.session > self._their_session:
+        if older or update.session > self._their_session:
             if update.number:
                 self._acknowledge(update, again=True)
                 return
             self._their_session, self._expected = update.session, 0
             self._stale = self._table.held_by(self._neighbour)
+        self._older_since = None
         if update.number == self._expected:
             self._expected += 1
             self._apply(update)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nodeapp.pubsub.subscription_forwarding import SubscriptionForwarding
+from nodeapp.pubsub.table_messages import MAX_SESSION, Update
 from nodeapp.routing.neighbours import encode_hello
 from nodeapp.routing.tree_beacon import MAX_EPOCH, TreeBeacon
 from nodeapp.wire import Frame, Kind
@@ -67,3 +68,28 @@ def test_events_arrive_again_after_an_epoch_of_a_live_root_that_nothing_follows(
     network.run(2.0)
     for node in RECEIVERS:
         assert sorted(network.nodes[node].notified().values()) == [1] * 20
+
+
+def test_an_invented_session_of_a_link_is_forgotten() -> None:
+    network = GraphNetwork({(1, 2)})
+    network.add_services(2, "subscription-forwarding")
+    network.run(40.0)
+    one, two = network.nodes.values()
+    assert two.subscribe("cars") is None
+    network.run(1.0)
+    body = Update(MAX_SESSION, 0, True, [], []).encode()
+    one.hear(Frame(Kind.SUBSCRIPTION_UPDATE, 2, 1, body=body).encode(), 2)
+    assert one.publish("cars") is None
+    network.run(1.0)
+    assert two.subscribe("planes", number=2) is None
+    assert not two.notified(), "it says that node 2 wants nothing"
+    network.run(10.0)
+    sent = len(network.frames(Kind.SUBSCRIPTION_UPDATE))
+    for topic in ("cars", "planes"):
+        assert one.publish(topic) is None
+        network.run(1.0)
+    assert sorted(two.notified().values()) == [1, 1]
+    assert isinstance(one.service, SubscriptionForwarding)
+    assert one.service.counters["older session"] > 0
+    network.run(5.0)
+    assert len(network.frames(Kind.SUBSCRIPTION_UPDATE)) == sent, "they agree again"
