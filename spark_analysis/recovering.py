@@ -11,8 +11,12 @@ is measured is what a fault costs the others, and those who have come back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BEFORE: Final = 30.0
 """Seconds."""
@@ -58,6 +62,26 @@ def recovery(events: Sequence[Published], start: float, until: float) -> Recover
         elif dipped and found is None:
             found = event.time - start
     return Recovery(before, lowest, found if dipped else 0.0)
+
+
+def recoveries(table: pd.DataFrame) -> Iterator[Recovery]:
+    """Yield what the table `recovery` says of each fault."""
+    columns = table[[*Recovery._fields]]
+    return map(Recovery._make, columns.itertuples(index=False, name=None))
+
+
+def came_back(faults: Iterable[Recovery]) -> tuple[int, int]:
+    """Return after how many faults delivery recovered, and of how many that is known.
+
+    It is not known if nothing was expected before or after a fault.
+    """
+    known = [each for each in faults if _is(each.before) and _is(each.lowest)]
+    return sum(_is(each.recovery) for each in known), len(known)
+
+
+def _is(value: float | None) -> bool:
+    """Return whether there is a value; tables in memory have NaN if there is none."""
+    return value is not None and not math.isnan(value)
 
 
 def _ratio(events: Sequence[Published]) -> float | None:

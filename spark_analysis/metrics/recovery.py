@@ -1,44 +1,97 @@
-"""Recovery time: from a fault until delivery is as before; mean over the faults of a run."""
+"""Recovery: after how many faults of a run delivery came back, and how long that took.
+
+The mean time is over the faults that a run recovers from: a protocol that never recovers from some
+is told by the share, which stands before the mean.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from spark_analysis.jobs.recovery import rows
 from spark_analysis.metric import MeasuredMetric, significant
-from spark_analysis.recovering import RECOVERED
+from spark_analysis.recovering import RECOVERED, Recovery, came_back, recoveries
 from spark_analysis.schemas import DOUBLE, column
 from spark_analysis.table import Inputs, Measure
 
-_COLUMN: Final = column(
+if TYPE_CHECKING:
+    from spark_analysis.result import RunTables
+
+_TIME: Final = column(
     "recovery", DOUBLE, "s until delivery is as before, mean over faults that it recovers from"
+)
+_SHARE: Final = column(
+    "recovered", DOUBLE, "faults after which delivery was as before / those of which it is known"
 )
 
 
-def _means(inputs: Inputs) -> list[tuple[str, float]]:
-    times: dict[str, list[float]] = {}
-    for run, *_, recovery in inputs.once(rows):
-        if recovery is not None:
-            times.setdefault(run, []).append(recovery)
-    return [(run, sum(each) / len(each)) for run, each in times.items()]
+def _by_run(inputs: Inputs) -> dict[str, list[Recovery]]:
+    found: dict[str, list[Recovery]] = {}
+    for run, *_, before, lowest, recovery in inputs.once(rows):
+        found.setdefault(run, []).append(Recovery(before, lowest, recovery))
+    return found
+
+
+def _means(inputs: Inputs) -> Iterator[tuple[str, float]]:
+    for run, faults in _by_run(inputs).items():
+        times = [each.recovery for each in faults if each.recovery is not None]
+        if times:
+            yield run, sum(times) / len(times)
+
+
+def _shares(inputs: Inputs) -> Iterator[tuple[str, float]]:
+    for run, faults in _by_run(inputs).items():
+        back, known = came_back(faults)
+        if known:
+            yield run, back / known
 
 
 def _text(value: float) -> str:
     return significant(value) if math.isnan(value) else f"{significant(value)} s"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Recovered(MeasuredMetric):
+    """A share of few faults, which comparisons write as the number of them."""
+
+    def cell(self, tables: RunTables) -> str:
+        """Return what a comparison says of a run."""
+        back, known = came_back(recoveries(tables.table("recovery")))
+        return f"{back} of {known}" if known else significant(math.nan)
+
+
+FAULTS_RECOVERED: Final = _Recovered(
+    column="recovered",
+    title="Faults recovered from",
+    caption=f"Faults after which delivery came back to {RECOVERED:.0%} of before, until the next "
+    "one or the end.",
+    unit="% of faults",
+    scale=100.0,
+    top=100.0,
+    text=lambda value: significant(100 * value) + ("" if math.isnan(value) else " %"),
+    swept=True,
+    heading="recovered from",
+    if_known=True,
+    measure=Measure(
+        make=lambda inputs: inputs.rows([*_shares(inputs)], "run string, recovered double"),
+        column=_SHARE,
+    ),
+)
 RECOVERY_TIME: Final = MeasuredMetric(
     column="recovery",
     title="Recovery time",
-    caption=f"From a fault until delivery is {RECOVERED:.0%} of before; mean of each run's faults.",
+    caption=f"From a fault until delivery is {RECOVERED:.0%} of before; mean of each run's faults "
+    "after which it came back: compare it with the share of these.",
     unit="s",
     text=_text,
     swept=True,
     heading="recovery",
     if_known=True,
     measure=Measure(
-        make=lambda inputs: inputs.rows(_means(inputs), "run string, recovery double"),
-        column=_COLUMN,
+        make=lambda inputs: inputs.rows([*_means(inputs)], "run string, recovery double"),
+        column=_TIME,
     ),
 )

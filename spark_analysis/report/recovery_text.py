@@ -9,7 +9,7 @@ import pandas as pd
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.registry import service_of
 from nodeapp.pubsub.topic_hash import NodeHash
-from spark_analysis.recovering import BEFORE, RECOVERED, WINDOW
+from spark_analysis.recovering import BEFORE, RECOVERED, WINDOW, came_back, recoveries
 from spark_analysis.report.quantities import NOTHING, printable, seconds, share
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable
@@ -40,10 +40,21 @@ def fault_table(tables: RunTables) -> list[TextTable]:
     note = (
         f"Before: delivery of the {BEFORE:g} s until the fault. Lowest: of {WINDOW:g} s from then "
         f"on. Recovery: from the fault's beginning until delivery is {RECOVERED:.0%} of before. "
-        "Deliveries count at receivers that are up. " + " ".join(orphans(tables))
+        f"Deliveries count at receivers that are up. {_balance(tables)} "
+        + " ".join(orphans(tables))
     )
     head = ("fault", "who", "when", "before", "lowest", "recovery")
     return [TextTable("Faults", note.strip(), head, rows, words=3)]
+
+
+def _balance(tables: RunTables) -> str:
+    """Return after how many faults delivery came back, and how long that took."""
+    back, known = came_back(recoveries(tables.table("recovery")))
+    if not known:
+        return ""
+    time = seconds(tables.value("recovery"))
+    mean = f", after {time} on average of these" if back else ""
+    return f"Delivery came back after {back} of {known} faults{mean}."
 
 
 def orphans(tables: RunTables) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,10 @@ from pyspark.sql import SparkSession
 
 from emulation.scenario.faults import Fault
 from spark_analysis.analysis import analyse
+from spark_analysis.metrics.recovery import FAULTS_RECOVERED
 from spark_analysis.recovering import Published, Recovery, recovery
 from spark_analysis.reports import write_report
+from spark_analysis.result import RunTables
 from tests.spark_analysis.runs import RunBuilder
 
 
@@ -57,23 +61,33 @@ def test_deliveries_are_expected_at_receivers_that_are_up(
         for node in (2, 3):
             if not (node == 2 and 10 <= time < 15) and not (node == 3 and 20 <= time < 25):
                 run.notify(node, time + 0.01, (1, sequence), hops=1)
-    run.publish(1, 36.0, 7, ["b"])
+    run.publish(1, 30.5, 7, ["a"])  # nobody gets that
+    run.publish(1, 36.0, 8, ["b"])
     folder = run.write()
     faults = (
         Fault(kind="crash", start=10, end=15, nodes=("sta2",), text="crash sta2 at 10 for 5"),
         Fault(kind="radio", start=20, end=25, nodes=("sta3",), text="radio sta3 at 20 for 5"),
+        Fault(kind="link", start=30, end=35, nodes=("sta1", "sta2"), text="link sta1 sta2 at 30"),
     )
     run.scenario().model_copy(update={"faults": faults}).save(folder / "scenario.json")
     analysis = analyse(spark, [folder])
     delivery = analysis.table("delivery")
     due = delivery[delivery["expected"]].groupby("receiver")["sequence"].apply(sorted)
-    assert due.to_dict() == {2: [1, 4, 5, 6], 3: [1, 2, 3, 4, 6]}
-    assert analysis.table("summary")["delivery_ratio"].tolist() == [1.0]
-    assert analysis.table("summary")["recovery"].tolist() == [0.0]
-    assert analysis.table("recovery")[["kind", "nodes", "before", "recovery"]].values.tolist() == [
-        ["crash", "sta2", 1.0, 0.0],
-        ["radio", "sta3", 1.0, 0.0],
+    assert due.to_dict() == {2: [1, 4, 5, 6, 7], 3: [1, 2, 3, 4, 6, 7]}
+    assert analysis.table("summary")["delivery_ratio"].tolist() == [9 / 11]
+    summary = analysis.table("summary")
+    assert summary["recovery"].tolist() == [0.0], "of the faults that it recovers from"
+    assert summary["recovered"].tolist() == [2 / 3], "and the share of these"
+    found = analysis.table("recovery").drop(columns=["run", "fault", "text", "start", "end"])
+    assert found[:2].values.tolist() == [
+        ["crash", "sta2", 1.0, 1.0, 0.0],
+        ["radio", "sta3", 1.0, 1.0, 0.0],
     ]
+    assert found["lowest"][2] == 0.0
+    assert math.isnan(found["recovery"][2])
+    (tables,) = (RunTables(analysis, run) for run in analysis.runs)
+    assert FAULTS_RECOVERED.cell(tables) == "2 of 3"
     page = write_report(analysis, analysis.runs[0]).read_text()
     assert "crash sta2 at 10 for 5" in page
     assert "Faults of the scenario are shaded" in page
+    assert re.search(r"came back after 2 of 3 faults, after 0\ss on average of these", page)

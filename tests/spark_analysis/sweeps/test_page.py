@@ -196,14 +196,14 @@ def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     failures = {"flooding seed=9": "<b>broke</b>"}
     done = SweepOutcome(wanted, tmp_path, synthetic(), failures, odd)
     assert write_page(done).read_text(encoding="utf-8").count("<svg") == len(QUANTITIES)
-    without_faults = synthetic().assign(recovery=float("nan"))
+    without_faults = synthetic().assign(recovery=float("nan"), recovered=float("nan"))
     done = SweepOutcome(wanted, tmp_path, without_faults, failures, odd)
     page = write_page(done).read_text(encoding="utf-8")
     assert "1 point failed" in page
     assert "&lt;b&gt;broke" in page
     assert "1 run with problems" in page
     assert "&lt;i&gt;odd" in page
-    assert page.count("<svg") == len(QUANTITIES) - 1
+    assert page.count("<svg") == len(QUANTITIES) - 2
     assert not re.search(r"(src|href)=\"https?:", page)
     assert "--vary speed=1,10 --seeds 3" in page
     table = number_table(done)
