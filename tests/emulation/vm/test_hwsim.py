@@ -37,6 +37,12 @@ At 250 they do not hear each other, and an emulated processor reads frames late 
 gap that the jitter of their broadcasts leaves: both are on the air together, and a station between
 them may receive neither.
 """
+REPEAT = 2
+"""Times that a node sends an event.
+
+A machine that is busy stops the guest now and then for longer than the jitter of broadcasts: those
+that were due meanwhile then contend at once, and two of them begin in the same slot now and then.
+"""
 
 
 def on_this_machine(*words: object) -> subprocess.CompletedProcess[str]:
@@ -61,6 +67,7 @@ def test_events_cross_access_points_under_a_controller(image: Image, tmp_path: P
         *settings(
             side=SIDE, range=RANGE, topics=1, publishers=1, subscribers=SUBSCRIBERS, interval=1
         ),
+        *settings(repeat=REPEAT),
     )
     assert done.returncode == 0, done.stderr + logs(tmp_path)
     (folder,) = tmp_path.iterdir()
@@ -77,10 +84,10 @@ def test_events_cross_access_points_under_a_controller(image: Image, tmp_path: P
     assert delivery["expected"].all()
     assert set(delivery["notifications"]) == {1}
 
-    # Every node floods an event once, a broker to its stations and over the mesh.
+    # Every node floods an event, a broker to its stations and over the mesh.
     overhead = pd.read_parquet(folder / "metrics/overhead.parquet")
     events = overhead[overhead["kind"] == int(Kind.EVENT)]
-    frames = (STATIONS + 2 * points) * published
+    frames = REPEAT * (STATIONS + 2 * points) * published
     assert events["sent_frames"].sum() == frames
 
     # The switches have counted the same.
@@ -92,7 +99,7 @@ def test_events_cross_access_points_under_a_controller(image: Image, tmp_path: P
 
     # Frames of the mesh are more than UDP in 802.11; access points without stations keep silent.
     seen = on_the_air(folder / "captures" / AIR)
-    assert STATIONS < seen["event"] / published <= STATIONS + points
+    assert STATIONS < seen["event"] / (REPEAT * published) <= STATIONS + points
     check_infrastructure(folder)
 
 
