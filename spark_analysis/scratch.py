@@ -9,12 +9,18 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 PREFIX: Final = "testbed-spark-"
+TOLD_BY_JAVA: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+"""The variable by which PySpark tells Java the file where to say its port: in such a folder."""
+GRACE: Final = 5.0
+"""Seconds in which Java removes its own files, and ends."""
 
 
 @contextmanager
@@ -38,11 +44,32 @@ def instead_of_tmp(path: Path) -> Iterator[None]:
 
 
 def clean(root: Path | None = None) -> list[str]:
-    """Remove the folders of processes that are gone; return a line for each."""
-    done = []
+    """Remove the folders of processes that are gone; return a line for each.
+
+    Java ends by itself when it has lost who started it, unless it has not come to wait for that
+    yet: without the folder it would never come to it.  So it is ended first.
+    """
+    killed = []
     for folder in sorted((root or Path(tempfile.gettempdir())).glob(f"{PREFIX}*")):
         owner = re.match(rf"{PREFIX}(\d+)-", folder.name)
         if owner is not None and not Path("/proc", owner[1]).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            done.append(f"removed {folder} of a killed analysis")
-    return done
+            killed.append(folder)
+    java = list(_java(killed)) if killed else []
+    for process in java:
+        with suppress(psutil.Error):
+            process.terminate()
+    for process in psutil.wait_procs(java, GRACE)[1]:
+        with suppress(psutil.Error):
+            process.kill()
+    for folder in killed:
+        shutil.rmtree(folder, ignore_errors=True)
+    return [f"removed {folder} of a killed analysis" for folder in killed]
+
+
+def _java(folders: Sequence[Path]) -> Iterator[psutil.Process]:
+    """Yield the processes that PySpark told to write into one of the folders."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            told = Path(process.environ().get(TOLD_BY_JAVA, ""))
+            if any(folder in told.parents for folder in folders):
+                yield process

@@ -81,6 +81,7 @@ class Analyst:
         self._share = _share()
 
     def __enter__(self) -> Self:
+        scratch.clean()  # what a killed command has left, also for a run that is not analysed
         return self
 
     def __exit__(self, *_: object) -> None:

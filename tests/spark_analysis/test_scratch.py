@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from spark_analysis import scratch
@@ -37,3 +39,21 @@ def test_the_next_analysis_removes_what_a_killed_one_left(
         assert Path(made).parent == folder
         assert tempfile.gettempdir() == str(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_java_that_never_saw_its_parent_end_is_ended(tmp_path: Path) -> None:
+    started = []
+    for owner in (os.getpid(), 999999999):
+        folder = tmp_path / f"testbed-spark-{owner}-x"
+        folder.mkdir()
+        told = {scratch.TOLD_BY_JAVA: str(folder / "tmp" / "told")}
+        started.append(subprocess.Popen(["sleep", "60"], env=os.environ | told))
+    mine, orphan = started
+    try:
+        assert len(scratch.clean(tmp_path)) == 1
+        assert not psutil.pid_exists(orphan.pid)
+        assert mine.poll() is None
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
