@@ -80,7 +80,7 @@ def make(session: Watched, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
     def network(**options: Any) -> Any:
         net = cls(**options)
-        net._bridges.running = True
+        net._openvswitch.running = True
         net.wires = []
         net.wire = lambda *ends, **given: net.wires.append((ends, given))
         return net

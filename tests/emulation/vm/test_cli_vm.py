@@ -37,7 +37,7 @@ ONE = ["--cpus", "1"]
         ("vm run roaming_field flooding --speed 3", "No such option"),
         ("vm run roaming_field flooding --fault melt", "fault 'melt': write it as"),
         ("vm run roaming_field flooding --workload file:/bin/true", "/bin/true:1: not text"),
-        ("vm run --scenario /dev/null", "/dev/null is not a scenario"),
+        ("vm run --scenario /dev/null", "cannot read /dev/null: it is a pipe or a device: put"),
         ("vm cli roaming_field flooding", "needs a terminal"),
         ("vm boot", "needs a terminal"),
         ("vm build --extra /nowhere", "--extra: no folder /nowhere"),
