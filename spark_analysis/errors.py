@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+from spark_analysis import scratch
+
+OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
 
 
 class AnalysisError(Exception):
@@ -24,9 +29,21 @@ def plain_errors() -> Iterator[None]:
         cause = error.java_exception
         while cause.getCause() is not None:
             cause = cause.getCause()
-        raise AnalysisError(f"Spark failed: {first_line(cause.toString())}") from error
+        raise AnalysisError(f"Spark failed: {_root(first_line(cause.toString()))}") from error
     except PySparkException as error:
-        raise AnalysisError(f"Spark failed: {first_line(error)}") from error
+        raise AnalysisError(f"Spark failed: {_root(first_line(error))}") from error
+
+
+def _root(reason: str) -> str:
+    """Return why Spark ended itself if that is what a job failed by, else the job's own reason."""
+    if "SparkContext was shut down" not in reason:
+        return reason
+    if OUT_OF_MEMORY in scratch.log_text():
+        return (
+            "Java ran out of memory, of which it may use a quarter of the machine's: analyse on a "
+            "machine that has more, or make a shorter run"
+        )
+    return reason
 
 
 def first_line(reason: object) -> str:

@@ -17,6 +17,8 @@ from typing import Final
 import psutil
 
 PREFIX: Final = "testbed-spark-"
+LOG: Final = "spark.log"
+"""The file in such a folder to which Spark writes errors."""
 TOLD_BY_JAVA: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 """The variable by which PySpark tells Java the file where to say its port: in such a folder."""
 GRACE: Final = 5.0
@@ -41,6 +43,12 @@ def instead_of_tmp(path: Path) -> Iterator[None]:
         yield
     finally:
         tempfile.tempdir = before
+
+
+def log_text() -> str:
+    """Return what Spark has logged in this process."""
+    found = sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*/{LOG}"))
+    return "".join(log.read_text(encoding="utf-8", errors="replace") for log in found)
 
 
 def clean(root: Path | None = None) -> list[str]:

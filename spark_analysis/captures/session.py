@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import psutil
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -122,7 +123,7 @@ def settings(
         "spark.log.structuredLogging.enabled": "false",
         "spark.driver.extraJavaOptions": " ".join((*_DRIVER_OPTIONS, *_JAVA_OPTIONS, *further)),
         "spark.executor.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *class_data.options())),
-        "spark.driver.memory": "2g",
+        "spark.driver.memory": f"{heap_megabytes()}m",
         # Every sort, hash table and broadcast begins with a page or block of memory, which is
         # cleared; those of the default, up to 64 MiB, have all of the heap collected every minute.
         "spark.buffer.pageSize": "1m",
@@ -156,6 +157,14 @@ def settings(
             "spark.network.timeout": "2h",
         }
     return options
+
+
+def heap_megabytes() -> int:
+    """Return the memory that Java may use: a quarter of the machine's, as its own default; MB.
+
+    Less than 2 GB do for no more than some ten million packets.
+    """
+    return max(2048, int(psutil.virtual_memory().total) // (4 << 20))
 
 
 def _cores(master: str) -> int:
@@ -216,7 +225,7 @@ def find_master(master: str) -> None:
 
 def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSession:
     conf = SparkConf().setAppName("testbed").setAll(list(options.items()))
-    log = folder / "spark.log"
+    log = folder / scratch.LOG
     with (
         _environment(local=master.startswith("local")),
         scratch.instead_of_tmp(folder),  # PySpark makes a file, and removes it if it is not killed

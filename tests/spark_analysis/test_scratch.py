@@ -7,8 +7,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from pyspark.errors import PySparkException
 
 from spark_analysis import scratch
+from spark_analysis.errors import AnalysisError, plain_errors
 
 
 def test_folders_of_killed_analyses_are_removed_and_no_others(tmp_path: Path) -> None:
@@ -57,3 +59,20 @@ def test_java_that_never_saw_its_parent_end_is_ended(tmp_path: Path) -> None:
         for process in started:
             process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize(
+    ("logged", "message"),
+    [
+        ("Spark: ERROR Executor: java.lang.OutOfMemoryError: Java heap space", "out of memory"),
+        ("Spark: ERROR Utils: no room", "SparkContext was shut down"),
+    ],
+)
+def test_why_spark_ended_itself_is_in_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: str, message: str
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with scratch.folder() as folder:
+        (folder / scratch.LOG).write_text(logged)
+        with pytest.raises(AnalysisError, match=message), plain_errors():
+            raise PySparkException("Job 3 cancelled because SparkContext was shut down")
