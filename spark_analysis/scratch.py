@@ -16,6 +16,8 @@ from typing import Final
 
 import psutil
 
+from emulation.network.processes import end_processes
+
 PREFIX: Final = "testbed-spark-"
 LOG: Final = "spark.log"
 """The file in such a folder to which Spark writes errors."""
@@ -62,13 +64,8 @@ def clean(root: Path | None = None) -> list[str]:
         owner = re.match(rf"{PREFIX}(\d+)-", folder.name)
         if owner is not None and not Path("/proc", owner[1]).exists():
             killed.append(folder)
-    java = list(_java(killed)) if killed else []
-    for process in java:
-        with suppress(psutil.Error):
-            process.terminate()
-    for process in psutil.wait_procs(java, GRACE)[1]:
-        with suppress(psutil.Error):
-            process.kill()
+    if killed:
+        end_processes(_java(killed), GRACE)
     for folder in killed:
         shutil.rmtree(folder, ignore_errors=True)
     return [f"removed {folder} of a killed analysis" for folder in killed]

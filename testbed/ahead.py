@@ -9,7 +9,7 @@ compares some as `agree` does, prints what that prints, and tells the outcome.  
 orders then, with the same Spark.
 
     standard input       a line of JSON an order (`_Order`); its end: end
-    a pipe of its own    pickled, the result of each order: a `AnalysisOutcome`, or the comparisons
+    a pipe of its own    pickled, the result of each order: an `AnalysisOutcome`, or the comparisons
 
 It is a process rather than a thread so that it can have a priority, and as nothing of it shall
 disturb the loop that watches the run.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -82,11 +81,8 @@ class LocalController(Controller):  # type: ignore[misc]  # Mininet has no types
         """Start it and wait until it listens."""
         words = f"{self.command} {self.cargs % self.port}"
         self.cmd(f"{words} >{self.log} 2>&1 &")
-        deadline = time.monotonic() + READY
-        while not accepts_connections((self.ip, self.port)):
-            if time.monotonic() > deadline:
-                raise ScriptError(f"{self.name} does not listen at port {self.port}: {self.log}")
-            time.sleep(0.02)
+        if not await_condition(lambda: accepts_connections((self.ip, self.port)), READY):
+            raise ScriptError(f"{self.name} does not listen at port {self.port}: {self.log}")
 
 
 def controller_class(cls: Any, logs: Path, name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_analysis.result import Analysis
-
-DELIVERY: Final = ("run", "publisher", "sequence", "receiver", "client")
-"""Columns that tell deliveries apart."""
 
 
 def read_agreements(
@@ -67,7 +64,7 @@ def _tables(
 
     from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
     from spark_analysis.captures.tuning import gathered, tuned
-    from spark_analysis.jobs.delay import DELAY
+    from spark_analysis.jobs.delay import DELAY, DELIVERY_KEY
     from spark_analysis.jobs.nodes import NODES
     from spark_analysis.jobs.overhead import radio_packets
     from spark_analysis.local import local_rows
@@ -77,10 +74,11 @@ def _tables(
     nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
     runs = spark.createDataFrame(analysis.table("summary")[["run", "epoch_ns", "duration"]])
     # Around a fault some deliveries are made that were not expected: they are in no delay either.
-    one = StructType([DELAY.schema[name] for name in DELIVERY])
-    counted = spark.createDataFrame(analysis.table("delay")[[*DELIVERY]], one)
+    key = ["run", *DELIVERY_KEY]
+    one = StructType([DELAY.schema[name] for name in key])
+    counted = spark.createDataFrame(analysis.table("delay")[key], one)
     with tuned(spark, folders):
-        found = steps(frames, nodes).join(counted, [*DELIVERY], "semi").cache()
+        found = steps(frames, nodes).join(counted, key, "semi").cache()
         try:
             tables = {
                 "stages": stages(found).toPandas(),

@@ -27,6 +27,8 @@ from spark_analysis.schemas import (
 )
 from spark_analysis.table import Table
 
+DELIVERY_KEY: Final = ("publisher", "sequence", "receiver", "client")
+"""Columns that tell the deliveries of a run apart."""
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 """Names and values of the quantiles reported (exact, interpolated between neighbours)."""
 

@@ -49,8 +49,8 @@ def _shares(inputs: Inputs) -> Iterator[tuple[str, float]]:
             yield run, back / known
 
 
-def _text(value: float) -> str:
-    return significant(value) if math.isnan(value) else f"{significant(value)} s"
+def _text(value: float, unit: str) -> str:
+    return significant(value) if math.isnan(value) else f"{significant(value)} {unit}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ FAULTS_RECOVERED: Final = _Recovered(
     unit="% of faults",
     scale=100.0,
     top=100.0,
-    text=lambda value: significant(100 * value) + ("" if math.isnan(value) else " %"),
+    text=lambda value: _text(100 * value, "%"),
     swept=True,
     heading="recovered from",
     if_known=True,
@@ -86,7 +86,7 @@ RECOVERY_TIME: Final = MeasuredMetric(
     caption=f"From a fault until delivery is {RECOVERED:.0%} of before; mean of each run's faults "
     "after which it came back: compare it with the share of these.",
     unit="s",
-    text=_text,
+    text=lambda value: _text(value, "s"),
     swept=True,
     heading="recovery",
     if_known=True,

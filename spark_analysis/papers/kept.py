@@ -19,8 +19,9 @@ import pandas as pd
 
 from emulation.scenario.records import CodeRecord
 from emulation.scenario.runfolder import RunFolder, read_record
+from spark_analysis.jobs.delay import DELIVERY_KEY
 from spark_analysis.papers import computed
-from spark_analysis.sweeps.rows import DELIVERIES, DELIVERY
+from spark_analysis.sweeps.rows import DELIVERIES
 from spark_analysis.sweeps.tasks import processor_seconds
 
 PROCESSOR_SECONDS: Final = "processor_seconds"
@@ -82,6 +83,6 @@ def with_pairs(rows: pd.DataFrame, folder: Path, axes: Sequence[str]) -> pd.Data
 
 def _delays(folder: Path, run: str) -> pd.Series[float]:
     path = folder / "points" / run / "metrics" / DELIVERIES
-    table = pd.read_parquet(path).set_index(list(DELIVERY))
+    table = pd.read_parquet(path).set_index(list(DELIVERY_KEY))
     delays: pd.Series[float] = table["delay"]
     return delays

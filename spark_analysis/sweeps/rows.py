@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.captures.virtual_run import run_to_frames
-from spark_analysis.jobs.delay import DELAY
+from spark_analysis.jobs.delay import DELAY, DELIVERY_KEY
 from spark_analysis.metrics.summary import SUMMARY as SUMMARY_TABLE
 from spark_analysis.summaries import tables
 from topologies.catalog import make_scenario
@@ -26,10 +26,8 @@ from topologies.catalog import make_scenario
 SUMMARY: Final = "summary.parquet"
 """In a run's `metrics` folder: its row."""
 DELIVERIES: Final = "deliveries.parquet"
-"""In a run's `metrics` folder, if asked for: a row a delivery to another node than the
-publisher's."""
-DELIVERY: Final = ("publisher", "sequence", "receiver", "client")
-"""Columns that name a delivery; `delay`, in seconds, is the other one."""
+"""In a run's `metrics` folder, if asked for: a row a delivery to another node than the publisher's,
+`DELIVERY_KEY` and `delay`, in seconds."""
 
 
 def run_point(
@@ -65,7 +63,7 @@ def write_summaries(
     for delay in delays:
         remote = delay.filter(pc.invert(delay["local"]))
         for folder in folders:
-            _write(remote, folder, DELIVERIES, (*DELIVERY, "delay"))
+            _write(remote, folder, DELIVERIES, (*DELIVERY_KEY, "delay"))
     for folder in folders:
         _write(summary, folder, SUMMARY, summary.column_names)
 

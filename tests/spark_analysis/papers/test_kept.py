@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_analysis.jobs.delay import DELIVERY_KEY
 from spark_analysis.papers.kept import beside, with_costs, with_pairs
 from spark_analysis.sweeps import sweep as sweep_module
-from spark_analysis.sweeps.rows import DELIVERIES, DELIVERY
+from spark_analysis.sweeps.rows import DELIVERIES
 from spark_analysis.sweeps.sweep import complete, run_sweep
 from spark_analysis.sweeps.tasks import COST
 from tests.spark_analysis.sweeps.helpers import spec
@@ -21,7 +22,7 @@ def run(folder: Path, name: str, delays: dict[tuple[int, int, int, int], float])
     """Make a point's folder with deliveries."""
     path = folder / "points" / name / "metrics"
     path.mkdir(parents=True)
-    keys = pd.DataFrame(list(delays), columns=list(DELIVERY), dtype="int64")
+    keys = pd.DataFrame(list(delays), columns=list(DELIVERY_KEY), dtype="int64")
     keys.assign(delay=pd.Series(list(delays.values()), dtype=float)).to_parquet(path / DELIVERIES)
 
 
@@ -77,10 +78,10 @@ def test_a_sweep_keeps_deliveries_if_asked(
     for _, row in kept.results.iterrows():
         path = tmp_path / "s" / "points" / row["run"]
         delays = pd.read_parquet(path / "metrics" / DELIVERIES)
-        assert list(delays) == [*DELIVERY, "delay"]
+        assert list(delays) == [*DELIVERY_KEY, "delay"]
         assert len(delays) == row["delay_count"] > 10
         assert delays["delay"].mean() == pytest.approx(row["delay_mean"])
-        assert not delays.duplicated(list(DELIVERY)).any()
+        assert not delays.duplicated(list(DELIVERY_KEY)).any()
         assert float((path / COST).read_text()) > 0
     monkeypatch.setattr(sweep_module, "run_tasks", lambda *_: pytest.fail("nothing is left"))
     assert complete(asked, tmp_path / "s", keep_deliveries=True)
