@@ -150,7 +150,7 @@ class Mininet_wifi(Nodes):
     def plotGraph(self, **options: Any) -> None:
         """Set the part of the plane that the report draws."""
         self.draw = True
-        self.recording.plot({key: float(value) for key, value in options.items()})
+        self.recording.plot(options)
 
     def telemetry(self, **options: Any) -> None:
         """Record: positions and levels of all nodes are recorded in any case."""

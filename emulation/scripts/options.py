@@ -204,6 +204,10 @@ MASTER_OPTIONS: Final = MappingProxyType(
 )
 """Of what makes a radio an access point's."""
 BORDERS: Final = ("min_x", "min_y", "max_x", "max_y")
+_PLANE: Final = "the map of the report shows the plane; heights count on the air"
+PLOT_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+    {**dict.fromkeys(BORDERS), **dict.fromkeys(("min_z", "max_z"), _PLANE)}
+)
 _SHOWN: Final = "the report draws ways, with neither pictures nor windows"
 TELEMETRY_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     {

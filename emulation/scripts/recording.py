@@ -8,6 +8,7 @@ that can be read.  Times are seconds since the network was built.
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 import time
@@ -19,8 +20,8 @@ from emulation.network.fidelity import CpuSampler, assess
 from emulation.network.processes import read_json
 from emulation.realtime.peer_levels import MANY, PEER_MODES, STRONGEST
 from emulation.scenario.runfolder import RunFolder
-from emulation.scripts.options import BORDERS, DATA_TYPES, TELEMETRY_OPTIONS
-from emulation.scripts.session import ScriptError, Session
+from emulation.scripts.options import BORDERS, DATA_TYPES, PLOT_OPTIONS, TELEMETRY_OPTIONS
+from emulation.scripts.session import Options, ScriptError, Session
 
 SAMPLES: Final = "samples.jsonl"
 NETWORK: Final = "network.json"
@@ -87,10 +88,14 @@ class Recording:
         self._cpu: CpuSampler | None = None
         self._figures: dict[str, Any] | None = None
 
-    def plot(self, borders: dict[str, float]) -> None:
-        """Take note of the part of the plane that the script wants drawn, metres."""
+    def plot(self, options: dict[str, Any]) -> None:
+        """Take note of the part of the plane that the script wants drawn.
+
+        Raises `ScriptError` for an option that there is not, and for one that is not in metres.
+        """
+        given = self._session.check_options("plotGraph", options, PLOT_OPTIONS)
         self._plot.clear()
-        self._plot.update(borders)
+        self._plot.update(_borders("plotGraph", given))
         self._again()
 
     def telemetry(self, options: dict[str, Any]) -> None:
@@ -109,10 +114,7 @@ class Recording:
             )
             kind = "tx_bytes"
         wish: dict[str, Any] = {"nodes": nodes, "data_type": kind}
-        try:
-            borders = {each: float(given[each]) for each in BORDERS if given.get(each) is not None}
-        except (TypeError, ValueError):
-            raise ScriptError(f"telemetry: give {', '.join(BORDERS)} in metres") from None
+        borders = _borders("telemetry", given)
         if kind == "position":
             wish |= {"borders": borders} if borders else {}
         elif borders:
@@ -248,3 +250,14 @@ class Recording:
             cpu=self._cpu,
         )  # fmt: skip
         RunFolder(self._session.spec.folder).write_fidelity(verdict)
+
+
+def _borders(call: str, given: Options) -> dict[str, float]:
+    """Return the borders among the options of a call, metres.  Raises `ScriptError`."""
+    try:
+        found = {each: float(given[each]) for each in BORDERS if given.get(each) is not None}
+    except (TypeError, ValueError):
+        found = {"": math.nan}
+    if not all(map(math.isfinite, found.values())):
+        raise ScriptError(f"{call}: give {', '.join(BORDERS)} in metres")
+    return found

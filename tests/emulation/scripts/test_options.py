@@ -114,8 +114,9 @@ def test_every_option_without_a_limit_is_read_by_its_call(
     (tmp_path / "a.sumocfg").touch()
     Sumo(net, all_of(tables.SUMO_OPTIONS))
     net.telemetry(**all_of(tables.TELEMETRY_OPTIONS))
+    net.plotGraph(**all_of(tables.PLOT_OPTIONS))
     given = [(call, options) for call, options in session.given if call != "setMobilityModel"]
-    assert len({call for call, _ in given}) == 18
+    assert len({call for call, _ in given}) == 19
     assert [(call, options.unread) for call, options in given if options.unread] == []
 
 
@@ -149,6 +150,7 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
     net.addLink(net.addHost("h1"), point, rssi=-50, bw=7)
     assert net.wires[-1][1] == {"port1": None, "port2": None, "cls": TCLink, "bw": 7}
     sta.set_circle_color("r")
+    net.plotGraph(max_x="90", max_z=30)
     wishes = [each.partition(": ")[0] for each in session.limits]
     assert wishes == [
         "Mininet_wifi(freq=2.4)",
@@ -169,13 +171,23 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
         "addLink(cls=_4address)(intf='ap1-wlan1')",
         "addLink of a wire(rssi=-50)",
         "set_circle_color('r')",
+        "plotGraph(max_z=30)",
     ]
     for options in ({"link": Station}, {"wmediumd_mode": WirelessLink}, {"link": "fast"}):
         with pytest.raises(ScriptError, match=r"Mininet_wifi\(.*there are (wmediumd|interference)"):
             make(**options)
-    for call, wrong in ((net.socketServer, {"prt": 1}), (net.telemetry, {"node": [sta]})):
+    for call, wrong in (
+        (net.socketServer, {"prt": 1}),
+        (net.telemetry, {"node": [sta]}),
+        (net.plotGraph, {"maxx": 90}),
+    ):
         with pytest.raises(ScriptError, match="there is no such option"):
             call(**wrong)
+    for border in ("wide", float("inf")):
+        with pytest.raises(
+            ScriptError, match="plotGraph: give min_x, min_y, max_x, max_y in metres"
+        ):
+            net.plotGraph(max_x=border)
 
 
 def test_addresses_of_nodes_are_counted_as_mininet_wifi_does(make: Make) -> None:
