@@ -17,6 +17,7 @@ from emulation.network.interrupts import undisturbed
 from emulation.network.net import compute_checksums
 from emulation.scripts import models, wireless
 from emulation.scripts.air import ScriptAir, fading_of
+from emulation.scripts.cli import CLI
 from emulation.scripts.links import WMEDIUMD_MODES
 from emulation.scripts.making import Nodes
 from emulation.scripts.measure import iperf
@@ -314,6 +315,13 @@ class Mininet_wifi(Nodes):
             bridge.start(self.controllers)
         if self.waitConn:
             self.waitConnected()
+
+    def interact(self) -> CLI:
+        """Start, open the prompt, and stop when it is left."""
+        self.start()
+        prompt = CLI(self)
+        self.stop()
+        return prompt
 
     def stop(self) -> None:
         """Stop everything; signals, the end of `--for` among them, wait until that is done."""

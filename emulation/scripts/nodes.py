@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from mininet.node import Node, OVSSwitch
 
+from emulation.scripts.options import TC_OPTIONS
 from emulation.scripts.radios import Radio
 from emulation.scripts.session import ScriptError
 
@@ -38,6 +39,16 @@ def coordinates(position: Any) -> tuple[float, float, float]:
         raise ScriptError(f"{position!r} is no position: 'x,y,z', metres")
     x, y, *z = numbers
     return x, y, z[0] if z else 0.0
+
+
+def _not_drawn(call: str) -> Callable[..., None]:
+    """Return a method of a node that changes nothing but a window there, which it says."""
+
+    def method(self: RadioNode, *_arguments: Any, **_options: Any) -> None:
+        self.net.session.limit(call, "there is no window; the report draws nodes in its own way")
+
+    method.__doc__ = "Say that nothing is drawn while it runs."
+    return method
 
 
 class RadioNode:
@@ -135,6 +146,11 @@ class RadioNode:
         """Change the standard."""
         self.getNameToWintf(intf).setMode(mode)
 
+    def setTC(self, intf: Any = None, **options: Any) -> None:
+        """Bound the link to its access point, as `Radio.config_tc`."""
+        given = self.net.session.check_options("setTC", options, TC_OPTIONS)
+        self.getNameToWintf(intf).config_tc(**given)
+
     def setMediumId(self, medium_id: int, intf: Any = None) -> None:
         """Put a radio on a medium; all of them if none is named."""
         for radio in [self.getNameToWintf(intf)] if intf else list(self.wintfs.values()):
@@ -206,6 +222,12 @@ class RadioNode:
         """Note that the report draws a hidden node all the same."""
         if not show:
             self.net.session.limit("showNode(False)", "the report draws all nodes")
+
+    set_text = _not_drawn("set_text")
+    set_text_pos = _not_drawn("set_text_pos")
+    set_circle_center = _not_drawn("set_circle_center")
+    set_circle_radius = _not_drawn("set_circle_radius")
+    update_graph = _not_drawn("update_graph")
 
     def set_circle_color(self, color: str) -> None:
         """Say that the report has its own colours."""

@@ -136,6 +136,8 @@ _DAEMONS: Final = "links of adhoc, mesh and ITSLink have routing daemons, those 
 _MEDIUM: Final = "a radio's queue and rate are the medium's"
 _NAME: Final = "a radio keeps its name"
 _CELL: Final = "a cell is known by its name"
+TC_OPTIONS: Final = MappingProxyType(dict.fromkeys(("bw", "loss", "latency")))
+"""Of what bounds the link of a station to its access point."""
 _LINKS: Final[Mapping[str, str | None]] = MappingProxyType(
     {
         **dict.fromkeys(("ht_cap", "vht_cap", "he_cap", "band"), _RATES),

@@ -18,13 +18,17 @@ from emulation.scripts.network import Mininet_wifi
 from emulation.scripts.session import ScriptError, Session
 
 NAME: Final = "mn_wifi"
-HARDWARE: Final[Mapping[str, str]] = MappingProxyType(
+NO_MODULES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "sixLoWPAN": "IEEE 802.15.4 radios need the kernel's mac802154_hwsim",
         "wwan": "WWAN modems need the kernel's wwan_hwsim",
         "btvirt": "Bluetooth needs the kernel's btvirt",
         "bmv2": "P4 switches need BMv2 (simple_switch)",
         "energy": "there is no model of energy",
+        "mobility": "motion is of net.setMobilityModel(), startMobility() and mobility()",
+        "propagationModels": "propagation is of net.setPropagationModel()",
+        "associationControl": "policies are of ac_method: ssf, llf",
+        "plot": "there is no window: --live has a page, and the report a map",
         "aviation": "aircraft positions need a live service on the Internet",
     }
 )
@@ -120,20 +124,20 @@ class Provided(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         """Say why a name is missing."""
-        reason = NOT_IN_NODE.get(name) or HARDWARE.get(name)
+        reason = NOT_IN_NODE.get(name) or NO_MODULES.get(name)
         if reason is not None and not name.startswith("__"):
             raise ScriptError(f"{self.__name__}.{name}: {reason}")
         raise AttributeError(f"module {self.__name__!r} has no {name!r}")
 
 
-class _Refuser:
+class Refuser:
     """Finds no module: explains those of `mn_wifi` that there are not."""
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> None:
         """Say why a module is missing.  Raises `ScriptError`."""
         first, _, rest = name.partition(".")
         if first == NAME and rest:
-            reason = HARDWARE.get(rest.partition(".")[0])
+            reason = NO_MODULES.get(rest.partition(".")[0])
             if reason is not None:
                 raise ScriptError(f"import {name}: {reason}")
 
@@ -142,7 +146,7 @@ def provide(session: Session, opened: list[Any]) -> None:
     """Let this process find our `mn_wifi` from now on."""
     Mininet.inited = True  # it would change limits of the machine
     sys.modules.update(modules(session, opened))
-    sys.meta_path.insert(0, _Refuser())
+    sys.meta_path.insert(0, Refuser())
 
 
 def _sumo(net: Any, **options: Any) -> None:

@@ -103,6 +103,8 @@ def test_traces_are_replayed_beside_a_model(tmp_path: Path) -> None:
         "py sta1.position",
         "sta2 iw dev sta2-wlan0 link",
         "sta3 ping -c 1 -W 2 sta1",
+        "py sta3.setTC(bw=5, latency=50)",
+        "sta3 ping -c 1 -W 2 sta1 # later",
         "py sta4.wintfs[0].rssi",
         "py sta4.get_distance_to(ap1)",
     )
@@ -110,6 +112,8 @@ def test_traces_are_replayed_beside_a_model(tmp_path: Path) -> None:
     assert "tx bitrate: 11.0 MBit/s" in said["sta2 iw dev sta2-wlan0 link"]
     (trip,) = re.findall(r"time=([\d.]+) ms", said["sta3 ping -c 1 -W 2 sta1"])
     assert float(trip) >= 60  # 30 ms each way
+    (trip,) = re.findall(r"time=([\d.]+) ms", said["sta3 ping -c 1 -W 2 sta1 # later"])
+    assert float(trip) >= 100
     assert said["py sta4.wintfs[0].rssi"].strip() == "-66.0"
     assert 50 < float(said["py sta4.get_distance_to(ap1)"].split()[0]) < 500  # it began at 5
     roams = read(run_folder(tmp_path)).positions.query("node == 'sta5'")[["time", "x", "y"]]

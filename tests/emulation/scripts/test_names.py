@@ -10,7 +10,7 @@ import pytest
 
 from emulation.scripts.isolation import lacking_capabilities
 from emulation.scripts.options import NETWORK_OPTIONS
-from emulation.scripts.provided import modules
+from emulation.scripts.provided import Refuser, modules
 from emulation.scripts.session import ScriptError, Session, SessionSpec
 from emulation.scripts.topo import Topo
 from emulation.scripts.vanet import steps
@@ -36,6 +36,8 @@ def test_a_missing_name_has_a_reason(session: Session) -> None:
     node = modules(session, [])["mn_wifi.node"]
     with pytest.raises(ScriptError, match="needs a card of this machine"):
         _ = node.physicalAP
+    with pytest.raises(ScriptError, match=r"import mn_wifi\.plot: there is no window: --live has"):
+        Refuser().find_spec("mn_wifi.plot")
     with pytest.raises(AttributeError, match="has no 'Nonsense'"):
         _ = node.Nonsense
 

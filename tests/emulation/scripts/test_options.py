@@ -150,6 +150,7 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
     net.addLink(net.addHost("h1"), point, rssi=-50, bw=7)
     assert net.wires[-1][1] == {"port1": None, "port2": None, "cls": TCLink, "bw": 7}
     sta.set_circle_color("r")
+    point.set_text("the first")
     net.plotGraph(max_x="90", max_z=30)
     wishes = [each.partition(": ")[0] for each in session.limits]
     assert wishes == [
@@ -171,6 +172,7 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
         "addLink(cls=_4address)(intf='ap1-wlan1')",
         "addLink of a wire(rssi=-50)",
         "set_circle_color('r')",
+        "set_text",
         "plotGraph(max_z=30)",
     ]
     for options in ({"link": Station}, {"wmediumd_mode": WirelessLink}, {"link": "fast"}):

@@ -1,6 +1,5 @@
 """Networks without access points beside each other: ad hoc, a mesh of several hops, 802.11p."""
 
-from mn_wifi.cli import CLI
 from mn_wifi.link import ITSLink, adhoc, mesh, wmediumd
 from mn_wifi.net import Mininet_wifi
 from mn_wifi.wmediumdConnector import interference
@@ -20,5 +19,4 @@ for station in net.stations[3:]:
 net.build()
 for number, station in enumerate(net.stations[3:], start=1):
     station.setIP(f"192.168.7.{number}/24", intf=f"{station.name}-wlan1")
-CLI(net)
-net.stop()
+net.interact()
