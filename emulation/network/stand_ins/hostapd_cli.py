@@ -37,8 +37,8 @@ def _answer(medium: MediumSocket, point: dict[str, Any], words: list[str]) -> st
             return (
                 f"state={'ENABLED' if point['up'] else 'DISABLED'}\n"
                 f"freq={point['frequency_mhz']:g}\nchannel={point['channel']}\n"
-                f"num_sta[0]={len(point['stations'])}\nbss[0]={name}\nbssid[0]={point['mac']}\n"
-                f"ssid[0]={point['ssid']}\n"
+                f"bss[0]={name}\nbssid[0]={point['mac']}\nssid[0]={point['ssid']}\n"
+                f"num_sta[0]={len(point['stations'])}\n"
             )
         case ["list_sta"]:
             return "".join(f"{each['mac']}\n" for each in _stations(medium, name))
@@ -79,9 +79,9 @@ def _stations(medium: MediumSocket, name: str) -> list[dict[str, Any]]:
 
 def _station(peer: dict[str, Any]) -> str:
     return (
-        f"{peer['mac']}\nflags=[AUTH][ASSOC][AUTHORIZED]\nsignal={peer['signal_dbm']:.0f}\n"
+        f"{peer['mac']}\nflags=[AUTH][ASSOC][AUTHORIZED]\n"
         f"rx_packets={peer['rx'][0]}\ntx_packets={peer['tx'][0]}\n"
-        f"rx_bytes={peer['rx'][1]}\ntx_bytes={peer['tx'][1]}\n"
+        f"rx_bytes={peer['rx'][1]}\ntx_bytes={peer['tx'][1]}\nsignal={peer['signal_dbm']:.0f}\n"
         f"connected_time={peer['connected_seconds'] or 0:.0f}\n"
     )
 

@@ -81,7 +81,7 @@ def _unknown(arguments: Sequence[str]) -> str:
 def _of_device(medium: MediumSocket, name: str, command: Sequence[str]) -> str:
     for monitor in medium.monitors():
         if monitor["name"] == name and command == ["info"]:
-            return f"Interface {name}\n\tifindex {_index(name)}\n\ttype monitor\n"
+            return "".join(f"{line}\n" for line in _monitor(name))
     radio = medium.radio(name)
     match command:
         case ["info"]:
@@ -225,7 +225,8 @@ def _info(radio: dict[str, Any], indent: str = "") -> list[str]:
         f"\twdev 0x{(radio['number'] << 32) + 1:x}",
         f"\taddr {radio['mac']}",
     ]
-    if radio["network"] and (radio["mode"] != "managed" or radio["bssid"]):
+    named = radio["mode"] in ("master", "adhoc") or radio["bssid"]  # iw shows no mesh's name
+    if radio["network"] and named:
         lines.append(f"\tssid {radio['network']}")
     lines += [f"\ttype {mode_name(radio)}", f"\twiphy {radio['number']}"]
     if radio["bssid"] is not None or radio["mode"] != "managed":
@@ -236,6 +237,10 @@ def _info(radio: dict[str, Any], indent: str = "") -> list[str]:
     return [indent + line for line in lines]
 
 
+def _monitor(name: str) -> list[str]:
+    return [f"Interface {name}", f"\tifindex {_index(name)}", "\ttype monitor"]
+
+
 def _devices(medium: MediumSocket) -> str:
     lines = []
     monitors = medium.monitors()
@@ -243,8 +248,7 @@ def _devices(medium: MediumSocket) -> str:
         lines.append(f"phy#{radio['number']}")
         for monitor in monitors:
             if monitor["interface"] == radio["interface"]:
-                name = monitor["name"]
-                lines += [f"\tInterface {name}", f"\t\tifindex {_index(name)}", "\t\ttype monitor"]
+                lines += [f"\t{line}" for line in _monitor(monitor["name"])]
         lines += [line for line in _info(radio, "\t") if "\twiphy " not in line]
     return "".join(f"{line}\n" for line in lines)
 
@@ -278,12 +282,13 @@ def _bss(radio: dict[str, Any], bss: dict[str, Any]) -> str:
     associated = " -- associated" if bss["associated"] else ""
     secret = bss["security"] != "open"
     standard = "b" if bss["standard"] == "b" else "g"
+    short = standard != "b"
     lines = [
         f"BSS {bss['bssid']}(on {radio['interface']}){associated}",
         f"\tfreq: {bss['frequency_mhz']:g}",
         "\tbeacon interval: 100 TUs",
-        f"\tcapability: ESS {'Privacy ' if secret else ''}ShortSlotTime "
-        f"(0x{0x0411 if secret else 0x0401:04x})",
+        f"\tcapability: ESS {'Privacy ' if secret else ''}{'ShortSlotTime ' if short else ''}"
+        f"(0x{0x0001 | 0x0010 * secret | 0x0400 * short:04x})",
         f"\tsignal: {bss['signal_dbm']:.2f} dBm",
         "\tlast seen: 0 ms ago",
         f"\tSSID: {bss['ssid']}",
@@ -292,7 +297,10 @@ def _bss(radio: dict[str, Any], bss: dict[str, Any]) -> str:
         f"\tBSS Load:\n\t\t * station count: {bss['stations']}",
     ]
     if bss["security"] == "wpa":
-        lines.append("\tWPA:\t * Version: 1\n\t\t * Authentication suites: PSK")
+        lines.append(
+            "\tWPA:\t * Version: 1\n\t\t * Group cipher: TKIP\n\t\t * Pairwise ciphers: TKIP\n"
+            "\t\t * Authentication suites: PSK"
+        )
     elif bss["security"] in ("wpa2", "wpa3"):
         suite = "SAE" if bss["security"] == "wpa3" else "PSK"
         lines.append(
@@ -315,7 +323,7 @@ def _station(radio: dict[str, Any], peer: dict[str, Any]) -> str:
         f"\trx packets:\t{peer['rx'][0]}",
         f"\ttx bytes:\t{peer['tx'][1]}",
         f"\ttx packets:\t{peer['tx'][0]}",
-        f"\tsignal:  \t{signal} [{signal}] dBm",
+        f"\tsignal:  \t{signal} dBm",
         f"\tsignal avg:\t{signal} dBm",
     ]
     for way in ("tx", "rx"):

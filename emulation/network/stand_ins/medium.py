@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from emulation.radio.airtime import HT_RATES
 from emulation.realtime.control import ControlError, request
 
 NO_DEVICE: Final = "command failed: No such device (-19)"
@@ -97,8 +98,9 @@ def run(tool: Callable[[Sequence[str], MediumSocket], str], arguments: list[str]
 
 
 def rate_text(mbps: float) -> str:
-    """Return a rate as iw shows it."""
-    return f"{mbps:.1f} MBit/s"
+    """Return a rate as iw shows it: those of 802.11n have an index."""
+    index = next((f" MCS {each}" for each, rate in enumerate(HT_RATES) if rate.mbps == mbps), "")
+    return f"{mbps:.1f} MBit/s{index}"
 
 
 def mode_name(radio: Mapping[str, Any]) -> str:

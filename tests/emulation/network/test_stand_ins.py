@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -20,7 +21,14 @@ RADIOS: tuple[dict[str, str | int], ...] = (
     {"mode": "master", "ssid": "two", "security": "wpa2", "passphrase": "12345678"},
     {"ssid": "one"},
     {"mode": "mesh", "ssid": "m", "channel": 1},
+    {"mode": "mesh", "ssid": "m", "channel": 1},
+    # Out of reach of all the others: 802.11n, whose rates have an index.
+    {"mode": "master", "ssid": "three", "standard": "n"},
+    {"ssid": "three", "standard": "n"},
 )
+POSITIONS = [(0, 0), (40, 0), (10, 0), (0, 20), (0, 30), (9000, 0), (9010, 0)]
+RECORDED = Path(__file__).with_name("recorded_tools.txt")
+"""What the real programs print, of radios of mac80211_hwsim."""
 
 
 class _Lab(NamedTuple):
@@ -50,15 +58,14 @@ class _Lab(NamedTuple):
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Lab]:
     folder = tmp_path_factory.mktemp("stand-ins")
-    with namespaces(4) as nodes:
-        positions = [(0, 0), (40, 0), (10, 0), (0, 20)]
+    with namespaces(len(RADIOS)) as nodes:
         config = {
             "seed": 1,
             "radio": {"propagation": {"model": "log-distance", "exponent": 4}},
             "control": str(folder / "medium.control"),
             "nodes": [
                 {"name": each.name, "pid": each.pid, "position": position}
-                for each, position in zip(nodes, positions, strict=True)
+                for each, position in zip(nodes, POSITIONS, strict=True)
             ],
             "radios": [
                 {"node": each.name, "interface": each.interface, "mac": each.mac, **given}
@@ -80,7 +87,7 @@ def _number(pattern: str, text: str) -> float:
 
 @pytest.mark.root
 def test_iw_shows_the_link_the_neighbourhood_and_the_stations(lab: _Lab) -> None:
-    one, _, station, _ = lab.stations
+    one, _, station, *_ = lab.stations
     assert station.reaches(one)
     link = lab.says(f"iw dev {station.interface} link")
     assert link.startswith(f"Connected to {one.mac} (on {station.interface})\n\tSSID: one\n")
@@ -106,7 +113,7 @@ def test_iw_shows_the_link_the_neighbourhood_and_the_stations(lab: _Lab) -> None
 
 @pytest.mark.root
 def test_the_tools_change_what_the_medium_does(lab: _Lab) -> None:
-    one, two, station, _ = lab.stations
+    one, two, station, *_ = lab.stations
     name = station.interface
     lab.says(f"iw dev {name} disconnect")
     assert lab.says(f"iw dev {name} link") == "Not connected.\n"
@@ -158,7 +165,7 @@ def test_the_tools_change_what_the_medium_does(lab: _Lab) -> None:
 
 @pytest.mark.root
 def test_an_access_point_gives_its_passphrase_by_pin_and_by_button(lab: _Lab) -> None:
-    _, two, station, _ = lab.stations
+    _, two, station, *_ = lab.stations
     name, point = station.interface, two.interface
     lab.says(f"iw dev {name} disconnect")
     request(lab.control, {"op": "set", "interface": name, "passphrase": "", "ssid": ""})
@@ -197,3 +204,82 @@ def test_an_access_point_gives_its_passphrase_by_pin_and_by_button(lab: _Lab) ->
 )
 def test_anything_else_fails_and_says_why(lab: _Lab, line: Callable[[str], str], why: str) -> None:
     assert why in lab.fails(line(lab.stations[2].interface))
+
+
+def _form(line: str) -> str:
+    """Return the form of a line: addresses, names and numbers, but not their decimals, are one."""
+    line = re.sub(r"(SSID: |ssid |ssid=|ssid\[0\]=)\S+", r"\1NAME", line.rstrip())
+    line = re.sub(r"\t(one|two|three|four|cell)\b", r"\tNAME", line)
+    line = re.sub(r"^(\w+_cipher|key_mgmt)=.*", r"\1=VALUE", line)
+    line = re.sub(r"(?<=flags=)(\[\w+\])+", "FLAGS", line)
+    line = re.sub(r"\b([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b", "ADDRESS", line)
+    line = re.sub(r"\b(sta\d-)?(wlan|mon)\d+\b", "INTERFACE", line)
+    line = re.sub(r"0x[0-9a-f]+", "HEX", line)
+    line = re.sub(r"\d", "9", re.sub(r"-?\d+(?=(\.\d+)?)", "9", line))
+    return re.sub(r"(9\.9\*? ?){2,}", "RATES", line)
+
+
+def _recorded() -> dict[str, list[list[str]]]:
+    """Return the forms of the lines that each command of the real programs printed, by command."""
+    found: dict[str, list[list[str]]] = {}
+    for part in RECORDED.read_text(encoding="utf-8").split("\n$ ")[1:]:
+        command, *lines = part.splitlines()
+        found.setdefault(_command(command), []).append([_form(line) for line in lines])
+    return found
+
+
+def _command(line: str) -> str:
+    """Return a command without its interface."""
+    return re.sub(r" (-p \S+|-i \S+|dev \S+)", "", line)
+
+
+@pytest.mark.root
+def test_every_line_has_the_form_of_a_line_of_the_real_program(lab: _Lab) -> None:
+    names = [each.interface for each in lab.stations]
+    real = _recorded()
+    # The list has a device as `info` has it; recorded was the list of access points' devices.
+    real["iw dev"] += [[f"\t{line}" for line in record] for record in real["iw info"]]
+    lab.stations[3].reaches(lab.stations[4])
+    lab.stations[6].reaches(lab.stations[5])
+
+    # hostapd sends it only if bss_load_update_period is set, which it was not.
+    load = {"\tBSS Load:", "\t\t * station count: 9"}
+
+    def compare(node: int, *commands: str) -> None:
+        for line in commands:
+            said = lab.says(line.replace("X", names[node]), node).splitlines()
+            said = [each for each in said if _form(each) not in load]
+            forms = [_form(each) for each in said]
+            records = real[_command(line)]
+            for form, text in zip(forms, said, strict=True):
+                assert any(form in record for record in records), f"{line}: {text!r}"
+            if line.endswith("scan_results"):
+                continue  # the order of its rows is that of levels, which were all alike
+            for one, other in itertools.pairwise(forms):
+                assert any(
+                    one in record and other in record[record.index(one) :] for record in records
+                ), f"{line}: {one!r} before {other!r}"
+
+    shown = ("iw dev X info", "iw dev X link", "iw dev X station dump")
+    for node in (0, 2, 3, 6):
+        compare(node, *shown)
+    for node in (2, 6):
+        compare(node, "iw dev X scan", "wpa_cli -i X scan_results", "wpa_cli -i X signal_poll")
+        compare(node, "wpa_cli -i X status", "wpa_cli -i X list_networks", "wpa_cli -i X ping")
+    for node in (0, 5):
+        compare(node, "hostapd_cli -i X status", "hostapd_cli -i X all_sta", "iw dev")
+    compare(3, "iw dev X mpath dump", "iw dev X mpp dump")
+    lab.says(f"iw dev {names[2]} interface add mon0 type monitor")
+    compare(2, "iw dev", "iw dev mon0 info")
+    lab.says("iw dev mon0 del")
+    lab.says(f"iw dev {names[2]} disconnect")
+    compare(2, *shown, "wpa_cli -i X status")
+    lab.says(f"iw dev {names[2]} connect one")
+    for node in (3, 4):
+        lab.says(f"iw dev {names[node]} ibss join cell 2462", node)
+    compare(3, *shown)
+    for node in (3, 4):
+        lab.says(f"iw dev {names[node]} ocb join 5890 10MHz", node)
+    compare(3, "iw dev X info", "iw dev X link")
+    for node in (3, 4):
+        lab.says(f"iw dev {names[node]} mesh join m freq 2412", node)
