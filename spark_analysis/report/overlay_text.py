@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from spark_analysis.report import svg
@@ -52,6 +53,11 @@ def links_over_time(tables: RunTables) -> list[tuple[str, Drawing]]:
         return []
     by_time = sizes.groupby("time")["links"].agg(["mean", "min", "max", "size"]).sort_index()
     times = by_time.index.to_numpy(float)
+    interval = float(np.diff(times).min()) if len(times) > 1 else tables.observed
+    edges = np.append(times, times[-1] + interval)  # or the last interval would have no width
+    least, mean, most = (
+        np.append(floats(by_time[name]), by_time[name].iloc[-1]) for name in ("min", "mean", "max")
+    )
     title = "Routing tables over time"
     caption = (
         "Peers that a peer sent heartbeats to in an interval of these: mean over the peers that "
@@ -60,11 +66,8 @@ def links_over_time(tables: RunTables) -> list[tuple[str, Drawing]]:
     with svg.style():
         figure = svg.new_figure(WIDTH, 260)
         axes = figure.subplots()
-        axes.fill_between(
-            times, floats(by_time["min"]), floats(by_time["max"]), step="post", color=svg.BLUE,
-            alpha=0.15, linewidth=0,
-        )  # fmt: skip
-        axes.step(times, floats(by_time["mean"]), where="post", color=svg.BLUE)
+        axes.fill_between(edges, least, most, step="post", color=svg.BLUE, alpha=0.15, linewidth=0)
+        axes.step(edges, mean, where="post", color=svg.BLUE)
         axes.set_ylim(bottom=0)
         axes.set_xlabel("time in the run, s")
         axes.set_ylabel("links of a peer")
