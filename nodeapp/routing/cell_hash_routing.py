@@ -36,6 +36,7 @@ Source: docs/papers.md#georendezvous, section 2.1; docs/papers.md#cell-hash-rout
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -50,6 +51,9 @@ from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.routing.neighbours import Neighbours, require_link_feedback
 from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_REPLICA, Frame, Kind, decode
 
+SMALLEST_SIDE: Final = 1.0
+"""Metres a side: so that the routing extension can hold the cell of any position that a frame tells
+(up to 1e9 m, `nodeapp.pubsub.messages`)."""
 MAX_HOMES: Final = 65_536
 """Targets to which a cell remembers to be home, at most."""
 _MIX: Final = 0x9E3779B97F4A7C15
@@ -76,7 +80,8 @@ class CellRoutingParameters(BeaconParameters):
 def grid_of(area: tuple[float, float, float, float], radio_range: float, side: float) -> CellGrid:
     """Return the cells of an area (x0, y0, x1, y1), metres; `side` 0 is the largest that fits.
 
-    Raises `ParameterError` for a side that does not fit the range, or an area within one cell.
+    Raises `ParameterError` for a side that does not fit the range or is below `SMALLEST_SIDE`, or
+    an area within one cell.
     """
     largest = largest_side(radio_range)
     if side > largest:
@@ -86,6 +91,12 @@ def grid_of(area: tuple[float, float, float, float], radio_range: float, side: f
             "2 sqrt(2)), or 0 for that"
         )
     side = side or largest
+    if side < SMALLEST_SIDE:
+        raise ParameterError(
+            f"cell_size: cells of {side:.6g} m are too small to be numbered in frames: at least "
+            f"{SMALLEST_SIDE:g} m, with a radio range of "
+            f"{SMALLEST_SIDE * 2 * math.sqrt(2):.3g} m or more"
+        )
     x0, y0, x1, y1 = area
     if max(x1 - x0, y1 - y0) < side:
         raise ParameterError(

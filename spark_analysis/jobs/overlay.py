@@ -99,7 +99,7 @@ def receptions(inputs: Inputs) -> list[tuple[Any, ...]]:
     ).collect():
         subscribed.setdefault((run, node), []).append((begin, end, bytes(body)))
     found = []
-    for event, node, depth in _first(inputs, names):
+    for event, node, depth, hops in _first(inputs, names):
         attributes, time_ns = published.get(event, (None, 0))
         if attributes is None:
             continue
@@ -109,12 +109,14 @@ def receptions(inputs: Inputs) -> list[tuple[Any, ...]]:
             held = subscribed.get((event[0], node), ())
             bodies = [body for begin, end, body in held if begin <= time_ns < end]
             cause = rules[event[0]].cause(attributes, bodies)
-        found.append((*event, node, depth, wanted, cause))
+        found.append((*event, node, depth, hops, wanted, cause))
     return found
 
 
-def _first(inputs: Inputs, names: list[str]) -> Iterator[tuple[tuple[str, int, int], int, int]]:
-    """Yield event, receiver and depth of each peer's first reception."""
+def _first(
+    inputs: Inputs, names: list[str]
+) -> Iterator[tuple[tuple[str, int, int], int, int, int]]:
+    """Yield event, receiver, depth and hops of each peer's first reception."""
     arrived = inputs.of(PACKETS).filter(
         sf.col("run").isin(names)
         & sf.col("kind").isin([int(kind) for kind in EVENT_KINDS])
@@ -122,15 +124,15 @@ def _first(inputs: Inputs, names: list[str]) -> Iterator[tuple[tuple[str, int, i
         & (sf.col("destination") == sf.col("node_id"))
     )
     depths: dict[tuple[str, int, int], dict[int, int]] = {}
-    columns = (*EVENT, "originator", "node_id")
-    for run, publisher, sequence, sender, node in (
+    columns = (*EVENT, "originator", "node_id", "hops")
+    for run, publisher, sequence, sender, node, hops in (
         arrived.select(*columns, "time_ns").orderBy("time_ns").drop("time_ns").collect()
     ):
         event = run, publisher, sequence
         of_event = depths.setdefault(event, {publisher: 0})
         if node not in of_event:
             of_event[node] = of_event.get(sender, 0) + 1
-            yield event, node, of_event[node]
+            yield event, node, of_event[node], hops
 
 
 OVERLAY_RECEPTIONS: Final[Table] = Table(
@@ -143,6 +145,7 @@ OVERLAY_RECEPTIONS: Final[Table] = Table(
             SEQUENCE,
             RECEIVER,
             column("depth", INT, "overlay hops from the publisher"),
+            column("hops", INT, "hops of the network below, from the publisher"),
             column("wanted", BOOLEAN, "the event was due to a client of the receiver"),
             column("cause", STRING, "of one that is not wanted: grid, bloom or forwarding"),
         ]

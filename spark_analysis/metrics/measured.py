@@ -23,7 +23,12 @@ from spark_analysis.metrics.legs import (  # each is one
     LEG_PROBES,
     LEG_WAITING,
 )
-from spark_analysis.metrics.overlay import FALSE_POSITIVES, OVERLAY_DEPTH, OVERLAY_TABLE
+from spark_analysis.metrics.overlay import (
+    FALSE_POSITIVES,
+    OVERLAY_DEPTH,
+    OVERLAY_STRETCH,
+    OVERLAY_TABLE,
+)
 from spark_analysis.metrics.path_stretch import PATH_STRETCH
 from spark_analysis.metrics.recovery import FAULTS_RECOVERED, RECOVERY_TIME
 from spark_analysis.metrics.tree_length import TREE_LENGTH

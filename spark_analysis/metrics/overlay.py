@@ -1,4 +1,4 @@
-"""Overlays by interest: depth, false positives, size of tables; of runs that have an overlay."""
+"""Overlays by interest: depth, stretch, false positives and tables; of runs with an overlay."""
 
 from __future__ import annotations
 
@@ -28,8 +28,21 @@ def _of_runs(
 
 
 def _depth(rows: list[tuple[Any, ...]]) -> float | None:
-    depths = [depth for *_, depth, wanted, _ in rows if wanted]
+    depths = [depth for *_, depth, _, wanted, _ in rows if wanted]
     return fmean(depths) if depths else None
+
+
+def stretch(inputs: Inputs) -> DataFrame:
+    """Return run and overlay_stretch: radio hops over overlay hops, of runs on the radio."""
+    radio = {run.name for run in inputs.runs if run.scenario.wire is None}
+    sums: dict[str, list[int]] = {}
+    for run, _, _, _, depth, hops, wanted, _ in inputs.once(receptions):
+        if wanted and run in radio:
+            of_run = sums.setdefault(run, [0, 0])
+            of_run[0] += hops
+            of_run[1] += depth
+    found = [(run, hops / depth) for run, (hops, depth) in sums.items()]
+    return inputs.rows(found, "run string, overlay_stretch double")
 
 
 OVERLAY_DEPTH: Final = MeasuredMetric(
@@ -47,6 +60,23 @@ OVERLAY_DEPTH: Final = MeasuredMetric(
     heading="depth",
     # Depths are those of a few ways to each peer, which chance chooses: the bound is wide.
     agreement=AgreementBound("overlay hops", 0.1),
+)
+OVERLAY_STRETCH: Final = MeasuredMetric(
+    column="overlay_stretch",
+    measure=Measure(
+        column=column(
+            "overlay_stretch", DOUBLE, "radio hops an overlay hop of wanted receptions; null: wired"
+        ),
+        make=stretch,
+    ),
+    title="Overlay stretch",
+    caption="Radio hops of events on their way to peers that want them, over the overlay hops of "
+    "that way; none on a wired network.",
+    unit="radio hops",
+    text=significant,
+    swept=True,
+    if_known=True,
+    heading="radio hops an overlay hop",
 )
 FALSE_POSITIVES: Final = MeasuredMetric(
     column="false_positives",

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+import numpy as np
+import pandas as pd
+
+from spark_analysis.report import svg
+from spark_analysis.report.figures import WIDTH, Drawing, floats
 from spark_analysis.report.quantities import count, number, share
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import TextTable
@@ -22,6 +27,7 @@ def text_tables(tables: RunTables) -> list[TextTable]:
         ["receptions of an event by a peer", count(len(got))],
         ["wanted", count(len(wanted))],
         ["overlay hops of these, mean", number(float(wanted["depth"].mean()))],
+        *_stretch(tables, wanted),
         *([f"not wanted: {cause}", count(causes[cause])] for cause in sorted(causes)),
         ["false positives", share(1 - len(wanted) / len(got))],
     ]
@@ -34,4 +40,45 @@ def text_tables(tables: RunTables) -> list[TextTable]:
     return [TextTable("Overlay", note, ("what", "value"), rows, words=1)]
 
 
-OVERLAY: Final = Section(tables=text_tables)
+def _stretch(tables: RunTables, wanted: pd.DataFrame) -> list[list[str]]:
+    if tables.scenario.wire is not None or not len(wanted):
+        return []
+    return [["radio hops an overlay hop", number(wanted["hops"].sum() / wanted["depth"].sum())]]
+
+
+def links_over_time(tables: RunTables) -> list[tuple[str, Drawing]]:
+    """Draw the sizes of routing tables by intervals of heartbeats; nothing without heartbeats."""
+    sizes = tables.table("overlay_links")
+    if not len(sizes):
+        return []
+    by_time = sizes.groupby("time")["links"].agg(["mean", "min", "max", "size"]).sort_index()
+    times = by_time.index.to_numpy(float)
+    interval = float(np.diff(times).min()) if len(times) > 1 else tables.observed
+    edges = np.append(times, times[-1] + interval)  # or the last interval would have no width
+    least, mean, most = (
+        np.append(floats(by_time[name]), by_time[name].iloc[-1]) for name in ("min", "mean", "max")
+    )
+    title = "Routing tables over time"
+    caption = (
+        "Peers that a peer sent heartbeats to in an interval of these: mean over the peers that "
+        "sent some, and from the smallest to the largest table."
+    )
+    with svg.style():
+        figure = svg.new_figure(WIDTH, 260)
+        axes = figure.subplots()
+        axes.fill_between(edges, least, most, step="post", color=svg.BLUE, alpha=0.15, linewidth=0)
+        axes.step(edges, mean, where="post", color=svg.BLUE)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("time in the run, s")
+        axes.set_ylabel("links of a peer")
+    last = by_time.iloc[-1]
+    description = (
+        f"{number(float(last['mean']))} links of a peer in the last interval, "
+        f"{number(float(by_time['mean'].iloc[0]))} in the first; never more than "
+        f"{count(int(by_time['max'].max()))}."
+    )
+    values = by_time.rename(columns={"size": "peers"}).reset_index()
+    return [("links", Drawing(figure, title, caption, description, values=values))]
+
+
+OVERLAY: Final = Section(tables=text_tables, drawings=links_over_time)

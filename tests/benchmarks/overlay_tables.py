@@ -2,8 +2,9 @@
 
     python -m tests.benchmarks.overlay_tables [PEERS]
 
-Both make the same covered and neighbour links (Algorithm 2) of all peers; prints processor seconds
-and the largest resident set.
+Both make the same covered and neighbour links (Algorithm 2) of all peers.  Then the whole static
+overlay is built, and each peer publishes one quote.  Prints processor seconds and the largest
+resident set.
 """
 
 from __future__ import annotations
@@ -17,10 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from emulation.workloads.stock import StockWorkload
+from nodeapp.pubsub.overlay.identifiers import SHARED_BIT, cell_bits
 from nodeapp.pubsub.overlay.space import Space
 from nodeapp.pubsub.overlay.tables import BITS, Peer, choose_in_order
-from spark_analysis.papers.semantic_overlay.static import BITS_OF_IDS, SPACE, STOCKS, population
+from spark_analysis.papers.semantic_overlay.static import (
+    BITS_OF_IDS,
+    SPACE,
+    STOCKS,
+    Population,
+    StaticOverlay,
+    population,
+)
 
+HASHES = 3
 Links = list[frozenset[int]]
 
 
@@ -66,10 +76,26 @@ def _first(there: npt.NDArray[np.bool_], way: npt.NDArray[np.int64]) -> npt.NDAr
     return first
 
 
+def events(made: Population, workload: StockWorkload, space: Space, rng: random.Random) -> int:
+    """Build the overlay, let each peer publish one quote, and return the messages that takes."""
+    overlay, law = StaticOverlay(made.peers), workload.quote_law()
+    messages = 0
+    for peer in made.peers:
+        cell = space.cell(workload.quote(law, rng))
+        wanted = SHARED_BIT | cell_bits(cell, BITS_OF_IDS, HASHES)
+        messages += overlay.spread(peer.node, wanted, cell).messages
+    return messages
+
+
+def _memory() -> int:
+    """Return the largest resident set so far, MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
 def main(count: int) -> None:
-    """Print what both take."""
-    rng = random.Random(1)
-    made = population(count, StockWorkload(stocks=STOCKS), Space(SPACE), 3, rng)
+    """Print what both take, and what building the overlay and an event of each peer take."""
+    rng, workload, space = random.Random(1), StockWorkload(stocks=STOCKS), Space(SPACE)
+    made = population(count, workload, space, HASHES, rng)
     peers = sorted(
         {(each.identifier, each.cells): each for each in made.peers}.values(),
         key=lambda peer: peer.order,
@@ -79,9 +105,15 @@ def main(count: int) -> None:
         began = time.process_time()
         results.append(make(peers))
         took = time.process_time() - began
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(f"{len(peers)} peers, {name}: {took:.2f} s, {memory} MB so far")
+        print(f"{len(peers)} peers, {name}: {took:.2f} s, {_memory()} MB so far")
     assert results[0] == results[1], "ints and words differ"
+    began = time.process_time()
+    messages = events(made, workload, space, rng)
+    took = time.process_time() - began
+    print(
+        f"{count} peers built, one event each: {took:.1f} s, {messages} messages, {_memory()} MB "
+        "so far"
+    )
 
 
 if __name__ == "__main__":

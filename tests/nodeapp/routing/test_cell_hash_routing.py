@@ -9,13 +9,15 @@ from collections.abc import Callable
 import pytest
 
 from nodeapp.client_port import ClientTable
+from nodeapp.events import Filter, Subscription
 from nodeapp.geometry import nudge
 from nodeapp.host import Position
 from nodeapp.parameters import ParameterError
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.georendezvous import GeoRendezvous, GeoRendezvousParameters
-from nodeapp.routing.cell_hash_routing import draw, grid_of
+from nodeapp.pubsub.messages import LIMIT, encode_advertisement, encode_subscription
+from nodeapp.routing.cell_hash_routing import SMALLEST_SIDE, draw, grid_of
 from nodeapp.routing.cell_wire import CellRoute, decode_cell_route
 from nodeapp.routing.cells import Cell, Walk, rank
 from nodeapp.wire import ANY_NODE, Frame, Kind, WireError, decode
@@ -363,6 +365,7 @@ def test_hops_end_at_what_the_header_holds() -> None:
         ((0.0, 0.0, 1000.0, 1000.0), 88.4, "at most 88.3883 m"),
         ((0.0, 0.0, 50.0, 60.0), 0.0, "smaller than a cell of 88.3883 m"),
         ((0.0, 0.0, 50.0, 60.0), 61.0, "smaller than a cell"),
+        ((0.0, 0.0, 1000.0, 1000.0), 0.4, r"cells of 0\.4 m are too small .* at least 1 m"),
     ],
 )
 def test_cells_that_do_not_fit_are_refused(
@@ -374,6 +377,25 @@ def test_cells_that_do_not_fit_are_refused(
     network.environment = Environment(area, 250.0)
     with pytest.raises(ParameterError, match=why):
         network.add((1.0, 1.0), "georendezvous", {"cell_size": side})
+
+
+def test_a_message_from_the_other_end_of_the_plane_is_no_defect() -> None:
+    """Positions that frames may tell have cells that frames can hold, however small cells are."""
+    network, side = SimNetwork(), SMALLEST_SIDE
+    host = network.add((5.5, 5.5), "georendezvous", {"cell_size": side})
+    network.add((5.5 - side, 5.5 + side), "georendezvous", {"cell_size": side})
+    network.run(3.0)
+    here = service(host).router.cell()
+    far = -LIMIT * 0.999999, LIMIT * 0.999999
+    wanted = Subscription(Filter.parse(["topic=cars"]))
+    for kind, body in (
+        (Kind.SUBSCRIPTION, encode_subscription(wanted, far, 1)),
+        (Kind.ADVERTISEMENT, encode_advertisement("cars", far, 1)),
+    ):
+        frame = Frame(kind, 9, ANY_NODE, hops=1, route=CellRoute(here, 0, here, 9).encode())
+        host.service.datagram_received(frame._replace(body=body).encode(), 9)
+    (demand, *_) = network.frames(Kind.DEMAND)
+    assert decode_cell_route(demand.route).target == service(host).router.grid.cell(far)
 
 
 def test_smaller_cells_are_allowed() -> None:

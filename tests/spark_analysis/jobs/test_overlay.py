@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,22 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.virtual.recording import PcapRecorder
 from nodeapp.pubsub import registry
 from spark_analysis.analysis import analyse
-from spark_analysis.report.overlay_text import text_tables
+from spark_analysis.report.overlay_text import links_over_time, text_tables
 from spark_analysis.result import RunTables
 from topologies.catalog import make_scenario
 
 pytestmark = pytest.mark.spark
+
+
+def radio_run(folder: Path) -> RunFolder:
+    """Return a run of peers over AODV, some of which are several radio hops apart."""
+    settings = {"nodes": 10, "degree": 3, "cells": "false", "workload": "stock", "stocks": 4}
+    scenario = make_scenario(
+        "uniform_field", "semantic-overlay", seed=1, duration=30, settings=settings
+    )
+    made = RunFolder.create(folder, scenario)
+    simulate(scenario, made, PcapRecorder(scenario, made))
+    return made
 
 
 def test_depth_false_positives_and_tables_are_read_off_the_wire(
@@ -34,16 +46,38 @@ def test_depth_false_positives_and_tables_are_read_off_the_wire(
     scenario = scenario.model_copy(update={"protocol": protocol})
     folder = RunFolder.create(tmp_path, scenario)
     simulate(scenario, folder, PcapRecorder(scenario, folder))
-    analysis = analyse(spark, [folder.path])
-    (run,) = analysis.runs
+    analysis = analyse(spark, [folder.path, radio_run(tmp_path).path])
+    run, radio = analysis.runs
     [shown] = text_tables(RunTables(analysis, run))
-    summary = analysis.table("summary").iloc[0]
+    summaries = analysis.table("summary").set_index("run")
+    summary = summaries.loc[run.name]
     got = analysis.table("overlay_receptions")
+    got, on_radio = got[got["run"] == run.name], got[got["run"] == radio.name]
     assert summary["overlay_depth"] == pytest.approx(summary["hops_mean"])
     assert len(got[got["wanted"]]) == int(summary["received_remote"])
     assert set(got[~got["wanted"]]["cause"]) == {"grid", "bloom", "forwarding"}
     assert summary["false_positives"] == pytest.approx(1 - got["wanted"].mean())
+    # A switch has no radio hops; over AODV they are those that notifications tell.
+    assert (got["hops"] == got["depth"]).all()
+    assert math.isnan(summary["overlay_stretch"])
+    assert (on_radio["hops"] >= on_radio["depth"]).all()
+    told = summaries.loc[radio.name]
+    assert told["overlay_stretch"] > 1.1
+    assert told["overlay_stretch"] == pytest.approx(told["hops_mean"] / told["overlay_depth"])
     sizes = analysis.table("overlay_links")
+    sizes = sizes[sizes["run"] == run.name]
     assert 0 < sizes["links"].min() <= sizes["links"].max() <= 15
+    [(_, drawing)] = links_over_time(RunTables(analysis, run))
+    assert drawing.values is not None
+    drawn = drawing.values.set_index("time")
+    assert list(drawn.index) == [5.0 * number for number in range(6)]
+    last = sizes[sizes["time"] == 25.0]["links"]
+    assert tuple(drawn.loc[25.0]) == (last.mean(), last.min(), last.max(), 16)
+    [beside] = text_tables(RunTables(analysis, radio))
+    stretch = "radio hops an overlay hop"
+    assert [any(row[0] == stretch for row in table.rows) for table in (shown, beside)] == [
+        False,
+        True,
+    ]
     assert shown.title == "Overlay"
     assert shown.rows[1][1] == str(len(got[got["wanted"]]))

@@ -21,6 +21,7 @@ from nodeapp.pubsub.overlay.identifiers import (
 from nodeapp.pubsub.overlay.space import Space, SpaceError
 from nodeapp.pubsub.overlay.tables import BITS, CELLS, Peer, bound, choose, with_shared
 from spark_analysis.papers.semantic_overlay.static import StaticOverlay
+from tests.examples import examples
 
 GRID = Space("stock:A:Z:25,price:0:1000:20")
 
@@ -113,7 +114,7 @@ def lost(peers: list[Peer], unit: str, hashes: int) -> int:
 
 @pytest.mark.parametrize(("unit", "hashes"), [(BITS, 1), (CELLS, 1), (CELLS, 3)])
 def test_nobody_misses_an_event(unit: str, hashes: int) -> None:
-    for seed in range(12):
+    for seed in range(examples(48)):
         count = (5, 30, 120)[seed % 3]
         assert lost(random_peers(seed, count, hashes), unit, hashes) == 0
 
