@@ -32,9 +32,8 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the project to which the two files and the one line were added."""
     project = tmp_path_factory.mktemp("extended") / "project"
     for package in PACKAGES:
-        shutil.copytree(
-            PROJECT / package, project / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        # With its bytecode, which fits: every process of the command would compile it.
+        shutil.copytree(PROJECT / package, project / package)
     if (PROJECT / FOLDER).exists():  # compiled modules whose source is the same, class data
         (project / FOLDER).symlink_to(PROJECT / FOLDER)
     for path, kind in FILES.items():

@@ -63,9 +63,9 @@ def logs(root: Path) -> str:
 def test_events_cross_access_points_under_a_controller(image: Image, tmp_path: Path) -> None:
     done = on_this_machine(
         *("vm", "run", "mesh_grid", "flooding", "--backend", "hwsim"),
-        *("--nodes", STATIONS, "--duration", 17, "--runs", tmp_path),
+        *("--nodes", STATIONS, "--duration", 14, "--runs", tmp_path),
         *settings(
-            side=SIDE, range=RANGE, topics=1, publishers=1, subscribers=SUBSCRIBERS, interval=1
+            side=SIDE, range=RANGE, topics=1, publishers=1, subscribers=SUBSCRIBERS, interval=0.5
         ),
         *settings(repeat=REPEAT),
     )
