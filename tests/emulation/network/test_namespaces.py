@@ -38,7 +38,7 @@ def namespaces() -> Iterator[Namespaces]:
 
 
 def words(holder: Holder) -> list[str]:
-    return psutil.Process(holder.pid).cmdline()
+    return list(psutil.Process(holder.pid).cmdline())
 
 
 def test_a_holder_has_namespaces_and_becomes_the_shell(namespaces: Namespaces) -> None:
