@@ -259,10 +259,19 @@ def read_record(folder: RunFolder, problems: list[str]) -> RunRecord | None:
     return _read(folder.record, RunRecord, problems)
 
 
-def problems_of(record: RunRecord | None) -> list[str]:
-    """Return what went wrong in a run by its `run.json`, a line each."""
+def read_fidelity(folder: RunFolder, problems: list[str]) -> Fidelity | None:
+    """Return `fidelity.json`, None if it is missing or damaged; then `problems` gets a line."""
+    return _read(folder.fidelity, Fidelity, problems)
+
+
+def problems_of(record: RunRecord | None, *, damaged: bool = False) -> list[str]:
+    """Return what went wrong in a run by its `run.json`, a line each.
+
+    `damaged`: there is one, and what is wrong with it has been told.
+    """
     if record is None:
-        return ["no run.json (the run was killed?): its time 0 is estimated"]
+        why = "" if damaged else "no run.json (the run was killed?): "
+        return [f"{why}the run's time 0 is estimated"]
     if record.ended == "completed":
         return [*record.problems]
     how = "it was killed, or is under way" if record.ended == "running" else record.ended
@@ -287,8 +296,9 @@ def read_run(path: Path) -> Run:
         raise RunFolderError(f"{path} has no folder captures: there is nothing to analyse")
     problems: list[str] = []
     record = read_record(folder, problems)
-    fidelity = _read(folder.fidelity, Fidelity, problems)
-    problems += problems_of(record)
+    of_record = problems_of(record, damaged=bool(problems))
+    fidelity = read_fidelity(folder, problems)
+    problems += of_record
     flows = _read(folder.flows, Flows, problems)
     try:
         commands = prompt.read(folder.prompt, problems)

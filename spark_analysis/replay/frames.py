@@ -182,7 +182,7 @@ def links(run: Run, epoch_ns: int, seconds: float) -> LinkHistory:
     steps = int(seconds / step) + 2
     points = np.zeros(count, np.bool_)
     points[[indices.by_name[point.name] for point in run.scenario.access_points]] = True
-    keys = np.zeros(0, np.int64)
+    seen = Distinct()
     visits: list[Ints] = []
     for batch in _batches(run, _of_access):
         sender = indices.of_addresses(_ints(batch["ip_src"]))
@@ -195,8 +195,8 @@ def links(run: Run, epoch_ns: int, seconds: float) -> LinkHistory:
             since = _ints(batch["time_ns"])[heard] - epoch_ns
             visits.append(np.column_stack((since, sender[heard], receiver[heard])))
         low, high = np.minimum(sender, receiver)[heard], np.maximum(sender, receiver)[heard]
-        found = (low * count + high) * steps + when[heard]
-        keys = np.union1d(keys, found)
+        seen.add((low * count + high) * steps + when[heard])
+    keys = seen.sorted()
     if not len(keys):
         return LinkHistory(np.zeros((0, 2), np.int64), np.zeros((0, 2)), 0, window, [])
     pair, at = keys // steps, keys % steps
@@ -210,6 +210,28 @@ def links(run: Run, epoch_ns: int, seconds: float) -> LinkHistory:
     longest = np.argsort(spans[:, 0] - spans[:, 1], kind="stable")[:MOST_STRETCHES]
     kept = np.sort(longest)
     return LinkHistory(pairs[kept], spans[kept], len(spans) - len(kept), window, _handovers(visits))
+
+
+class Distinct:
+    """Distinct numbers of many batches: joined when they have doubled, not at each batch."""
+
+    def __init__(self) -> None:
+        self._joined: Ints = np.zeros(0, np.int64)
+        self._since: list[Ints] = []
+        self._waiting = 0
+
+    def add(self, numbers: Ints) -> None:
+        """Add a batch's, in any order."""
+        self._since.append(np.unique(numbers))
+        self._waiting += len(self._since[-1])
+        if self._waiting > len(self._joined):
+            self.sorted()
+
+    def sorted(self) -> Ints:
+        """Return all numbers so far, each once."""
+        self._joined = np.unique(np.concatenate([self._joined, *self._since]))
+        self._since, self._waiting = [], 0
+        return self._joined
 
 
 def _handovers(visits: list[Ints]) -> list[tuple[float, int, int, int]]:

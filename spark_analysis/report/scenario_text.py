@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from spark_analysis.report.quantities import NOTHING, count, moment, number, pri
 from spark_analysis.report.text_table import Cell, TextTable
 from spark_analysis.result import RunTables
 
+UNREAD: Final = "unknown (no readable run.json)"
+
 
 def facts(tables: RunTables) -> list[tuple[str, str]]:
     """Return what identifies the run, for the head of the page."""
@@ -23,12 +25,12 @@ def facts(tables: RunTables) -> list[tuple[str, str]]:
     return [
         ("Topology", scenario.topology),
         ("Protocol", scenario.protocol.name),
-        ("Backend", record.backend if record else "unknown (no run.json)"),
+        ("Backend", record.backend if record else UNREAD),
         ("Nodes", count(len(scenario.nodes))),
         ("Duration", duration(tables)),
         ("Seed", str(scenario.seed)),
-        ("Started", moment(record.started) if record else "unknown (no run.json)"),
-        ("Ended", record.ended if record else "unknown (no run.json)"),
+        ("Started", moment(record.started) if record else UNREAD),
+        ("Ended", record.ended if record else UNREAD),
     ]
 
 

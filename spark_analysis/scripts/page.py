@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from emulation.scenario.records import Fidelity
-from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.runfolder import RunFolder, read_fidelity
 from emulation.scripts.runner import OUTCOME
 from spark_analysis.report import node_map, svg
 from spark_analysis.report.fidelity_text import verdict_of
@@ -33,6 +32,8 @@ def write(folder: Path) -> Path:
     tables = read(folder)
     save(tables, folder / "metrics")
     outcome = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
+    problems: list[str] = []
+    fidelity = read_fidelity(RunFolder(folder), problems)
     page = report_environment().get_template("script.html")
     drawings = [
         ("map", draw_map(tables)),
@@ -45,8 +46,8 @@ def write(folder: Path) -> Path:
     html = page.render(
         title=f"{Path(outcome['script']).name} on TAP radios",
         facts=_facts(tables, outcome),
-        verdict=verdict_of(_fidelity(folder), "tap"),
-        limits=[*outcome["limits"], *outcome["notes"]],
+        verdict=verdict_of(fidelity, "tap"),
+        limits=[*outcome["limits"], *outcome["notes"], *problems],
         error=outcome["error"],
         figures=numbered(drawings),
         tables=[
@@ -57,14 +58,6 @@ def write(folder: Path) -> Path:
         ],
     )
     return write_html(folder / "report.html", html)
-
-
-def _fidelity(folder: Path) -> Fidelity | None:
-    """Return the fidelity monitor's verdict; None if there is none."""
-    try:
-        return Fidelity.model_validate_json(RunFolder(folder).fidelity.read_bytes())
-    except (OSError, ValueError):
-        return None
 
 
 def _facts(tables: ScriptTables, outcome: dict[str, Any]) -> list[tuple[str, str]]:

@@ -156,7 +156,7 @@ class SweepFolder:
             if self.finished(point):
                 said: list[str] = []
                 record = read_record(RunFolder(self.path(point)), said)
-                said += problems_of(record)
+                said += problems_of(record, damaged=bool(said))
                 if said:
                     problems[str(point)] = _first(said)
             elif (reason := failure(self.path(point))) is not None:

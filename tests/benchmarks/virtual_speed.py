@@ -1,6 +1,6 @@
 """Speed of the virtual clock, side by side with what others use for it.
 
-    python -m tests.benchmarks.virtual_speed [core] [aodv] [large] [--seconds 60]
+    python -m tests.benchmarks.virtual_speed [core] [aodv] [large] [cells] [--seconds 60]
 
 core    The event core against SimPy and against an asyncio loop whose clock jumps: 1,000 nodes
         that do something about once a second and each time move a timeout that never fires.
@@ -8,6 +8,7 @@ aodv    60 mobile nodes with AODV and broker-like traffic against ns-3 (`tests.b
         the same trajectories, datagrams and radio.  ns-3's AODV sends several times as many
         frames, so the ratio by frames on the air is printed beside that by simulated seconds.
 large   3,000 static nodes with mean degree 45, beacons once a second: time and peak memory.
+cells   As many with `georendezvous`, 20 topics, events and all: `uniform_field`, without captures.
 
 Runs alternate; the results are medians and their ratios.  Seconds are processor time, which on an
 idle machine is wall-clock time: neither side uses more than one thread.
@@ -42,6 +43,7 @@ from nodeapp.pubsub.base import Service
 from nodeapp.routing.aodv import AodvParameters
 from nodeapp.wire import BROADCAST, Frame, Kind
 from tests.benchmarks.ns3 import ours, peer, traffic
+from topologies.catalog import make_scenario
 
 NODES: Final = 1000
 TIMEOUT: Final = 3.0
@@ -319,13 +321,44 @@ def large() -> None:
         subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def cells_here(seconds: float = 20.0) -> None:
+    """Run the large network with a protocol of rendezvous cells in this process."""
+    settings = {"nodes": LARGE, "degree": DEGREE, "topics": 20}
+    scenario = make_scenario(
+        "uniform_field", "georendezvous", seed=1, duration=seconds, settings=settings
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    began = time.process_time()
+    simulation = Simulation(scenario, NullRecorder())
+    ready = time.process_time()
+    simulation.run(1.0)
+    warm = time.process_time()
+    simulation.run()
+    took = time.process_time() - warm
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    sent = simulation.medium.counters.totals()["sent"]
+    print(
+        f"  {LARGE:,} static nodes with georendezvous: ready in {ready - began:.1f} s, first "
+        f"simulated second {warm - ready:.1f} s, then {(seconds - 1) / took:.2f} simulated s/s; "
+        f"{sent:,} frames sent; peak {peak:,.0f} MB, of which {before:,.0f} MB before",
+        flush=True,
+    )
+
+
+def cells() -> None:
+    """Run it in a process of its own."""
+    print(f"rendezvous cells; {machine()}", flush=True)
+    code = "from tests.benchmarks.virtual_speed import cells_here; cells_here()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=["core", "aodv", "large", []])
+    parser.add_argument("parts", nargs="*", choices=["core", "aodv", "large", "cells", []])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--runs", type=int, default=2)
     options = parser.parse_args()
-    parts = options.parts or ["core", "aodv", "large"]
+    parts = options.parts or ["core", "aodv", "large", "cells"]
     if "core" in parts:
         core()
     if "aodv" in parts:
@@ -334,6 +367,8 @@ def main() -> None:
         aodv(options.seconds, options.runs, LogDistance(), True)
     if "large" in parts:
         large()
+    if "cells" in parts:
+        cells()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import pytest
 
 from emulation.network.processes import PROJECT, STATE
 from spark_analysis import runs
+from spark_analysis.scripts import page
 from spark_analysis.scripts.schemas import SCRIPT_TABLES
 from spark_analysis.scripts.tables import read, read_frames
 from testbed.mn_check import verdict_of
@@ -130,12 +131,15 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     assert loaded.units("signals")["rate_mbps"].startswith("Mb/s")
     for name in ("sta1-wlan0", "ap1-wlan1", "ap2-wlan1", "h1-eth0"):
         assert len(read_frames(folder / "captures" / f"{name}.pcap").ns) > 2, name
-    page = (folder / "report.html").read_text()
-    assert "Associations over time" in page
-    assert "sta2-mon0" in page
-    assert "What the script asks for: rssi of sta1, sta2." in page
-    assert "cca_th" in page
+    html = (folder / "report.html").read_text()
+    assert "Associations over time" in html
+    assert "sta2-mon0" in html
+    assert "What the script asks for: rssi of sta1, sta2." in html
+    assert "cca_th" in html
     assert json.loads((folder / "fidelity.json").read_text())["checks"]
+    (folder / "fidelity.json").unlink()
+    os.mkfifo(folder / "fidelity.json")
+    assert "fidelity.json cannot be read: " in page.write(folder).read_text()
     assert verdict_of("roaming.py", folder).verdict == "cannot"  # it calls sys.exit(7)
 
 

@@ -28,7 +28,7 @@ def test_a_complete_run(tmp_path: Path) -> None:
 def test_a_killed_run_is_read_and_says_so(tmp_path: Path) -> None:
     run = read_run(RunBuilder(tmp_path / "x").write(killed=True))
     assert run.record is None
-    assert run.problems == ("no run.json (the run was killed?): its time 0 is estimated",)
+    assert run.problems == ("no run.json (the run was killed?): the run's time 0 is estimated",)
 
 
 def test_damaged_facts_are_left_out_and_reported(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_damaged_facts_are_left_out_and_reported(tmp_path: Path) -> None:
     assert [problem.split(":")[0] for problem in run.problems] == [
         "run.json is damaged and left out",
         "fidelity.json is damaged and left out",
-        "no run.json (the run was killed?)",
+        "the run's time 0 is estimated",
     ]
 
 

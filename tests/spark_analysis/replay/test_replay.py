@@ -153,6 +153,14 @@ def test_links_last_as_long_as_something_is_heard(tables: RunTables) -> None:
     assert found.left_out == 0
 
 
+@given(st.lists(st.lists(st.integers(0, 30), max_size=9), max_size=9))
+def test_numbers_of_many_batches_are_kept_once(batches: list[list[int]]) -> None:
+    seen = frames.Distinct()
+    for batch in batches:
+        seen.add(np.array(batch, np.int64))
+    assert seen.sorted().tolist() == sorted({number for batch in batches for number in batch})
+
+
 def test_what_is_too_much_is_sampled_and_told(
     tables: RunTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -195,13 +195,13 @@ def test_a_medium_without_figures_is_said_to_be_unknown(tmp_path: Path) -> None:
 def test_killed_run_says_what_is_not_known(tmp_path: Path) -> None:
     run = make_run(
         tmp_path / "run", make_scenario(), fidelity=None, record=None,
-        problems=("no run.json (the run was killed?): its time 0 is estimated",),
+        problems=("no run.json (the run was killed?): the run's time 0 is estimated",),
     )  # fmt: skip
     page = write(run)
     assert page.banners() == ["unknown", "warning"]
     assert "Not known whether this run kept real time" in page.text
     assert "1 problem in this run" in page.text
-    assert "Started unknown (no run.json)" in page.text
+    assert "Started unknown (no readable run.json)" in page.text
 
 
 def test_virtual_run_needs_no_fidelity_file(tmp_path: Path) -> None:
