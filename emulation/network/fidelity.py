@@ -190,13 +190,13 @@ def _figure(reported: Mapping[str, Any] | None, name: str, digits: int = 6) -> f
 def dropped_by_sockets(members: Iterable[Any]) -> int:
     """Return how many datagrams full sockets of the node apps dropped, so far.
 
-    `members` are the Mininet nodes; those whose shell has ended do not count.
+    `members` are the Mininet nodes; those whose process has ended do not count.
     """
-    return sum(
-        socket_drops(member.pid, (NODE_PORT, CLIENT_PORT))
-        for member in members
-        if member.shell.poll() is None
-    )
+    drops = 0
+    for member in members:
+        with suppress(OSError):
+            drops += socket_drops(member.pid, (NODE_PORT, CLIENT_PORT))
+    return drops
 
 
 def socket_drops(pid: int, ports: Iterable[int]) -> int:

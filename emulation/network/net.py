@@ -1,10 +1,10 @@
 """Mininet with radios: stations are Mininet nodes whose interface is a TAP device of the Medium.
 
 The API is Mininet-WiFi's: `net.addStation('sta1', position='10,20,0')`, `net.addAccessPoint`,
-`net.stations`, `net.aps`, `sta.position`, `sta.wintfs`.  Mininet makes the namespaces and the
-shells; the medium process (`emulation.realtime.tap`) makes the TAP devices inside them; `configure`
-then sets addresses, links and neighbour entries over rtnetlink, in bulk; Mininet would run shell
-commands node by node.
+`net.stations`, `net.aps`, `sta.position`, `sta.wintfs`.  `emulation.network.namespaces` makes the
+namespaces, and a node's shell starts when it is first used: by `cmd`, or at the prompt.  The medium
+process (`emulation.realtime.tap`) makes the TAP devices inside; `configure` then sets addresses,
+links and neighbour entries over rtnetlink, in bulk; Mininet would run shell commands node by node.
 
 All access points share one namespace, that of the first, in which their switch runs
 (`emulation.network.switches`); a broker's host is wired to it by a pair of veth devices.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import os
 import socket
 import struct
 import subprocess
@@ -30,6 +31,7 @@ from mininet.node import Node
 
 from capture.namespaces import network_namespace
 from emulation.network import rtnetlink
+from emulation.network.namespaces import Holder, Namespaces
 from emulation.network.resolver import ALL_KNOWN
 from emulation.realtime.device import disable_ipv6
 from emulation.scenario.access_point import ACCESS, MESH, WIRED, AccessPointSpec
@@ -40,6 +42,8 @@ QUEUE_LENGTH: Final = 100
 """Frames the kernel queues for a radio whose driver is busy (mac80211 interfaces have 1,000)."""
 
 
+SHELL: Final = ["mnexec", "-cdn"]
+"""With what Mininet starts a shell in new namespaces: these are there already."""
 SIOCETHTOOL: Final = 0x8946
 ETHTOOL_STXCSUM: Final = 0x17
 
@@ -99,22 +103,71 @@ class Positioned:
         self.relocate(x, y)
 
 
-class Member(Positioned, Node):  # type: ignore[misc]
-    """A node that runs the node app; `environment` is that of its shell and of what runs in it."""
+class HeldNode(Node):  # type: ignore[misc]
+    """A node whose shell starts when it is first used, if it has a `holder`; else at once.
+
+    The holder is the process that has its namespaces and becomes the shell; `environment` is that
+    of the shell and of what runs in it.
+    """
 
     def __init__(
-        self, name: str, spec: NodeSpec, environment: Mapping[str, str] | None = None, **params: Any
+        self,
+        name: str,
+        holder: Holder | None = None,
+        environment: Mapping[str, str] | None = None,
+        **params: Any,
     ) -> None:
         self.environment = environment
+        self._holder = holder
+        self._waits = holder is not None
+        self._shell: Any = None
+        super().__init__(name, **params)
+
+    @property
+    def shell(self) -> Any:
+        """The shell's process, which starts now if it has not; None if it has ended."""
+        if self._waits:
+            self._waits = False
+            super().startShell()
+        return self._shell
+
+    @shell.setter
+    def shell(self, process: Any) -> None:
+        self._shell = process
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        """Start the shell, unless it is to start when it is used."""
+        if self._holder is None:
+            super().startShell(mnopts)
+        else:
+            self.pid = self._holder.pid
+
+    def terminate(self) -> None:
+        """End the shell, or the process that would have become it."""
+        if not self._waits or self._holder is None:
+            super().terminate()
+        else:
+            self._waits = False
+            self._holder.kill()
+            self._holder.wait()
+
+    def _popen(self, cmd: list[str], **params: Any) -> Any:
+        if self._holder is not None and cmd[:2] == SHELL:
+            environment = os.environ if self.environment is None else self.environment
+            self._holder.become(cmd[2:], environment, params["stdin"])
+            return self._holder
+        params.setdefault("env", self.environment)
+        return super()._popen(cmd, **params)
+
+
+class Member(Positioned, HeldNode):
+    """A node that runs the node app."""
+
+    def __init__(self, name: str, spec: NodeSpec, **params: Any) -> None:
         super().__init__(name, **params)
         self.spec = spec
         first = spec.waypoints[0]
         self._start = (first.x, first.y, 0.0)
-
-    def _popen(self, cmd: list[str], **params: Any) -> subprocess.Popen[Any]:
-        params.setdefault("env", self.environment)
-        process: subprocess.Popen[Any] = super()._popen(cmd, **params)
-        return process
 
     def attach(self) -> RadioIntf:
         """Make the interface known to Mininet."""
@@ -163,7 +216,7 @@ class SharedNamespace(Node):  # type: ignore[misc]
         return process
 
 
-class AccessPoint(Positioned, SharedNamespace):
+class AccessPoint(Positioned, HeldNode):
     """An access point."""
 
     def __init__(self, name: str, spec: AccessPointSpec, **params: Any) -> None:
@@ -175,9 +228,18 @@ class AccessPoint(Positioned, SharedNamespace):
 class WifiNet(Mininet):  # type: ignore[misc]
     """A Mininet network of stations, access points and the hosts of their brokers."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, names: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Begin to make namespaces of members: `names` are the first, in this order.
+
+        `environment` is that of all nodes' processes.  Raises OSError.
+        """
         setLogLevel("output")
         super().__init__(topo=None, build=False, controller=None)
+        self._environment = environment
+        self._namespaces = Namespaces(environment)
+        self._namespaces.ask(names)
         self.members: list[Member] = []
         """All nodes that run the node app, in the order in which they were added."""
         self.aps: list[AccessPoint] = []
@@ -193,7 +255,13 @@ class WifiNet(Mininet):  # type: ignore[misc]
         return len(self.members) > ALL_KNOWN
 
     def addHost(self, name: str, cls: type[Node] = Member, **params: Any) -> Any:
-        """Add a host, a shell in a network namespace of its own; a `Member` needs its `spec`."""
+        """Add a host in a network namespace of its own; a `Member` needs its `spec`.
+
+        Raises OSError if its namespaces cannot be made.
+        """
+        if issubclass(cls, Member):
+            params["holder"] = self._namespaces.take(name)
+            params.setdefault("environment", self._environment)
         host = super().addHost(name, cls=cls, **params)
         if isinstance(host, Member):
             self.members.append(host)
@@ -207,7 +275,7 @@ class WifiNet(Mininet):  # type: ignore[misc]
     def addAccessPoint(self, name: str, spec: AccessPointSpec, **params: Any) -> AccessPoint:
         """Add an access point; `linkBrokers` wires it to its broker."""
         home = self.aps[0].pid if self.aps else None
-        point = AccessPoint(name, spec, home=home, **params)
+        point = AccessPoint(name, spec, holder=self._namespaces.take(name, home), **params)
         self.switches.append(point)
         self.nameToNode[name] = point
         self.aps.append(point)
@@ -220,6 +288,11 @@ class WifiNet(Mininet):  # type: ignore[misc]
             wire(host, point)
             return None
         return super().addLink(node1, node2, **params)
+
+    def stop(self) -> None:
+        """End the nodes with their shells and namespaces."""
+        super().stop()
+        self._namespaces.close()
 
     def configure(self) -> None:
         """Bring up loopback and interfaces, set addresses.

@@ -98,7 +98,9 @@ def test_an_event_reaches_a_subscriber(terminal: Terminal) -> None:
     terminal.type("sub sta2 traffic 'speed>5'\n")
     time.sleep(2.5)  # the subscription's way to its broker, which nothing on the prompt shows
     # The prompt is busy with the subscriber: publish from the station's shell beside it.
-    shell = next(p for p in terminal.process.children() if "mininet:sta1" in p.cmdline())
+    shell = next(
+        p for p in terminal.process.children(recursive=True) if "mininet:sta1" in p.cmdline()
+    )
     for speed in (1, 10):
         publish = ["-m", "nodeapp.client", "pub", "traffic", f"speed={speed}"]
         subprocess.run(

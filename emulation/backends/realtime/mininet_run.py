@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emulation.backends.base import BackendError
 from emulation.backends.realtime.backbone import AccessPointNetwork
 from emulation.backends.realtime.run import RealTimeRun
 
@@ -10,14 +11,17 @@ class MininetRun(RealTimeRun):
     """Makes the nodes with `emulation.network.net`: `net` is a `WifiNet`."""
 
     def make_nodes(self) -> AccessPointNetwork:
-        """Make the network and in it namespaces and shells."""
+        """Make the network and in it namespaces."""
         # Mininet is an optional program: `RealTimeBackend.obstacles` says if it is missing.
         from emulation.network.net import WifiNet
 
-        net = self.net = WifiNet()
-        environment = self.state.environment()
-        for spec in self.scenario.nodes:
-            self.interrupts.check()
-            add = net.addHost if spec.wired else net.addStation
-            add(spec.name, spec=spec, environment=environment)
+        specs = self.scenario.nodes
+        try:
+            net = self.net = WifiNet([spec.name for spec in specs], self.state.environment())
+            for spec in specs:
+                self.interrupts.check()
+                add = net.addHost if spec.wired else net.addStation
+                add(spec.name, spec=spec)
+        except OSError as error:
+            raise BackendError(f"the nodes did not start: {error.strerror or error}") from None
         return net

@@ -14,6 +14,7 @@ from emulation.network.processes import Process, StateFolder, end, ended, last_l
 from emulation.network.warm import Warm
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import NodeSpec, Scenario
+from nodeapp.pubsub import registry
 from nodeapp.wire import Frame, Kind
 
 MODULE: Final = "nodeapp"
@@ -54,9 +55,10 @@ class NodeApps(dict[str, Process]):
             self._brokers.write_text(json.dumps(listed) + "\n", encoding="utf-8")
 
     def load(self) -> None:
-        """Begin to load what a node app consists of."""
+        """Begin to load what a node app consists of, with its protocol."""
+        modules = [f"{MODULE}.__main__", registry.PROTOCOLS[self._scenario.protocol.name].module]
         with (self._folder.logs / LOG).open("ab") as log:
-            self._warm = Warm([f"{MODULE}.__main__"], self._state.environment(), log)
+            self._warm = Warm(modules, self._state.environment(), log)
 
     def start(self, pid: int, spec: NodeSpec) -> None:
         """Start a node app in the namespaces of the process `pid`; a killed run takes it with it.

@@ -130,7 +130,7 @@ class RealTimeRun(ABC):
     def make_nodes(self) -> AccessPointNetwork:
         """Make a Mininet node for each of the scenario's, in its order, and set `net`.
 
-        Called first.  `net.members` are the nodes; each has `name`, `pid`, `shell`.
+        Called first.  `net.members` are the nodes; each has `name` and `pid`.
         Returns what access points are added to: `net`, or something around it.
         """
 

@@ -1,0 +1,132 @@
+"""Namespaces of nodes, each held by a process that becomes the node's shell when that is used.
+
+This is the run's side of `emulation.network.holder`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+SERVER: Final = Path(__file__).with_name("holder.py")
+START_LIMIT: Final = 60.0
+"""Seconds that namespaces may take to be made."""
+MESSAGE: Final = 64
+"""Bytes of the longest answer: a number."""
+
+
+class Holder:
+    """A process that holds namespaces, with the part of `subprocess.Popen` that Mininet uses.
+
+    It ends when this process does.
+    """
+
+    def __init__(self, pid: int, run: socket.socket) -> None:
+        self.pid = pid
+        self._run = run
+        self._descriptor = os.pidfd_open(pid)
+        self._ended = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        return self._ends_within(0.0)
+
+    def become(self, words: Sequence[str], environment: Mapping[str, str], terminal: int) -> None:
+        """Have it execute a command on a terminal; once.  Raises OSError if it has ended."""
+        request = json.dumps([list(words), dict(environment)]).encode()
+        socket.send_fds(self._run, [request], [terminal])
+        self._run.close()
+
+    def poll(self) -> int | None:
+        """Return None while it runs, else 0: whose child it is not learns no exit code."""
+        return 0 if self.has_ended else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return 0.  Raises `subprocess.TimeoutExpired`."""
+        if not self._ends_within(timeout):
+            raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
+        return 0
+
+    def kill(self) -> None:
+        """End it, with its namespaces unless others are in them."""
+        if not self.has_ended:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+        self._run.close()
+
+    def _ends_within(self, seconds: float | None) -> bool:
+        if not self._ended:
+            waiting = select.poll()
+            waiting.register(self._descriptor, select.POLLIN)
+            if waiting.poll(None if seconds is None else seconds * 1e3):
+                self._ended = True
+                os.close(self._descriptor)
+        return self._ended
+
+
+class Namespaces:
+    """Makes namespaces; `environment` is that of the processes that hold them."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start the server.  Raises OSError."""
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(START_LIMIT)
+        self._asked: list[str] = []
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(SERVER), str(theirs.fileno())],
+                env=None if environment is None else dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    def ask(self, names: Sequence[str], home: int | None = None) -> None:
+        """Begin to make namespaces of nodes, or to enter those of the process `home`.
+
+        They are to be taken in this order.
+        """
+        self._asked += names
+        if names:
+            self._socket.send(json.dumps([[name, home] for name in names]).encode())
+
+    def take(self, name: str, home: int | None = None) -> Holder:
+        """Return the process of a node, once it has its namespaces; ask for it if nobody has.
+
+        Raises OSError if they cannot be made.
+        """
+        if name not in self._asked:
+            self.ask([name], home)
+        if self._asked.pop(0) != name:
+            raise ValueError(f"{name} is not the next")
+        try:
+            answer, descriptors, _, _ = socket.recv_fds(self._socket, MESSAGE, 1)
+            if not answer:
+                raise OSError(f"the process that makes the namespaces of {name} has ended")
+            run = socket.socket(fileno=descriptors[0])
+            run.settimeout(START_LIMIT)
+            number = int(run.recv(MESSAGE) or 0)
+        except TimeoutError:
+            raise OSError(
+                f"the namespaces of {name} are not made within {START_LIMIT:g} s"
+            ) from None
+        if number:
+            raise OSError(number, f"cannot make the namespaces of {name}: {os.strerror(number)}")
+        run.settimeout(None)
+        return Holder(int(answer), run)
+
+    def close(self) -> None:
+        """End the server; the processes that hold namespaces go on."""
+        self._socket.close()
+        self._process.wait()
