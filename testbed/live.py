@@ -118,9 +118,11 @@ class _Handler(BaseHTTPRequestHandler):
         except Exception:
             self.send_error(500)
             raise
-        self._send(text, kind)
         if told is not None:
-            self.server.answered(ended=told["ended"] is not None)
+            self.server.asked()
+        self._send(text, kind)
+        if told is not None and told["ended"] is not None:
+            self.server.told()
 
     def _send(self, text: str, kind: str) -> None:
         data = text.encode()
@@ -154,12 +156,15 @@ class Server(ThreadingHTTPServer):
         self._asked = self._told = self._failed = False
         say(f"http://127.0.0.1:{self.server_address[1]}/")
 
-    def answered(self, *, ended: bool) -> None:
-        """Take note that a page has got an answer, and perhaps how the run ended."""
+    def asked(self) -> None:
+        """Take note that there is a page, which is to get its answer."""
         if not self._asked:
             self._asked = True
             self._say(ASKED)
-        if ended and not self._told:
+
+    def told(self) -> None:
+        """Take note that a page has learnt how the run ended."""
+        if not self._told:
             self._told = True
             self._say(TOLD)
 
@@ -201,7 +206,7 @@ class Live:
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None and self._reader is not None:
-            if self._asked.is_set():
+            if self.has_page:
                 self._told.wait(self._last)
             self._process.kill()
             self._process.wait()
@@ -240,6 +245,11 @@ class Live:
 
         self._reader = Thread(target=read, daemon=True)
         self._reader.start()
+
+    @property
+    def has_page(self) -> bool:
+        """Whether a page has asked for the run."""
+        return self._asked.is_set()
 
     def await_address(self, seconds: float) -> None:
         """Wait until the address is told, or never will be; at most `seconds`."""

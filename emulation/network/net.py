@@ -254,12 +254,14 @@ class WifiNet(Mininet):  # type: ignore[misc]
         """Whether it is so large that `emulation.network.resolver` is to make neighbour entries."""
         return len(self.members) > ALL_KNOWN
 
-    def addHost(self, name: str, cls: type[Node] = Member, **params: Any) -> Any:
+    def addHost(self, name: str, cls: type[Node] | None = Member, **params: Any) -> Any:
         """Add a host in a network namespace of its own; a `Member` needs its `spec`.
+
+        None for `cls` is Mininet's own host.
 
         Raises OSError if its namespaces cannot be made.
         """
-        if issubclass(cls, Member):
+        if cls is not None and issubclass(cls, Member):
             params["holder"] = self._namespaces.take(name)
             params.setdefault("environment", self._environment)
         host = super().addHost(name, cls=cls, **params)

@@ -60,7 +60,9 @@ def append(path: Path, command: PromptCommand) -> None:
 
 
 def read(path: Path, problems: list[str]) -> tuple[PromptCommand, ...]:
-    """Return the commands of a run, none if there was no prompt.
+    """Return the commands of a run in order of time, none if there was no prompt.
+
+    A command that gives others, as `source`, was recorded after them, when it ended.
 
     What is damaged is left out: `problems` gets a line that says how much, and where it begins.
     Raises OSError.
@@ -83,7 +85,7 @@ def read(path: Path, problems: list[str]) -> tuple[PromptCommand, ...]:
             f"{path.name}: {len(damaged)} {lines} damaged and left out, from line {damaged[0]} on:"
             " what was done at the prompt is not known whole"
         )
-    return tuple(found)
+    return tuple(sorted(found, key=lambda command: command.time))
 
 
 def told_commands(commands: Iterable[PromptCommand]) -> Iterator[tuple[PromptCommand, Effect]]:

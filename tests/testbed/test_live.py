@@ -246,7 +246,7 @@ def test_a_page_that_is_open_learns_how_the_run_ended(folder: Path, tmp_path: Pa
         live.start(copy, lambda address: pages.append(Thread(target=page, args=(address,))))
         live.await_address(120.0)
         pages[0].start()
-        assert await_condition(lambda: bool(ends), 120.0)
+        assert await_condition(lambda: bool(ends) and live.has_page, 120.0)
         record.write_text(completed)
     pages[0].join()
     assert (ends[0], ends[-1]) == (None, "completed")

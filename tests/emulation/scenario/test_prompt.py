@@ -30,15 +30,16 @@ def test_commands_come_back_but_for_lines_that_are_damaged_which_are_told(tmp_pa
     assert read(path, told) == ()
     said = PromptCommand(time=1.5, command="pub sta1 a\u2028b", error="no answer")
     moved = command(2.0, "move", "sta1", 3.0, 4.0)
-    append(path, said)
-    append(path, moved)
-    assert read(path, told) == (said, moved)
+    outer = PromptCommand(time=1.0, command="source file")  # recorded when it has ended
+    for each in (said, moved, outer):
+        append(path, each)
+    assert read(path, told) == (outer, said, moved)
     assert told == []
     with path.open("a") as file:
         file.write('\n{"time": 3.0}\n{"time": 3.0, "comm')
-    assert read(path, told) == (said, moved)
+    assert read(path, told) == (outer, said, moved)
     (line,) = told
-    assert "prompt.jsonl: 2 lines are damaged and left out, from line 4 on" in line
+    assert "prompt.jsonl: 2 lines are damaged and left out, from line 5 on" in line
 
 
 def test_a_node_moved_by_hand_stands_there_until_it_is_released() -> None:
