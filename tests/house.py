@@ -50,7 +50,7 @@ def tree(path: Path) -> ast.Module:
 
 def imports_of(path: Path) -> Iterator[str]:
     """Yield what a file imports: modules of the project in full."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -71,15 +71,21 @@ def arrows() -> tuple[Import, ...]:
     )
 
 
+@cache
+def nodes(source: ast.Module) -> tuple[ast.AST, ...]:
+    """Return all nodes of a file."""
+    return tuple(ast.walk(source))
+
+
 def prose(source: ast.Module) -> set[int]:
     """Return the ids of the strings that stand alone: docstrings, and those after fields."""
-    return {id(node.value) for node in ast.walk(source) if isinstance(node, ast.Expr)}
+    return {id(node.value) for node in nodes(source) if isinstance(node, ast.Expr)}
 
 
 def strings(source: ast.Module) -> Iterator[str]:
     """Yield the strings in the code of a file, those that stand alone apart."""
     alone = prose(source)
-    for node in ast.walk(source):
+    for node in nodes(source):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
             yield node.value
 
@@ -91,7 +97,7 @@ def started_in(text: str) -> list[str]:
 
 def started_by(source: ast.Module) -> Iterator[str]:
     """Yield the modules of the project that a file starts: `"-m", "NAME"`, or `-m NAME` in text."""
-    for node in ast.walk(source):
+    for node in nodes(source):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from started_in(node.value)
         words: Sequence[ast.expr] = ()
@@ -179,7 +185,7 @@ def _defined(source: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
 def _taken(source: ast.Module) -> Iterator[tuple[str, str]]:
     """Yield what a file takes from modules of the project: the module, and the name in it."""
     known: dict[str, str] = {}
-    for node in ast.walk(source):
+    for node in nodes(source):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
@@ -187,7 +193,7 @@ def _taken(source: ast.Module) -> Iterator[tuple[str, str]]:
                     known[alias.asname or alias.name] = whole
                 else:
                     yield str(node.module), alias.name
-    for node in ast.walk(source):
+    for node in nodes(source):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield known.get(node.value.id, ""), node.attr
 

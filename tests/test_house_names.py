@@ -16,7 +16,7 @@ from emulation.backends.registry import BACKENDS
 from emulation.workloads.registry import workload_names
 from nodeapp.pubsub.registry import PROTOCOLS
 from spark_analysis.papers.registry import PAPERS
-from tests.house import Import, arrows, modules, named, strings, tree
+from tests.house import Import, arrows, modules, named, nodes, strings, tree
 from topologies.catalog import topology_names
 
 REGISTRIES = {"nodeapp.pubsub.registry", "spark_analysis.papers.registry"}
@@ -64,7 +64,7 @@ def words_of(source: ast.Module, names: set[str]) -> set[str]:
 
 def identifiers(source: ast.Module) -> Iterator[str]:
     """Yield the names that a file's code defines and uses."""
-    for node in ast.walk(source):
+    for node in nodes(source):
         for field in ("id", "attr", "name", "arg", "asname"):
             value = getattr(node, field, None)
             if isinstance(value, str):
