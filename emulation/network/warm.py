@@ -226,17 +226,21 @@ class _Server:
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def serve(self) -> dict[str, Any] | None:
+    def serve(self, wait: float | None = None) -> dict[str, Any] | None:
         """Serve until the run closes the socket, then return None.
 
-        In each process that is forked, return the request instead.
+        In each process that is forked, return the request instead.  With `wait`, serve until
+        nothing has been asked for so many seconds.
         """
+        limit = None if wait is None else 1e3 * wait
         waiting = select.poll()
         waiting.register(self._woken, select.POLLIN)
         while True:
             # Neither end waits for the other to read: each may have much to say.
             waiting.register(self._run, select.POLLIN | (select.POLLOUT if self._untold else 0))
-            ready = dict(waiting.poll())
+            ready = dict(waiting.poll(limit))
+            if not ready and limit is not None:
+                return None
             if self._woken.fileno() in ready:
                 with contextlib.suppress(BlockingIOError):
                     self._woken.recv(4096)
@@ -339,12 +343,19 @@ def _run(request: Mapping[str, Any], warm: int) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Load modules, serve, and in each process that is forked run what it is for."""
     descriptor, *modules, _ = arguments
+    warm = os.getpid()
+    run = socket.socket(fileno=int(descriptor))  # open as long as this process has to say something
+    server = _Server(run)
+    request = None
     for module in modules:
         importlib.import_module(module)
-    gc.freeze()  # shared memory stays shared
-    warm = os.getpid()
-    with socket.socket(fileno=int(descriptor)) as run:
-        request = _Server(run).serve()
+        gc.freeze()  # shared memory stays shared
+        # What is asked first is loaded first, and need not wait for the others.
+        request = server.serve(0.0)
+        if request is not None:
+            break
+    else:
+        request = server.serve()
     if request is not None:
         _run(request, warm)
 

@@ -245,8 +245,9 @@ class RealTimeRun(ABC):
         specs = self.scenario.nodes
         what = "nodes and access points" if self.scenario.access_points else "stations"
         self.observer.stage(f"starting {len(specs)} {what}")
-        # Most of a process's start is loading its modules: that goes on beside what follows.
-        self.helpers.load((*HELPERS, *self.modules))
+        # Most of a process's start is loading its modules: that goes on beside what follows, and
+        # in the order in which they are asked for.
+        self.helpers.load((*self.modules, *HELPERS))
         self.nodes.load()
         network = self.make_nodes()
         if self.scenario.access_points:
