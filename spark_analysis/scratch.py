@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -62,13 +63,39 @@ def clean(root: Path | None = None) -> list[str]:
     killed = []
     for folder in sorted((root or Path(tempfile.gettempdir())).glob(f"{PREFIX}*")):
         owner = re.match(rf"{PREFIX}(\d+)-", folder.name)
-        if owner is not None and not Path("/proc", owner[1]).exists():
+        if owner is not None and has_ended(int(owner[1])):
             killed.append(folder)
     if killed:
         end_processes(_java(killed), GRACE)
     for folder in killed:
         shutil.rmtree(folder, ignore_errors=True)
     return [f"removed {folder} of a killed analysis" for folder in killed]
+
+
+def has_ended(number: int) -> bool:
+    """Return whether a process has ended; one that was killed is waited for.
+
+    What runs beside a run does so when nobody else wants a processor, and ends no sooner.
+    """
+    try:
+        status = Path("/proc", str(number), "status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return True
+    if re.search(r"^State:\s*[ZX]", status, re.MULTILINE):
+        return True
+    if not is_killed(status):
+        return False
+    with suppress(OSError):
+        os.sched_setscheduler(number, os.SCHED_OTHER, os.sched_param(0))
+    with suppress(psutil.Error):
+        psutil.Process(number).wait(GRACE)
+    return not Path("/proc", str(number)).exists()
+
+
+def is_killed(status: str) -> bool:
+    """Return whether SIGKILL waits for a process, by its /proc/PID/status (proc(5))."""
+    waiting = re.findall(r"^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return any(int(mask, 16) & 1 << (signal.SIGKILL - 1) for mask in waiting)
 
 
 def _java(folders: Sequence[Path]) -> Iterator[psutil.Process]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -26,6 +27,33 @@ def test_folders_of_killed_analyses_are_removed_and_no_others(tmp_path: Path) ->
         (folder / "blockmgr").mkdir(parents=True)
     assert scratch.clean(tmp_path) == [f"removed {killed} of a killed analysis"]
     assert sorted(tmp_path.iterdir()) == sorted([mine, other])
+
+
+def test_a_killed_process_that_has_not_come_to_its_end_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen(["sleep", "60"]) as owner:
+        folder = tmp_path / f"testbed-spark-{owner.pid}-x"
+        folder.mkdir()
+        assert scratch.clean(tmp_path) == []
+        asked = []
+
+        def ends(status: str) -> bool:
+            asked.append(status)
+            owner.kill()
+            return True
+
+        monkeypatch.setattr(scratch, "is_killed", ends)
+        assert scratch.clean(tmp_path) == [f"removed {folder} of a killed analysis"]
+        assert f"Pid:\t{owner.pid}\n" in asked[0]
+
+
+def test_a_process_that_is_killed_is_told_by_its_signals() -> None:
+    own = Path("/proc/self/status").read_text(encoding="ascii")
+    assert not scratch.is_killed(own)
+    for field in ("SigPnd", "ShdPnd"):
+        assert scratch.is_killed(re.sub(rf"{field}:\t\w+", f"{field}:\t0000000000000100", own))
+        assert not scratch.is_killed(re.sub(rf"{field}:\t\w+", f"{field}:\t{1 << 14:016x}", own))
 
 
 def test_the_next_analysis_removes_what_a_killed_one_left(
