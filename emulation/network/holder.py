@@ -40,36 +40,47 @@ MESSAGE: Final = 1 << 20
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(result: int) -> None:
+def _checked(result: int, failed: str) -> None:
     if result != 0:
-        raise OSError(ctypes.get_errno(), "")
+        code = ctypes.get_errno()
+        raise OSError(code, f"{failed}: {os.strerror(code)}")
 
 
 def _make_namespaces() -> None:
     """Make namespaces of the network and of mounts.  Raises OSError."""
-    _checked(_libc.unshare(CLONE_NEWNET | CLONE_NEWNS))
+    failed = "cannot make namespaces"
+    _checked(_libc.unshare(CLONE_NEWNET | CLONE_NEWNS), failed)
     # Mounts made here stay here, and /sys shows the new network.
-    _checked(_libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None))
-    _checked(_libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(MS_MGC_VAL), None))
+    _checked(_libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None), failed)
+    _checked(_libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(MS_MGC_VAL), None), failed)
 
 
-def _enter(pid: int) -> None:
-    """Take on the namespaces of a process.  Raises OSError."""
+def enter(pid: int) -> None:
+    """Take on the network and the files of a process, as `mnexec -a` does.  Raises OSError."""
     folder = os.open(".", os.O_RDONLY)
-    for kind in ("net", "mnt"):
-        descriptor = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY)
-        _checked(_libc.setns(descriptor, 0))
-        os.close(descriptor)
-    os.fchdir(folder)
-    os.close(folder)
+    try:
+        for kind in ("net", "mnt"):
+            descriptor = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY)
+            try:
+                _checked(_libc.setns(descriptor, 0), f"cannot enter the namespaces of {pid}")
+            finally:
+                os.close(descriptor)
+        os.fchdir(folder)
+    finally:
+        os.close(folder)
 
 
-def _room() -> tuple[int, int]:
+def room() -> tuple[int, int]:
     """Return where this process's command line is in memory, and its bytes."""
     with open("/proc/self/stat", encoding="ascii") as file:  # noqa: PTH123  # not worth pathlib
         fields = file.read().rpartition(")")[2].split()
     start, end = map(int, fields[45:47])  # arg_start and arg_end of proc(5), which counts from 1
     return start, end - start
+
+
+def show(title: bytes, start: int, length: int) -> None:
+    """Have ps and top show a command line for this process, in the room that its own took."""
+    ctypes.memmove(start, title[: length - 1].ljust(length, b"\0"), length)
 
 
 def _hold(run: socket.socket, home: int | None) -> None:
@@ -79,7 +90,7 @@ def _hold(run: socket.socket, home: int | None) -> None:
         if home is None:
             _make_namespaces()
         else:
-            _enter(home)
+            enter(home)
     except OSError as error:
         run.send(str(error.errno).encode())
         return
@@ -98,7 +109,7 @@ def _hold(run: socket.socket, home: int | None) -> None:
 
 def serve(run: socket.socket) -> None:
     """Serve until the run closes its end; in a process that is forked, be a node's."""
-    start, length = _room()
+    start, length = room()
     while message := run.recv(MESSAGE):
         for name, home in json.loads(message):
             theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -108,8 +119,7 @@ def serve(run: socket.socket) -> None:
                 theirs.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 # As its shell is found: ps and pgrep show this for a command line.
-                title = f"mininet:{name}".encode()[: length - 1]
-                ctypes.memmove(start, title.ljust(length, b"\0"), length)
+                show(f"mininet:{name}".encode(), start, length)
                 _hold(ours, home)
                 return
             ours.close()

@@ -15,7 +15,6 @@ other end of the socket is closed.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
@@ -30,12 +29,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import IO, Any, Final
 
 import psutil
 
 from capture.lifetime import die_with_parent
+from emulation.network import holder
 
 START_LIMIT: Final = 60.0
 """Seconds that the warm process may take to load its modules, and then to fork."""
@@ -226,20 +225,19 @@ class _Server:
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def serve(self, wait: float | None = None) -> dict[str, Any] | None:
+    def serve(self, *, wait: bool = True) -> dict[str, Any] | None:
         """Serve until the run closes the socket, then return None.
 
-        In each process that is forked, return the request instead.  With `wait`, serve until
-        nothing has been asked for so many seconds.
+        In each process that is forked, return the request instead.  Without `wait`, serve only what
+        is asked already.
         """
-        limit = None if wait is None else 1e3 * wait
         waiting = select.poll()
         waiting.register(self._woken, select.POLLIN)
         while True:
             # Neither end waits for the other to read: each may have much to say.
             waiting.register(self._run, select.POLLIN | (select.POLLOUT if self._untold else 0))
-            ready = dict(waiting.poll(limit))
-            if not ready and limit is not None:
+            ready = dict(waiting.poll(None if wait else 0))
+            if not ready and not wait:
                 return None
             if self._woken.fileno() in ready:
                 with contextlib.suppress(BlockingIOError):
@@ -301,38 +299,16 @@ class _Server:
                 self._untold.popleft()
 
 
-def _enter(pid: int) -> None:
-    """Take on the network and the files of a process, as `mnexec -a` does.  Raises OSError."""
-    folder = Path.cwd()
-    libc = ctypes.CDLL(None, use_errno=True)
-    for kind in ("net", "mnt"):
-        descriptor = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if libc.setns(descriptor, 0) != 0:
-                code = ctypes.get_errno()
-                raise OSError(code, f"cannot enter the namespaces of {pid}: {os.strerror(code)}")
-        finally:
-            os.close(descriptor)
-    os.chdir(folder)
-
-
-def _show(words: Sequence[str]) -> None:
-    """Have ps and top show a command line for this process, in the room that its own took."""
-    fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    start, end = map(int, fields[45:47])  # arg_start and arg_end of proc(5), which counts from 1
-    text = b"\0".join(word.encode() for word in words)[: end - start - 1]
-    ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
-
-
 def _run(request: Mapping[str, Any], warm: int) -> None:
     """Run what a request asks for in this process, which was forked for it.  Raises OSError."""
     if request["dies_with_run"]:
         die_with_parent(signal.SIGKILL, warm)
     os.setsid()
     if request["namespaces_of"] is not None:
-        _enter(request["namespaces_of"])
+        holder.enter(request["namespaces_of"])
     module = request["module"]
-    _show([sys.executable, "-m", module, *request["arguments"]])
+    words = [sys.executable, "-m", module, *request["arguments"]]
+    holder.show(b"\0".join(word.encode() for word in words), *holder.room())
     sys.argv = [module, *request["arguments"]]
     for loaded in (module, f"{module}.__main__"):
         if not hasattr(sys.modules.get(loaded), "__path__"):
@@ -351,7 +327,7 @@ def main(arguments: Sequence[str]) -> None:
         importlib.import_module(module)
         gc.freeze()  # shared memory stays shared
         # What is asked first is loaded first, and need not wait for the others.
-        request = server.serve(0.0)
+        request = server.serve(wait=False)
         if request is not None:
             break
     else:

@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Final
 
 import numpy as np
-import pandas as pd
 
 from spark_analysis.report import svg
 from spark_analysis.report.figures import WIDTH, Drawing, floats
@@ -27,7 +26,7 @@ def text_tables(tables: RunTables) -> list[TextTable]:
         ["receptions of an event by a peer", count(len(got))],
         ["wanted", count(len(wanted))],
         ["overlay hops of these, mean", number(float(wanted["depth"].mean()))],
-        *_stretch(tables, wanted),
+        *_stretch(tables),
         *([f"not wanted: {cause}", count(causes[cause])] for cause in sorted(causes)),
         ["false positives", share(1 - len(wanted) / len(got))],
     ]
@@ -40,10 +39,9 @@ def text_tables(tables: RunTables) -> list[TextTable]:
     return [TextTable("Overlay", note, ("what", "value"), rows, words=1)]
 
 
-def _stretch(tables: RunTables, wanted: pd.DataFrame) -> list[list[str]]:
-    if tables.scenario.wire is not None or not len(wanted):
-        return []
-    return [["radio hops an overlay hop", number(wanted["hops"].sum() / wanted["depth"].sum())]]
+def _stretch(tables: RunTables) -> list[list[str]]:
+    found = tables.value("overlay_stretch")
+    return [["radio hops an overlay hop", number(found)]] if np.isfinite(found) else []
 
 
 def links_over_time(tables: RunTables) -> list[tuple[str, Drawing]]:

@@ -290,25 +290,38 @@ def large_scenario(model: Propagation, seconds: float) -> Scenario:
     )
 
 
-def large_here(name: str, seconds: float = 10.0) -> None:
-    """Run the large network in this process."""
-    model = LogDistance() if name == "log-distance" else UnitDisk(collisions=False)
+def measured(
+    what: str, scenario: Scenario, make_service: Callable[[Host, NodeSpec], Service] | None = None
+) -> tuple[Simulation, float]:
+    """Run a large network here; return it, and processor s of all but its first second."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    scenario = large_scenario(model, seconds)
     began = time.process_time()
-    simulation = Simulation(scenario, NullRecorder(), lambda host, spec: _Beacons(host, scenario))
+    simulation = Simulation(scenario, NullRecorder(), make_service)
     ready = time.process_time()
     simulation.run(1.0)  # rows of the link table are made once
     warm = time.process_time()
     simulation.run()
-    wall = time.process_time() - warm
+    took = time.process_time() - warm
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"  {LARGE:,} static nodes, {what}: ready in {ready - began:.1f} s, first simulated second "
+        f"{warm - ready:.1f} s, then {(scenario.duration - 1) / took:.2f} simulated s/s; "
+        f"{simulation.medium.counters.totals()['sent']:,} frames sent; peak {peak:,.0f} MB, of "
+        f"which {before:,.0f} MB before",
+        flush=True,
+    )
+    return simulation, took
+
+
+def large_here(name: str, seconds: float = 10.0) -> None:
+    """Run the large network in this process."""
+    model = LogDistance() if name == "log-distance" else UnitDisk(collisions=False)
+    scenario = large_scenario(model, seconds)
+    simulation, took = measured(name, scenario, lambda host, spec: _Beacons(host, scenario))
     heard = _Beacons.heard / simulation.medium.counters.totals()["sent"]
     print(
-        f"  {LARGE:,} static nodes, {name}: ready in {ready - began:.1f} s, first simulated second "
-        f"{warm - ready:.1f} s, then {(seconds - 1) / wall:.2f} simulated s/s "
-        f"({_Beacons.heard / seconds * (seconds - 1) / wall:,.0f} receptions/s); {heard:.1f} "
-        f"receivers a beacon; peak {peak:,.0f} MB, of which {before:,.0f} MB before",
+        f"    {_Beacons.heard / seconds * (seconds - 1) / took:,.0f} receptions/s; {heard:.1f} "
+        "receivers a beacon",
         flush=True,
     )
 
@@ -324,24 +337,11 @@ def large() -> None:
 def cells_here(seconds: float = 20.0) -> None:
     """Run the large network with a protocol of rendezvous cells in this process."""
     settings = {"nodes": LARGE, "degree": DEGREE, "topics": 20}
-    scenario = make_scenario(
-        "uniform_field", "georendezvous", seed=1, duration=seconds, settings=settings
-    )
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    began = time.process_time()
-    simulation = Simulation(scenario, NullRecorder())
-    ready = time.process_time()
-    simulation.run(1.0)
-    warm = time.process_time()
-    simulation.run()
-    took = time.process_time() - warm
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    sent = simulation.medium.counters.totals()["sent"]
-    print(
-        f"  {LARGE:,} static nodes with georendezvous: ready in {ready - began:.1f} s, first "
-        f"simulated second {warm - ready:.1f} s, then {(seconds - 1) / took:.2f} simulated s/s; "
-        f"{sent:,} frames sent; peak {peak:,.0f} MB, of which {before:,.0f} MB before",
-        flush=True,
+    measured(
+        "georendezvous",
+        make_scenario(
+            "uniform_field", "georendezvous", seed=1, duration=seconds, settings=settings
+        ),
     )
 
 
