@@ -35,7 +35,7 @@ MODULES: Final = (
             *("medium", "reception", "rts_cts", "sensing", "station", "timings"),
         )
     ),
-    *("emulation.virtual.packets", "nodeapp.geometry", "nodeapp.wire"),
+    *("emulation.virtual.clock", "emulation.virtual.packets", "nodeapp.geometry", "nodeapp.wire"),
     *(
         f"nodeapp.routing.{name}"
         for name in (

@@ -74,8 +74,8 @@ class VirtualFaults:
                 self._boot(self._hosts[name])
 
     def _kill(self, host: VirtualHost) -> None:
-        for timer in self._clock.heap:
-            if getattr(timer, "owner", None) is host:
+        for timer in self._clock:
+            if timer.owner is host:
                 timer.cancel()
         host.running = False
         host.service = cast(Service, cast(Any, _Nobody()))

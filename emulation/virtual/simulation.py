@@ -39,7 +39,6 @@ TICK: Final = 0.1
 """Seconds between updates of positions, at least; that of `emulation.realtime.tap`."""
 LONGEST_TICK: Final = 1.0
 TICK_SHARE: Final = 0.01
-FOREVER: Final = float("inf")
 
 
 class Simulation:
@@ -122,28 +121,27 @@ class Simulation:
     def run(self, until: float | None = None) -> None:
         """Let time pass until `until` seconds into the run, its end by default."""
         end = self.scenario.duration if until is None else until
-        clock, heap = self.clock, self.clock.heap
+        clock = self.clock
         next_delivery, deliver = self.channel.next_delivery, self.channel.deliver
         while True:
-            timer = heap[0] if heap else None
-            due = FOREVER if timer is None else timer[0]
+            due = clock.due()
             delivery = next_delivery(due if due < end else end)
             if delivery is not None:
                 clock.now = delivery.time
                 deliver(delivery)
-            elif heap and heap[0][0] <= end:
-                timer = heap[0]
+            elif clock.due() <= end:
+                owner = clock.next_owner()
                 try:
                     clock.step()
                 except Exception as error:
-                    self._defect(getattr(timer, "owner", None), error)
+                    self._defect(owner, error)
             else:
                 break
         clock.now = max(clock.now, end)
 
-    def _defect(self, host: VirtualHost | None, error: Exception) -> None:
+    def _defect(self, host: object, error: Exception) -> None:
         # No protocol does I/O: an OSError is the recorder's.
-        if self._failed is None or host is None or isinstance(error, OSError):
+        if self._failed is None or not isinstance(host, VirtualHost) or isinstance(error, OSError):
             raise error
         host.counters["internal errors"] += 1
         self._failed(host.spec.name, error)

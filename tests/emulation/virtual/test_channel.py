@@ -46,12 +46,11 @@ class World:
 
     def run(self, until: float) -> None:
         while True:
-            due = self.clock.heap[0][0] if self.clock.heap else until
-            delivery = self.channel.next_delivery(min(due, until))
+            delivery = self.channel.next_delivery(min(self.clock.due(), until))
             if delivery is not None:
                 self.clock.now = delivery.time
                 self.channel.deliver(delivery)
-            elif self.clock.heap and self.clock.heap[0][0] <= until:
+            elif self.clock.due() <= until:
                 self.clock.step()
             else:
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.virtual.clock import Clock
+from emulation.virtual.clock import FOREVER, Clock, VirtualTimer
 
 
 @given(st.lists(st.floats(0, 100), max_size=60), st.floats(0, 100))
@@ -54,3 +54,46 @@ def test_what_is_past_comes_at_once() -> None:
     clock.call_later(-3.0, lambda: called.append(clock.now))
     clock.run(5.0)
     assert called == [5.0, 5.0]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from((0.0, 0.25, 0.5, 1.0)), st.booleans()), max_size=80),
+    st.integers(1, 4),
+)
+def test_calls_asked_for_on_the_way_come_in_the_same_order(
+    asked: list[tuple[float, bool]], each: int
+) -> None:
+    """Every call asks for `each` more and may cancel one; a sorted list says who is next."""
+    clock, left = Clock(), list(enumerate(asked))
+    waiting: dict[int, tuple[float, VirtualTimer]] = {}
+    order: list[int] = []
+
+    def ask() -> None:
+        number, (delay, cancels) = left.pop(0)
+        timer = clock.call_later(delay, act, number, cancels)
+        waiting[number] = (clock.now + delay, timer)
+
+    def act(number: int, cancels: bool) -> None:
+        assert number == min(waiting, key=lambda each: (waiting[each][0], each))
+        del waiting[number]
+        order.append(number)
+        if cancels and waiting:
+            last = max(waiting)
+            waiting.pop(last)[1].cancel()
+        for _ in range(min(each, len(left))):
+            ask()
+
+    for _ in range(min(each, len(left))):
+        ask()
+    clock.run(100.0)
+    assert not waiting
+    assert len(order) <= len(asked)
+
+
+def test_the_clock_tells_what_is_due() -> None:
+    clock = Clock()
+    assert clock.due() == FOREVER
+    clock.call_later(2.0, print).owner = "second"
+    clock.call_later(1.0, print).owner = "first"
+    assert (clock.due(), clock.next_owner()) == (1.0, "first")
+    assert {timer.owner for timer in clock} == {"first", "second"}
