@@ -58,7 +58,7 @@ class Metric:
     swept: bool = False
     """Sweeps have a figure of it and a column of their table."""
     if_known: bool = False
-    """Sweeps and comparisons have it only if some run has a value."""
+    """Sweeps and comparisons have it only if some run has a value, and a report only if its run."""
     tile: str | None = None
     """Label of its tile in the report of a run."""
     detail: Callable[[RunTables], str] = lambda tables: ""

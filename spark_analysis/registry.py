@@ -17,6 +17,7 @@ from typing import Final
 from spark_analysis import jobs
 from spark_analysis.job import Job
 from spark_analysis.jobs import (
+    choices,
     delay,
     delivery,
     legs,
@@ -25,6 +26,7 @@ from spark_analysis.jobs import (
     overlay,
     overlay_links,
     recovery,
+    state,
     subscriptions,
 )
 from spark_analysis.metrics import summary
@@ -34,6 +36,7 @@ from spark_analysis.report import (
     legs_text,
     overlay_text,
     recovery_text,
+    rendezvous_text,
     traffic_text,
 )
 
@@ -60,5 +63,7 @@ JOBS: Final[tuple[Job, ...]] = (
     Job(legs.LEGS, legs_text.CLIENTS),
     Job(overlay.OVERLAY_RECEPTIONS, overlay_text.OVERLAY),
     Job(overlay_links.OVERLAY_LINKS),
+    Job(choices.CHOICES, rendezvous_text.CHOSEN),
+    Job(state.STATE, rendezvous_text.KEPT),
     *found(),
 )

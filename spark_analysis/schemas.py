@@ -80,7 +80,8 @@ FRAMES: Final = StructType(
         column("destination", LONG, "node id of the final destination"),
         PUBLISHER,
         SEQUENCE,
-        column("body", BINARY, "CBOR; of client messages only unless option body=all"),
+        column("route", BINARY, "routing extension of frames that cells route; null: another"),
+        column("body", BINARY, "CBOR; of clients' messages and control that cells route, or all"),
     ]
 )
 """One packet of one capture."""

@@ -160,6 +160,9 @@ class Service(abc.ABC):
     is_overlay: ClassVar[bool] = False
     """Whether nodes are peers of an overlay by interest, which has all parameters of
     `nodeapp.pubsub.overlay.parameters.IdentifierParameters`; analyses count overlay hops then."""
+    has_rendezvous_cells: ClassVar[bool] = False
+    """Whether subscribers choose among a topic's rendezvous cells, which keep soft state, with the
+    messages and parameters of `nodeapp.pubsub.georendezvous`: analyses count choices and state."""
     floods: ClassVar[bool] = False
     """Whether every node that hears of an event sends it as often as the parameter `repeat` says,
     once without one: a backend can then tell from a scenario what comes to its nodes."""

@@ -121,6 +121,7 @@ class GeoRendezvous(Service):
     Parameters = GeoRendezvousParameters
     needs_position = True
     needs_topic = True
+    has_rendezvous_cells = True
 
     def __init__(self, host: Host, environment: Environment, parameters: Any) -> None:
         super().__init__(host, environment, parameters)

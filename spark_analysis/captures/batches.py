@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nodeapp.wire import ADDRESSEES
+from nodeapp.wire import ADDRESSEES, CELL_WALK, CELLS, EVENT_KINDS
 
 Values = npt.NDArray[Any]
 
@@ -32,11 +32,12 @@ def record_batch(
     `labels` are the columns that packets do not tell, a text if it is the same in every row;
     `number` is that of the first record, or those of all; `decoded` what
     `capture.decode.decode_records` made of `data`.  Bodies are given for message kinds from
-    `bodies_from` on.
+    `bodies_from` on, and for control messages that cells route; routes for all that cells route.
     """
     rows = len(decoded["time_ns"])
     is_frame = decoded["is_frame"]
     frame, ip = _bits(is_frame), _bits(decoded["is_ip"])
+    by_cells = _routed_by_cells(data, decoded)
     arrays: list[pa.Array] = []
     for field in schema:
         name, kind = field.name, field.type
@@ -63,7 +64,12 @@ def record_batch(
         elif name == "addressees":
             array = _addressees(kind, data, decoded)
         elif name == "body":
-            array = _bodies(data, decoded, is_frame & (decoded["kind"] >= bodies_from))
+            told = is_frame & (decoded["kind"] >= bodies_from)
+            told |= by_cells & ~np.isin(decoded["kind"], EVENT_KINDS)
+            array = _spans(data, decoded["body_offset"], decoded["body_length"], told)
+        elif name == "route":
+            length = decoded["route_length"]
+            array = _spans(data, decoded["body_offset"] - length, length, by_cells)
         else:
             array = _column(kind, decoded[name], frame)
         arrays.append(array)
@@ -106,16 +112,28 @@ def _addressees(
     return pa.Array.from_buffers(kind, len(wanted), buffers, children=children)
 
 
-def _bodies(
-    data: npt.NDArray[np.uint8], decoded: Mapping[str, Values], wanted: npt.NDArray[np.bool_]
+def _routed_by_cells(
+    data: npt.NDArray[np.uint8], decoded: Mapping[str, Values]
+) -> npt.NDArray[np.bool_]:
+    """Return which frames cell hash routing routes, by their extension."""
+    length = decoded["route_length"]
+    found = np.zeros(len(length), np.bool_)
+    rows = np.flatnonzero(length > 1)
+    modes = data[(decoded["body_offset"] - length)[rows]]
+    found[rows] = (modes == CELLS) | (modes == CELL_WALK)
+    return found
+
+
+def _spans(
+    data: npt.NDArray[np.uint8], starts: Values, lengths: Values, wanted: npt.NDArray[np.bool_]
 ) -> pa.Array:
-    starts = decoded["body_offset"][wanted]
-    lengths = decoded["body_length"][wanted]
+    """Return the bytes of `data` from each start on, null for rows that are not wanted."""
     view = data.data
-    ends = starts + lengths
-    spans = zip(starts.tolist(), ends.tolist(), strict=True)
-    bodies = b"".join([view[start:end] for start, end in spans])
+    chosen = starts[wanted]
+    ends = chosen + lengths[wanted]
+    spans = zip(chosen.tolist(), ends.tolist(), strict=True)
+    values = b"".join([view[start:end] for start, end in spans])
     offsets = np.zeros(len(wanted) + 1, np.int32)
-    np.cumsum(np.where(wanted, decoded["body_length"], 0), out=offsets[1:])
-    buffers = [_bits(wanted), pa.py_buffer(offsets), pa.py_buffer(bodies)]
+    np.cumsum(np.where(wanted, lengths, 0), out=offsets[1:])
+    buffers = [_bits(wanted), pa.py_buffer(offsets), pa.py_buffer(values)]
     return pa.Array.from_buffers(pa.binary(), len(wanted), buffers)

@@ -37,7 +37,7 @@ from spark_analysis.captures.source import Capture, CaptureSlice, plan, read_sli
 from spark_analysis.errors import AnalysisError
 from spark_analysis.schemas import FRAMES
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Version of the frames; one more whenever the same captures would give other rows."""
 FRAMES_FOLDER: Final = "frames.parquet"
 AT_ONCE: Final = 4 << 20

@@ -4,7 +4,8 @@ Path: a run folder, a folder of captures, one capture, a glob, or several of the
 between.  The rows are `spark_analysis.schemas.FRAMES`; `.schema(...)` with some of these columns
 reads only them, in less time.  Options:
 
-    body        client (default): bodies of client messages only; all: every body
+    body        client (default): bodies of client messages, and of control messages that cells
+                route (`nodeapp.routing.cell_wire`); all: every body
     partitions  tasks to aim for at least; default twice the processors of this machine
 
 Theory of operation.  The driver lists the captures and cuts them into slices: a small file is one

@@ -10,6 +10,10 @@ acknowledgements of the medium access layer, and its headers, are not in these c
 `bytes` are those of the Ethernet frame, `wire_bytes` those of the testbed's header, routing
 extension and body.
 
+A message is told from its transmissions by its first hop, so `messages` of a kind are at most its
+frames; what a node sends its neighbours of a message that it got (`FLAG_REPLICA`) is none.  Nodes
+along a path that make a frame of their own, as dispatchers of a tree do, send a message each.
+
 A broadcast that lists its addressees is one frame sent, however many it lists.  All in range
 receive it; `addressed_frames` counts only the receptions of those it lists.
 
@@ -27,7 +31,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from emulation.scenario.access_point import MESH
-from nodeapp.wire import EVENT_KINDS, HEADER_LENGTH, NODE_PORT, Kind
+from nodeapp.wire import EVENT_KINDS, FLAG_REPLICA, HEADER_LENGTH, NODE_PORT, Kind
 from spark_analysis.jobs.columns import count_if, sum_if
 from spark_analysis.jobs.nodes import NODES
 from spark_analysis.jobs.runs import RUNS
@@ -51,7 +55,8 @@ OVERHEAD: Final = Table(
             column("kind_name", STRING, "HELLO, EVENT, ...; `other` if not a testbed frame"),
             column("category", STRING, "event, control or other"),
             column("sent_frames", LONG, "frames the node's radio interface sent"),
-            column("sent_bytes", LONG, "bytes of these, from the Ethernet header"),
+            column("messages", LONG, "of the frames sent, those that begin a message"),
+            column("sent_bytes", LONG, "bytes of the frames sent, from the Ethernet header"),
             column("sent_wire_bytes", LONG, "bytes of these in the testbed's wire format"),
             column("received_frames", LONG, "frames from other nodes that it received"),
             column("received_bytes", LONG, "bytes of these, from the Ethernet header"),
@@ -119,6 +124,12 @@ def addressed() -> Column:
     return sf.coalesce(listed, sf.lit(True))
 
 
+def begins() -> Column:
+    """Return whether a frame begins a message: its first hop, and no copy that a receiver made."""
+    copied = sf.col("flags").bitwiseAND(FLAG_REPLICA) != 0
+    return (sf.col("hops") == 1) & ~copied
+
+
 def kind_name(kind: Column) -> Column:
     """Return the name of a message kind; `other` for null."""
     name = sf.when(kind.isNull(), "other")
@@ -143,6 +154,7 @@ def overhead(packets: DataFrame) -> DataFrame:
         packets.groupBy("run", "node", "node_id", "kind")
         .agg(
             count_if(sent).alias("sent_frames"),
+            count_if(sent & begins()).alias("messages"),
             sum_if(sent, length).alias("sent_bytes"),
             sum_if(sent, wire_length).alias("sent_wire_bytes"),
             count_if(received).alias("received_frames"),

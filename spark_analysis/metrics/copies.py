@@ -43,5 +43,8 @@ COPIES: Final = MeasuredMetric(
     unit="copies",
     text=significant,
     swept=True,
+    if_known=True,
+    tile="Duplicate copies",
+    detail=lambda tables: "of an event, at a node that it is addressed to; no client gets them",
     heading="copies",
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from spark_analysis.metric import MeasuredMetric
+from spark_analysis.metrics.choices import UNNECESSARY_BOUND, UNNECESSARY_MESSAGES
 from spark_analysis.metrics.copies import COPIES
 from spark_analysis.metrics.legs import (  # each is one
     EVENT_DELAY,
@@ -31,6 +32,7 @@ from spark_analysis.metrics.overlay import (
 )
 from spark_analysis.metrics.path_stretch import PATH_STRETCH
 from spark_analysis.metrics.recovery import FAULTS_RECOVERED, RECOVERY_TIME
+from spark_analysis.metrics.state import STATE_BYTES, STATE_ENTRIES
 from spark_analysis.metrics.tree_length import TREE_LENGTH
 
 MEASURED: Final = tuple(

@@ -85,5 +85,8 @@ PATH_STRETCH: Final = MeasuredMetric(
     unit="times",
     text=significant,
     swept=True,
+    if_known=True,
+    tile="Path stretch",
+    detail=lambda tables: "hops of deliveries over those of shortest ways in the radio's graph",
     heading="path stretch",
 )

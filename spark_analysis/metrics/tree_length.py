@@ -38,5 +38,8 @@ TREE_LENGTH: Final = MeasuredMetric(
     unit="links",
     text=significant,
     swept=True,
+    if_known=True,
+    tile="Notification tree",
+    detail=lambda tables: "links that an event is sent over, each counted once",
     heading="tree",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,9 +20,10 @@ class Tile:
 
 
 def tiles(tables: RunTables, metrics: Iterable[Metric]) -> list[Tile]:
-    """Return the key figures."""
+    """Return the key figures; of metrics that only some runs have a value of, if this one has."""
     return [
         Tile(metric.tile, metric.text(tables.value(metric.column)), metric.detail(tables))
         for metric in metrics
         if metric.tile is not None
+        and not (metric.if_known and math.isnan(tables.value(metric.column)))
     ]

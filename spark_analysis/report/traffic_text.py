@@ -31,7 +31,7 @@ OTHER = "other"
 
 def by_kind(tables: RunTables) -> pd.DataFrame:
     """Return sent frames and bytes by kind name, those that were sent at all."""
-    totals = sums(tables.table("overhead"), "kind_name", ("sent_frames", "sent_bytes"))
+    totals = sums(tables.table("overhead"), "kind_name", ("sent_frames", "messages", "sent_bytes"))
     return totals[totals["sent_frames"] > 0]
 
 
@@ -41,25 +41,35 @@ def kind_table(tables: RunTables) -> TextTable:
     delivered = zero(tables.value("received_all"))
     octets = float(totals["sent_bytes"].sum())
 
-    def row(name: str, sent_frames: float, sent_bytes: float) -> list[Cell]:
+    def row(name: str, sent_frames: float, messages: float, sent_bytes: float) -> list[Cell]:
         return [
-            name, count(sent_frames), quantity(sent_bytes, "B"),
+            name, count(sent_frames), count(messages), quantity(sent_bytes, "B"),
             share(ratio(sent_bytes, octets)),
             number(ratio(sent_frames, delivered)),
             quantity(ratio(sent_bytes, delivered), "B"),
         ]  # fmt: skip
 
     rows = [
-        row(printable(str(kind)), line.sent_frames, line.sent_bytes)
+        row(printable(str(kind)), line.sent_frames, line.messages, line.sent_bytes)
         for kind, line in totals.iterrows()
     ]
     if rows:
-        rows.append(row("all", float(totals["sent_frames"].sum()), octets))
+        frames, messages = (float(totals[name].sum()) for name in ("sent_frames", "messages"))
+        rows.append(row("all", frames, messages, octets))
     return TextTable(
         "Overhead by message kind",
-        "Sent on all radios, radio captures; “other” are packets that are not the testbed's."
+        "Sent on all radios, radio captures; messages are the frames of a first hop. “Other” are "
+        "packets that are not the testbed's."
         + seals(tables.scenario, totals["sent_frames"].drop(OTHER, errors="ignore").sum(), octets),
-        ("kind", "frames", "bytes", "of bytes", "frames per delivery", "bytes per delivery"),
+        (
+            "kind",
+            "frames",
+            "messages",
+            "bytes",
+            "of bytes",
+            "frames per delivery",
+            "bytes per delivery",
+        ),
         rows,
         empty="No frame was sent on the radio.",
         last_is_total=True,

@@ -75,6 +75,8 @@ def test_protocols_declare_what_others_ask_of_them() -> None:
     needed = {parameter.name for parameter in parameters_of(IdentifierParameters)}
     for name in overlays:
         assert needed <= {parameter.name for parameter in parameters_of(PROTOCOLS[name].parameters)}
+    cells = {name for name in PROTOCOLS if service_of(name).has_rendezvous_cells}
+    assert cells == {"georendezvous"}
     told = {name for name in PROTOCOLS if service_of(name).needs_routes}
     assert told == {"mobility-prediction", "periodic-probing", "batch-forwarding"}
     assert {name for name in PROTOCOLS if service_of(name).floods} == {"flooding"}

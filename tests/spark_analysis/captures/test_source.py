@@ -11,7 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from nodeapp.wire import BROADCAST, CLIENT_PORT, Frame, Kind, encode_addressees
+from nodeapp.routing.cell_wire import CellRoute
+from nodeapp.routing.cells import Walk
+from nodeapp.wire import ANY_NODE, BROADCAST, CLIENT_PORT, Frame, Kind, encode_addressees
 from spark_analysis.captures.source import (
     BATCH,
     SMALLEST_SLICE,
@@ -93,6 +95,7 @@ def test_every_column_of_a_frame(capture: Path) -> None:
         "destination": 1,
         "publisher": 5,
         "sequence": 77,
+        "route": None,
         "body": b"\x83\xa0\xf6\x40",
     }
 
@@ -115,6 +118,19 @@ def test_bodies_between_nodes_are_left_out_unless_asked_for(tmp_path: Path) -> N
         (EVENT.body, 3),
         (HELLO.body, 0),
     ]
+
+
+def test_of_what_cells_route_the_route_is_there_and_of_control_the_body(tmp_path: Path) -> None:
+    path = tmp_path / "sta1-wlan0.pcap"
+    greedy = CellRoute((1, -2), 3, (4, 5), left=6)
+    walking = greedy._replace(walk=Walk((7, 8), (9, 10), (4, 5)))
+    routes = [greedy.encode(), walking.encode()]
+    prune = Frame(Kind.PRUNE, 7, ANY_NODE, body=b"\x80")
+    frames = [each._replace(route=route) for route in routes for each in (prune, EVENT)]
+    path.write_bytes(pcap(ethernet(udp_ipv4(each.encode())) for each in (*frames, HELLO, prune)))
+    told = [(row["route"], row["body"]) for row in rows(path, ["route", "body"])]
+    cells = [(route, body) for route in routes for body in (prune.body, None)]
+    assert told == [*cells, (None, None), (None, None)]
 
 
 @pytest.mark.parametrize("more", [0, BATCH])

@@ -103,12 +103,14 @@ def test_head_identifies_the_run(run: MadeUpRun) -> None:
 
 def test_tables_hold_the_numbers_of_the_jobs(run: MadeUpRun) -> None:
     overhead = run.tables["overhead"]
-    overhead.loc[overhead["kind_name"] == "HELLO", ["sent_frames", "sent_bytes"]] = [60, 4440]
+    overhead.loc[overhead["kind_name"] == "HELLO", ["sent_frames", "messages", "sent_bytes"]] = [
+        60, 58, 4440,
+    ]  # fmt: skip
     page = write(run)
     kinds = {
         row[0]: [plain(cell) for cell in row] for row in page.tables["overhead-by-message-kind"]
     }
-    assert kinds["HELLO"][1:3] == ["720", "53.3 kB"]
+    assert kinds["HELLO"][1:4] == ["720", "696", "53.3 kB"]
     events = run.tables["events"]
     settled = events[events["settled"]]
     topics = {row[0]: row for row in page.tables["delivery-per-topic"][1:]}

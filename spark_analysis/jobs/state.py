@@ -1,0 +1,189 @@
+"""State that nodes keep: neighbours, and the soft state of rendezvous cells, over time.
+
+What a node keeps follows from what its radio sent and heard.  Every `STEP` seconds it knows
+
+    neighbours      of which it heard a HELLO in the last `hello_timeout` intervals
+    adjacent        those of them in its own cell and the eight around it, which routing uses
+    advertisements  and subscriptions that were told in the cell in which it is, by itself or by
+                    another node of it, and not refreshed longer than `subscription_timeout` ago
+
+Cells are those of the scenario's positions.  A node's own cell is its position, and no entry.
+`bytes` are those in which an entry was told last: of a neighbour the body of its beacon.
+
+Protocols without rendezvous cells (`Service.has_rendezvous_cells`) have no rows, and cost no query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from nodeapp.routing.cell_hash_routing import grid_of
+from nodeapp.wire import FLAG_REPLICA, Kind
+from spark_analysis.jobs.cell_messages import CELL_MESSAGES, ENTRIES, with_cells
+from spark_analysis.jobs.columns import count_if, seconds, sum_if
+from spark_analysis.jobs.overhead import PACKETS
+from spark_analysis.jobs.runs import RUNS, facts
+from spark_analysis.schemas import DOUBLE, INT, LONG, RUN, column
+from spark_analysis.table import Inputs, Query, Table
+
+STEP: Final = 5.0
+"""Seconds between the times at which state is counted."""
+_PLACES: Final = "run string, node_id long, step int, cell_column int, cell_row int"
+_TIMES: Final = "run string, steps int, kept double, heard double"
+_AT: Final = ["run", "node_id", "step"]
+
+PLACES: Final = Query(
+    make=lambda inputs: inputs.rows(list(places(inputs)), _PLACES),
+    cached=True,
+)
+"""The cell of every node at every step."""
+
+
+def _steps(inputs: Inputs) -> dict[str, int]:
+    """Return how many steps each run has: up to the last packet, no longer than the scenario."""
+    return {
+        each.run: int(min((each.last_ns - each.epoch_ns) / 1e9, each.duration) // STEP)
+        for each in inputs.once(facts)
+    }
+
+
+def places(inputs: Inputs) -> Iterator[tuple[str, int, int, int, int]]:
+    """Yield the rows of `PLACES`."""
+    steps = _steps(inputs)
+    for run in with_cells(inputs):
+        scenario, environment = run.scenario, run.scenario.environment()
+        side = float(scenario.protocol.parameters["cell_size"])
+        grid, trace = grid_of(environment.area, environment.radio_range, side), scenario.trace()
+        for step in range(1, steps[run.name] + 1):
+            for node, (x, y) in zip(scenario.nodes, trace.positions(STEP * step), strict=True):
+                yield run.name, node.id, step, *grid.cell((float(x), float(y)))
+
+
+def _times(inputs: Inputs) -> DataFrame:
+    """Return run, steps, and how long entries and neighbours are kept, seconds."""
+    steps = _steps(inputs)
+    rows = []
+    for run in with_cells(inputs):
+        values = run.scenario.protocol.parameters
+        heard = float(values["hello_timeout"]) * float(values["hello_interval"])
+        rows.append((run.name, steps[run.name], float(values["subscription_timeout"]), heard))
+    return inputs.rows(rows, _TIMES)
+
+
+def _kept(rows: DataFrame, inputs: Inputs, kept: str) -> DataFrame:
+    """Return rows for every step at which what they tell is kept, `kept` seconds long."""
+    first = sf.greatest(sf.ceil(sf.col("time") / STEP), sf.lit(1)).cast("int")
+    # What is as old as the time it is kept is gone.
+    last = sf.least(sf.ceil((sf.col("time") + sf.col(kept)) / STEP) - 1, sf.col("steps"))
+    span = sf.when(first <= last, sf.sequence(first, last.cast("int")))
+    return (
+        rows.join(sf.broadcast(inputs.of(RUNS).select("run", "epoch_ns")), "run")
+        .join(sf.broadcast(_times(inputs)), "run")
+        .withColumn("time", seconds("time_ns"))
+        .withColumn("step", sf.explode(span))
+    )
+
+
+def _neighbours(inputs: Inputs) -> DataFrame:
+    """Return run, node_id, step, neighbours, adjacent, beacon_bytes."""
+    heard = inputs.of(PACKETS).filter((sf.col("kind") == Kind.HELLO) & ~sf.col("sent"))
+    known = (
+        _kept(heard, inputs, "heard")
+        .groupBy(*_AT, "originator")
+        .agg(sf.max_by("body_length", "time_ns").alias("size"))
+    )
+    places = inputs.of(PLACES)
+    theirs = places.select(
+        "run",
+        sf.col("node_id").alias("originator"),
+        "step",
+        sf.col("cell_column").alias("its_column"),
+        sf.col("cell_row").alias("its_row"),
+    )
+    beside = (sf.abs(sf.col("cell_column") - sf.col("its_column")) <= 1) & (
+        sf.abs(sf.col("cell_row") - sf.col("its_row")) <= 1
+    )
+    return (
+        known.join(places, _AT)
+        .join(theirs, ["run", "originator", "step"])
+        .groupBy(*_AT)
+        .agg(
+            sf.count("*").alias("neighbours"),
+            count_if(beside).alias("adjacent"),
+            sf.sum("size").alias("beacon_bytes"),
+        )
+    )
+
+
+def _at_cell(name: str) -> Column:
+    """Return whether a row's cell `name` is the one that its node is in."""
+    return (sf.col(f"{name}_column") == sf.col("own_column")) & (
+        sf.col(f"{name}_row") == sf.col("own_row")
+    )
+
+
+def _entries(inputs: Inputs) -> DataFrame:
+    """Return run, node_id, step, advertisements, subscriptions, entry_bytes."""
+    told = inputs.of(CELL_MESSAGES).filter(
+        sf.col("kind").isin([int(kind) for kind in ENTRIES])
+        & (sf.col("flags").bitwiseAND(FLAG_REPLICA) != 0)
+    )
+    own = inputs.of(PLACES).withColumnsRenamed({"cell_column": "own_column", "cell_row": "own_row"})
+    entry = ("kind", "issuer", "topic", "replica", "item")
+    stored = (
+        _kept(told, inputs, "kept")
+        .join(own, _AT)
+        .filter(_at_cell("cell") | sf.coalesce(_at_cell("target"), sf.lit(False)))
+        .groupBy(*_AT, *entry)
+        .agg(sf.max_by("size", "time_ns").alias("size"))
+    )
+    return stored.groupBy(*_AT).agg(
+        count_if(sf.col("kind") == Kind.ADVERTISEMENT).alias("advertisements"),
+        count_if(sf.col("kind") == Kind.SUBSCRIPTION).alias("subscriptions"),
+        sum_if(sf.col("size") > 0, sf.col("size")).alias("entry_bytes"),
+    )
+
+
+def state(inputs: Inputs) -> DataFrame:
+    """Return `STATE`; no rows, and no work, if no run has rendezvous cells."""
+    if not with_cells(inputs):
+        return inputs.rows([], STATE.schema)
+    counts = ["neighbours", "adjacent", "advertisements", "subscriptions"]
+    table = (
+        inputs.of(PLACES)
+        .join(_neighbours(inputs), _AT, "left")
+        .join(_entries(inputs), _AT, "left")
+        .fillna(0, [*counts, "beacon_bytes", "entry_bytes"])
+        .withColumn("time", sf.col("step") * STEP)
+        .withColumn("bytes", sf.col("beacon_bytes") + sf.col("entry_bytes"))
+    )
+    entries = sf.col("neighbours") + sf.col("advertisements") + sf.col("subscriptions")
+    return table.withColumn("entries", entries).to(STATE.schema)
+
+
+STATE: Final[Table] = Table(
+    name="state",
+    description="what nodes keep over time: neighbours, and entries of their rendezvous cells",
+    schema=StructType(
+        [
+            RUN,
+            column("node_id", LONG, "node id"),
+            column("time", DOUBLE, "s into the run"),
+            column("neighbours", INT, "neighbours that it knows"),
+            column("adjacent", INT, "of these, in its own cell or an adjacent one"),
+            column("advertisements", INT, "advertisements of its cell that it keeps"),
+            column("subscriptions", INT, "subscriptions of its cell that it keeps"),
+            column("entries", INT, "neighbours, advertisements and subscriptions"),
+            column("bytes", LONG, "bytes in which these were told"),
+        ]
+    ),
+    order=("time", "node_id"),
+    make=state,
+    cached=True,
+)
+"""What one node keeps at one time."""
