@@ -91,15 +91,18 @@ def reproduce(
         if any(ran):
             write_results(_shown(paper, preset, plan, known, work.failures), folder)
         ways: Ways = []
+        so_far: tuple[Judged, ...] = ()
         for variation, parts in plan:
             ran = [work.run(part, part.points) for part in parts]
             ways.append((variation, [(part, rows_of(part, known)) for part in parts]))
             if any(ran) and len(ways) < len(plan):  # drawing takes a while: only if there is news
                 rest: Ways = [(way, [(part, {}) for part in of]) for way, of in plan[len(ways) :]]
-                so_far = _judged(paper, preset, [*_whole(ways), *rest], work.failures)
-                write_results(so_far, folder)
+                shown = _judged(paper, preset, [*_whole(ways), *rest], work.failures, so_far)
+                write_results(shown, folder)
+                so_far = shown.judged
     if share == WHOLE:
-        result = replace(_judged(paper, preset, ways, work.failures, empty=True), extent=None)
+        result = _judged(paper, preset, ways, work.failures, so_far, empty=True)
+        result = replace(result, extent=None)  # what is missing has failed
     else:
         result = _shown(paper, preset, plan, known, work.failures)
     write_results(result, folder)
@@ -231,16 +234,25 @@ def _judged(
     preset: Preset,
     ways: Ways,
     failures: Mapping[str, str],
+    earlier: Sequence[Judged] = (),
     *,
     empty: bool = False,
 ) -> Reproduction:
-    """Return the results of rows; a variation that has none is left out, if not `empty`."""
+    """Return the results of rows; a variation that has none is left out, if not `empty`.
+
+    What was judged `earlier` from the same points is not judged again.
+    """
+    before = {each.variation.key: each for each in earlier}
     judged: list[Judged] = []
     for variation, selected in ways:
         tables = [part.completed(rows) for part, rows in selected if any(rows.values())]
         points = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
         if tables or empty or not judged:  # the base is always the first
-            judged.append(judgement(paper, variation, points, judged[0] if judged else None))
+            base, old = (judged[0] if judged else None), before.get(variation.key)
+            same = base is None or base is before.get(base.variation.key)
+            if old is None or not same or not old.points.equals(points):
+                old = judgement(paper, variation, points, base)
+            judged.append(old)
     selected = [each for _, of_way in ways for each in of_way]
     return Reproduction(paper, preset, tuple(judged), dict(failures), extent_of(selected), selected)
 
