@@ -223,7 +223,7 @@ def _all(chosen: list[tuple[Paper, Preset]], preset: str, master: str, folder: P
 
 def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Reproduction]:
     """Return the results of papers, each of which runs in its folder."""
-    from spark_analysis.papers.reproduction import Share, reproduce, show
+    from spark_analysis.papers.reproduction import SeedShare, reproduce, show
     from spark_analysis.sweeps.sweep import Progress
 
     results: list[Reproduction] = []
@@ -248,7 +248,7 @@ def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Repro
                         folder,
                         master=how.master,
                         known=known,
-                        share=Share(*how.share),
+                        share=SeedShare(*how.share),
                         progress=update,
                     )
                 )

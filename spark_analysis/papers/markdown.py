@@ -92,9 +92,9 @@ def _head(result: Reproduction, command: str) -> Iterator[str]:
     commits = made_by(result)
     if commits:
         yield from (f"The points were made by {commits}.", "")
-    if result.extent is not None:
-        yield from (f"**So far: {result.extent.numbers}.**", "")
-        yield from (f"- {line}" for line in result.extent.lines)
+    if result.so_far is not None:
+        yield from (f"**So far: {result.so_far.numbers}.**", "")
+        yield from (f"- {line}" for line in result.so_far.lines)
         yield ""
     studies = study_table(paper, preset)
     yield from table(studies.head, [[str(cell) for cell in row] for row in studies.rows])

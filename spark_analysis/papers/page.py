@@ -91,7 +91,7 @@ def marks_table(result: Reproduction) -> TextTable:
         for claim in result.paper.claims
     ]
     ways = ", ".join(each.variation.name for each in result.judged)
-    so_far = [] if result.extent is None else [result.extent.text]
+    so_far = [] if result.so_far is None else [result.so_far.text]
     note = " ".join((*so_far, LEGEND, f"From left to right: {ways}."))
     return TextTable("Claims", note, ["claim", *studies], rows, words=1 + len(studies))
 
@@ -107,7 +107,7 @@ def facts(result: Reproduction) -> list[tuple[str, str]]:
     preset, commits = result.preset, made_by(result)
     return [
         ("preset", preset.name),
-        *([("so far", result.extent.numbers)] if result.extent is not None else []),
+        *([("so far", result.so_far.numbers)] if result.so_far is not None else []),
         *([("made by", commits)] if commits else []),
         ("points", count(sum(len(each.points) for each in result.judged))),
         ("seeds", seeds_of(preset)),
@@ -160,7 +160,7 @@ def write_page(result: Reproduction, path: Path) -> Path:
         citation=paper.citation,
         anchor=paper.anchor,
         facts=facts(result),
-        extent=result.extent,
+        so_far=result.so_far,
         failures=[f"{point}: {why}" for point, why in result.failures.items()],
         verdicts=verdict_table(result),
         studies=study_table(paper, result.preset),

@@ -6,7 +6,7 @@ variation does not touch are run once (see `spark_analysis.sweeps.spec` and
 
 A preset with more seeds than the published evaluation runs in rounds: first the base with as many
 seeds as that had, then its other seeds, then the variations.  After each there is a page, which
-says how far it is (`spark_analysis.papers.extent`).  Points that were published with a page
+says how far it is (`spark_analysis.papers.so_far`).  Points that were published with a page
 (`spark_analysis.papers.published`) stand in for those that would be run.
 
     <folder>/<study>/points/...   reproduction.html  claims.json  results.parquet
@@ -27,7 +27,6 @@ from spark_analysis.captures.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.claims import Finding, judge
 from spark_analysis.papers.computed import Computed, run_computed
-from spark_analysis.papers.extent import extent_of, whole_seeds
 from spark_analysis.papers.page import PAGE, write_overview, write_page
 from spark_analysis.papers.paper import Paper, Preset, Variation
 from spark_analysis.papers.planned import Part, Rows, parts_of
@@ -39,6 +38,7 @@ from spark_analysis.papers.results import (
     findings_of,
     first_seeds,
 )
+from spark_analysis.papers.so_far import so_far_of, whole_seeds
 from spark_analysis.report.quantities import count
 from spark_analysis.sweeps.sweep import Progress, run_sweep
 
@@ -52,7 +52,7 @@ Ways = list[tuple[Variation, Selected]]
 
 
 @dataclass(frozen=True)
-class Share:
+class SeedShare:
     """What one of several machines runs: every seed whose turn it is; `number` is from 1."""
 
     number: int
@@ -63,7 +63,7 @@ class Share:
         return ((seed or 1) - self.number) % self.of == 0
 
 
-WHOLE: Final = Share(1, 1)
+WHOLE: Final = SeedShare(1, 1)
 
 
 def reproduce(
@@ -73,7 +73,7 @@ def reproduce(
     *,
     master: str = "local[*]",
     known: Known | None = None,
-    share: Share = WHOLE,
+    share: SeedShare = WHOLE,
     progress: Report = lambda what, progress: None,
 ) -> Reproduction:
     """Run everything that has not been run yet in `folder`, judge it and write the results.
@@ -91,18 +91,18 @@ def reproduce(
         if any(ran):
             write_results(_shown(paper, preset, plan, known, work.failures), folder)
         ways: Ways = []
-        so_far: tuple[Judged, ...] = ()
+        judged: tuple[Judged, ...] = ()
         for variation, parts in plan:
             ran = [work.run(part, part.points) for part in parts]
             ways.append((variation, [(part, rows_of(part, known)) for part in parts]))
             if any(ran) and len(ways) < len(plan):  # drawing takes a while: only if there is news
                 rest: Ways = [(way, [(part, {}) for part in of]) for way, of in plan[len(ways) :]]
-                shown = _judged(paper, preset, [*_whole(ways), *rest], work.failures, so_far)
+                shown = _judged(paper, preset, [*_whole(ways), *rest], work.failures, judged)
                 write_results(shown, folder)
-                so_far = shown.judged
+                judged = shown.judged
     if share == WHOLE:
-        result = _judged(paper, preset, ways, work.failures, so_far, empty=True)
-        result = replace(result, extent=None)  # what is missing has failed
+        result = _judged(paper, preset, ways, work.failures, judged, empty=True)
+        result = replace(result, so_far=None)  # what is missing has failed
     else:
         result = _shown(paper, preset, plan, known, work.failures)
     write_results(result, folder)
@@ -112,7 +112,7 @@ def reproduce(
 def show(paper: Paper, preset: Preset, folder: Path, *, known: Known | None = None) -> Reproduction:
     """Judge what is finished in `folder` or known, run nothing, and write the results.
 
-    Only whole seeds count (`spark_analysis.papers.extent`).  The folder may be worked on meanwhile.
+    Only whole seeds count (`spark_analysis.papers.so_far`).  The folder may be worked on meanwhile.
     Raises `AnalysisError` if no seed is whole, OSError.
     """
     result = _shown(paper, preset, parts_of(paper, preset, folder), known or Known(), {})
@@ -145,7 +145,7 @@ class _Work:
     """What runs parts of a plan, and why points failed."""
 
     known: Known
-    share: Share
+    share: SeedShare
     master: str
     progress: Report
     session: ExitStack
@@ -224,7 +224,7 @@ def _shown(
     failures: Mapping[str, str],
 ) -> Reproduction:
     """Return the results of whole seeds; all rows that are there are among what is published."""
-    ways = [(way, [(part, rows_of(part, known)) for part in parts]) for way, parts in plan]
+    ways: Ways = [(way, [(part, rows_of(part, known)) for part in parts]) for way, parts in plan]
     selected = [each for _, of_way in ways for each in of_way]
     return replace(_judged(paper, preset, _whole(ways), failures), selected=selected)
 
@@ -254,7 +254,7 @@ def _judged(
                 old = judgement(paper, variation, points, base)
             judged.append(old)
     selected = [each for _, of_way in ways for each in of_way]
-    return Reproduction(paper, preset, tuple(judged), dict(failures), extent_of(selected), selected)
+    return Reproduction(paper, preset, tuple(judged), dict(failures), so_far_of(selected), selected)
 
 
 def judgement(

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 
 from spark_analysis.papers.claims import SEED, Finding
-from spark_analysis.papers.extent import Extent
 from spark_analysis.papers.kept import CODE
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Variation
 from spark_analysis.papers.published import Selected
+from spark_analysis.papers.so_far import SoFar
 from spark_analysis.report.quantities import count
 
 
@@ -36,7 +36,7 @@ class Judged:
 class Reproduction:
     """Everything that was run, the base first; failures by point, in a line.
 
-    `extent` is how far it is if that is not to the end.  `selected` are all rows that are there, by
+    `so_far` is how far it is if that is not to the end.  `selected` are all rows that are there, by
     part: what is published with the page.
     """
 
@@ -44,7 +44,7 @@ class Reproduction:
     preset: Preset
     judged: tuple[Judged, ...]
     failures: Mapping[str, str]
-    extent: Extent | None = None
+    so_far: SoFar | None = None
     selected: Selected = ()
 
 
@@ -82,7 +82,7 @@ def at_points_of(base: pd.DataFrame, other: pd.DataFrame, paper: Paper) -> pd.Da
 
 def findings_of(result: Reproduction) -> list[dict[str, Any]]:
     """Return the findings for programs, by variation, and how far they are if not to the end."""
-    so_far = {} if result.extent is None else {"so_far": asdict(result.extent)}
+    so_far = {} if result.so_far is None else {"so_far": asdict(result.so_far)}
     return [{**_as_json(each), **so_far} for each in result.judged]
 
 

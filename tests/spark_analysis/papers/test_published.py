@@ -25,7 +25,7 @@ from spark_analysis.papers.markdown import write_markdown
 from spark_analysis.papers.paper import Axis, Paper, Preset, Study, Variation, per_point
 from spark_analysis.papers.planned import Part, parts_of
 from spark_analysis.papers.published import Known, PointsFile, read_known
-from spark_analysis.papers.reproduction import Share, reproduce, show
+from spark_analysis.papers.reproduction import SeedShare, reproduce, show
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.rows import SUMMARY
@@ -127,7 +127,7 @@ def test_a_long_preset_first_shows_as_many_seeds_as_were_published(tmp_path: Pat
     # What is finished says nothing of it.
     result = reproduce(PAPER, PRESET, tmp_path)
     assert made(tmp_path) == ALL
-    assert result.extent is None
+    assert result.so_far is None
     assert "So far" not in (tmp_path / "reproduction.html").read_text(encoding="utf-8")
     found = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
     assert [each.get("so_far") for each in found] == [None, None]
@@ -136,8 +136,8 @@ def test_a_long_preset_first_shows_as_many_seeds_as_were_published(tmp_path: Pat
 def test_so_far_has_whole_seeds_alone(tmp_path: Path) -> None:
     stopped_at(tmp_path, "walks, as published", 3 * 4 + 1)
     result = show(PAPER, PRESET, tmp_path)
-    assert result.extent is not None
-    assert result.extent.lines == (
+    assert result.so_far is not None
+    assert result.so_far.lines == (
         "As published: the first 3 of 4 seeds of walks; all of formula.",
         "Nothing of: longer walks.",
     )
@@ -150,8 +150,8 @@ def test_so_far_has_whole_seeds_alone(tmp_path: Path) -> None:
     first = next(path for path in (tmp_path / "walks" / "points").iterdir() if of(path) == 1)
     (first / "rows.json").unlink()
     result = show(PAPER, PRESET, tmp_path)
-    assert result.extent is not None
-    assert "2 of 4 seeds (2, 3) of walks" in result.extent.lines[0]
+    assert result.so_far is not None
+    assert "2 of 4 seeds (2, 3) of walks" in result.so_far.lines[0]
 
 
 def of(point: Path) -> int:
@@ -195,12 +195,12 @@ def test_shares_of_several_machines_make_one_result(tmp_path: Path) -> None:
     folders = []
     for number in (1, 2):
         folder = tmp_path / f"machine{number}"
-        part = reproduce(PAPER, PRESET, folder, share=Share(number, 2))
-        assert part.extent is not None
+        part = reproduce(PAPER, PRESET, folder, share=SeedShare(number, 2))
+        assert part.so_far is not None
         folders.append(publish(part, folder))
     assert [made(tmp_path / f"machine{number}") for number in (1, 2)] == [ALL - 12, 12]
     merged = show(PAPER, PRESET, tmp_path / "merged", known=read_known(PAPER, folders))
-    assert merged.extent is None
+    assert merged.so_far is None
     same(merged, reproduce(PAPER, PRESET, tmp_path / "whole"))
 
 
@@ -294,7 +294,7 @@ def test_the_command_publishes_goes_on_and_shows(app: typer.Typer, tmp_path: Pat
     )
     assert code == 0
     assert f"So far: 14 of {ALL} computed points." in " ".join(said.split())
-    words = ["--out", tmp_path / "b", "--known", tmp_path / "p"]
+    words: list[str | Path] = ["--out", tmp_path / "b", "--known", tmp_path / "p"]
     code, said = run(app, *words, "--so-far")
     assert code == 0
     assert f"So far: 14 of {ALL} computed points." in " ".join(said.split())
@@ -411,9 +411,9 @@ def test_runs_are_continued_elsewhere_and_shown_while_they_run(
         files = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
         shown = show(paper, preset, tmp_path / "one")
         assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == files
-    assert shown.extent is not None
+    assert shown.so_far is not None
     assert (
-        shown.extent.text == "So far: 2 of 4 runs. As published: the first 1 of 2 seeds of field."
+        shown.so_far.text == "So far: 2 of 4 runs. As published: the first 1 of 2 seeds of field."
     )
     # The other run of that seed is finished, but its group is not.
     known = read_known(paper, [publish(shown, tmp_path)])

@@ -16,7 +16,7 @@ from spark_analysis.report.quantities import count
 
 
 @dataclass(frozen=True)
-class Extent:
+class SoFar:
     """How much of what a preset plans is in its results, if that is not all."""
 
     runs: int
@@ -53,7 +53,7 @@ def _seeds(part: Part) -> list[int | None]:
     return sorted(seeds, key=lambda seed: (seed is not None, seed or 0))
 
 
-def extent_of(shown: Sequence[tuple[Part, Container[str]]]) -> Extent | None:
+def so_far_of(shown: Sequence[tuple[Part, Container[str]]]) -> SoFar | None:
     """Return how far the shown points of a plan are; None if they are all there."""
     planned: dict[bool, set[tuple[str, str]]] = {False: set(), True: set()}
     done: dict[bool, set[tuple[str, str]]] = {False: set(), True: set()}
@@ -64,7 +64,7 @@ def extent_of(shown: Sequence[tuple[Part, Container[str]]]) -> Extent | None:
         done[computed] |= {each for each in keys if each[1] in there}
     if done == planned:
         return None
-    return Extent(
+    return SoFar(
         len(done[False]),
         len(planned[False]),
         len(done[True]),
