@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,10 +18,11 @@ from typer.testing import CliRunner
 from emulation.network.processes import PROJECT
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers import registry
-from spark_analysis.papers.claims import judge
+from spark_analysis.papers.claims import Claim, judge
 from spark_analysis.papers.computed import Computed, run_computed
 from spark_analysis.papers.cost import PresetCost, about, preset_cost
 from spark_analysis.papers.figures import drawings, panels
+from spark_analysis.papers.function_code import modules_of
 from spark_analysis.papers.paper import Axis, Figure, Preset, Variation, ends_and_middle
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.curves import Quantity
@@ -55,6 +57,21 @@ def test_every_registered_paper_is_whole(name: str) -> None:
     assert {"quick", "paper"} <= {preset.name for preset in paper.presets}
     for preset in paper.presets:
         assert preset_cost(paper, preset).seconds > 0
+
+
+@pytest.mark.parametrize("name", registry.PAPERS)
+def test_computed_points_outlive_changes_of_what_runs_and_judges_them(name: str) -> None:
+    paper = registry.load_paper(name)
+    functions = {
+        spec.function
+        for preset in paper.presets
+        for variation in paper.ways(preset)
+        for spec in paper.plan(preset, variation).values()
+        if isinstance(spec, Computed)
+    }
+    for function in functions:
+        text = Path(inspect.getfile(function)).read_text(encoding="utf-8")
+        assert not {Computed.__module__, Claim.__module__} & {*modules_of(text, function.__name__)}
 
 
 @pytest.mark.parametrize("name", registry.PAPERS)
