@@ -39,6 +39,7 @@ from spark_analysis.papers.results import (
     first_seeds,
 )
 from spark_analysis.papers.so_far import so_far_of, whole_seeds
+from spark_analysis.report.page import whole
 from spark_analysis.report.quantities import count
 from spark_analysis.sweeps.sweep import Progress, run_sweep
 
@@ -283,9 +284,11 @@ def write_results(result: Reproduction, folder: Path) -> Path:
         if len(each.points)
     ]
     if tables:
-        pd.concat(tables, ignore_index=True).to_parquet(folder / RESULTS, index=False)
+        scratch = folder / f".{RESULTS}"  # --so-far and a run may write the same folder
+        pd.concat(tables, ignore_index=True).to_parquet(scratch, index=False)
+        scratch.replace(folder / RESULTS)
     text = json.dumps(findings_of(result), indent=1, default=str)
-    (folder / FINDINGS).write_text(text + "\n", encoding="utf-8")
+    whole(folder / FINDINGS, text + "\n")
     return write_page(result, folder / PAGE)
 
 

@@ -84,6 +84,8 @@ def _lines(shown: Sequence[tuple[Part, Container[str]]]) -> list[str]:
             nothing.append(variation)
         elif set(told) != {WHOLE}:
             parts = [f"{how} of {', '.join(studies)}" for how, studies in told.items()]
+            if len(told) == 1:
+                parts = list(told)
             lines.append(f"{variation[0].upper()}{variation[1:]}: {'; '.join(parts)}.")
     if nothing:
         lines.append(f"Nothing of: {', '.join(nothing)}.")
@@ -102,5 +104,5 @@ def _how_far(part: Part, there: Container[str]) -> str:
         return NOTHING
     of = f"{count(len(all_seeds))} seeds"
     if seeds == all_seeds[: len(seeds)]:
-        return f"the first {count(len(seeds))} of {of}"
+        return f"the first {count(len(seeds))} of {of}" if len(seeds) > 1 else f"the first of {of}"
     return f"{count(len(seeds))} of {of} ({', '.join(map(str, seeds))})"

@@ -412,9 +412,7 @@ def test_runs_are_continued_elsewhere_and_shown_while_they_run(
         shown = show(paper, preset, tmp_path / "one")
         assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == files
     assert shown.so_far is not None
-    assert (
-        shown.so_far.text == "So far: 2 of 4 runs. As published: the first 1 of 2 seeds of field."
-    )
+    assert shown.so_far.text == "So far: 2 of 4 runs. As published: the first of 2 seeds."
     # The other run of that seed is finished, but its group is not.
     known = read_known(paper, [publish(shown, tmp_path)])
     there = reproduce(paper, preset, tmp_path / "two", known=known)
