@@ -34,17 +34,8 @@ def code_of(function: Callable[..., Any]) -> str:
 
 def code_in(text: str, name: str) -> str:
     """Return the hash of the definition of `name` in a module with this source."""
-    sources = _with_part(text, name)
+    sources = {**_project(), _PART: Module(_PART, needed(text, name))}
     return key_of(sources, closure(sources, (_PART,)), protocol="")
-
-
-def modules_of(text: str, name: str) -> tuple[str, ...]:
-    """Return the modules of the project whose code is in that hash as well, sorted."""
-    return tuple(each for each in closure(_with_part(text, name), (_PART,)) if each != _PART)
-
-
-def _with_part(text: str, name: str) -> Sources:
-    return {**_project(), _PART: Module(_PART, needed(text, name))}
 
 
 @functools.cache

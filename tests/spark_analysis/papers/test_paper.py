@@ -16,16 +16,18 @@ import typer
 from typer.testing import CliRunner
 
 from emulation.network.processes import PROJECT
+from spark_analysis.captures.session import ROOT
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers import registry
 from spark_analysis.papers.claims import Claim, judge
 from spark_analysis.papers.computed import Computed, run_computed
 from spark_analysis.papers.cost import PresetCost, about, preset_cost
 from spark_analysis.papers.figures import drawings, panels
-from spark_analysis.papers.function_code import modules_of
+from spark_analysis.papers.function_code import needed
 from spark_analysis.papers.paper import Axis, Figure, Preset, Variation, ends_and_middle
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.curves import Quantity
+from spark_analysis.sweeps.source_key import Module, closure, read_sources
 from spark_analysis.sweeps.spec import SweepSpec
 from testbed.commands import COMMANDS
 from testbed.options import USAGE
@@ -71,7 +73,9 @@ def test_computed_points_outlive_changes_of_what_runs_and_judges_them(name: str)
     }
     for function in functions:
         text = Path(inspect.getfile(function)).read_text(encoding="utf-8")
-        assert not {Computed.__module__, Claim.__module__} & {*modules_of(text, function.__name__)}
+        part = Module("part", needed(text, function.__name__))
+        modules = closure({**read_sources(ROOT), "part": part}, ("part",))
+        assert not {Computed.__module__, Claim.__module__} & {*modules}
 
 
 @pytest.mark.parametrize("name", registry.PAPERS)
