@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from spark_analysis.papers.paper import Paper, Preset
+    from spark_analysis.papers.published import Known
     from spark_analysis.papers.results import Reproduction
 
 REPRODUCTIONS = HOME / "reproductions"
@@ -56,6 +58,25 @@ def reproduce(
         Path | None,
         typer.Option("--markdown", help="write the results here as Markdown too", dir_okay=False),
     ] = None,
+    so_far: Annotated[
+        bool,
+        typer.Option("--so-far", help="run nothing: write the results of the seeds that are whole"),
+    ] = False,
+    known: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--known",
+            help="take published points of this folder in place of running them; repeatable",
+            file_okay=False,
+            metavar="DIR",
+        ),
+    ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            "--share", help="run a share of the seeds, of several machines", metavar="I/N"
+        ),
+    ] = None,
     list_: Annotated[
         bool, typer.Option("--list", help="list the papers, and what each preset costs in time")
     ] = False,
@@ -65,6 +86,10 @@ def reproduce(
     Work that was stopped resumes: the same command runs what is not finished.  `all` runs all
     papers and writes one page with the claims of all.
 
+    Long presets write a page after as many seeds as were published, and --so-far whenever you like.
+    --markdown publishes the points with the page, and --known takes them: to go on in another clone
+    of the same code, to put shares of several machines together, or to draw and judge again.
+
     Example: reproduce all --preset quick
     """
     if list_:
@@ -72,6 +97,10 @@ def reproduce(
         return
     if markdown is not None and (paper == ALL or backend != "virtual"):
         fail("--markdown is for one paper under the virtual clock", USAGE)
+    if (so_far or known or share) and (paper == ALL or backend != "virtual"):
+        fail("--so-far, --known and --share are for one paper under the virtual clock", USAGE)
+    if so_far and share:
+        fail("--so-far runs nothing: leave out --share", USAGE)
     if markdown is not None and markdown.suffix != ".md":
         fail(
             "--markdown names a file that ends in .md; its figures go to a folder beside it", USAGE
@@ -90,7 +119,8 @@ def reproduce(
             if paper == ALL:
                 _all(chosen, preset, master, folder)
             else:
-                _sweeps(*chosen[0], master, folder, markdown)
+                how = _How(master, so_far, tuple(known or ()), _share(share))
+                _sweeps(*chosen[0], how, folder, markdown)
         finally:
             if folder.exists():
                 RunFolder(folder).give_to_caller()
@@ -132,11 +162,32 @@ def _preset(paper: Paper, name: str, *, several: bool) -> Preset:
     return found
 
 
-def _sweeps(paper: Paper, preset: Preset, master: str, folder: Path, markdown: Path | None) -> None:
+@dataclass(frozen=True)
+class _How:
+    """How a paper is reproduced."""
+
+    master: str
+    so_far: bool = False
+    known: tuple[Path, ...] = ()
+    share: tuple[int, int] = (1, 1)
+
+
+def _share(text: str | None) -> tuple[int, int]:
+    """Return the number of a share, and of how many."""
+    try:
+        number, of = map(int, (text or "1/1").split("/"))
+    except ValueError:
+        number, of = 0, 0
+    if not 1 <= number <= of:
+        fail(f"--share is the number of a share and how many there are, 2/3; not {text!r}", USAGE)
+    return number, of
+
+
+def _sweeps(paper: Paper, preset: Preset, how: _How, folder: Path, markdown: Path | None) -> None:
     from spark_analysis.papers.markdown import write_markdown
     from spark_analysis.papers.page import PAGE
 
-    [result] = _reproduced([(paper, preset, folder)], master)
+    [result] = _reproduced([(paper, preset, folder)], how)
     _print_claims(result)
     console.print(f"report: {folder / PAGE}", soft_wrap=True)
     if markdown is not None:
@@ -144,6 +195,8 @@ def _sweeps(paper: Paper, preset: Preset, master: str, folder: Path, markdown: P
         try:
             markdown.parent.mkdir(parents=True, exist_ok=True)
             write_markdown(result, markdown, shlex.join(words))
+        except AnalysisError as error:
+            fail(str(error))
         except OSError as error:
             fail(f"cannot write {markdown}: {error.strerror or error}")
         console.print(f"Markdown: {markdown}", soft_wrap=True)
@@ -156,7 +209,7 @@ def _all(chosen: list[tuple[Paper, Preset]], preset: str, master: str, folder: P
 
     folders = {paper.key: f"{paper.key}-{preset}" for paper, _ in chosen}
     work = [(paper, each, folder / folders[paper.key]) for paper, each in chosen]
-    results = _reproduced(work, master)
+    results = _reproduced(work, _How(master))
     try:
         pages = [(result, f"{folders[result.paper.key]}/{PAGE}") for result in results]
         page = write_all(pages, folder / f"{ALL}-{preset}.html")
@@ -168,9 +221,9 @@ def _all(chosen: list[tuple[Paper, Preset]], preset: str, master: str, folder: P
     _end_with_failures(results)
 
 
-def _reproduced(work: list[tuple[Paper, Preset, Path]], master: str) -> list[Reproduction]:
+def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Reproduction]:
     """Return the results of papers, each of which runs in its folder."""
-    from spark_analysis.papers.reproduction import reproduce
+    from spark_analysis.papers.reproduction import SeedShare, reproduce, show
     from spark_analysis.sweeps.sweep import Progress
 
     results: list[Reproduction] = []
@@ -180,18 +233,50 @@ def _reproduced(work: list[tuple[Paper, Preset, Path]], master: str) -> list[Rep
             for paper, preset, folder in work:  # the one that an error is about
                 of = f"{paper.key}, " if len(work) > 1 else ""
 
+                known = _known(paper, preset, folder, how)
+                if how.so_far:
+                    results.append(show(paper, preset, folder, known=known))
+                    continue
+
                 def update(what: str, progress: Progress, of: str = of) -> None:
                     display.update(progress, of + what)
 
-                results.append(reproduce(paper, preset, folder, master=master, progress=update))
+                results.append(
+                    reproduce(
+                        paper,
+                        preset,
+                        folder,
+                        master=how.master,
+                        known=known,
+                        share=SeedShare(*how.share),
+                        progress=update,
+                    )
+                )
     except KeyboardInterrupt:
-        console.print("interrupted: finished points are kept; the same command resumes")
+        console.print(
+            "interrupted: finished points are kept; the same command resumes, and with --so-far it "
+            "shows what is there",
+            soft_wrap=True,
+        )
         raise typer.Exit(INTERRUPTED) from None
     except AnalysisError as error:
         fail(str(error))
     except OSError as error:
         fail(f"cannot write in {folder}: {error.strerror or error}")
     return results
+
+
+def _known(paper: Paper, preset: Preset, folder: Path, how: _How) -> Known:
+    """Return the published points, and tell which of them are not used."""
+    from spark_analysis.papers.planned import parts_of
+    from spark_analysis.papers.published import read_known
+
+    known = read_known(paper, how.known)
+    if how.known:
+        parts = [part for _, of_way in parts_of(paper, preset, folder) for part in of_way]
+        for remark in known.remarks(parts):
+            console.print(f"[yellow]warning:[/yellow] {remark}", highlight=False, soft_wrap=True)
+    return known
 
 
 def _print_claims(result: Reproduction) -> None:

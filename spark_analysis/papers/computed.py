@@ -21,7 +21,7 @@ import itertools
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -81,6 +81,8 @@ class ComputedPoint:
     parameters: Mapping[str, Any]
     seed: int | None
     key: str
+    code: str
+    """The hash of the code that makes its rows."""
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows, with the parameters and the seed as columns."""
@@ -151,7 +153,7 @@ def computed_points(spec: Computed) -> list[ComputedPoint]:
             identity = {"code": made_of, "parameters": parameters, "seed": seed}
             text = json.dumps(identity, sort_keys=True, default=_as_json)
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
-            found.setdefault(key, ComputedPoint(function, parameters, seed, key))
+            found.setdefault(key, ComputedPoint(function, parameters, seed, key, made_of))
     return list(found.values())
 
 
@@ -165,24 +167,21 @@ def is_computed(point: ComputedPoint, folder: Path) -> bool:
     return (task(point, folder).folder / ROWS).exists()
 
 
-def needs_spark(spec: Computed, folder: Path) -> bool:
-    """Return whether there is work for Spark."""
-    return not spec.inline and not all(is_computed(p, folder) for p in computed_points(spec))
-
-
 def run_computed(
     spec: Computed,
     folder: Path,
     *,
     master: str = "local[*]",
+    only: Container[str] | None = None,
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Results:
     """Compute what has not been computed yet in `folder`, and return all rows.
 
+    `only`: of the points with these keys.
     `progress` is called often, and ends the work with what it raises; what is finished is kept.
     Raises `SweepError` and other `AnalysisError`.
     """
-    wanted = computed_points(spec)
+    wanted = [each for each in computed_points(spec) if only is None or each.key in only]
     left = [point for point in wanted if not is_computed(point, folder)]
     tasks = [task(point, folder) for point in left]
     done = len(wanted) - len(left)
@@ -229,18 +228,22 @@ def _run(context: Any, tasks: Sequence[PointTask], report: Callable[[str], None]
                 _run(context, [each], report)
 
 
+def kept_rows(point: ComputedPoint, folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of a computed point.  Raises FileNotFoundError if it has none yet."""
+    text = (task(point, folder).folder / ROWS).read_text(encoding="utf-8")
+    return [{**row, POINT: point.key} for row in json.loads(text)]
+
+
 def _collect(wanted: Sequence[ComputedPoint], folder: Path) -> Results:
     rows: list[dict[str, Any]] = []
     failures = {}
     for point in wanted:
         point_folder = task(point, folder).folder
         try:
-            kept = json.loads((point_folder / ROWS).read_text(encoding="utf-8"))
+            rows += kept_rows(point, folder)
         except FileNotFoundError:
             why = failure(point_folder) or "its rows are not here: workers need this folder, shared"
             failures[str(point)] = f"{why} ({point_folder / FAILURE})"
-        else:
-            rows += [{**row, POINT: point.key} for row in kept]
     table = pd.DataFrame.from_records(rows)
     if len(table):
         scratch = folder / f".{RESULTS}"

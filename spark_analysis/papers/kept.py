@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -37,16 +37,9 @@ def beside(protocol: str) -> str:
     return f"delay_beside_{protocol}"
 
 
-def with_costs(rows: pd.DataFrame, folder: Path, key: str = RUN) -> pd.DataFrame:
-    """Return rows of the study in `folder` with the columns `PROCESSOR_SECONDS` and `CODE`.
-
-    `key` is the column with the points' keys.
-    """
-    folders = {point: folder / "points" / point for point in rows[key].unique()}
-    spent = {point: processor_seconds(path) for point, path in folders.items()}
-    made_by = {point: code_of_point(path) for point, path in folders.items()}
-    columns = {PROCESSOR_SECONDS: rows[key].map(spent), CODE: rows[key].map(made_by)}
-    return rows.assign(**columns)
+def cost_and_code(folder: Path) -> dict[str, Any]:
+    """Return `PROCESSOR_SECONDS` and `CODE` of the point in `folder`, as columns of its rows."""
+    return {PROCESSOR_SECONDS: processor_seconds(folder), CODE: code_of_point(folder)}
 
 
 def code_of_point(folder: Path) -> str:

@@ -1,6 +1,6 @@
 """A reproduction as Markdown: what a repository keeps of it, with its figures beside it.
 
-    <file>.md   <file>/<figure>.svg
+    <file>.md   <file>/<figure>.svg   <file>/<study>.parquet
 
 The page is made of the results alone, and the same results give the same bytes.  It has the verdict
 on every claim, with every variation, the figures of the base and their numbers, what was run, and
@@ -23,6 +23,7 @@ from spark_analysis.papers.figures import drawn
 from spark_analysis.papers.kept import PROCESSOR_SECONDS, RUN
 from spark_analysis.papers.page import FEW, marks, study_table
 from spark_analysis.papers.paper import PROTOCOL, STUDY, Paper, Variation
+from spark_analysis.papers.published import write_points
 from spark_analysis.papers.remarks import remarks
 from spark_analysis.papers.results import Judged, Reproduction, made_by
 from spark_analysis.papers.wording import (
@@ -45,7 +46,9 @@ LONG: Final = 2 * 3600.0
 
 
 def write_markdown(result: Reproduction, path: Path, command: str) -> Path:
-    """Write the page and its figures, and return the page's path.  Raises OSError.
+    """Write the page, its figures and its points, and return the page's path.
+
+    Raises OSError, `PublishedError` for rows that cannot be published.
 
     `command` is what made it, as a user types it.
     """
@@ -59,6 +62,7 @@ def write_markdown(result: Reproduction, path: Path, command: str) -> Path:
         *_details(result),
         *_cost(result),
     ]
+    write_points(result.paper, result.selected, folder)
     scratch = path.with_name(f".{path.name}")
     scratch.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     scratch.replace(path)
@@ -88,6 +92,10 @@ def _head(result: Reproduction, command: str) -> Iterator[str]:
     commits = made_by(result)
     if commits:
         yield from (f"The points were made by {commits}.", "")
+    if result.so_far is not None:
+        yield from (f"**So far: {result.so_far.numbers}.**", "")
+        yield from (f"- {line}" for line in result.so_far.lines)
+        yield ""
     studies = study_table(paper, preset)
     yield from table(studies.head, [[str(cell) for cell in row] for row in studies.rows])
     if result.failures:

@@ -91,7 +91,8 @@ def marks_table(result: Reproduction) -> TextTable:
         for claim in result.paper.claims
     ]
     ways = ", ".join(each.variation.name for each in result.judged)
-    note = f"{LEGEND} From left to right: {ways}."
+    so_far = [] if result.so_far is None else [result.so_far.text]
+    note = " ".join((*so_far, LEGEND, f"From left to right: {ways}."))
     return TextTable("Claims", note, ["claim", *studies], rows, words=1 + len(studies))
 
 
@@ -106,6 +107,7 @@ def facts(result: Reproduction) -> list[tuple[str, str]]:
     preset, commits = result.preset, made_by(result)
     return [
         ("preset", preset.name),
+        *([("so far", result.so_far.numbers)] if result.so_far is not None else []),
         *([("made by", commits)] if commits else []),
         ("points", count(sum(len(each.points) for each in result.judged))),
         ("seeds", seeds_of(preset)),
@@ -158,6 +160,7 @@ def write_page(result: Reproduction, path: Path) -> Path:
         citation=paper.citation,
         anchor=paper.anchor,
         facts=facts(result),
+        so_far=result.so_far,
         failures=[f"{point}: {why}" for point, why in result.failures.items()],
         verdicts=verdict_table(result),
         studies=study_table(paper, result.preset),

@@ -4,32 +4,33 @@ The studies of a `Paper` run as its base has it and then with each `Variation`. 
 variation does not touch are run once (see `spark_analysis.sweeps.spec` and
 `spark_analysis.papers.computed`).
 
+A preset with more seeds than the published evaluation runs in rounds: first the base with as many
+seeds as that had, then its other seeds, then the variations.  After each there is a page, which
+says how far it is (`spark_analysis.papers.so_far`).  Points that were published with a page
+(`spark_analysis.papers.published`) stand in for those that would be run.
+
     <folder>/<study>/points/...   reproduction.html  claims.json  results.parquet
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import pandas as pd
 
 from spark_analysis.captures.session import spark_session
+from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.claims import Finding, judge
-from spark_analysis.papers.computed import (
-    POINT,
-    Computed,
-    computed_points,
-    is_computed,
-    needs_spark,
-    run_computed,
-)
-from spark_analysis.papers.kept import with_costs, with_pairs
+from spark_analysis.papers.computed import Computed, run_computed
 from spark_analysis.papers.page import PAGE, write_overview, write_page
-from spark_analysis.papers.paper import STUDY, Paper, Preset, Study, Variation
+from spark_analysis.papers.paper import Paper, Preset, Variation
+from spark_analysis.papers.planned import Part, Rows, parts_of
+from spark_analysis.papers.published import Known, Selected
 from spark_analysis.papers.results import (
     Judged,
     Reproduction,
@@ -37,14 +38,33 @@ from spark_analysis.papers.results import (
     findings_of,
     first_seeds,
 )
-from spark_analysis.sweeps.spec import SweepSpec
-from spark_analysis.sweeps.sweep import Progress, complete, run_sweep
+from spark_analysis.papers.so_far import so_far_of, whole_seeds
+from spark_analysis.report.page import whole
+from spark_analysis.report.quantities import count
+from spark_analysis.sweeps.sweep import Progress, run_sweep
 
 FINDINGS: Final = "claims.json"
 RESULTS: Final = "results.parquet"
 
 Report = Callable[[str, Progress], None]
 """Is told what runs, and how far it is."""
+Ways = list[tuple[Variation, Selected]]
+"""The rows that there are of each variation."""
+
+
+@dataclass(frozen=True)
+class SeedShare:
+    """What one of several machines runs: every seed whose turn it is; `number` is from 1."""
+
+    number: int
+    of: int
+
+    def has(self, seed: int | None) -> bool:
+        """Return whether a seed is of this share; what has no seed is of the first."""
+        return ((seed or 1) - self.number) % self.of == 0
+
+
+WHOLE: Final = SeedShare(1, 1)
 
 
 def reproduce(
@@ -53,43 +73,189 @@ def reproduce(
     folder: Path,
     *,
     master: str = "local[*]",
+    known: Known | None = None,
+    share: SeedShare = WHOLE,
     progress: Report = lambda what, progress: None,
 ) -> Reproduction:
     """Run everything that has not been run yet in `folder`, judge it and write the results.
 
-    `progress(what, progress)` is called often and ends the work with what it raises; what is
-    finished is kept.  Raises `spark_analysis.sweeps.spec.SweepError` and other `AnalysisError`,
-    OSError.
+    Points that are `known` are not run, nor seeds of another `share`.  `progress(what, progress)`
+    is called often and ends the work with what it raises; what is finished is kept.  Raises
+    `spark_analysis.sweeps.spec.SweepError` and other `AnalysisError`, OSError.
     """
-    judged: list[Judged] = []
-    failures: dict[str, str] = {}
-    result = Reproduction(paper, preset, (), {})
+    known = known or Known()
+    plan = parts_of(paper, preset, folder)
     with ExitStack() as session:
-        for variation in paper.ways(preset):
-            parts, new = [], False
-            for name, spec in paper.plan(preset, variation).items():
-                what = f"{name}, {variation.name}"
-
-                def report(done: Progress, what: str = what) -> None:
-                    progress(what, done)
-
-                study = paper.study(name)
-                if not _complete(study, spec, folder / name):
-                    new = True
-                    if not isinstance(spec, Computed) or needs_spark(spec, folder / name):
-                        # One for all: it takes seconds.
-                        session.enter_context(spark_session(master))
-                rows, failed = _run(study, spec, folder / name, master, report)
-                failures |= {f"{what}: {point}": why for point, why in failed.items()}
-                if len(rows):
-                    parts.append(_completed(study, rows))
-            points = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-            judged.append(judgement(paper, variation, points, judged[0] if judged else None))
-            result = Reproduction(paper, preset, tuple(judged), failures)
-            if new:  # drawing takes a while: not for each of many variations that are there
-                write_results(result, folder)
+        work = _Work(known, share, master, progress, session)
+        few = _first_round(paper, preset, plan)
+        ran = [work.run(part, keys, ", first seeds") for part, keys in few]
+        if any(ran):
+            write_results(_shown(paper, preset, plan, known, work.failures), folder)
+        ways: Ways = []
+        judged: tuple[Judged, ...] = ()
+        for variation, parts in plan:
+            ran = [work.run(part, part.points) for part in parts]
+            ways.append((variation, [(part, rows_of(part, known)) for part in parts]))
+            if any(ran) and len(ways) < len(plan):  # drawing takes a while: only if there is news
+                rest: Ways = [(way, [(part, {}) for part in of]) for way, of in plan[len(ways) :]]
+                shown = _judged(paper, preset, [*_whole(ways), *rest], work.failures, judged)
+                write_results(shown, folder)
+                judged = shown.judged
+    if share == WHOLE:
+        result = _judged(paper, preset, ways, work.failures, judged, empty=True)
+        result = replace(result, so_far=None)  # what is missing has failed
+    else:
+        result = _shown(paper, preset, plan, known, work.failures)
     write_results(result, folder)
     return result
+
+
+def show(paper: Paper, preset: Preset, folder: Path, *, known: Known | None = None) -> Reproduction:
+    """Judge what is finished in `folder` or known, run nothing, and write the results.
+
+    Only whole seeds count (`spark_analysis.papers.so_far`).  The folder may be worked on meanwhile.
+    Raises `AnalysisError` if no seed is whole, OSError.
+    """
+    result = _shown(paper, preset, parts_of(paper, preset, folder), known or Known(), {})
+    if not any(len(each.points) for each in result.judged):
+        done = len({(part.study.name, key) for part, rows in result.selected for key in rows})
+        some = f" ({count(done)} points are finished, but of no seed all)" if done else ""
+        raise AnalysisError(
+            f"there are no results of {paper.key} --preset {preset.name} in {folder} yet{some}: "
+            "leave out --so-far to run it, or name its folder with --out or published points with "
+            "--known"
+        )
+    write_results(result, folder)
+    return result
+
+
+def rows_of(part: Part, known: Known) -> Rows:
+    """Return all rows of a part that are there: those of its folder, and else those known.
+
+    Raises `SweepError`, OSError.
+    """
+    done, rows = part.finished(), dict[str, Sequence[Mapping[str, object]]]()
+    for group, found in known.groups(part).items():
+        if not done.issuperset(part.groups[group]):
+            rows |= found
+    return rows | dict(part.read(done - rows.keys()))
+
+
+@dataclass
+class _Work:
+    """What runs parts of a plan, and why points failed."""
+
+    known: Known
+    share: SeedShare
+    master: str
+    progress: Report
+    session: ExitStack
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def run(self, part: Part, keys: Collection[str], more: str = "") -> bool:
+        """Run what is left of a part's points with these keys; return whether there was any."""
+        done, what = part.finished(), part.name
+        taken = {
+            key
+            for group, rows in self.known.groups(part).items()
+            if not done.issuperset(part.groups[group])
+            for key in rows
+        }
+        only = {key for key in keys if self.share.has(part.points[key].seed)} - taken
+        if only <= done:
+            return False
+        spec = part.spec
+        if not isinstance(spec, Computed) or not spec.inline:
+            self.session.enter_context(spark_session(self.master))  # one for all: it takes seconds
+
+        def report(done: Progress) -> None:
+            self.progress(what + more, done)
+
+        if isinstance(spec, Computed):
+            failures = run_computed(
+                spec, part.folder, master=self.master, only=only, progress=report
+            ).failures
+        else:
+            failures = run_sweep(
+                spec,
+                part.folder,
+                master=self.master,
+                keep_deliveries=part.study.deliveries,
+                only=only,
+                progress=report,
+            ).failures
+        self.failures |= {f"{what}: {point}": why for point, why in failures.items()}
+        return True
+
+
+def _first_round(
+    paper: Paper, preset: Preset, plan: Sequence[tuple[Variation, Sequence[Part]]]
+) -> list[tuple[Part, set[str]]]:
+    """Return the base's parts with the keys of as many seeds as were published, if there are more.
+
+    Points of a plan with fewer seeds are among those of the whole, as keys stand for contents.
+    """
+    if paper.seeds is None or preset.seeds <= paper.seeds:
+        return []
+    _, parts = plan[0]
+    few = paper.plan(replace(preset, seeds=paper.seeds), paper.base)
+    return [
+        (part, part.points.keys() & replace(part, spec=few[part.study.name]).points.keys())
+        for part in parts
+    ]
+
+
+def _whole(ways: Ways) -> Ways:
+    """Return the rows of whole seeds alone."""
+    found: Ways = []
+    for variation, selected in ways:
+        kept = []
+        for part, rows in selected:
+            seeds = whole_seeds(part, rows)
+            kept.append((part, {k: v for k, v in rows.items() if part.points[k].seed in seeds}))
+        found.append((variation, kept))
+    return found
+
+
+def _shown(
+    paper: Paper,
+    preset: Preset,
+    plan: Sequence[tuple[Variation, Sequence[Part]]],
+    known: Known,
+    failures: Mapping[str, str],
+) -> Reproduction:
+    """Return the results of whole seeds; all rows that are there are among what is published."""
+    ways: Ways = [(way, [(part, rows_of(part, known)) for part in parts]) for way, parts in plan]
+    selected = [each for _, of_way in ways for each in of_way]
+    return replace(_judged(paper, preset, _whole(ways), failures), selected=selected)
+
+
+def _judged(
+    paper: Paper,
+    preset: Preset,
+    ways: Ways,
+    failures: Mapping[str, str],
+    earlier: Sequence[Judged] = (),
+    *,
+    empty: bool = False,
+) -> Reproduction:
+    """Return the results of rows; a variation that has none is left out, if not `empty`.
+
+    What was judged `earlier` from the same points is not judged again.
+    """
+    before = {each.variation.key: each for each in earlier}
+    judged: list[Judged] = []
+    for variation, selected in ways:
+        tables = [part.completed(rows) for part, rows in selected if any(rows.values())]
+        points = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+        if tables or empty or not judged:  # the base is always the first
+            base, old = (judged[0] if judged else None), before.get(variation.key)
+            same = base is None or base is before.get(base.variation.key)
+            if old is None or not same or not old.points.equals(points):
+                old = judgement(paper, variation, points, base)
+            judged.append(old)
+    selected = [each for _, of_way in ways for each in of_way]
+    return Reproduction(paper, preset, tuple(judged), dict(failures), so_far_of(selected), selected)
 
 
 def judgement(
@@ -109,42 +275,6 @@ def judgement(
     return Judged(variation, points, tuple(found), tuple(few), tuple(before))
 
 
-def _complete(study: Study, spec: SweepSpec | Computed, folder: Path) -> bool:
-    if isinstance(spec, Computed):
-        return all(is_computed(point, folder) for point in computed_points(spec))
-    return complete(spec, folder, keep_deliveries=study.deliveries)
-
-
-def _run(
-    study: Study,
-    spec: SweepSpec | Computed,
-    folder: Path,
-    master: str,
-    report: Callable[[Progress], None],
-) -> tuple[pd.DataFrame, Mapping[str, str]]:
-    """Run what is left of one study; return its rows, and why points failed."""
-    if isinstance(spec, Computed):
-        results = run_computed(spec, folder, master=master, progress=report)
-        computed = results.rows
-        if len(computed):
-            computed = with_costs(computed, folder, POINT)
-        return computed, results.failures
-    outcome = run_sweep(
-        spec, folder, master=master, keep_deliveries=study.deliveries, progress=report
-    )
-    rows = outcome.results
-    if len(rows):
-        rows = with_costs(rows, folder)
-        if study.deliveries:
-            rows = with_pairs(rows, folder, [axis.column for axis in study.axes])
-    return rows, outcome.failures
-
-
-def _completed(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    rows = study.derive(rows) if study.derive is not None else rows
-    return rows.assign(**{STUDY: study.name})
-
-
 def write_results(result: Reproduction, folder: Path) -> Path:
     """Write the page, the claims and the table of all points; return the page.  Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -154,9 +284,11 @@ def write_results(result: Reproduction, folder: Path) -> Path:
         if len(each.points)
     ]
     if tables:
-        pd.concat(tables, ignore_index=True).to_parquet(folder / RESULTS, index=False)
+        scratch = folder / f".{RESULTS}"  # --so-far and a run may write the same folder
+        pd.concat(tables, ignore_index=True).to_parquet(scratch, index=False)
+        scratch.replace(folder / RESULTS)
     text = json.dumps(findings_of(result), indent=1, default=str)
-    (folder / FINDINGS).write_text(text + "\n", encoding="utf-8")
+    whole(folder / FINDINGS, text + "\n")
     return write_page(result, folder / PAGE)
 
 

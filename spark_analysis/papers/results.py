@@ -11,6 +11,8 @@ import pandas as pd
 from spark_analysis.papers.claims import SEED, Finding
 from spark_analysis.papers.kept import CODE
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Variation
+from spark_analysis.papers.published import Selected
+from spark_analysis.papers.so_far import SoFar
 from spark_analysis.report.quantities import count
 
 
@@ -32,12 +34,18 @@ class Judged:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Everything that was run, the base first; failures by point, in a line."""
+    """Everything that was run, the base first; failures by point, in a line.
+
+    `so_far` is how far it is if that is not to the end.  `selected` are all rows that are there, by
+    part: what is published with the page.
+    """
 
     paper: Paper
     preset: Preset
     judged: tuple[Judged, ...]
     failures: Mapping[str, str]
+    so_far: SoFar | None = None
+    selected: Selected = ()
 
 
 def made_by(result: Reproduction) -> str:
@@ -73,8 +81,9 @@ def at_points_of(base: pd.DataFrame, other: pd.DataFrame, paper: Paper) -> pd.Da
 
 
 def findings_of(result: Reproduction) -> list[dict[str, Any]]:
-    """Return the findings for programs, by variation."""
-    return [_as_json(each) for each in result.judged]
+    """Return the findings for programs, by variation, and how far they are if not to the end."""
+    so_far = {} if result.so_far is None else {"so_far": asdict(result.so_far)}
+    return [{**_as_json(each), **so_far} for each in result.judged]
 
 
 def _as_json(judged: Judged) -> dict[str, Any]:

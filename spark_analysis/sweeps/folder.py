@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -121,28 +121,20 @@ class SweepFolder:
                 ) from None
             yield
 
-    def results(self, wanted: Sequence[Point], varied: Iterable[str]) -> pd.DataFrame:
-        """Return the rows of the points that are finished, and write them.
+    def row(self, point: Point) -> dict[str, Any]:
+        """Return the row of a finished point.
 
-        Columns `varied` are typed as the parameters are, with gaps if a protocol has none.
         `seed` numbers the repetition; the seed of the scenario, if another (`SweepSpec.draws`),
         is in a column `drawn`.
         """
-        rows = [
-            {**pq.read_table(self._summary(point)).to_pylist()[0], **_of_point(point)}
-            for point in wanted
-            if self.finished(point)
-        ]
+        return {**pq.read_table(self._summary(point)).to_pylist()[0], **_of_point(point)}
+
+    def results(self, wanted: Sequence[Point], varied: Iterable[str]) -> pd.DataFrame:
+        """Return the rows of the points that are finished as a table, and write it."""
+        rows = [self.row(point) for point in wanted if self.finished(point)]
         if not rows:
             return pd.DataFrame()
-        table = pd.DataFrame.from_records(rows)
-        for key in varied:
-            kind = type(next(point.values[key] for point in wanted if key in point.values))
-            column = table[key] if key in table else pd.Series(None, table.index, dtype=object)
-            gaps = bool(column.isna().any())
-            table[key] = column.astype(_TYPES[kind] if gaps else kind)
-        first = ["topology", "protocol", *varied, "seed"]
-        table = table[[*first, *(name for name in table if name not in first)]]
+        table = as_table(rows, wanted, varied)
         scratch = self.folder / f".{RESULTS}"
         arrow = pa.Table.from_pandas(table, preserve_index=False)
         commented.write(arrow, RESULT_COLUMNS, scratch)
@@ -162,6 +154,25 @@ class SweepFolder:
             elif (reason := failure(self.path(point))) is not None:
                 failures[str(point)] = f"{reason} ({self.path(point) / FAILURE})"
         return failures, problems
+
+
+def as_table(
+    rows: Sequence[Mapping[str, Any]], wanted: Sequence[Point], varied: Iterable[str]
+) -> pd.DataFrame:
+    """Return rows of points among `wanted` as a table; there is at least one row.
+
+    Columns `varied` are typed as the parameters are, with gaps if a protocol has none.
+    """
+    table = pd.DataFrame.from_records(rows)
+    kinds = {key: type(value) for point in wanted for key, value in point.values.items()}
+    varied = [key for key in varied if key in kinds]
+    for key in varied:
+        kind = kinds[key]
+        column = table[key] if key in table else pd.Series(None, table.index, dtype=object)
+        gaps = bool(column.isna().any())
+        table[key] = column.astype(_TYPES[kind] if gaps else kind)
+    first = ["topology", "protocol", *varied, "seed"]
+    return table[[*first, *(name for name in table if name not in first)]]
 
 
 def _of_point(point: Point) -> dict[str, Any]:

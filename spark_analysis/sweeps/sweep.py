@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -84,12 +84,6 @@ class SweepOutcome:
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-def complete(spec: SweepSpec, folder: Path, *, keep_deliveries: bool = False) -> bool:
-    """Return whether every point has been run and analysed.  Raises `SweepError`."""
-    sweep = SweepFolder(folder)
-    return all(sweep.finished(point, deliveries=keep_deliveries) for point in points(spec))
-
-
 def run_sweep(
     spec: SweepSpec,
     folder: Path,
@@ -97,16 +91,17 @@ def run_sweep(
     master: str = "local[*]",
     keep_frames: bool = False,
     keep_deliveries: bool = False,
+    only: Container[str] | None = None,
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> SweepOutcome:
-    """Run what a spec asks for and has not been run yet.
+    """Run what a spec asks for and has not been run yet, or `only` the points with these keys.
 
     Of the packets nothing is kept, unless `keep_frames`; of each delivery its delay
     (`spark_analysis.sweeps.rows.DELIVERIES`) if `keep_deliveries`.
     `progress` is called often and ends the sweep with what it raises; points that are finished by
     then are kept.  Raises `SweepError` and other `AnalysisError`.
     """
-    wanted = points(spec)
+    wanted = [point for point in points(spec) if only is None or point.key in only]
     sweep = SweepFolder(folder)
     keep = Keep(frames=keep_frames, deliveries=keep_deliveries)
     _check(sweep, wanted, keep, progress)

@@ -7,45 +7,7 @@ measured over the dials of the semi-probabilistic successor, speed, subscribers 
 
 `scenario` has the scenario and what the copy leaves open of it, `studies` what is run, `measured`
 what is computed beside runs, `claims` the rules.
+
+`paper` has the `PAPER`.  Nothing is imported here, so that points which were computed stay as they
+are when a claim or a figure changes: what a package imports counts for all its modules.
 """
-
-from __future__ import annotations
-
-from typing import Final
-
-from spark_analysis.papers.paper import Paper, Slice, Variation
-from spark_analysis.papers.subscription_forwarding.claims import CLAIMS, MARGINS
-from spark_analysis.papers.subscription_forwarding.scenario import PROTOCOLS, SETTINGS, TOPOLOGY
-from spark_analysis.papers.subscription_forwarding.studies import (
-    FIGURES,
-    NAMES,
-    PRESETS,
-    STUDIES,
-    VARIATIONS,
-)
-
-PAPER: Final = Paper(
-    key="subscription-forwarding",
-    title="Subscription forwarding among roaming dispatchers",
-    citation="A paper of the group of G. P. Picco and G. Cugola of which one figure and two "
-    "passages are at hand; presumably P. Costa, G. P. Picco. Semi-probabilistic content-based "
-    "publish-subscribe. ICDCS 2005.",
-    anchor="subscription-forwarding",
-    studies=STUDIES,
-    figures=FIGURES,
-    claims=tuple(CLAIMS),
-    presets=PRESETS,
-    base=Variation(
-        "published",
-        "as published",
-        {},
-        "What the copy says; workload and how breaks are noticed are open. Breaks show by silence, "
-        "as with a node app on a UDP socket.",
-    ),
-    variations=VARIATIONS,
-    margins=MARGINS,
-    slice=Slice(
-        PROTOCOLS, {TOPOLOGY: {**SETTINGS, "nodes": "20", "side": "0", "subscribers": "8"}}
-    ),
-    names=NAMES,
-)

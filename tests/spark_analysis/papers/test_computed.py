@@ -12,7 +12,6 @@ from spark_analysis.papers.computed import (
     Computed,
     computed_points,
     is_computed,
-    needs_spark,
     run_computed,
 )
 from spark_analysis.papers.function_code import code_in, code_of, needed
@@ -97,12 +96,11 @@ def test_what_is_interrupted_goes_on(tmp_path: Path) -> None:
     assert seen[-1].done == seen[-1].total == 6
 
 
-def test_spark_is_not_needed_for_what_is_there_or_inline(tmp_path: Path) -> None:
-    on_spark = Computed(walk, WALKS.vary, WALKS.seeds, WALKS.settings)
-    assert needs_spark(on_spark, tmp_path)
-    assert not needs_spark(WALKS, tmp_path)
-    run_computed(WALKS, tmp_path)
-    assert not needs_spark(on_spark, tmp_path)
+def test_only_the_points_that_are_asked_for_are_computed(tmp_path: Path) -> None:
+    first, *_ = computed_points(WALKS)
+    results = run_computed(WALKS, tmp_path, only={first.key})
+    assert list(results.rows["point"]) == [first.key]
+    assert [is_computed(each, tmp_path) for each in computed_points(WALKS)] == [True] + [False] * 5
 
 
 def test_a_function_that_workers_cannot_import_is_refused() -> None:

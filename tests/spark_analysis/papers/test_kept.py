@@ -10,10 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_analysis.jobs.delay import DELIVERY_KEY
-from spark_analysis.papers.kept import beside, with_costs, with_pairs
+from spark_analysis.papers.kept import beside, cost_and_code, with_pairs
 from spark_analysis.sweeps import sweep as sweep_module
+from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.rows import DELIVERIES
-from spark_analysis.sweeps.sweep import complete, run_sweep
+from spark_analysis.sweeps.spec import points
+from spark_analysis.sweeps.sweep import run_sweep
 from spark_analysis.sweeps.tasks import COST
 from tests.spark_analysis.sweeps.helpers import spec
 
@@ -58,9 +60,8 @@ def test_systems_are_compared_over_what_both_delivered(tmp_path: Path) -> None:
 def test_what_a_run_took_is_a_column(tmp_path: Path) -> None:
     (tmp_path / "points" / "a1").mkdir(parents=True)
     (tmp_path / "points" / "a1" / COST).write_text("12.5\n")
-    found = with_costs(ROWS, tmp_path)["processor_seconds"]
-    assert found[0] == 12.5
-    assert found[1:].isna().all()
+    assert cost_and_code(tmp_path / "points" / "a1")["processor_seconds"] == 12.5
+    assert math.isnan(cost_and_code(tmp_path / "points" / "b1")["processor_seconds"])
 
 
 @pytest.mark.spark
@@ -69,8 +70,9 @@ def test_a_sweep_keeps_deliveries_if_asked(
 ) -> None:
     asked = spec(vary={}, seeds=1)
     without = run_sweep(asked, tmp_path / "s")
-    assert complete(asked, tmp_path / "s")
-    assert not complete(asked, tmp_path / "s", keep_deliveries=True)
+    sweep = SweepFolder(tmp_path / "s")
+    assert all(sweep.finished(point) for point in points(asked))
+    assert not any(sweep.finished(point, deliveries=True) for point in points(asked))
     assert not list((tmp_path / "s").glob(f"points/*/metrics/{DELIVERIES}"))
     # They are worked out from packets, which are gone: the runs are repeated.
     kept = run_sweep(asked, tmp_path / "s", keep_deliveries=True)
@@ -84,6 +86,6 @@ def test_a_sweep_keeps_deliveries_if_asked(
         assert not delays.duplicated(list(DELIVERY_KEY)).any()
         assert float((path / COST).read_text()) > 0
     monkeypatch.setattr(sweep_module, "run_tasks", lambda *_: pytest.fail("nothing is left"))
-    assert complete(asked, tmp_path / "s", keep_deliveries=True)
+    assert all(sweep.finished(point, deliveries=True) for point in points(asked))
     run_sweep(asked, tmp_path / "s", keep_deliveries=True)
     run_sweep(asked, tmp_path / "s")

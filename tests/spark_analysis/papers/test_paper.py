@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,15 +16,18 @@ import typer
 from typer.testing import CliRunner
 
 from emulation.network.processes import PROJECT
+from spark_analysis.captures.session import ROOT
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers import registry
-from spark_analysis.papers.claims import judge
+from spark_analysis.papers.claims import Claim, judge
 from spark_analysis.papers.computed import Computed, run_computed
 from spark_analysis.papers.cost import PresetCost, about, preset_cost
 from spark_analysis.papers.figures import drawings, panels
+from spark_analysis.papers.function_code import needed
 from spark_analysis.papers.paper import Axis, Figure, Preset, Variation, ends_and_middle
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.curves import Quantity
+from spark_analysis.sweeps.source_key import Module, closure, read_sources
 from spark_analysis.sweeps.spec import SweepSpec
 from testbed.commands import COMMANDS
 from testbed.options import USAGE
@@ -55,6 +59,23 @@ def test_every_registered_paper_is_whole(name: str) -> None:
     assert {"quick", "paper"} <= {preset.name for preset in paper.presets}
     for preset in paper.presets:
         assert preset_cost(paper, preset).seconds > 0
+
+
+@pytest.mark.parametrize("name", registry.PAPERS)
+def test_computed_points_outlive_changes_of_what_runs_and_judges_them(name: str) -> None:
+    paper = registry.load_paper(name)
+    functions = {
+        spec.function
+        for preset in paper.presets
+        for variation in paper.ways(preset)
+        for spec in paper.plan(preset, variation).values()
+        if isinstance(spec, Computed)
+    }
+    for function in functions:
+        text = Path(inspect.getfile(function)).read_text(encoding="utf-8")
+        part = Module("part", needed(text, function.__name__))
+        modules = closure({**read_sources(ROOT), "part": part}, ("part",))
+        assert not {Computed.__module__, Claim.__module__} & {*modules}
 
 
 @pytest.mark.parametrize("name", registry.PAPERS)

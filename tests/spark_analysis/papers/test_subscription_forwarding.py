@@ -16,7 +16,6 @@ from spark_analysis.papers.claims import Verdict, judge
 from spark_analysis.papers.cost import preset_cost
 from spark_analysis.papers.figures import drawn
 from spark_analysis.papers.reproduction import judgement
-from spark_analysis.papers.subscription_forwarding import PAPER
 from spark_analysis.papers.subscription_forwarding.measured import (
     BREAK,
     Propagation,
@@ -27,6 +26,7 @@ from spark_analysis.papers.subscription_forwarding.measured import (
     routes,
     without,
 )
+from spark_analysis.papers.subscription_forwarding.paper import PAPER
 from spark_analysis.papers.subscription_forwarding.scenario import SETTINGS, TREE, scenario
 from spark_analysis.papers.subscription_forwarding.studies import NAMES
 from spark_analysis.sweeps.spec import SweepSpec, points
