@@ -45,6 +45,8 @@ from nodeapp.wire import BROADCAST, Frame, Kind
 from tests.benchmarks.ns3 import ours, peer, traffic
 from topologies.catalog import make_scenario
 
+FEW: Final = 60
+"""Nodes of the network that ns-3 runs too."""
 NODES: Final = 1000
 TIMEOUT: Final = 3.0
 CORE_SECONDS: Final = 100.0
@@ -193,16 +195,19 @@ def core() -> None:
 # AODV.
 
 
-def aodv(seconds: float, runs: int, model: Propagation, reply: bool) -> None:
-    """Compare 60 mobile nodes with ns-3."""
-    scenario = traffic.network(duration=seconds)
+def aodv(
+    seconds: float, runs: int, model: Propagation, *, reply: bool = True, nodes: int = FEW
+) -> None:
+    """Compare mobile nodes with ns-3: `FEW` on 1 km², or others at the same density."""
+    side = 1000.0 * math.sqrt(nodes / FEW)
+    scenario = traffic.network(nodes, side, duration=seconds)
     scenario = scenario.model_copy(
         update={"radio": scenario.radio.model_copy(update={"propagation": model})}
     )
     datagrams = traffic.broker_traffic(len(scenario.nodes), seconds)
     who = "any node with a route replies" if reply else "only destinations reply"
     print(
-        f"60 mobile nodes, AODV ({who}), {model.model}, {len(datagrams):,} datagrams, "
+        f"{nodes:,} mobile nodes, AODV ({who}), {model.model}, {len(datagrams):,} datagrams, "
         f"{seconds:g} s; {machine()}"
     )
     extra = () if reply else ("--intermediate=0",)
@@ -363,8 +368,9 @@ def main() -> None:
         core()
     if "aodv" in parts:
         for reply in (True, False):
-            aodv(options.seconds, options.runs, UnitDisk(), reply)
-        aodv(options.seconds, options.runs, LogDistance(), True)
+            aodv(options.seconds, options.runs, UnitDisk(), reply=reply)
+        aodv(options.seconds, options.runs, LogDistance())
+        aodv(options.seconds / 4, 1, UnitDisk(), nodes=1000)
     if "large" in parts:
         large()
     if "cells" in parts:
