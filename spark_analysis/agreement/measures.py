@@ -34,7 +34,7 @@ class StageMeasure:
     per_delivery: float
 
 
-class Way(NamedTuple):
+class DeliveryWay(NamedTuple):
     """One delivery that was followed through the captures; seconds."""
 
     hops: int
@@ -62,7 +62,7 @@ class Measures:
     frames: Mapping[str, float]
     """Frames on the air by message kind."""
     stages: Mapping[DelayStage, StageMeasure]
-    ways: tuple[Way, ...]
+    ways: tuple[DeliveryWay, ...]
     """Of those of these deliveries that were followed through the captures."""
     traced: float
     """Share of the deliveries whose way was followed through the captures."""
@@ -120,7 +120,7 @@ def measure(run: Run, analysis: Analysis, tables: Mapping[str, pd.DataFrame]) ->
             for row in of_run.itertuples()
         },
         ways=tuple(
-            Way(
+            DeliveryWay(
                 int(row.hops),
                 float(row.delay),
                 float(row.originate),

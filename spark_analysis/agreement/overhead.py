@@ -49,7 +49,7 @@ from typing import Final
 
 import numpy as np
 
-from spark_analysis.agreement.measures import Measures, Side, Way
+from spark_analysis.agreement.measures import DeliveryWay, Measures, Side
 from spark_analysis.confidence import Interval, mean_interval
 from spark_analysis.jobs.stages import DelayStage
 
@@ -197,14 +197,14 @@ def explain(
     of_ways = min(1.0, (_hops(quicker) - 1) / (_hops(slower) - 1)) if _hops(slower) > 1 else 1.0
     fixed = {stage: counts[stage] for stage in counts if stage not in NODES or stage in waiting}
 
-    def lengthened(way: Way) -> float:
+    def lengthened(way: DeliveryWay) -> float:
         """Return the node time of a delivery on the slower side, and the medium's lateness."""
         once = sum(fixed.get(stage, 0.0) for stage in (DelayStage.ORIGINATE, DelayStage.MEDIUM))
         each = sum(fixed.get(stage, 0.0) for stage in (DelayStage.FORWARD, DelayStage.RELAY))
         further = each * (way.hops - 1) + scale * _of_forwards(way, cap, waiting)
         return once + _of_ends(way, cap, waiting) + of_ways * further
 
-    def as_long(way: Way) -> float:
+    def as_long(way: DeliveryWay) -> float:
         """Return the node time of a delivery on the quicker side."""
         return _of_ends(way, cap, waiting) + _of_forwards(way, cap, waiting)
 
@@ -265,7 +265,7 @@ def _cap(slower: Side) -> float:
     return 2 * float(np.percentile(notified, NODE_SHARE)) if notified else 0.0
 
 
-def _steps(way: Way, stage: DelayStage) -> Sequence[float]:
+def _steps(way: DeliveryWay, stage: DelayStage) -> Sequence[float]:
     match stage:
         case DelayStage.ORIGINATE:
             return (way.originate,)
@@ -284,14 +284,14 @@ def _mean(side: Side, stage: DelayStage, cap: float) -> float:
     return statistics.fmean(counted) if counted else 0.0
 
 
-def _of_forwards(way: Way, cap: float, waiting: Collection[DelayStage]) -> float:
+def _of_forwards(way: DeliveryWay, cap: float, waiting: Collection[DelayStage]) -> float:
     """Return what counts of a delivery's time at its forwarders, s."""
     if DelayStage.FORWARD in waiting:
         return 0.0
     return sum(min(step, cap) for step in way.forwards)
 
 
-def _of_ends(way: Way, cap: float, waiting: Collection[DelayStage]) -> float:
+def _of_ends(way: DeliveryWay, cap: float, waiting: Collection[DelayStage]) -> float:
     """Return what counts of a delivery's time at its publisher's and subscriber's nodes, s."""
     return sum(
         min(step, cap)
@@ -301,7 +301,7 @@ def _of_ends(way: Way, cap: float, waiting: Collection[DelayStage]) -> float:
     )
 
 
-def _shift(ways: Sequence[Way], overhead: Callable[[Way], float]) -> float:
+def _shift(ways: Sequence[DeliveryWay], overhead: Callable[[DeliveryWay], float]) -> float:
     """Return by how much `overhead` makes the median delay longer, s."""
     delays = [way.delay for way in ways]
     without = [way.delay - overhead(way) for way in ways]
