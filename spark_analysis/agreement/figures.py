@@ -12,12 +12,10 @@ from matplotlib.ticker import MaxNLocator
 from spark_analysis.agreement.agreement import (
     DELIVERY_BOUND,
     Agreement,
-    ComparedQuantity,
     Criterion,
-    along_the_way,
-    half_width,
 )
 from spark_analysis.agreement.measures import Measures, Side
+from spark_analysis.agreement.overhead import ComparedQuantity, along_the_way, half_width
 from spark_analysis.jobs.stages import DelayStage
 from spark_analysis.report import svg
 from spark_analysis.report.comparison import delay_curves
@@ -270,7 +268,7 @@ def differences_by_hops(agreement: Agreement, pairs: pd.DataFrame) -> Drawing:
     caption = (
         f"Delay on {first} less delay on {second} of the same event to the same subscriber in the "
         "same repeat, over as many hops on both: median and the middle half of the deliveries. "
-        "Line: the overhead that counts, of a delivery over so many hops."
+        "Line: the overhead that counts, of a delivery over so many hops, mean."
     )
     groups = [
         (int(hops), np.asarray(group, dtype=float))

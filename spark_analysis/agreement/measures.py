@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pandas as pd
 
@@ -34,6 +34,19 @@ class StageMeasure:
     per_delivery: float
 
 
+class DeliveryWay(NamedTuple):
+    """One delivery that was followed through the captures; seconds."""
+
+    hops: int
+    delay: float
+    originate: float
+    """From PUBLISH to the first frame."""
+    forwards: tuple[float, ...]
+    """At each forwarder, from received to sent."""
+    notify: float
+    """From received to NOTIFY."""
+
+
 @dataclass(frozen=True)
 class Measures:
     """What one run is compared by; NaN if there was nothing to measure."""
@@ -49,8 +62,8 @@ class Measures:
     frames: Mapping[str, float]
     """Frames on the air by message kind."""
     stages: Mapping[DelayStage, StageMeasure]
-    deliveries: tuple[tuple[int, float], ...]
-    """Hops and delay, s, of each of these deliveries."""
+    ways: tuple[DeliveryWay, ...]
+    """Of those of these deliveries that were followed through the captures."""
     traced: float
     """Share of the deliveries whose way was followed through the captures."""
     kept_real_time: bool | None = None
@@ -80,13 +93,14 @@ class Side:
         return [value for value in map(of, self.runs) if math.isfinite(value)]
 
 
-def measure(run: Run, analysis: Analysis, stages: pd.DataFrame, air: pd.DataFrame) -> Measures:
-    """Return a run's measures from its tables: those of the analysis, `STAGES` and `ON_AIR`."""
+def measure(run: Run, analysis: Analysis, tables: Mapping[str, pd.DataFrame]) -> Measures:
+    """Return a run's measures from its analysis, and from `stages`, `ways` and `on_air` of all."""
     summary = analysis.of(run).table("summary").iloc[0]
-    of_run = stages[stages["run"] == run.name]
-    delays = analysis.of(run).table("delay")
-    delays = delays[~delays["local"].eq(True)]
-    sent = air[air["run"] == run.name].sort_values("kind_name")
+    of_run, ways, air = (
+        table[table["run"] == run.name]
+        for table in (tables["stages"], tables["ways"], tables["on_air"])
+    )
+    sent = air.sort_values("kind_name")
     delivered = float(summary["delay_count"])
     checks = {} if run.fidelity is None else {check.name: check for check in run.fidelity.checks}
 
@@ -105,9 +119,15 @@ def measure(run: Run, analysis: Analysis, stages: pd.DataFrame, air: pd.DataFram
             DelayStage(row.stage): StageMeasure(float(row.p50), float(row.per_delivery))
             for row in of_run.itertuples()
         },
-        deliveries=tuple(
-            (int(hops), float(delay))
-            for hops, delay in zip(delays["hops"], delays["delay"], strict=True)
+        ways=tuple(
+            DeliveryWay(
+                int(row.hops),
+                float(row.delay),
+                float(row.originate),
+                tuple(map(float, row.forwards)),
+                float(row.notify),
+            )
+            for row in ways.itertuples()
         ),
         traced=float(of_run["deliveries"].max()) / delivered if delivered and len(of_run) else 0.0,
         kept_real_time=run.fidelity.kept_real_time if checks and run.fidelity else None,

@@ -155,11 +155,11 @@ def write_result(agreement: Agreement, path: Path) -> None:
         "kinds": {kind: asdict(quantity) for kind, quantity in agreement.kinds.items()},
         "hops": asdict(agreement.hops),
         "overhead": [asdict(part) for part in agreement.overhead],
-        "explained": agreement.explained,
+        "explained": asdict(agreement.explained),
         "repeats": len(agreement.first.runs),
         "counted": list(agreement.counted),
         "runs": {
-            side.name: [asdict(replace(run, deliveries=())) for run in side.runs]
+            side.name: [asdict(replace(run, ways=())) for run in side.runs]
             for side in (agreement.first, agreement.second)
         },
     }

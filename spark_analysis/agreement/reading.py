@@ -11,7 +11,7 @@ import pandas as pd
 from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, compare
 from spark_analysis.agreement.measures import Side, measure
 from spark_analysis.errors import AnalysisError, plain_errors
-from spark_analysis.jobs.stages import DelayStage, on_air, stages, steps
+from spark_analysis.jobs.stages import DelayStage, on_air, stages, steps, ways
 from spark_analysis.jobs.stages import matched as matched_steps
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def read_agreements(
     progress("following every delivery through the captures", 0.7)
     with plain_errors():
         tables, longer = _tables(spark, analysis, len(names))
-    of_runs = [measure(run, analysis, tables["stages"], tables["on_air"]) for run in analysis.runs]
+    of_runs = [measure(run, analysis, tables) for run in analysis.runs]
     first, *others = (
         Side(name, tuple(of_runs[index :: len(names)])) for index, name in enumerate(names)
     )
@@ -56,7 +56,7 @@ def read_agreements(
 def _tables(
     spark: SparkSession, analysis: Analysis, sides: int
 ) -> tuple[dict[str, pd.DataFrame], list[pd.DataFrame]]:
-    """Return `STAGES` and `ON_AIR` of all runs, and `MATCHED` of the first side with each other.
+    """Return `STAGES`, `WAYS` and `ON_AIR` of all runs, and `MATCHED` of the first with each other.
 
     The runs of a repeat follow each other.
     """
@@ -82,6 +82,7 @@ def _tables(
         try:
             tables = {
                 "stages": stages(found).toPandas(),
+                "ways": ways(found).toPandas(),
                 "on_air": on_air(radio_packets(frames, nodes), runs).toPandas(),
             }
             longer = []

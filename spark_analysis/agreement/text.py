@@ -13,11 +13,10 @@ from spark_analysis.agreement.agreement import (
     Agreement,
     AgreementOutcome,
     Answer,
-    ComparedQuantity,
     Criterion,
-    half_width,
 )
 from spark_analysis.agreement.measures import Measures
+from spark_analysis.agreement.overhead import NODE_SHARE, ComparedQuantity, half_width
 from spark_analysis.confidence import Interval
 from spark_analysis.jobs.stages import DelayStage
 from spark_analysis.report.fidelity_text import FidelityVerdict
@@ -182,27 +181,28 @@ def stage_table(agreement: Agreement) -> TextTable:
         for part in agreement.overhead
     ]
     totals = {
-        "shift of the median delay by all these": agreement.explained,
-        "chance: half width of the interval": half_width(agreement.delay.quantity.difference),
-        "more that forwarders' random waits may hide": agreement.delay.unknown,
-        "allowed": agreement.delay.bound,
+        "shift of the median delay by all these": spread(agreement.explained, _signed),
+        "chance: half width of the interval": seconds(
+            half_width(agreement.delay.quantity.difference)
+        ),
+        "more that chance and random waits may hide": seconds(agreement.delay.unknown),
+        "allowed": seconds(agreement.delay.bound),
     }
-    lines += [
-        (name, "", "", "", "", "", seconds(value))
-        for name, value in totals.items()
-        if value or not name.startswith("more")
-    ]
+    lines += [(name, "", "", "", "", "", value) for name, value in totals.items()]
     return TextTable(
         "What explains the difference in delay",
         f"Median step of each stage on {first.name} and {second.name}; difference: of the same "
-        "step of the same delivery in the same repeat, median delivery. What "
-        f"{agreement.slower.name}, the slower one here, takes longer is its overhead, and what it "
-        "takes less counts against that; a backend that does not run in real time has none. "
-        "Limit of what counts: on the medium, the lateness (p99) that the backend's own medium "
-        "has measured; of a forwarder, what a publisher's and a subscriber's node take together, "
-        "and 0.2 ms if it waits on purpose (the slack of timers). The shift is that of the "
-        "quicker backend's median if each of its deliveries took longer by this. A difference that "
-        "is more than what is allowed, but not more than random waits may hide, is not decided.",
+        "step of the same delivery in the same repeat, median delivery. Counts: what a step on "
+        f"{agreement.slower.name}, the slower one here, takes beyond the other's, mean; of the "
+        "medium, and of nodes that wait on purpose, the difference. A node counts for no longer "
+        f"than twice what {NODE_SHARE} of 100 subscribers' nodes take; a medium that is quicker, "
+        "and a backend that does not run in real time, for nothing. Limit: on the "
+        "medium, the lateness (p99) that the backend's own medium has measured; of a forwarder, "
+        "what a publisher's and a subscriber's node count for together, and 0.2 ms if it waits on "
+        "purpose (the slack of timers). The shift is worked out delivery by delivery: the median "
+        "delay less the median of the delays without what counts, on the slower backend less on "
+        "the other. A difference that is more than what is allowed, but not more than chance and "
+        "random waits may hide, is not decided.",
         ("stage", "how often", first.name, second.name, "difference", "limit", "counts"),
         lines,
         words=2,

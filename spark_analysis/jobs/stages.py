@@ -27,10 +27,10 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StructType
 
 from nodeapp.wire import ANY_NODE, BROADCAST, EVENT_KINDS, Kind
 from spark_analysis.jobs.columns import EVENT, PAIR
@@ -88,6 +88,22 @@ STAGES: Final = StructType(
     ]
 )
 """One stage of one run."""
+
+WAYS: Final = StructType(
+    [
+        RUN,
+        PUBLISHER,
+        SEQUENCE,
+        RECEIVER,
+        CLIENT,
+        column("hops", SHORT, "radio hops of the delivery"),
+        column("delay", DOUBLE, "s, all steps together"),
+        column("originate", DOUBLE, "s, at the publisher's node"),
+        column("forwards", ArrayType(DOUBLE, False), "s, at each forwarder, in no order"),
+        column("notify", DOUBLE, "s, at the subscriber's node"),
+    ]
+)
+"""One traced delivery: how long the nodes on its way had it."""
 
 MATCHED: Final = StructType(
     [
@@ -299,6 +315,22 @@ def stages(steps: DataFrame) -> DataFrame:
         .withColumn("per_delivery", sf.col("total") / sf.col("deliveries"))
     )
     return table.to(STAGES)
+
+
+def ways(steps: DataFrame) -> DataFrame:
+    """Return `WAYS` from `STEPS`."""
+
+    def at(stage: DelayStage) -> Column:
+        return sf.when(sf.col("stage") == stage, sf.col("seconds"))
+
+    table = steps.groupBy(*PAIR).agg(
+        sf.max("hops").alias("hops"),
+        sf.sum("seconds").alias("delay"),
+        sf.sum(at(DelayStage.ORIGINATE)).alias("originate"),
+        sf.collect_list(at(DelayStage.FORWARD)).alias("forwards"),
+        sf.sum(at(DelayStage.NOTIFY)).alias("notify"),
+    )
+    return table.to(WAYS)
 
 
 def matched(steps: DataFrame, turns: DataFrame) -> DataFrame:
