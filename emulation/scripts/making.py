@@ -17,6 +17,7 @@ from emulation.scripts.options import MOTION_OPTIONS, NODE_OPTIONS, POINT_OPTION
 from emulation.scripts.radios import Radio
 from emulation.scripts.session import Options, ScriptError, Session
 from emulation.scripts.switches import ScriptSwitch, controller_class, switch_options
+from emulation.scripts.unavailable import Unavailable
 
 LEAST_SCAN: Final = 1.0
 """Seconds between two background scans at least; scripts may give 0."""
@@ -162,6 +163,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             self._next_x["ap"] += 100
         self._openvswitch.start()
         kind = cls or self.accessPoint
+        if isinstance(kind, Unavailable):
+            raise kind.error()
         if not (isinstance(kind, type) and issubclass(kind, AP)):
             raise ScriptError(f"addAccessPoint(cls={kind!r}): it must be an access point's class")
         limit = getattr(kind, "limit", None)

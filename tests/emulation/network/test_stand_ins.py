@@ -269,8 +269,8 @@ def test_every_line_has_the_form_of_a_line_of_the_real_program(lab: _Lab) -> Non
                     one in record and other in record[record.index(one) :] for record in records
                 ), f"{line}: {one!r} before {other!r}"
 
-    shown = ("iw dev X info", "iw dev X link", "iw dev X station dump", "iwconfig X")
-    shown += ("iw dev X mpath dump", "iw dev X mpp dump")
+    devices = ("iw dev X info", "iw dev X link", "iw dev X station dump", "iwconfig X")
+    shown = (*devices, "iw dev X mpath dump", "iw dev X mpp dump")
     for node in (0, 2, 3, 6):
         compare(node, *shown)
     for node in (2, 6):
