@@ -87,6 +87,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         return car
 
     def _add_mobile(self, name: str, cls: Any, call: str, params: dict[str, Any]) -> Any:
+        self.check_unbuilt(f"{call}({name!r})")
         self._check_name(name)
         given = self.session.check_options(call, params, NODE_OPTIONS)
         options = given.over(self.defaults | {"ssid": None})  # a network's default is for its APs
@@ -146,6 +147,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     def addAccessPoint(self, name: str, cls: Any = None, **params: Any) -> AP:
         """Add an access point."""
+        self.check_unbuilt(f"addAccessPoint({name!r})")
         self._check_name(name)
         given = self.session.check_options("addAccessPoint", params, POINT_OPTIONS)
         options = given.over(self.defaults)
@@ -222,6 +224,11 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             radio = node.add_radio(f"{node.name}-wlan{number + base}", mac)
             radio.given_mac = bool(given) and number == 0
         node.apply_options(options)
+
+    def check_unbuilt(self, call: str) -> None:
+        """Raise `ScriptError` if the medium, which makes all radios at once, runs already."""
+        if self.air.running:
+            raise ScriptError(f"{call}: no radio is added while the network runs: do it before")
 
     def _check_name(self, name: str) -> None:
         if name in self.nameToNode:

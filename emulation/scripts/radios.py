@@ -338,6 +338,8 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
 
     def setMeshMode(self, ssid: str = "meshNet", **params: Any) -> None:
         """Make it a member of an 802.11s mesh."""
+        keeps = f"the radio keeps its name, {self.name}"
+        self.node.net.session.limit(f"{self.node.name}.setMeshMode", keeps)
         self.join("mesh", ssid, self._checked("setMeshMode", params))
 
     def setOCBMode(self, **params: Any) -> None:

@@ -225,7 +225,9 @@ def test_addresses_of_nodes_are_counted_as_mininet_wifi_does(make: Make) -> None
     assert (sta2.params["ip"], h1.params["ip"]) == ("10.0.0.3/8", "10.0.0.5/8")
 
 
-def test_a_radio_that_becomes_another_tells_the_medium_all_of_it(make: Make) -> None:
+def test_a_radio_that_becomes_another_tells_the_medium_all_of_it(
+    make: Make, session: Watched
+) -> None:
     net = make()
     sta, ranged = net.addStation("sta1", range=30), net.addStation("sta2", range=30)
     asked: list[dict[str, Any]] = []
@@ -250,6 +252,7 @@ def test_a_radio_that_becomes_another_tells_the_medium_all_of_it(make: Make) -> 
     sta.setManagedMode()
     assert (asked[-1]["mode"], asked[-1]["ssid"]) == ("managed", "")
     ranged.setMeshMode()
+    assert "sta2.setMeshMode: the radio keeps its name, sta2-wlan0" in session.limits
     assert asked[-1]["mode"] == "mesh"
     assert "tx_power_dbm" not in asked[-1], "its range says it"
 
