@@ -7,12 +7,14 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import IO, Any, Final
+from difflib import get_close_matches
+from typing import IO, Any, Final, get_args
 
 from emulation.network.processes import Process, await_condition, last_line
 from emulation.network.warm import Warm
 from emulation.radio.propagation import path_loss_db
 from emulation.radio.spec import PROPAGATION_MODELS, LogDistance, RadioSpec, Shadowing
+from emulation.radio.wlan.settings import Policy
 from emulation.realtime.control import ControlError, answers, request
 from emulation.scripts.radios import Radio
 from emulation.scripts.session import ScriptError, Session
@@ -23,6 +25,8 @@ READY: Final = 30.0
 """Seconds that the medium may take to make its devices."""
 FRESH: Final = 0.05
 """Seconds for which what the medium has said of all radios is taken to hold."""
+OTHER_MODELS: Final = ("ITU", "young", "youngModel", "nakagami")
+"""Propagation models of versions of Mininet-WiFi that there are not here."""
 MOST_FADING: Final = 20.0
 FARTHEST: Final = 1e6
 """Metres."""
@@ -47,7 +51,7 @@ class ScriptAir:
         self.propagation: dict[str, Any] = {"model": "log-distance", "exponent": 3.0}
         """Mininet-WiFi's default."""
         self.noise_th = -91.0
-        self.policy = "sticky"
+        self.policy: Policy = "sticky"
         self.fading_db = 0.0
         self.running = False
         self._processes: dict[str, Process] = {}
@@ -65,10 +69,13 @@ class ScriptAir:
         model = PROPAGATION_MODELS.get(name)
         call = "setPropagationModel"
         if model is None:
-            self._session.limit(
-                f"{call}(model={name!r})",
-                "logDistance is used; there are also " + ", ".join(PROPAGATION_MODELS),
-            )
+            wish = f"{call}(model={name!r})"
+            known = ", ".join(PROPAGATION_MODELS)
+            if name not in OTHER_MODELS:
+                near = get_close_matches(name, PROPAGATION_MODELS, 1)
+                meant = f" (do you mean {near[0]}?)" if near else ""
+                raise ScriptError(f"{wish}: there is no such model{meant}; there are {known}")
+            self._session.limit(wish, f"logDistance is used; there are also {known}")
             model = LogDistance
         settings: dict[str, Any] = {"model": model.model_fields["model"].default}
         for key, value in given.items():
@@ -88,6 +95,12 @@ class ScriptAir:
             said = str(error).splitlines()[2].strip()
             raise ScriptError(f"{call}: {said}") from None
         self.propagation = settings
+
+    def set_policy(self, wish: str, policy: Any) -> None:
+        """Choose which access point stations take.  Raises `ScriptError`."""
+        if policy not in get_args(Policy):
+            raise ScriptError(f"{wish}: there are ssf, llf")
+        self.policy = policy
 
     def reach(self, radio: Radio) -> float:
         """Return how far a radio reaches another with the same antenna, metres."""

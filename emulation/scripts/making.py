@@ -17,6 +17,7 @@ from emulation.scripts.options import MOTION_OPTIONS, NODE_OPTIONS, POINT_OPTION
 from emulation.scripts.radios import Radio
 from emulation.scripts.session import Options, ScriptError, Session
 from emulation.scripts.switches import ScriptSwitch, controller_class, switch_options
+from emulation.scripts.unavailable import Unavailable
 
 LEAST_SCAN: Final = 1.0
 """Seconds between two background scans at least; scripts may give 0."""
@@ -86,6 +87,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
         return car
 
     def _add_mobile(self, name: str, cls: Any, call: str, params: dict[str, Any]) -> Any:
+        self.check_unbuilt(f"{call}({name!r})")
         self._check_name(name)
         given = self.session.check_options(call, params, NODE_OPTIONS)
         options = given.over(self.defaults | {"ssid": None})  # a network's default is for its APs
@@ -145,6 +147,7 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
 
     def addAccessPoint(self, name: str, cls: Any = None, **params: Any) -> AP:
         """Add an access point."""
+        self.check_unbuilt(f"addAccessPoint({name!r})")
         self._check_name(name)
         given = self.session.check_options("addAccessPoint", params, POINT_OPTIONS)
         options = given.over(self.defaults)
@@ -162,6 +165,8 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             self._next_x["ap"] += 100
         self._openvswitch.start()
         kind = cls or self.accessPoint
+        if isinstance(kind, Unavailable):
+            raise kind.error()
         if not (isinstance(kind, type) and issubclass(kind, AP)):
             raise ScriptError(f"addAccessPoint(cls={kind!r}): it must be an access point's class")
         limit = getattr(kind, "limit", None)
@@ -219,6 +224,11 @@ class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
             radio = node.add_radio(f"{node.name}-wlan{number + base}", mac)
             radio.given_mac = bool(given) and number == 0
         node.apply_options(options)
+
+    def check_unbuilt(self, call: str) -> None:
+        """Raise `ScriptError` if the medium, which makes all radios at once, runs already."""
+        if self.air.running:
+            raise ScriptError(f"{call}: no radio is added while the network runs: do it before")
 
     def _check_name(self, name: str) -> None:
         if name in self.nameToNode:

@@ -8,7 +8,7 @@ begin.  `start`, or `start` of each access point, makes the bridges.  Mininet do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from mininet.log import error, output
 from mininet.node import DefaultController
@@ -36,6 +36,11 @@ from emulation.scripts.options import (
 from emulation.scripts.recording import Recording
 from emulation.scripts.requests import RequestServer
 from emulation.scripts.session import Options, ScriptError
+
+NO_CONTROL_NETWORK: Final = (
+    "there is no control network: controllers, switches and access points are in the script's root "
+    "namespace, and connect over its loopback"
+)
 
 
 class Mininet_wifi(Nodes):
@@ -67,7 +72,7 @@ class Mininet_wifi(Nodes):
         self.wire_class = wireless.wire_class(link)
         self.air = ScriptAir(session)
         self.air.noise_th = float(noise_th)
-        self.air.policy = ac_method or "sticky"
+        self._choose_policy({"ac_method": ac_method})
         self.air.fading_db = fading_of(given.get("fading_cof"))
         self.defaults = {
             "ssid": ssid, "mode": mode, "channel": channel, "encrypt": encrypt, "passwd": passwd,
@@ -93,6 +98,8 @@ class Mininet_wifi(Nodes):
         self.batman_nodes: dict[int, str] = {}
         """Last number of an address in batman-adv's network: the node that has it."""
         mininet.setdefault("controller", DefaultController)
+        if mininet.pop("inNamespace", False):
+            session.limit(f"{type(self).__name__}(inNamespace=True)", NO_CONTROL_NETWORK)
         build = mininet.pop("build", True)
         topo = mininet.pop("topo", None)
         super().__init__(build=False, **mininet)
@@ -181,7 +188,7 @@ class Mininet_wifi(Nodes):
     def _choose_policy(self, options: Mapping[str, Any]) -> None:
         for name in ("AC", "ac_method"):
             if options.get(name):
-                self.air.policy = str(options[name])
+                self.air.set_policy(f"{name}={options[name]!r}", options[name])
 
     def mobility(self, node: Any, stage: str, time: float = 0, **options: Any) -> None:
         """Set the position of a node at the 'start' or the 'stop' of its way."""

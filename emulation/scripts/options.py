@@ -46,7 +46,12 @@ NETWORK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         "container": _HERE,
         "ssh_user": _HERE,
         "configWiFiDirect": "Wi-Fi Direct is not there",
-        "wmediumd_802154_mode": "there are no radios of IEEE 802.15.4",
+        **dict.fromkeys(
+            ("wmediumd_802154_mode", "sensor", "apsensor"), "there are no radios of IEEE 802.15.4"
+        ),
+        **dict.fromkeys(("modem", "wwan_module"), "there are no WWAN modems"),
+        **dict.fromkeys(("aircraft", "satellite"), "there are no aircraft and no satellites"),
+        "btdevice": "there are no Bluetooth devices",
     }
 )
 

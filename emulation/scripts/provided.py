@@ -16,6 +16,7 @@ from mininet.net import Mininet
 from emulation.scripts import cli, links, manet, nodes, radios, replaying, topo
 from emulation.scripts.network import Mininet_wifi
 from emulation.scripts.session import ScriptError, Session
+from emulation.scripts.unavailable import MODULES, NAMES, unavailable
 
 NAME: Final = "mn_wifi"
 NO_MODULES: Final[Mapping[str, str]] = MappingProxyType(
@@ -24,23 +25,10 @@ NO_MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "wwan": "WWAN modems need the kernel's wwan_hwsim",
         "btvirt": "Bluetooth needs the kernel's btvirt",
         "bmv2": "P4 switches need BMv2 (simple_switch)",
-        "energy": "there is no model of energy",
-        "mobility": "motion is of net.setMobilityModel(), startMobility() and mobility()",
-        "propagationModels": "propagation is of net.setPropagationModel()",
-        "associationControl": "policies are of ac_method: ssf, llf",
-        "plot": "there is no window: --live has a page, and the report a map",
         "aviation": "aircraft positions need a live service on the Internet",
     }
 )
-"""Modules that there are not, and why."""
-NOT_IN_NODE: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "physicalAP": "needs a card of this machine",
-        "CPULimitedStation": "shares of the processor are not bounded",
-        "Aircraft": "aircraft positions need a live service on the Internet",
-        "Satellite": "satellite orbits need a live service on the Internet",
-    }
-)
+"""Modules that there are not, and why: their import ends a script."""
 
 
 class OVSBridgeAP(nodes.AP):
@@ -57,9 +45,18 @@ class UserAP(nodes.AP):
     limit = "it is a bridge of Open vSwitch, which has no dpctl"
 
 
+class Cleanup:
+    """Nothing: a script's namespaces, medium and Open vSwitch are its own, and new."""
+
+    @classmethod
+    def cleanup_wifi(cls) -> None:
+        """Find nothing to clean."""
+
+
 def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
     """Return the modules by name; networks that are made are put into `opened`."""
     bound = type("Mininet_wifi", (Mininet_wifi,), {"session": session, "opened": opened})
+    controlled = type("MininetWithControlWNet", (bound,), {})
 
     def telemetry(**options: Any) -> None:
         """Record: `telemetry` outside a network.  Raises `ScriptError` if there is none yet."""
@@ -68,15 +65,17 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
         for net in opened:
             net.telemetry(**options)
 
+    kinds: dict[str, Any] = {
+        **dict.fromkeys(("AP", "OVSAP", "OVSKernelAP", "OVSSwitchAP"), nodes.AP),
+        **{"Station": nodes.Station, "Car": nodes.Car, "Node_wifi": nodes.RadioNode},
+        **{"UserAP": UserAP, "OVSBridgeAP": OVSBridgeAP},
+    }
     contents: dict[str, dict[str, Any]] = {
         "": {},
-        "net": {"Mininet_wifi": bound, "Mininet": bound},
+        "net": {"Mininet_wifi": bound, "Mininet": bound, "MininetWithControlWNet": controlled}
+        | kinds,
         "cli": {"CLI": cli.CLI, "CLI_wifi": cli.CLI},
-        "node": {
-            **dict.fromkeys(("AP", "OVSAP", "OVSKernelAP", "OVSSwitchAP"), nodes.AP),
-            **{"Station": nodes.Station, "Car": nodes.Car, "Node_wifi": nodes.RadioNode},
-            **{"UserAP": UserAP, "OVSBridgeAP": OVSBridgeAP},
-        },
+        "node": kinds,
         "link": {
             name: getattr(links, name)
             for name in (
@@ -84,7 +83,8 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
                 *("_4address", "physicalMesh", "WifiDirectLink", "PhysicalWifiDirectLink"),
             )
         }
-        | {"IntfWireless": radios.Radio},
+        | {"IntfWireless": radios.Radio, "TCLinkWireless": links.TCWirelessLink}
+        | {"wifiDirectLink": links.WifiDirectLink},
         "wmediumdConnector": {
             name: getattr(links, name) for name in ("interference", "snr", "error_prob")
         },
@@ -98,12 +98,22 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
                 *("ReplayingMobility", "ReplayingBandwidth", "ReplayingNetworkConditions"),
                 "ReplayingRSSI",
             )
+        }
+        | {
+            "replayingBandwidth": replaying.ReplayingBandwidth,
+            "replayingNetworkConditions": replaying.ReplayingNetworkConditions,
+            "replayingRSSI": replaying.ReplayingRSSI,
         },
         "telemetry": {"telemetry": telemetry, "run_telemetry": telemetry},
+        "clean": {"Cleanup": Cleanup, "cleanup_wifi": Cleanup.cleanup_wifi},
         "topo": {name: getattr(topo, name) for name in topo.__all__},
         "sumo": {},
         "sumo.runner": {"sumo": _sumo},
+        **{name: {} for name in MODULES},
     }
+    for name, reasons in NAMES.items():
+        for each, reason in reasons.items():
+            contents[name][each] = unavailable(f"{NAME}.{name}", each, reason)
     made: dict[str, ModuleType] = {}
     for name, names in contents.items():
         whole = f"{NAME}.{name}" if name else NAME
@@ -120,14 +130,14 @@ def modules(session: Session, opened: list[Any]) -> dict[str, ModuleType]:
 
 
 class Provided(ModuleType):
-    """A module of ours; a name that it does not have is explained if there is a reason."""
+    """A module of ours."""
 
     def __getattr__(self, name: str) -> Any:
-        """Say why a name is missing."""
-        reason = NOT_IN_NODE.get(name) or NO_MODULES.get(name)
-        if reason is not None and not name.startswith("__"):
-            raise ScriptError(f"{self.__name__}.{name}: {reason}")
-        raise AttributeError(f"module {self.__name__!r} has no {name!r}")
+        """Return the placeholder of a name, if there is none of this module that can be used."""
+        reason = MODULES.get(self.__name__.removeprefix(f"{NAME}."))
+        if reason is None or name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no {name!r}")
+        return unavailable(self.__name__, name, reason)
 
 
 class Refuser:

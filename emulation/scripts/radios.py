@@ -233,6 +233,31 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         return [self.node.net.radio_named(name) for name in self.state.get("stations") or ()]
 
     @property
+    def apsInRange(self) -> dict[Any, float]:
+        """The levels at which a station hears access points, dBm, by node, the strongest first."""
+        found: dict[Any, float] = {}
+        for name, level in self._heard().items():
+            found.setdefault(self.node.net.radio_named(name).node, level)
+        return found
+
+    @property
+    def stationsInRange(self) -> dict[Any, float]:
+        """The levels at which stations hear this access point, dBm, by node."""
+        found: dict[Any, float] = {}
+        for radio in self.node.net.radios if self.kind == "master" else ():
+            level = radio._heard().get(self.name)
+            if level is not None:
+                found[radio.node] = max(level, found.get(radio.node, level))
+        return found
+
+    def _heard(self) -> dict[str, float]:
+        """Return the levels of access points, dBm, by interface; none if it is no station's."""
+        if not self.live or self.kind not in STATION_MODES:
+            return {}
+        asked = self.node.net.air.ask({"op": "scan", "interface": self.name})
+        return {each["interface"]: each["signal_dbm"] for each in asked["bss"]}
+
+    @property
     def rssi(self) -> float:
         """The level at which its access point is received now, dBm; 0 if there is none."""
         return float(self.state.get("signal_dbm") or 0)
@@ -313,6 +338,8 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
 
     def setMeshMode(self, ssid: str = "meshNet", **params: Any) -> None:
         """Make it a member of an 802.11s mesh."""
+        keeps = f"the radio keeps its name, {self.name}"
+        self.node.net.session.limit(f"{self.node.name}.setMeshMode", keeps)
         self.join("mesh", ssid, self._checked("setMeshMode", params))
 
     def setOCBMode(self, **params: Any) -> None:

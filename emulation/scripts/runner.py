@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -20,6 +21,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from types import CodeType
 from typing import Any, Final, NoReturn
@@ -209,12 +211,27 @@ def _failed(
     if outcome.line is None:
         outcome.line = _line_of(session, error)
     first = (str(error).strip() or "no message").splitlines()[0]
+    first = first.removesuffix(" (unknown location)") + _meant(error)  # a module of ours
     outcome.error = text or (
         first if isinstance(error, ScriptError) else f"{type(error).__name__}: {first}"
     )
     session.say(outcome.error, outcome.line)
     with (session.logs / "script.log").open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)
+
+
+def _meant(error: BaseException) -> str:
+    """Return what to do about a failed import: the name that is near, or where to install it."""
+    if not isinstance(error, ImportError):
+        return ""
+    name, known = str(error.name), list(sys.modules)
+    if isinstance(error, ModuleNotFoundError) and not name.startswith("mn_wifi"):
+        return f" (scripts run with {sys.executable}: install it for that)"
+    found = re.match(r"cannot import name '(\w+)'", str(error))
+    if found is not None and name in sys.modules:
+        name, known = found[1], list(vars(sys.modules[name]))
+    near = get_close_matches(name, known, 1)
+    return f" (do you mean {near[0]}?)" if near else ""
 
 
 def _line_of(session: Session, error: BaseException) -> int | None:

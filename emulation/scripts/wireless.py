@@ -178,6 +178,7 @@ def _four_addresses(
 ) -> Any:  # fmt: skip
     """Let an access point be a station of another: a bridge without wires (WDS)."""
     call = "addLink(cls=_4address)"
+    net.check_unbuilt(call)
     net.session.check_options(call, params, WDS_LINK_OPTIONS)
     for each in (point, client):
         if not isinstance(each, RadioNode):

@@ -188,7 +188,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "syntax": ("x = (\n", r"mn: bad.py:1: syntax error: '\(' was never closed"),
     "import": (
         "import nowhere\n",
-        r"mn: bad.py:1: ModuleNotFoundError: No module named 'nowhere'",
+        r"mn: bad.py:1: ModuleNotFoundError: No module named 'nowhere' \(scripts run with /",
     ),
     "hardware": (
         "from mn_wifi.net import Mininet_wifi\nnet = Mininet_wifi()\nnet.addSensor('s')\n",
@@ -201,6 +201,10 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "option": (
         "from mn_wifi.net import Mininet_wifi\nMininet_wifi().addStation('s1', postion='1,2')\n",
         r"mn: bad.py:2: addStation\(postion=...\): .* \(do you mean position\?\)",
+    ),
+    "renamed": (
+        "from mn_wifi.net import MininetWiFi\n",
+        r"mn: bad.py:1: ImportError: .* 'mn_wifi.net' \(do you mean Mininet_wifi\?\)",
     ),
     "channel": (
         "from mn_wifi.net import Mininet_wifi\nnet = Mininet_wifi()\n"

@@ -43,6 +43,9 @@ def test_passphrases_bounds_and_a_gateway(tmp_path: Path) -> None:
         "sta1 cat /sys/class/net/sta1-wlan0/address",
         "sta1 ip route",
         "py sta1.wintfs[0].range",
+        "px net.addStation('sta5')",
+        "py [(node.name, level) for node, level in sta1.wintfs[0].apsInRange.items()]",
+        "py sorted(node.name for node in ap1.wintfs[0].stationsInRange)",
         "py net.iperf([sta1, h1], seconds=0.5)",
     )
     (trip,) = re.findall(r"time=([\d.]+) ms", said["sta1 ping -c 1 -W 2 h1"])
@@ -55,6 +58,14 @@ def test_passphrases_bounds_and_a_gateway(tmp_path: Path) -> None:
     assert "00:00:00:00:00:02" in said["sta1 cat /sys/class/net/sta1-wlan0/address"]
     assert "default via 10." in said["sta1 ip route"]
     assert said["py sta1.wintfs[0].range"].strip() == "50.0"
+    heard = "py [(node.name, level) for node, level in sta1.wintfs[0].apsInRange.items()]"
+    assert said[heard].strip() == "[('ap1', -61.0)]"
+    late = said["px net.addStation('sta5')"]
+    assert late.strip() == (
+        "addStation('sta5'): no radio is added while the network runs: do it before"
+    )
+    hearing = said["py sorted(node.name for node in ap1.wintfs[0].stationsInRange)"]
+    assert hearing.strip() == "['sta1', 'sta2', 'sta3', 'sta4']"
     rate = re.findall(r"([\d.]+) Mbits/sec", said["py net.iperf([sta1, h1], seconds=0.5)"])[0]
     assert 2.2 < float(rate) < 6
     slowest = "frames have 6 Mb/s, the slowest rate of 802.11g"

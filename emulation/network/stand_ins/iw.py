@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from emulation.network.stand_ins.medium import (
+    DEFAULT_DBM,
     NO_DEVICE,
     NO_DEVICE_CODE,
     MediumSocket,
@@ -27,8 +28,6 @@ COMMANDS: Final = (
     "iw dev X ibss join SSID FREQ | ibss leave | mesh join ID [freq MHZ] | mesh leave",
     "iw dev X ocb join FREQ WIDTH | ocb leave | interface add NAME type monitor",
 )
-DEFAULT_DBM: Final = 14.0
-"""Power of `txpower auto`: Mininet-WiFi's default."""
 TYPES: Final = {
     "managed": "managed",
     "station": "managed",
@@ -43,6 +42,11 @@ RATES: Final = {
     "b": "1.0* 2.0* 5.5 11.0",
     "g": "6.0* 9.0 12.0* 18.0 24.0* 36.0 48.0 54.0",
 }
+MPATHS: Final = (
+    "DEST ADDR         NEXT HOP          IFACE\tSN\tMETRIC\tQLEN\tEXPTIME\tDTIM\tDRET\tFLAGS"
+    "\tHOP_COUNT\tPATH_CHANGE\n"
+)
+MPPS: Final = "DEST ADDR         PROXY NODE        IFACE\n"
 ACTIVE, RESOLVING, SN_VALID, RESOLVED = 0x01, 0x02, 0x04, 0x10
 """Flags of a mesh path (nl80211, NL80211_MPATH_FLAG)."""
 
@@ -68,6 +72,8 @@ def iw(arguments: Sequence[str], medium: MediumSocket) -> str:
             raise ToolError(NO_DEVICE, NO_DEVICE_CODE)
         case ["dev", name, *command]:
             return _of_device(medium, name, command)
+        case [name, _, *_] if _index(name):  # a device's name needs no `dev` before it
+            return iw(["dev", *arguments], medium)
     raise ToolError(_unknown(arguments))
 
 
@@ -79,9 +85,8 @@ def _unknown(arguments: Sequence[str]) -> str:
 
 
 def _of_device(medium: MediumSocket, name: str, command: Sequence[str]) -> str:
-    for monitor in medium.monitors():
-        if monitor["name"] == name and command == ["info"]:
-            return "".join(f"{line}\n" for line in _monitor(name))
+    if name in [monitor["name"] for monitor in medium.monitors()]:
+        return _of_monitor(name, command)
     radio = medium.radio(name)
     match command:
         case ["info"]:
@@ -99,11 +104,9 @@ def _of_device(medium: MediumSocket, name: str, command: Sequence[str]) -> str:
                 raise ToolError("command failed: No such file or directory (-2)", 254)
             return _station(radio, found[0])
         case ["mpath", "dump"]:
-            return _paths(medium, name)
+            return MPATHS + _paths(medium, radio)
         case ["mpp", "dump"]:
-            proxies = medium.ask("mpaths", interface=name)["proxies"]
-            lines = [f"{each['destination']} {each['proxy']} {name}" for each in proxies]
-            return "\n".join(["DEST ADDR         PROXY NODE        IFACE", *lines]) + "\n"
+            return MPPS + _proxies(medium, radio)
         case ["connect", *rest]:
             _connect(medium, name, [word for word in rest if word not in ("-w", "auth", "open")])
         case ["disconnect"]:
@@ -123,6 +126,19 @@ def _of_device(medium: MediumSocket, name: str, command: Sequence[str]) -> str:
         case _:
             raise ToolError(_unknown(["dev", name, *command]))
     return ""
+
+
+def _of_monitor(name: str, command: Sequence[str]) -> str:
+    match command:
+        case ["info"]:
+            return "".join(f"{line}\n" for line in _monitor(name))
+        case ["link"]:
+            return "Not connected.\n"
+        case ["mpath", "dump"]:
+            return MPATHS
+        case ["mpp", "dump"]:
+            return MPPS
+    raise ToolError(_unknown(["dev", name, *command]))
 
 
 # What changes.
@@ -339,21 +355,29 @@ def _station(radio: dict[str, Any], peer: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _paths(medium: MediumSocket, name: str) -> str:
-    lines = [
-        "DEST ADDR         NEXT HOP          IFACE\tSN\tMETRIC\tQLEN\tEXPTIME\tDTIM\tDRET\tFLAGS"
-        "\tHOP_COUNT\tPATH_CHANGE"
-    ]
+def _paths(medium: MediumSocket, radio: dict[str, Any]) -> str:
+    """Return the paths of a mesh, one a line; outside of one the kernel has none."""
+    if radio["mode"] != "mesh":
+        return ""
+    name, lines = radio["interface"], ""
     for path in medium.ask("mpaths", interface=name)["paths"]:
         flags = (ACTIVE | SN_VALID | RESOLVED) if path["active"] else SN_VALID
         if path["requests"] and not path["active"]:
             flags = RESOLVING
-        lines.append(
+        lines += (
             f"{path['destination']} {path['next_hop'] or '00:00:00:00:00:00'} {name}"
             f"\t{path['sequence']}\t{path['metric']}\t{path['waiting']}\t{path['expires_ms']}"
-            f"\t0\t{path['requests']}\t0x{flags:x}\t{path['hops']}\t0"
+            f"\t0\t{path['requests']}\t0x{flags:x}\t{path['hops']}\t0\n"
         )
-    return "\n".join(lines) + "\n"
+    return lines
+
+
+def _proxies(medium: MediumSocket, radio: dict[str, Any]) -> str:
+    if radio["mode"] != "mesh":
+        return ""
+    name = radio["interface"]
+    proxies = medium.ask("mpaths", interface=name)["proxies"]
+    return "".join(f"{each['destination']} {each['proxy']} {name}\n" for each in proxies)
 
 
 if __name__ == "__main__":

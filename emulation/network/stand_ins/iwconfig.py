@@ -4,38 +4,66 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
-from emulation.network.stand_ins.medium import MediumSocket, ToolError, run
+from emulation.network.stand_ins.medium import (
+    DEFAULT_DBM,
+    NO_DEVICE_CODE,
+    MediumSocket,
+    ToolError,
+    run,
+)
 
 MODES: Final = {"managed": "managed", "ad-hoc": "adhoc", "master": "master"}
-NAMES: Final = {"adhoc": "Ad-Hoc", "master": "Master", "mesh": "Auto", "ocb": "Auto"}
+NAMES: Final = {
+    **{"managed": "Managed", "wds": "Managed", "adhoc": "Ad-Hoc", "master": "Master"},
+    **{"monitor": "Monitor", "mesh": "Auto", "ocb": "Auto"},
+}
 BEST: Final = 70
 """Of the quality of a link, which is the level above -110 dBm, as cfg80211 has it."""
+BREAK: Final = "\n" + " " * 10
+CELL, NOWHERE = "02:FF:00:00:00:01", "Not-Associated"
+DEVICES: Final = Path("/proc/net/dev")
+NO_EXTENSIONS: Final = "no wireless extensions."
+NO_EXTENSIONS_CODE: Final = 161
+"""Exit code: -95, EOPNOTSUPP."""
 
 
 def iwconfig(arguments: Sequence[str], medium: MediumSocket) -> str:
     """Return the output of a command.  Raises `ToolError`."""
+    radios = {radio["interface"]: radio for radio in medium.radios()}
+    for monitor in medium.monitors():
+        radios[monitor["name"]] = radios[monitor["interface"]] | {
+            "interface": monitor["name"],
+            "mode": "monitor",
+        }
     if not arguments:
-        return "".join(map(_shown, medium.radios()))
+        for name in _devices():
+            if name not in radios:
+                print(f"{name:<8.16}  {NO_EXTENSIONS}\n", file=sys.stderr)
+        return "".join(map(_shown, radios.values()))
     name, *settings = arguments
-    found = [radio for radio in medium.radios() if radio["interface"] == name]
-    if not found:
-        raise ToolError(f"{name:<10}No such device")
+    if name not in radios and name in _devices():
+        raise ToolError(f"{name:<8.16}  {NO_EXTENSIONS}\n", NO_EXTENSIONS_CODE)
+    if name not in radios:
+        raise ToolError(f"{name:<8.16}  No such device\n", NO_DEVICE_CODE)
     if not settings:
-        return _shown(found[0])
+        return _shown(radios[name])
     while settings:
         match settings:
             case ["essid", "off" | "any" as word, *settings]:
                 medium.ask("disconnect" if word == "off" else "connect", interface=name)
             case ["essid", ssid, "ap", bssid, *settings]:
-                _join(medium, found[0], ssid.strip('"'), bssid)
+                _join(medium, name, ssid.strip('"'), bssid)
             case ["essid", ssid, *settings]:
-                _join(medium, found[0], ssid.strip('"'), None)
+                _join(medium, name, ssid.strip('"'), None)
             case ["ap", bssid, *settings]:
                 medium.ask("connect", interface=name, bssid=bssid)
             case ["channel", channel, *settings] if channel.isdigit():
                 medium.ask("set", interface=name, channel=int(channel))
+            case ["txpower", "auto", *settings]:
+                medium.ask("set", interface=name, tx_power_dbm=DEFAULT_DBM)
             case ["txpower", power, *settings] if power.removesuffix("dBm").isdigit():
                 dbm = float(power.removesuffix("dBm"))
                 medium.ask("set", interface=name, tx_power_dbm=dbm)
@@ -57,8 +85,13 @@ def iwconfig(arguments: Sequence[str], medium: MediumSocket) -> str:
     return ""
 
 
-def _join(medium: MediumSocket, radio: dict[str, Any], ssid: str, bssid: str | None) -> None:
-    name = radio["interface"]
+def _devices() -> list[str]:
+    """Return the network devices of this namespace, as the kernel lists them."""
+    lines = DEVICES.read_text(encoding="utf-8").splitlines()[2:]
+    return [line.partition(":")[0].strip() for line in lines]
+
+
+def _join(medium: MediumSocket, name: str, ssid: str, bssid: str | None) -> None:
     if medium.radio(name)["mode"] == "managed":
         medium.ask("connect", interface=name, ssid=ssid, bssid=bssid)
     else:
@@ -66,33 +99,46 @@ def _join(medium: MediumSocket, radio: dict[str, Any], ssid: str, bssid: str | N
 
 
 def _shown(radio: dict[str, Any]) -> str:
-    name, mode = radio["interface"], NAMES.get(radio["mode"], "Managed")
-    joined = radio["bssid"] is not None or radio["mode"] != "managed"
-    ssid = f'"{radio["network"]}"' if joined else "off/any"
-    power = f"Tx-Power={radio['tx_power_dbm']:.0f} dBm"
-    frequency = f"Frequency:{radio['frequency_mhz'] / 1000:g} GHz"
-    first = f"{name:<10}IEEE 802.11  ESSID:{ssid}  "
-    if radio["bssid"] is not None:
+    """Return what is known of an interface, in the lines of the real program.
+
+    cfg80211 tells name, frequency and address of a network to stations and members of cells only.
+    """
+    mode = NAMES[radio["mode"]]
+    power = f"Tx-Power={radio['tx_power_dbm']:.0f} dBm   "
+    first = f"{radio['interface']:<8.16}  IEEE 802.11  "
+    frequency = f"Frequency:{radio['frequency_mhz'] / 1000:g} GHz  "
+    if mode == "Ad-Hoc":
+        ssid, cell = f'"{radio["network"]}"', CELL
+        if not radio["network"]:
+            ssid, cell = "off/any", NOWHERE
+        lines = [f"{first}ESSID:{ssid}  ", f"Mode:{mode}  {frequency}Cell: {cell}   ", power]
+    elif mode == "Managed" and radio["bssid"] is None:
+        lines = [f"{first}ESSID:off/any  ", f"Mode:{mode}  Access Point: {NOWHERE}   {power}"]
+    elif mode == "Managed":
         lines = [
-            first,
-            f"Mode:{mode}  {frequency}  Access Point: {radio['bssid'].upper()}   ",
-            f"Bit Rate={radio['rate_mbps'] or 0:g} Mb/s   {power}   ",
+            f'{first}ESSID:"{radio["network"]}"  ',
+            f"Mode:{mode}  {frequency}Access Point: {radio['bssid'].upper()}   ",
+            f"Bit Rate:{_rate(radio['rate_mbps'])}   {power}",
         ]
-    elif radio["mode"] == "managed":
-        lines = [first, f"Mode:{mode}  Access Point: Not-Associated   {power}   "]
     else:
-        cell = "  Cell: 02:FF:00:00:00:01   " if radio["mode"] == "adhoc" else "  "
-        lines = [first, f"Mode:{mode}  {frequency}{cell}", f"{power}   "]
+        lines = [f"{first}Mode:{mode}  {power}"]
     lines.append("Retry short limit:7   RTS thr:off   Fragment thr:off")
+    if mode in ("Managed", "Ad-Hoc"):
+        lines.append("Encryption key:off")  # so with WPA too, whose keys are not of these tools
     lines.append("Power Management:off")
-    if radio["signal_dbm"] is not None:
-        quality = max(0, min(BEST, round(radio["signal_dbm"]) + 110))
-        level = f"Signal level={radio['signal_dbm']:.0f} dBm"
-        lines.append(f"Link Quality={quality}/{BEST}  {level}  ")
-        dropped = radio["counters"]["tx_failed"]
-        lines.append("Rx invalid nwid:0  Rx invalid crypt:0  Rx invalid frag:0")
-        lines.append(f"Tx excessive retries:{dropped}  Invalid misc:0   Missed beacon:0")
-    return ("\n" + " " * 10).join(lines) + "\n\n"
+    if radio["mode"] == "monitor" or radio["signal_dbm"] is None:
+        return BREAK.join([*lines, ""]) + "\n"
+    quality = max(0, min(BEST, round(radio["signal_dbm"]) + 110))
+    lines += [
+        f"Link Quality={quality}/{BEST}  Signal level={radio['signal_dbm']:.0f} dBm  ",
+        "Rx invalid nwid:0  Rx invalid crypt:0  Rx invalid frag:0",
+        f"Tx excessive retries:{radio['counters']['tx_failed']}  Invalid misc:0   Missed beacon:0",
+    ]
+    return BREAK.join(lines) + "\n\n"
+
+
+def _rate(mbps: float | None) -> str:
+    return f"{mbps:g} Mb/s" if mbps else "0 kb/s"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ from emulation.realtime.control import ControlError, request
 
 NO_DEVICE: Final = "command failed: No such device (-19)"
 NO_DEVICE_CODE: Final = 237
-"""Exit code of iw: -19, ENODEV."""
+"""Exit code of iw and iwconfig: -19, ENODEV."""
+DEFAULT_DBM: Final = 14.0
+"""Power of `txpower auto`: Mininet-WiFi's default."""
 
 
 class ToolError(Exception):

@@ -108,7 +108,12 @@ def test_iw_shows_the_link_the_neighbourhood_and_the_stations(lab: _Lab) -> None
     assert _number(r"rx packets:\t(\d+)", dump) >= 2
     assert lab.says("iw dev", node=1).count("Interface") == 1
     mesh = lab.stations[3].interface
-    assert lab.says(f"iw dev {mesh} mpath dump", node=3).startswith("DEST ADDR         NEXT HOP")
+    paths = lab.says(f"iw dev {mesh} mpath dump", node=3)
+    assert paths.startswith("DEST ADDR         NEXT HOP")
+    # Of a station the kernel has no paths, and iw ends well all the same.
+    assert lab.says(f"iw dev {station.interface} mpath dump") == f"{paths.splitlines()[0]}\n"
+    # A device's name needs no `dev` before it.
+    assert lab.says(f"iw {station.interface} info") == info
 
 
 @pytest.mark.root
@@ -199,6 +204,8 @@ def test_an_access_point_gives_its_passphrase_by_pin_and_by_button(lab: _Lab) ->
         (lambda name: f"iw dev {name} del", "is no monitor"),
         (lambda name: f"iwconfig {name} sens 3", "the medium does not answer 'sens 3'"),
         (lambda name: f"wpa_cli -i {name} p2p_find", "it knows status, scan"),
+        (lambda _: "iwconfig wlan7", "wlan7     No such device\n\n"),
+        (lambda _: "iwconfig lo", "lo        no wireless extensions.\n\n"),
         (lambda _: "hostapd_cli -i wlan7 status", "Failed to connect to hostapd"),
     ],
 )
@@ -208,8 +215,10 @@ def test_anything_else_fails_and_says_why(lab: _Lab, line: Callable[[str], str],
 
 def _form(line: str) -> str:
     """Return the form of a line: addresses, names and numbers, but not their decimals, are one."""
-    line = re.sub(r"(SSID: |ssid |ssid=|ssid\[0\]=)\S+", r"\1NAME", line.rstrip())
+    line = re.sub(r"(SSID: |ssid |ssid=|ssid\[0\]=)\S+", r"\1NAME", line)
     line = re.sub(r"\t(one|two|three|four|cell)\b", r"\tNAME", line)
+    line = re.sub(r'ESSID:"\w+"', "ESSID:NAME", line)
+    line = re.sub(r"^\S+ {2,}IEEE", "INTERFACE IEEE", line)  # iwconfig pads names to 8 characters
     line = re.sub(r"^(\w+_cipher|key_mgmt)=.*", r"\1=VALUE", line)
     line = re.sub(r"(?<=flags=)(\[\w+\])+", "FLAGS", line)
     line = re.sub(r"\b([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b", "ADDRESS", line)
@@ -222,15 +231,15 @@ def _form(line: str) -> str:
 def _recorded() -> dict[str, list[list[str]]]:
     """Return the forms of the lines that each command of the real programs printed, by command."""
     found: dict[str, list[list[str]]] = {}
-    for part in RECORDED.read_text(encoding="utf-8").split("\n$ ")[1:]:
-        command, *lines = part.splitlines()
+    for part in RECORDED.read_text(encoding="utf-8").removesuffix("\n").split("\n$ ")[1:]:
+        command, *lines = f"{part}\n".splitlines()
         found.setdefault(_command(command), []).append([_form(line) for line in lines])
     return found
 
 
 def _command(line: str) -> str:
     """Return a command without its interface."""
-    return re.sub(r" (-p \S+|-i \S+|dev \S+)", "", line)
+    return re.sub(r"(?<=^iwconfig) \S+| (-p \S+|-i \S+|dev \S+)", "", line)
 
 
 @pytest.mark.root
@@ -260,7 +269,8 @@ def test_every_line_has_the_form_of_a_line_of_the_real_program(lab: _Lab) -> Non
                     one in record and other in record[record.index(one) :] for record in records
                 ), f"{line}: {one!r} before {other!r}"
 
-    shown = ("iw dev X info", "iw dev X link", "iw dev X station dump")
+    devices = ("iw dev X info", "iw dev X link", "iw dev X station dump", "iwconfig X")
+    shown = (*devices, "iw dev X mpath dump", "iw dev X mpp dump")
     for node in (0, 2, 3, 6):
         compare(node, *shown)
     for node in (2, 6):
@@ -268,9 +278,10 @@ def test_every_line_has_the_form_of_a_line_of_the_real_program(lab: _Lab) -> Non
         compare(node, "wpa_cli -i X status", "wpa_cli -i X list_networks", "wpa_cli -i X ping")
     for node in (0, 5):
         compare(node, "hostapd_cli -i X status", "hostapd_cli -i X all_sta", "iw dev")
-    compare(3, "iw dev X mpath dump", "iw dev X mpp dump")
     lab.says(f"iw dev {names[2]} interface add mon0 type monitor")
-    compare(2, "iw dev", "iw dev mon0 info")
+    compare(2, "iw dev", "iw dev mon0 info", "iw dev mon0 link", "iwconfig mon0")
+    listed = "".join(lab.says(f"iwconfig {each}") for each in (names[2], "mon0"))
+    assert lab.says("iwconfig") == listed
     lab.says("iw dev mon0 del")
     lab.says(f"iw dev {names[2]} disconnect")
     compare(2, *shown, "wpa_cli -i X status")
@@ -280,6 +291,6 @@ def test_every_line_has_the_form_of_a_line_of_the_real_program(lab: _Lab) -> Non
     compare(3, *shown)
     for node in (3, 4):
         lab.says(f"iw dev {names[node]} ocb join 5890 10MHz", node)
-    compare(3, "iw dev X info", "iw dev X link")
+    compare(3, "iw dev X info", "iw dev X link", "iwconfig X")
     for node in (3, 4):
         lab.says(f"iw dev {names[node]} mesh join m freq 2412", node)

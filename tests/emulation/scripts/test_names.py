@@ -33,13 +33,43 @@ def test_it_is_nowhere_but_in_a_run(session: Session) -> None:
 
 
 def test_a_missing_name_has_a_reason(session: Session) -> None:
-    node = modules(session, [])["mn_wifi.node"]
-    with pytest.raises(ScriptError, match="needs a card of this machine"):
-        _ = node.physicalAP
-    with pytest.raises(ScriptError, match=r"import mn_wifi\.plot: there is no window: --live has"):
-        Refuser().find_spec("mn_wifi.plot")
+    with pytest.raises(ScriptError, match=r"import mn_wifi\.wwan\.net: WWAN modems need"):
+        Refuser().find_spec("mn_wifi.wwan.net")
     with pytest.raises(AttributeError, match="has no 'Nonsense'"):
-        _ = node.Nonsense
+        _ = modules(session, [])["mn_wifi.node"].Nonsense
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "reason"),
+    [
+        ("node", "physicalAP", "needs a card of this machine"),
+        ("link", "managed", r"a radio's mode is of net\.addLink"),
+        ("plot", "Plot2D", "there is no window: --live has"),
+        ("mobility", "Mobility", r"motion is of net\.setMobilityModel"),
+        ("wmediumdConnector", "w_server", "there is no wmediumd"),
+    ],
+)
+def test_a_name_that_cannot_be_used_can_be_imported(
+    module: str, name: str, reason: str, session: Session
+) -> None:
+    found = getattr(modules(session, [])[f"mn_wifi.{module}"], name)
+    assert not isinstance(session, found)
+    for use in (
+        found,
+        lambda: found.start,
+        lambda: setattr(found, "speed", 3),
+        lambda: type("Mine", (found,), {}),
+    ):
+        with pytest.raises(ScriptError, match=rf"mn_wifi\.{module}\.{name}: {reason}"):
+            use()
+
+
+def test_what_versions_of_mininet_wifi_have_called_differently_is_there(session: Session) -> None:
+    provided = modules(session, [])
+    assert provided["mn_wifi.net"].OVSKernelAP is provided["mn_wifi.node"].OVSAP
+    replaying = provided["mn_wifi.replaying"]
+    assert replaying.replayingRSSI is replaying.ReplayingRSSI
+    provided["mn_wifi.clean"].cleanup_wifi()
 
 
 def test_a_limit_is_said_once_and_an_unknown_option_is_refused(

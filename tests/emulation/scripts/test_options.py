@@ -76,10 +76,10 @@ def make(session: Watched, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     monkeypatch.setattr("emulation.scripts.air.Warm", lambda *_: SimpleNamespace(close=lambda: 0))
     session.logs.mkdir()
     opened: list[Mininet_wifi] = []
-    cls = modules(session, opened)["mn_wifi.net"].Mininet_wifi
+    module = modules(session, opened)["mn_wifi.net"]
 
-    def network(**options: Any) -> Any:
-        net = cls(**options)
+    def network(name: str = "Mininet_wifi", **options: Any) -> Any:
+        net = getattr(module, name)(**options)
         net._openvswitch.running = True
         net.wires = []
         net.wire = lambda *ends, **given: net.wires.append((ends, given))
@@ -185,11 +185,28 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
     ):
         with pytest.raises(ScriptError, match="there is no such option"):
             call(**wrong)
+    meant = r"setPropagationModel\(model='logDistnace'\): there is no such model \(do you mean log"
+    with pytest.raises(ScriptError, match=meant):
+        net.setPropagationModel(model="logDistnace")
+    for choose in (make, net.setMobilityModel):
+        with pytest.raises(ScriptError, match="ac_method='best': there are ssf, llf"):
+            choose(ac_method="best")
+    with pytest.raises(ScriptError, match="physicalAP: needs a card of this machine"):
+        net.addAccessPoint("ap9", cls=modules(session, [])["mn_wifi.node"].physicalAP)
+    with pytest.raises(ScriptError, match=r"addLink\(cls=managed\): a radio's mode is of"):
+        net.addLink(sta, point, cls=modules(session, [])["mn_wifi.link"].managed)
     for border in ("wide", float("inf")):
         with pytest.raises(
             ScriptError, match="plotGraph: give min_x, min_y, max_x, max_y in metres"
         ):
             net.plotGraph(max_x=border)
+
+
+def test_a_control_network_is_the_loopback(make: Make, session: Watched) -> None:
+    net = make("MininetWithControlWNet", inNamespace=True)
+    said = "MininetWithControlWNet(inNamespace=True): there is no control network: controllers, "
+    assert [each[: len(said)] for each in session.limits] == [said]
+    assert net.inNamespace is False  # of switches: Open vSwitch does not work in others
 
 
 def test_addresses_of_nodes_are_counted_as_mininet_wifi_does(make: Make) -> None:
@@ -208,7 +225,9 @@ def test_addresses_of_nodes_are_counted_as_mininet_wifi_does(make: Make) -> None
     assert (sta2.params["ip"], h1.params["ip"]) == ("10.0.0.3/8", "10.0.0.5/8")
 
 
-def test_a_radio_that_becomes_another_tells_the_medium_all_of_it(make: Make) -> None:
+def test_a_radio_that_becomes_another_tells_the_medium_all_of_it(
+    make: Make, session: Watched
+) -> None:
     net = make()
     sta, ranged = net.addStation("sta1", range=30), net.addStation("sta2", range=30)
     asked: list[dict[str, Any]] = []
@@ -233,6 +252,7 @@ def test_a_radio_that_becomes_another_tells_the_medium_all_of_it(make: Make) -> 
     sta.setManagedMode()
     assert (asked[-1]["mode"], asked[-1]["ssid"]) == ("managed", "")
     ranged.setMeshMode()
+    assert "sta2.setMeshMode: the radio keeps its name, sta2-wlan0" in session.limits
     assert asked[-1]["mode"] == "mesh"
     assert "tx_power_dbm" not in asked[-1], "its range says it"
 
