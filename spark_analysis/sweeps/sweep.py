@@ -2,9 +2,10 @@
 
 Theory of operation.  A spec (`spark_analysis.sweeps.spec`) is a product of protocols, varied values
 and seeds; each of its points is a run under the virtual clock, which is one Spark task
-(`spark_analysis.sweeps.tasks`).  Points run in waves.  After each wave, one pass of the ordinary
-jobs over all its runs gives their summaries; of each point only that row is kept, and what
-it took (and, if asked for, the delay of each delivery); its packets are dropped.
+(`spark_analysis.sweeps.tasks`).  Points run in waves, in each of them the longest first
+(`spark_analysis.sweeps.waves`).  After each wave, one pass of the ordinary jobs over all its runs
+gives their summaries; of each point only that row is kept, and what it took (and, if asked for, the
+delay of each delivery); its packets are dropped.
 
 A point lies in a folder named by its key.  One that is finished is not run again, whatever spec
 asks for it; one that has its frames is only analysed; one that was killed or has failed starts from
@@ -16,7 +17,6 @@ same paths as on the driver.
 
 from __future__ import annotations
 
-import functools
 import shutil
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,15 +38,13 @@ from spark_analysis.sweeps.tasks import (
     await_workers,
     failed,
     note_failure,
+    processor_seconds,
     ran,
     run_tasks,
     stopped,
 )
+from spark_analysis.sweeps.waves import Costs, take_wave, work
 
-WAVE: Final = 16
-"""Tasks of a wave for each that runs at a time: fewer leave less on disk until the analysis, which
-costs seconds a wave, more waste less at its end.  A run that has ended is not lost with its wave.
-"""
 PARTITIONS: Final = 16
 """Partitions that are made of a wave's frames, at most."""
 
@@ -104,7 +102,7 @@ def run_sweep(
     wanted = [point for point in points(spec) if only is None or point.key in only]
     sweep = SweepFolder(folder)
     keep = Keep(frames=keep_frames, deliveries=keep_deliveries)
-    _check(sweep, wanted, keep, progress)
+    costs = Costs(_check(sweep, wanted, keep, progress))
     try:
         with sweep.alone():
             sweep.note(spec)
@@ -112,7 +110,7 @@ def run_sweep(
             if left:
                 progress(Progress("starting Spark", len(wanted) - len(left), 0, len(wanted)))
                 with spark_session(master) as spark, plain_errors():
-                    _run(spark, sweep, spec, wanted, left, keep, progress)
+                    _run(spark, sweep, spec, wanted, left, costs, keep, progress)
             results = sweep.results(wanted, spec.vary)
             failures, problems = sweep.remarks(wanted)
     except OSError as error:
@@ -130,16 +128,20 @@ def _check(
     wanted: Sequence[Point],
     keep: Keep,
     progress: Callable[[Progress], None],
-) -> None:
-    """Make the scenarios that are to run, before anything runs.  Raises `SpecError`."""
-    left = _left(sweep, wanted, keep)
+) -> dict[str, float]:
+    """Make the scenarios that are to run, before anything runs; return the work of each, by key.
+
+    Raises `SpecError`.
+    """
+    left, works = _left(sweep, wanted, keep), {}
     for number, point in enumerate(left):
         doing = f"checking scenario {number + 1} of {len(left)}"
         progress(Progress(doing, len(wanted) - len(left), 0, len(wanted)))
         try:
-            point.scenario()
+            works[point.key] = work(point.scenario())
         except ScenarioError as error:
             raise SpecError(f"{point}: {error}") from None
+    return works
 
 
 def _run(
@@ -148,43 +150,64 @@ def _run(
     spec: SweepSpec,
     wanted: Sequence[Point],
     left: Sequence[Point],
+    costs: Costs,
     keep: Keep,
     progress: Callable[[Progress], None],
 ) -> None:
     context, rest = spark.sparkContext, list(left)
     done, lost = len(wanted) - len(left), 0
+    for point in wanted:
+        costs.note(point, processor_seconds(sweep.path(point)))
     await_workers(context, lambda doing: progress(Progress(doing, done, 0, len(wanted))))
     while rest:
         at_a_time = max(context.defaultParallelism, 1)
-        wave, rest = rest[: WAVE * at_a_time], rest[WAVE * at_a_time :]
+        wave, rest = take_wave(rest, at_a_time, costs)
         # What a wave leaves is little, and every partition is a task at each of many steps.
         spark.conf.set("spark.sql.shuffle.partitions", min(at_a_time, PARTITIONS))
         paths = [sweep.path(point) for point in wave]
         for path in paths:  # of an earlier attempt
             (path / FAILURE).unlink(missing_ok=True)
-        report = functools.partial(_report, sweep, wave, done, lost, len(wanted), progress)
-        tasks = [point.task(path) for point, path in zip(wave, paths, strict=True)]
-        run_tasks(spark, [task for task in tasks if not ran(task.folder)], report)
+        new = [point for point in wave if not ran(sweep.path(point))]
+        report = _Report(sweep, wave, done, lost, len(wanted), progress)
+        run_tasks(spark, [point.task(sweep.path(point)) for point in new], report)
+        for point in new:
+            costs.note(point, processor_seconds(sweep.path(point)))
         report("analysing")
         _analyse(spark, [path for path in paths if ran(path)], keep)
         sweep.results(wanted, spec.vary)
-        report("analysed")
+        _Report(sweep, wave, done, lost, len(wanted), progress)("analysed")
         done += len(wave)
         lost += sum(map(failed, paths))
 
 
-def _report(
-    sweep: SweepFolder,
-    wave: Sequence[Point],
-    done: int,
-    lost: int,
-    total: int,
-    progress: Callable[[Progress], None],
-    doing: str,
-) -> None:
-    done += sum(map(sweep.ended, wave))
-    lost += sum(failed(sweep.path(point)) for point in wave)
-    progress(Progress(doing, done, lost, total))
+class _Report:
+    """Tells how far a sweep is while a wave runs; a point that has ended is not looked at again."""
+
+    def __init__(
+        self,
+        sweep: SweepFolder,
+        wave: Sequence[Point],
+        done: int,
+        lost: int,
+        total: int,
+        progress: Callable[[Progress], None],
+    ) -> None:
+        """`done` and `lost` are the points that had ended, and had failed, before the wave."""
+        self._sweep = sweep
+        self._open = list(wave)
+        self._done = done
+        self._lost = lost
+        self._total = total
+        self._progress = progress
+
+    def __call__(self, doing: str) -> None:
+        ended = [point for point in self._open if self._sweep.ended(point)]
+        if ended:
+            self._done += len(ended)
+            self._lost += sum(failed(self._sweep.path(point)) for point in ended)
+            keys = {point.key for point in ended}
+            self._open = [point for point in self._open if point.key not in keys]
+        self._progress(Progress(doing, self._done, self._lost, self._total))
 
 
 def _analyse(spark: SparkSession, runs: Sequence[Path], keep: Keep) -> None:

@@ -15,8 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from emulation.errors import ScenarioError
+from emulation.scenario.scenario import Scenario
 from spark_analysis.analysis import analyse
 from spark_analysis.sweeps import sweep as sweep_module
+from spark_analysis.sweeps import waves
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.spec import Point, SpecError, SweepError, points
 from spark_analysis.sweeps.sweep import Progress, SweepOutcome, run_sweep
@@ -53,9 +55,12 @@ def test_bad_specs_are_refused_before_anything_runs(
 def test_every_scenario_is_made_before_anything_runs(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def make(point: Point) -> None:
+    sound = Point.scenario
+
+    def make(point: Point) -> Scenario:
         if point.seed == seed:
             raise ScenarioError("the stations are not connected")
+        return sound(point)
 
     monkeypatch.setattr(Point, "scenario", make)
     with pytest.raises(SpecError, match=f"flooding speed=0.0 seed={seed}: the stations"):
@@ -135,7 +140,8 @@ def test_only_what_is_new_or_lost_is_run(
     lost = wanted[0]
     shutil.rmtree(sweep.path(lost))
     stamps = {p.key: sweep.path(p).stat().st_mtime_ns for p in wanted if sweep.path(p).exists()}
-    monkeypatch.setattr(sweep_module, "WAVE", 2)
+    monkeypatch.setattr(waves, "WAVE", 2)
+    monkeypatch.setattr(waves, "MOST", 0)
     spark_starts = SparkStarts(monkeypatch)
     result = run_sweep(wider, outcome.folder)
     assert spark_starts.count == 1, "once for two waves"
@@ -153,7 +159,7 @@ def test_a_failed_point_is_reported_and_the_rest_goes_on(
     path = SweepFolder(tmp_path / "s").path(broken)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweep_module, "points", lambda _: [_broken(broken), sound])
-        patch.setattr(sweep_module, "_check", lambda *_: None)
+        patch.setattr(sweep_module, "_check", lambda *_: {})
         result = run_sweep(few, tmp_path / "s")
     assert list(result.results["speed"]) == [5.0]
     ((name, reason),) = result.failures.items()
@@ -247,7 +253,7 @@ def test_a_stopped_sweep_keeps_what_is_finished(spark: SparkSession, tmp_path: P
             raise StopError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep_module, "WAVE", 1)
+        patch.setattr(waves, "WAVE", 1)
         with pytest.raises(StopError):
             run_sweep(spec(seeds=1), tmp_path / "s", progress=stop)
     sweep = SweepFolder(tmp_path / "s")

@@ -1,32 +1,25 @@
-"""Sweeps: the command, and the cluster."""
+"""Sweeps: the command."""
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 import typer
-from pyspark.find_spark_home import _find_spark_home
 from typer.testing import CliRunner
 
-from spark_analysis.captures import class_data
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.spec import SweepSpec
 from spark_analysis.sweeps.sweep import Progress, SweepOutcome
 from testbed.app import app as command_line
 from tests.spark_analysis.sweeps.helpers import ROOT, spec, synthetic
-
-# The command.
 
 
 @pytest.fixture
@@ -119,81 +112,3 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "goes on from here" in errors
     assert "Traceback" not in errors
-
-
-# A cluster.
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
-    """A standalone master and two workers on loopback."""
-    home = Path(_find_spark_home())
-    launch = [str(home / "bin" / "spark-class")]
-    port = _free_port()
-    master = f"spark://127.0.0.1:{port}"
-    environment = {
-        "PATH": "/usr/bin:/bin",
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_DIR": str(tmp_path / "work"),
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": " ".join(("-XX:+UseSerialGC", *class_data.options())),
-        "JDK_JAVA_OPTIONS": os.environ["JDK_JAVA_OPTIONS"],
-    }
-    deploy = "org.apache.spark.deploy"
-    worker = ["--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "1g", master]
-    commands = [
-        [
-            f"{deploy}.master.Master",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-            "--webui-port",
-            "0",
-        ],
-        [f"{deploy}.worker.Worker", *worker],
-        [f"{deploy}.worker.Worker", *worker],
-    ]
-    processes = []
-    try:
-        with (tmp_path / "cluster.log").open("w") as log:
-            for words in commands:
-                processes.append(
-                    subprocess.Popen([*launch, *words], env=environment, stdout=log, stderr=log)
-                )
-            limit = time.monotonic() + 60
-            while (tmp_path / "cluster.log").read_text().count("Registering worker") < 2:
-                assert time.monotonic() < limit, (tmp_path / "cluster.log").read_text()
-                time.sleep(0.1)
-        yield master
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(30)
-
-
-@pytest.mark.spark
-def test_a_cluster_runs_the_points(cluster: str, tmp_path: Path) -> None:
-    words = ["sweep", "roaming_field", "flooding", "--vary", "speed=0,5", "--seeds", "1"]
-    words += ["--duration", "14", "--nodes", "7", "--set", "interval=1", "--master", cluster]
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed", *words, "--out", str(tmp_path / "s")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    results = pq.read_table(tmp_path / "s" / "results.parquet").to_pandas()
-    assert len(results) == 2
-    assert (results["delivery_ratio"] == 1.0).all()
-    # Both workers had an executor, and the tasks ran there.
-    assert len(list((tmp_path / "work").glob("app-*/*"))) == 2

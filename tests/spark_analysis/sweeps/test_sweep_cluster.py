@@ -1,0 +1,167 @@
+"""Sweeps on a cluster: what is lost in the middle, a worker or the driver, changes no row."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pandas as pd
+import psutil
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_analysis.captures.materialise import FRAMES_FOLDER
+from spark_analysis.sweeps.spec import SweepSpec, points
+from spark_analysis.sweeps.sweep import run_sweep
+from spark_analysis.sweeps.tasks import COST
+from tests.spark_analysis.sweeps.helpers import ROOT
+from tests.spark_cluster import Cluster
+
+pytestmark = pytest.mark.spark
+
+T = TypeVar("T")
+
+SPEC = SweepSpec(
+    "roaming_field",
+    ("flooding",),
+    {"speed": ("1", "2", "3", "4", "5", "6")},
+    seeds=1,
+    duration=40.0,
+    settings={"nodes": "25", "interval": "1"},
+)
+LIMIT = 300.0
+"""Seconds for what takes a few: the tests give way to those that keep time."""
+KEYS = sorted(point.key for point in points(SPEC))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A master and two workers."""
+    with Cluster(tmp_path_factory.mktemp("cluster"), workers=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """The table of a sweep on this machine that nothing happened to."""
+    return run_sweep(SPEC, tmp_path_factory.mktemp("undisturbed") / "s").results
+
+
+class Sweep:
+    """The command `sweep` in a process of its own, on a cluster."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        words = [*shlex.split(SPEC.command())[1:], "--master", cluster.master]
+        self._log = folder.with_suffix(".log")
+        with self._log.open("w") as log:
+            self.process = psutil.Popen(
+                [sys.executable, "-m", "testbed", *words, "--out", folder],
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+            )
+
+    def __enter__(self) -> Sweep:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            family = [self.process, *self.process.children(recursive=True)]
+            for each in family:
+                each.kill()
+            psutil.wait_procs(family, 30)
+
+    def wait_for(self, condition: Callable[[], T | None]) -> T:
+        """Return what is asked for as soon as it is there; the sweep goes on meanwhile."""
+        limit = time.monotonic() + LIMIT
+        while not (found := condition()):
+            assert self.process.poll() is None, self._log.read_text()
+            assert time.monotonic() < limit, self._log.read_text()
+            time.sleep(0.01)
+        return found
+
+    def ends(self) -> None:
+        """Wait for the end, without an error."""
+        try:
+            assert self.process.wait(LIMIT) == 0, self._log.read_text()
+        except psutil.TimeoutExpired:
+            pytest.fail(self._log.read_text())
+
+
+def ended(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return the points that have run, and what changes if one runs once more."""
+    found = {path.parent.name: path.stat() for path in folder.glob(f"points/*/{COST}")}
+    return {key: (status.st_ino, status.st_mtime_ns) for key, status in found.items()}
+
+
+def running(folder: Path, worker: psutil.Process) -> set[str]:
+    """Return the points that processes of a worker are running: their names are in the frames'."""
+    processes = {process.pid for process in worker.children(recursive=True)}
+    scratch = folder.glob(f"points/*/metrics/.{FRAMES_FOLDER}-*")
+    return {
+        path.parents[1].name for path in scratch if int(path.name.rpartition("-")[2]) in processes
+    }
+
+
+def same(results: pd.DataFrame, undisturbed: pd.DataFrame) -> None:
+    """Fail unless there is the same row for each point, once."""
+    assert sorted(results["run"]) == KEYS
+    pd.testing.assert_frame_equal(results, undisturbed)
+
+
+def test_points_of_a_lost_worker_run_again_elsewhere(
+    cluster: Cluster, undisturbed: pd.DataFrame, tmp_path: Path
+) -> None:
+    folder = tmp_path / "s"
+
+    def caught() -> psutil.Popen | None:
+        """Suspend a worker in the middle of a point, and return it."""
+        for worker in cluster.workers:
+            if running(folder, worker):
+                cluster.suspend(worker)
+                if running(folder, worker):
+                    return worker
+                cluster.resume(worker)
+        return None
+
+    with Sweep(cluster, folder) as sweep:
+        sweep.wait_for(lambda: bool(ended(folder)))
+        lost = sweep.wait_for(caught)
+        before, interrupted = ended(folder), running(folder, lost)
+        cluster.lose(lost)
+        sweep.ends()
+    after = ended(folder)
+    assert sorted(after) == KEYS
+    assert interrupted
+    assert interrupted.isdisjoint(before)
+    assert {key: after[key] for key in before} == before, "what had run is not run again"
+    same(pq.read_table(folder / "results.parquet").to_pandas(), undisturbed)
+
+
+def test_a_sweep_goes_on_after_its_driver_was_killed(
+    cluster: Cluster, undisturbed: pd.DataFrame, tmp_path: Path
+) -> None:
+    folder = tmp_path / "s"
+    with Sweep(cluster, folder) as sweep:
+        sweep.wait_for(lambda: len(ended(folder)) >= 2)
+        machines = sweep.process.children(recursive=True)
+        executors = [each for worker in cluster.workers for each in worker.children()]
+        sweep.process.kill()
+        sweep.process.wait(30)
+        assert executors
+        # Java and the executors notice: nobody is left who runs points for a sweep that is gone.
+        _, alive = psutil.wait_procs([*machines, *executors], LIMIT)
+        assert not alive
+    before = ended(folder)
+    assert 2 <= len(before) < len(KEYS)
+    assert not (folder / "results.parquet").exists()
+    results = run_sweep(SPEC, folder).results
+    after = ended(folder)
+    assert sorted(after) == KEYS
+    assert {key: after[key] for key in before} == before, "what had run is not run again"
+    same(results, undisturbed)
