@@ -21,6 +21,11 @@ def significant(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3g}"
 
 
+def to_units(value: float) -> str:
+    """Return a number that is often a thousand and more, without decimals."""
+    return "–" if math.isnan(value) else f"{value:,.0f}"
+
+
 @dataclass(frozen=True)
 class AgreementBound:
     """How a metric tells whether two backends agree: the means of their runs are about the same.

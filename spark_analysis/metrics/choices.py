@@ -45,9 +45,9 @@ UNNECESSARY_MESSAGES: Final = MeasuredMetric(
     if_known=True,
     tile="Unnecessary messages",
     detail=lambda tables: (
-        "a choice among rendezvous cells; 3(n−1) is "
+        "a choice among rendezvous cells; by the bound, "
         f"{significant(tables.value(UNNECESSARY_BOUND.column))}"
     ),
-    heading="unnecessary messages of 3(n−1)",
+    heading="unnecessary messages, of the bound",
     of=UNNECESSARY_BOUND.column,
 )

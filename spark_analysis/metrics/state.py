@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from spark_analysis.jobs.state import STATE
-from spark_analysis.metric import MeasuredMetric, significant
+from spark_analysis.metric import MeasuredMetric, significant, to_units
 from spark_analysis.schemas import DOUBLE, column
 from spark_analysis.table import Inputs, Measure
 
@@ -27,7 +27,7 @@ STATE_BYTES: Final = MeasuredMetric(
     caption="Bytes of the neighbours, advertisements and subscriptions that a node keeps, as told; "
     "mean over nodes and time.",
     unit="bytes",
-    text=significant,
+    text=to_units,
     swept=True,
     if_known=True,
     heading="bytes a node",
@@ -48,7 +48,7 @@ STATE_ENTRIES: Final = MeasuredMetric(
     tile="State of a node",
     detail=lambda tables: (
         "neighbours, advertisements and subscriptions, mean; told in "
-        f"{significant(tables.value(STATE_BYTES.column))} bytes"
+        f"{to_units(tables.value(STATE_BYTES.column))} bytes"
     ),
     heading="entries a node",
 )

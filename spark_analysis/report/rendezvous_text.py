@@ -24,10 +24,10 @@ def choice_tables(tables: RunTables) -> list[TextTable]:
         TextTable(
             "Choices of rendezvous cells",
             "Mean of a subscriber's choices, by the n cells that it tried: messages at cells that "
-            "it did not choose, beside 3(n−1), or (n−1)(filters + 2 publishers) with several of "
-            "these. Overhead by message kind has all signalling.",
+            "it did not choose, beside their bound: (n−1)(filters + 2 publishers), which is 3(n−1) "
+            "with one of each. Overhead by message kind has all signalling.",
             ("cells tried", "choices", "publishers", "subscriptions", "notifications", "prunes",
-             "unnecessary", "3(n−1)"),
+             "unnecessary", "bound"),
             rows,
         )
     ]  # fmt: skip
