@@ -32,7 +32,7 @@ MODULES: Final = (
         f"emulation.radio.{name}"
         for name in (
             *("air", "airtime", "counters", "differences", "errors", "grid", "link_row", "links"),
-            *("medium", "reception", "rts_cts", "sensing", "station", "timings"),
+            *("medium", "reception", "rts_cts", "sensing", "snapshot", "station", "timings"),
         )
     ),
     *("emulation.virtual.clock", "emulation.virtual.packets", "nodeapp.geometry", "nodeapp.wire"),

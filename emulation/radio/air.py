@@ -183,7 +183,7 @@ class Air:
 
     def add(self, new: Transmission) -> None:
         """Put a frame on the air, at its start."""
-        row = new.row
+        row, receivers_reach = new.row, -1.0
         if self.watch is not None:
             self.watch(new)
         for old in self.active.values() if self._collisions else ():
@@ -191,6 +191,13 @@ class Air:
                 continue  # an acknowledgement starts a little later than it is put on the air
             other = old.row
             distance = math.hypot(row.x - other.x, row.y - other.y)
+            # Most frames are too far away for a look at who is above the floor of either.
+            if receivers_reach < 0.0:
+                receivers_reach = row.receiver_reach
+            if distance > receivers_reach + other.reach and (
+                distance > row.reach + other.receiver_reach
+            ):
+                continue
             if distance <= row.receiver_reach + other.power_reach or (
                 distance <= row.power_reach + other.receiver_reach
             ):

@@ -29,6 +29,8 @@ DETECTION_MARGIN_DB: Final = 3.0
 FLOOR_BELOW_NOISE_DB: Final = 10.0
 AT_RANGE_DB: Final = 1e-5
 """How far below the power at a range a station still counts as in it: powers are rounded."""
+ROUNDING_DB: Final = 1e-3
+"""More than powers are rounded by."""
 SHADOWING_DEVIATIONS: Final = 4.0
 """Links that shadowing lifts by more than this many sigma (1 in 30,000) are cut off."""
 
@@ -86,6 +88,12 @@ def reach_beyond(radio: RadioSpec, budget: Budget, more_db: float) -> float:
         slack = SHADOWING_DEVIATIONS * radio.propagation.sigma_db
     gain = 2 * radio.antenna_gain_dbi
     return _distance_at(radio, budget.tx_dbm + gain + more_db - budget.floor_dbm + slack)
+
+
+def reach_at(radio: RadioSpec, budget: Budget, level_dbm: float) -> float:
+    """Return the metres beyond which nobody receives a level, if there is no shadowing."""
+    gain = 2 * radio.antenna_gain_dbi
+    return _distance_at(radio, budget.tx_dbm + gain - level_dbm + ROUNDING_DB)
 
 
 def _distance_at(radio: RadioSpec, loss_db: float) -> float:

@@ -22,23 +22,60 @@ class Grid:
         self._corner = xy.min(axis=0)
         extent = float((xy.max(axis=0) - self._corner).max())
         # Not many more cells than stations: a reach of zero must not take all memory.
-        self._cell = max(reach / 2, extent / math.sqrt(len(xy)), 1e-3)
+        self._cell = max(reach / 2 * (1 + 1e-9), extent / math.sqrt(len(xy)), 1e-3)
+        self._spans = np.arange(-2, 3) if self._cell < reach else np.arange(-1, 2)
+        """From a cell to those that have stations within reach of it, to either side."""
         column, row = np.floor((xy - self._corner) / self._cell).astype(np.int64).T
         self._columns = int(column.max()) + 1
         self._rows = int(row.max()) + 1
         cell = row * self._columns + column
-        self._order: Indices = np.argsort(cell, kind="stable")
-        cells = np.arange(self._rows * self._columns + 1)
-        self._starts = np.searchsorted(cell[self._order], cells).tolist()
+        self._column, self._row = column, row
+        self.order: Indices = np.argsort(cell, kind="stable")
+        """The stations, cell by cell."""
+        counts = np.bincount(cell, minlength=self._rows * self._columns)
+        self._starts: Indices = np.concatenate((np.zeros(1, np.intp), np.cumsum(counts)))
+        self._list: list[int] | None = None
+        """`_starts`, for single look-ups."""
+        self._places: list[int] | None = None
+
+    def place(self, station: int) -> int:
+        """Return the place of a station in `order`."""
+        if self._places is None:
+            places = np.empty(len(self.order), np.intp)
+            places[self.order] = np.arange(len(self.order))
+            self._places = [int(each) for each in places.tolist()]
+        return self._places[station]
+
+    def pairs(self, stations: Indices) -> tuple[Indices, Indices]:
+        """Return who is within reach of each of several stations, and some beyond, unordered.
+
+        Two arrays: places in `stations`, and who is near the one there (itself too).
+        """
+        beyond = self._spans[-1]
+        rows = self._row[stations][:, None] + self._spans
+        column = self._column[stations]
+        left = np.maximum(column - beyond, 0)[:, None]
+        right = np.minimum(column + beyond, self._columns - 1)[:, None] + 1
+        first = np.clip(rows, 0, self._rows - 1) * self._columns
+        begin = self._starts[first + left]
+        lengths = self._starts[first + right] - begin
+        lengths[(rows < 0) | (rows >= self._rows)] = 0
+        flat = lengths.ravel()
+        ends = np.cumsum(flat)
+        at = np.arange(ends[-1]) + np.repeat(begin.ravel() - (ends - flat), flat)
+        which = np.repeat(np.arange(len(stations)), lengths.sum(axis=1))
+        return which, self.order[at]
 
     def near(self, x: float, y: float) -> Indices:
         """Return the stations within reach of (x, y), and some beyond, in ascending order."""
         x0, y0 = self._corner.tolist()
         left, right = self._span(x - x0, self._columns)
         bottom, top = self._span(y - y0, self._rows)
-        starts, width = self._starts, self._columns
+        if self._list is None:
+            self._list = [int(each) for each in self._starts.tolist()]
+        starts, width = self._list, self._columns
         stretches = [
-            self._order[starts[row * width + left] : starts[row * width + right + 1]]
+            self.order[starts[row * width + left] : starts[row * width + right + 1]]
             for row in range(bottom, top + 1)
         ]
         found: Indices = np.concatenate(stretches)

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from emulation.radio.errors import CERTAIN, SurvivalTable
 from emulation.radio.jammer import Jammer
 from emulation.radio.propagation import Floats, Indices
 
+HOPELESS: Final = math.log(CERTAIN)
+Outcome = tuple[tuple[int, ...], tuple[tuple[int, float], ...]]
+"""Receivers that surely get a broadcast, and others with their chance."""
 WHOLE_ROWS: Final = 5000
 """Stations up to which a row that meets others holds a power for each of them: 40 kB."""
+
+
+class Surroundings:
+    """Where a row has the stations from that do not notice its frames, if they are needed."""
+
+    def around(self, source: int) -> tuple[list[int], list[float], list[float]]:
+        """Return all stations above the interference floor, with distance and SNR."""
+        raise NotImplementedError
+
+
+class Matrix(NamedTuple):
+    """The links of all stations, one list for all rows: row i begins at `starts[i]`."""
+
+    starts: list[int]
+    near: list[int]
+    distance: list[float]
+    snr: list[float]
+    survival: list[float]
 
 
 class LinkTable:
@@ -41,8 +64,9 @@ class LinkRow:
     """The links of the station `source` from (x, y); read-only for everyone but `Links`.
 
     `near`, ascending, are the stations above the interference floor, with their distance in metres
-    and their SNR in decibels; `survival` is the log-survival of a bit at the basic rate.  `power`
-    and the reaches are computed on first use.
+    and their SNR in decibels; `survival` is the log-survival of a bit at the basic rate.  If there
+    are `surroundings`, `near` are only those that notice or decode a frame, and the others come
+    from there.  `power` and the reaches are computed on first use.
     """
 
     __slots__ = (
@@ -54,9 +78,11 @@ class LinkRow:
         "_power_reach",
         "_receiver_reach",
         "_snr",
+        "_surroundings",
         "certain",
         "hears",
         "rates",
+        "reach",
         "sense",
         "snr_db",
         "source",
@@ -75,8 +101,13 @@ class LinkRow:
         distance: list[float],
         snr_db: list[float],
         survival: list[float],
+        surroundings: Surroundings | None = None,
+        reach: float = math.inf,
     ) -> None:
         self._links = links
+        self._surroundings = surroundings
+        self.reach = reach
+        """Metres beyond which nobody is above the interference floor, not less than there are."""
         self._near = near
         self._distance = distance
         self._snr = snr_db
@@ -98,7 +129,7 @@ class LinkRow:
         """Receiver: SNR in decibels."""
         self.survival = [each for each, snr in zip(survival, snr_db, strict=True) if snr >= lock]
         """Log-survival of a bit at the basic rate, in the order of `snr_db`."""
-        self.certain: dict[int, tuple[tuple[int, ...], tuple[tuple[int, float], ...]]] = {}
+        self.certain: dict[int, Outcome] = {}
         """Bits of a broadcast: receivers that surely get it, and others with their chance."""
         self.rates: dict[int, int] = {}
         """Receiver: index of the rate of unicasts."""
@@ -106,11 +137,45 @@ class LinkRow:
     def __len__(self) -> int:
         return len(self._near)
 
+    def _complete(self) -> None:
+        if self._surroundings is not None:
+            self._near, self._distance, self._snr = self._surroundings.around(self.source)
+            self._surroundings = None
+
+    def broadcast_outcome(self, bits: int) -> Outcome:
+        """Return who surely gets an undisturbed broadcast of `bits`, and others' chances."""
+        outcome = self.certain.get(bits)
+        if outcome is None:
+            sure, others = [], []
+            for receiver, survival in zip(self.snr_db, self.survival, strict=True):
+                exponent = bits * survival
+                if exponent > -CERTAIN:
+                    sure.append(receiver)
+                elif exponent > HOPELESS:
+                    others.append((receiver, math.exp(exponent)))
+            outcome = self.certain[bits] = (tuple(sure), tuple(others))
+        return outcome
+
+    def outcome_at(self, table: SurvivalTable, bits: int) -> Outcome:
+        """Return the same for a broadcast at the rate of `table`, computed each time.
+
+        Receivers are those of the basic rate: a slower one does not reach farther.
+        """
+        sure, others = [], []
+        for receiver, snr in self.snr_db.items():
+            exponent = bits * table.at_db(snr)
+            if exponent > -CERTAIN:
+                sure.append(receiver)
+            elif exponent > HOPELESS:
+                others.append((receiver, math.exp(exponent)))
+        return tuple(sure), tuple(others)
+
     @property
     def power(self) -> dict[int, float]:
         """Station: received mW, of all above the interference floor."""
         power = self._power
         if power is None:
+            self._complete()
             noise = self._links.noise_mw
             levels = [noise * 10 ** (snr / 10) for snr in self._snr]
             power = self._power = dict(zip(self._near, levels, strict=True))
@@ -120,6 +185,7 @@ class LinkRow:
     def power_reach(self) -> float:
         """Distance in metres of the farthest station in `power`."""
         if self._power_reach < 0.0:
+            self._complete()
             self._power_reach = max(self._distance, default=0.0)
         return self._power_reach
 
@@ -160,7 +226,7 @@ class JamRow(LinkRow):
         distance: list[float],
         snr_db: list[float],
     ) -> None:
-        self._links, self.source = links, source
+        self._links, self.source, self._surroundings, self.reach = links, source, None, math.inf
         self._near, self._distance, self._snr, self._all = near, distance, snr_db, None
         self._power, self._power_reach, self._receiver_reach = None, -1.0, -1.0
         self.x, self.y = jammer.x, jammer.y

@@ -2,12 +2,13 @@
 
 Theory of operation.  A `LinkRow` holds the links of one station.  Rows are made when a station
 first transmits from its present position and are dropped when stations move or fail, so that a
-static network makes each row once and a mobile one only the rows it uses.  Up to `DENSE` stations
+static network makes each row once and a mobile one only the rows it uses.  In the smallest networks
 the powers of all pairs are computed together, once per move, and rows are cut from that matrix:
 NumPy costs microseconds a call, whatever the size.  Larger networks never hold an N x N matrix; a
-row looks at the stations in the cells of a grid that its reach covers.  What is seldom needed of a
-row is computed on first use.  Powers and thresholds are the same in both directions, so a row also
-says whom its station hears.
+row looks at the stations in the cells of a grid that its reach covers, together with rows beside it
+(`emulation.radio.snapshot`), unless shadowing, failures or differences make each link a case of its
+own.  What is seldom needed of a row is computed on first use.  Powers and thresholds are the same
+in both directions, so a row also says whom its station hears.
 
 What a row holds of a neighbour depends on the received power (see `emulation.radio.budget`):
 `power` holds every station above the interference floor, `sense` those that notice a frame (the
@@ -19,9 +20,8 @@ last bit decide alike.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +35,12 @@ from emulation.radio.budget import (
     reach_beyond,
 )
 from emulation.radio.differences import Differences
-from emulation.radio.errors import CERTAIN, SurvivalTable, survival_table, threshold_table
+from emulation.radio.errors import SurvivalTable, survival_table, threshold_table
 from emulation.radio.grid import Grid
 from emulation.radio.jammer import Jammer, Line
-from emulation.radio.link_row import JamRow, Link, LinkRow, LinkTable
+from emulation.radio.link_row import JamRow, Link, LinkRow, LinkTable, Matrix
 from emulation.radio.propagation import Floats, Indices, link_loss_db
+from emulation.radio.snapshot import POWER_DECIMALS, WORTH_BLOCKS, Reach, Snapshot, sensed
 from emulation.radio.spec import RadioSpec, UnitDisk
 
 LOCK_BYTES: Final = 30
@@ -48,20 +49,10 @@ LOCK_PROBABILITY: Final = 0.01
 """...and is a receiver from this probability on."""
 CACHED_LINKS: Final = 4_000_000
 """Neighbours held in all rows together, some 500 MB, before rows are dropped."""
-HOPELESS: Final = math.log(CERTAIN)
+FEW: Final = 60
+"""Stations up to which a matrix of all pairs costs less than a snapshot."""
 DENSE: Final = 400
-"""Stations up to which a matrix of all pairs costs less than the rows that are used, one by one."""
-POWER_DECIMALS: Final = 6
-
-
-class _Matrix(NamedTuple):
-    """The links of all stations, one list for all rows: row i begins at `starts[i]`."""
-
-    starts: list[int]
-    near: list[int]
-    distance: list[float]
-    snr: list[float]
-    survival: list[float]
+"""The same, if there can be no snapshot, than the rows that are used, one by one."""
 
 
 class Links(LinkTable):
@@ -78,9 +69,8 @@ class Links(LinkTable):
         self.phy = phy_for(radio.standard, radio.frequency_mhz)
         if radio.basic_rate_mbps is not None:
             self.phy = self.phy.with_basic_rate(radio.basic_rate_mbps)
-        by_threshold = radio.reception == "threshold"
         self.table_of: Callable[[Rate], SurvivalTable] = (
-            threshold_table if by_threshold else survival_table
+            threshold_table if radio.reception == "threshold" else survival_table
         )
         """Return the table of a rate."""
         self.tables = [self.table_of(rate) for rate in self.phy.rates]
@@ -112,11 +102,13 @@ class Links(LinkTable):
         self._seed = seed
         self._xy = np.zeros((count, 2))
         self._rows: list[LinkRow | None] = [None] * count
-        self._cached = 0
-        self._cached_links = cached_links
-        self._matrix: _Matrix | None = None
+        self._cached, self._cached_links = 0, cached_links
+        self._matrix: Matrix | None = None
         """Up to `DENSE` stations."""
         self._grid: Grid | None = None
+        self._snapshot: Snapshot | None = None
+        self._together = True
+        """Whether enough stations transmit between two moves to work out their links together."""
         self.sense_snr_db = self.budget.sense_dbm - self.budget.noise_dbm
         bits = 8 * self.phy.mpdu_bytes(REFERENCE_BYTES)
         self._rate_needs = [
@@ -126,8 +118,10 @@ class Links(LinkTable):
             (i for i, rate in enumerate(self.phy.rates) if rate.mbps == radio.data_rate_mbps), None
         )
         self.lock_db = basic.required_db(8 * LOCK_BYTES, 1 - LOCK_PROBABILITY)
-        if by_threshold:
+        if radio.reception == "threshold":
             self.lock_db = self.budget.sensitivity_dbm - self.budget.noise_dbm - AT_RANGE_DB
+        self._noticed = sensed(radio, self.budget, self.budget.noise_dbm + self.lock_db)
+        """Where a frame is noticed; None if that does not follow from the distance."""
 
     def set_positions(self, xy: npt.ArrayLike) -> None:
         """Set the positions: an array (N, 2) of metres.  Raises ValueError for another shape."""
@@ -265,6 +259,10 @@ class Links(LinkTable):
         return row
 
     def _forget(self) -> None:
+        if self._snapshot is not None:
+            used = self.count - self._rows.count(None)
+            self._together = used >= WORTH_BLOCKS * self.count
+            self._snapshot = None
         self._matrix = self._grid = self._hears = None
         self._sides = self._sides_now() if self._lines else None
         self._jam_rows.clear()
@@ -283,10 +281,17 @@ class Links(LinkTable):
         """Return the links of a station; a station that is down has none."""
         row = self._rows[source]
         if row is None:
-            row = self._from_matrix(source) if self.count <= DENSE else self._from_grid(source)
-            if self._cached > self._cached_links:
+            if self.count > FEW and self._noticed and not (self._differences or self.failed):
+                row = self._from_snapshot(source, self._noticed)
+            elif self.count <= DENSE:
+                row = self._from_matrix(source)
+            else:
+                row = self._from_grid(source)
+            added = 0 if self._snapshot is None else self._snapshot.added
+            if self._cached + added > self._cached_links:
                 self._rows = [None] * self.count
                 self._cached = 0
+                self._snapshot = None
             if self._jammers:
                 noisy = {n for n in self._jammers if source in self.jam_row(n).sense}
                 row.sense |= noisy
@@ -316,7 +321,7 @@ class Links(LinkTable):
         row = LinkRow(self, source, near[part], distance[part], snr[part], survival[part])
         return row if self._differences is None else self._own_row(row)
 
-    def _all_pairs(self) -> _Matrix:
+    def _all_pairs(self) -> Matrix:
         xy = self._xy
         dx, dy = (xy[:, None, axis] - xy[None, :, axis] for axis in (0, 1))
         stations = np.arange(self.count)
@@ -342,7 +347,16 @@ class Links(LinkTable):
         starts = np.searchsorted(rows, np.arange(self.count + 1)).tolist()
         snr = power[heard] - self.budget.noise_dbm
         survival = self.basic.at(snr).tolist()
-        return _Matrix(starts, near.tolist(), distance[heard].tolist(), snr.tolist(), survival)
+        return Matrix(starts, near.tolist(), distance[heard].tolist(), snr.tolist(), survival)
+
+    def _from_snapshot(self, source: int, noticed: Reach) -> LinkRow:
+        snapshot = self._snapshot
+        if snapshot is None:
+            snapshot = self._snapshot = Snapshot(
+                self.radio, self.budget, self.basic, noticed, self._xy, self._together
+            )
+        wider = None if snapshot.whole else snapshot
+        return LinkRow(self, source, *snapshot.columns(source), wider, self._reach)
 
     def _from_grid(self, source: int) -> LinkRow:
         if self._grid is None:
@@ -402,39 +416,6 @@ class Links(LinkTable):
         if self._sides is not None and self._sides[one] != self._sides[other]:
             return False
         return other not in self.down and pair not in self._cut
-
-    def broadcast_outcome(
-        self, row: LinkRow, bits: int
-    ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...]]:
-        """Return who surely gets an undisturbed broadcast of `bits`, and others' chances."""
-        outcome = row.certain.get(bits)
-        if outcome is None:
-            sure, others = [], []
-            for receiver, survival in zip(row.snr_db, row.survival, strict=True):
-                exponent = bits * survival
-                if exponent > -CERTAIN:
-                    sure.append(receiver)
-                elif exponent > HOPELESS:
-                    others.append((receiver, math.exp(exponent)))
-            outcome = row.certain[bits] = (tuple(sure), tuple(others))
-        return outcome
-
-    @staticmethod
-    def outcome_at(
-        row: LinkRow, table: SurvivalTable, bits: int
-    ) -> tuple[tuple[int, ...], tuple[tuple[int, float], ...]]:
-        """Return the same for a broadcast at the rate of `table`, computed each time.
-
-        Receivers are those of the basic rate: a slower one does not reach farther.
-        """
-        sure, others = [], []
-        for receiver, snr in row.snr_db.items():
-            exponent = bits * table.at_db(snr)
-            if exponent > -CERTAIN:
-                sure.append(receiver)
-            elif exponent > HOPELESS:
-                others.append((receiver, math.exp(exponent)))
-        return tuple(sure), tuple(others)
 
     def signal_dbm(self, source: int, receiver: int) -> float:
         """Return the power in dBm at which `receiver` hears `source`; the least if it does not."""

@@ -29,10 +29,10 @@ class Reception:
         """Return the stations that receive a broadcast, at its end."""
         table = self._table
         if frame.coding.table is table.basic:
-            certain, others = table.broadcast_outcome(frame.row, frame.coding.bits)
+            certain, others = frame.row.broadcast_outcome(frame.coding.bits)
         else:
             coding = frame.coding
-            certain, others = table.outcome_at(frame.row, coding.table, coding.bits)
+            certain, others = frame.row.outcome_at(coding.table, coding.bits)
         draw = self._draw
         counters = self._counters
         lost: list[int] = []
@@ -66,7 +66,7 @@ class Reception:
 
     def decoders(self, frame: Transmission) -> list[int]:
         """Return the stations that decode an RTS or a CTS, at its end; they are not counted."""
-        outcome = self._table.broadcast_outcome(frame.row, frame.coding.bits)
+        outcome = frame.row.broadcast_outcome(frame.coding.bits)
         return self._decoding(frame, self._lucky(*outcome, bool(frame.overlaps)))
 
     def overhearers(self, frame: Transmission, listeners: set[int]) -> list[int]:
@@ -75,7 +75,7 @@ class Reception:
         They are not counted: what is lost here was not for them.
         """
         coding = frame.coding
-        certain, others = self._table.outcome_at(frame.row, coding.table, coding.bits)
+        certain, others = frame.row.outcome_at(coding.table, coding.bits)
         heard = self._lucky(
             [receiver for receiver in certain if receiver in listeners],
             [each for each in others if each[0] in listeners],

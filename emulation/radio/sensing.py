@@ -61,8 +61,10 @@ class CarrierSense:
         """Return until when frames that started before `before` silence a station."""
         until = self.nav[index]
         if self._silencing:
-            sense = self._table.row(index).hears
-            for source, frame in self._silencing.items():
+            sense, silencing = self._table.row(index).hears, self._silencing
+            if len(sense) < len(silencing):  # a large network
+                silencing = {each: silencing[each] for each in silencing.keys() & sense}
+            for source, frame in silencing.items():
                 if source in sense and frame.start <= before and frame.reserved > until:
                     until = frame.reserved
         return until

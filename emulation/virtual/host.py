@@ -77,6 +77,9 @@ class VirtualHost:
         self._position_at = -1.0
         self._fixed_at = 0.0
         self._next_fix = 0.0 if len(self._times) > 1 else float("inf")
+        self._leg = (0.0, 0.0, 0.0, 0.0, 0.0)
+        """Of the way that it is on: when and where it began, velocity; until `_leg_until`."""
+        self._leg_until = -float("inf")
         self.link_failed: Callable[[int, bytes], None] | None = None
         self.overheard: Callable[[Frame, int], None] | None = None
         self._fragments: OrderedDict[object, set[int]] = OrderedDict()
@@ -111,16 +114,22 @@ class VirtualHost:
             self._position_at = now
             if now >= self._next_fix:
                 self._take_fix(now)
-            x, y, vx, vy = self._position = self._fix
+            x, y, vx, vy = self._fix
             if vx or vy:
                 age = now - self._fixed_at
                 self._position = Position(x + vx * age, y + vy * age, vx, vy)
+            else:
+                self._position = self._fix
         return self._position
 
     def _take_fix(self, now: float) -> None:
         number = int(now * RATE)
         time = self._fixed_at = number / RATE
         self._next_fix = (number + 1) / RATE
+        if time < self._leg_until:
+            t0, x0, y0, vx, vy = self._leg
+            self._fix = Position(x0 + vx * (time - t0), y0 + vy * (time - t0), vx, vy)
+            return
         waypoints = self.spec.waypoints
         leg = bisect_right(self._times, time)
         if leg == len(waypoints):
@@ -133,6 +142,7 @@ class VirtualHost:
         else:
             (t0, x0, y0), (t1, x1, y1) = waypoints[leg - 1], waypoints[leg]
             vx, vy = (x1 - x0) / (t1 - t0), (y1 - y0) / (t1 - t0)
+            self._leg, self._leg_until = (t0, x0, y0, vx, vy), t1
             self._fix = Position(x0 + vx * (time - t0), y0 + vy * (time - t0), vx, vy)
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> VirtualTimer:

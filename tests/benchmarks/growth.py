@@ -1,6 +1,6 @@
 """How the cost of a virtual run grows: with nodes, degree, rate and speed.
 
-    python -m tests.benchmarks.growth [nodes] [degree] [rate] [speed] [--figure growth.png]
+    python -m tests.benchmarks.growth [nodes] [degree] [rate] [speed] [--figure growth.svg]
     python -m tests.benchmarks.growth --point NODES DEGREE RATE SPEED
 
 Nodes that are spread evenly over a square and walk straight on keep GPSR's tables of neighbours by
@@ -35,10 +35,11 @@ from emulation.virtual.simulation import Simulation
 from nodeapp import compiled
 from nodeapp.events import Event
 from nodeapp.host import Host
-from nodeapp.pubsub.base import Service
+from nodeapp.pubsub.base import Environment, Service
 from nodeapp.routing.gpsr_parameters import GpsrParameters
 from nodeapp.routing.neighbours import Neighbours
 from nodeapp.wire import Frame, Kind
+from spark_analysis.report import svg
 
 RANGE: Final = 250.0
 LONGEST: Final = 12.0
@@ -48,7 +49,7 @@ ENOUGH: Final = 2.0
 NODES, DEGREE, RATE, SPEED = 300, 12.0, 0.2, 10.0
 LINES: Final = {
     "nodes": [(n, DEGREE, RATE, SPEED) for n in (100, 200, 500, 1000, 2000, 5000, 10_000)],
-    "degree": [(NODES, d, RATE, SPEED) for d in (5.0, 10.0, 20.0, 40.0, 80.0)],
+    "degree": [(NODES, d, RATE, SPEED) for d in (5.0, 10.0, 20.0, 40.0, 100.0)],
     "rate": [(NODES, DEGREE, r, SPEED) for r in (0.5, 1.0, 2.0, 4.0, 8.0)],
     "speed": [(NODES, DEGREE, RATE, v) for v in (1.0, 3.0, 10.0, 30.0)],
 }
@@ -59,8 +60,8 @@ Point = tuple[int, float, float, float]
 class _Local(Service):
     """Beacons, and datagrams to random neighbours."""
 
-    def __init__(self, host: Host, scenario: Scenario, rate: float) -> None:
-        super().__init__(host, scenario.environment(), None)
+    def __init__(self, host: Host, environment: Environment, rate: float) -> None:
+        super().__init__(host, environment, None)
         self._neighbours = Neighbours(host, GpsrParameters(), RANGE)
         self._rate = rate
         self.handlers = {Kind.HELLO: self._neighbours.hello_received, Kind.EVENT: self._take}
@@ -113,8 +114,9 @@ def measure(point: Point) -> dict[str, float]:
     """Return CPU seconds a simulated second, peak MB and frames on the air a second, of a point."""
     nodes, degree, rate, speed = point
     scenario = network(nodes, degree, speed)
+    environment = scenario.environment()
     simulation = Simulation(
-        scenario, NullRecorder(), lambda host, spec: _Local(host, scenario, rate)
+        scenario, NullRecorder(), lambda host, spec: _Local(host, environment, rate)
     )
     simulation.run(1.0)
     before = simulation.medium.counters.totals()
@@ -157,21 +159,19 @@ def line(name: str) -> list[tuple[float, dict[str, float]]]:
 
 
 def draw(lines: dict[str, list[tuple[float, dict[str, float]]]], file: Path) -> None:
-    """Draw the lines beside each other, both axes logarithmic."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 2.8), layout="constrained")
+    """Draw the lines beside each other, both axes logarithmic, as an SVG."""
     units = {"nodes": "nodes", "degree": "degree", "rate": "frames/s a node", "speed": "m/s"}
-    for axes, (name, found) in zip(
-        np.atleast_1d(figure.subplots(1, len(lines), sharey=True)), lines.items(), strict=True
-    ):
-        x, y = [at for at, _ in found], [result["cpu"] for _, result in found]
-        axes.loglog(x, y, "o-", markersize=4)
-        axes.set_xlabel(units[name])
-        axes.set_title(f"power {exponent(x, y):.2f}", fontsize=10)
-        axes.grid(alpha=0.3)
-    figure.axes[0].set_ylabel("CPU s a simulated s")
-    figure.savefig(file, dpi=110)
+    with svg.style():
+        figure = svg.new_figure(760, 230)
+        for axes, (name, found) in zip(
+            np.atleast_1d(figure.subplots(1, len(lines), sharey=True)), lines.items(), strict=True
+        ):
+            x, y = [at for at, _ in found], [result["cpu"] for _, result in found]
+            axes.loglog(x, y, "o-", markersize=4)
+            axes.set_xlabel(units[name])
+            axes.set_title(f"power {exponent(x, y):.2f}", fontsize=11)
+        figure.axes[0].set_ylabel("CPU s a simulated s")
+    svg.write_svg(figure, file, "Cost of a virtual run")
 
 
 def main() -> None:

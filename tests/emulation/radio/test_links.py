@@ -10,7 +10,7 @@ import pytest
 from emulation.radio.airtime import phy_for
 from emulation.radio.budget import budget_for
 from emulation.radio.errors import SurvivalTable
-from emulation.radio.links import Links
+from emulation.radio.links import FEW, Links
 from emulation.radio.propagation import path_loss_db
 from emulation.radio.spec import (
     Friis,
@@ -47,13 +47,14 @@ def test_stations_sense_at_least_what_they_can_decode(asked: float, kept: bool) 
     assert budget.sense_dbm <= budget.sensitivity_dbm
 
 
+@pytest.mark.parametrize("count", [FEW, FEW + 60], ids=["matrix", "snapshot"])
 @pytest.mark.parametrize("model", [*CONTINUOUS, UnitDisk()])
-def test_rows_hold_what_the_matrix_says(model: Propagation) -> None:
-    xy = np.random.default_rng(3).uniform(0, 1500, (80, 2))
-    table = Links(RadioSpec(range=250, propagation=model), 80, seed=11)
+def test_rows_hold_what_the_matrix_says(model: Propagation, count: int) -> None:
+    xy = np.random.default_rng(3).uniform(0, 1500, (count, 2))
+    table = Links(RadioSpec(range=250, propagation=model), count, seed=11)
     table.set_positions(xy)
     power = received_dbm(table.radio, table.budget.tx_dbm, xy, seed=11)
-    for station in range(80):
+    for station in range(count):
         row = table.row(station)
         expected = np.flatnonzero(power[station] >= table.budget.floor_dbm)
         assert sorted(row.power) == expected.tolist()
@@ -63,6 +64,23 @@ def test_rows_hold_what_the_matrix_says(model: Propagation) -> None:
             np.flatnonzero(power[station] >= table.budget.sense_dbm).tolist()
         )
         assert row.snr_db.keys() <= row.power.keys()
+
+
+def test_a_row_is_the_same_in_a_block_and_by_itself_and_stays_as_it_was_at_a_move() -> None:
+    xy = np.random.default_rng(5).uniform(0, 3000, (400, 2))
+    table = Links(RadioSpec(range=250), 400, seed=1)
+    table.set_positions(xy)
+    together = [table.row(station) for station in range(400)]
+    table.set_positions(xy + 1000.0)
+    table.row(0)  # one of 400: not worth a block from the next move on
+    table.set_positions(xy)
+    alone = [table.row(station) for station in range(400)]
+    assert any(len(row.power) > len(row.sense) for row in together), "some only disturb"
+    for one, other in zip(together, alone, strict=True):
+        assert one is not other
+        assert (one.snr_db, one.survival, one.sense) == (other.snr_db, other.survival, other.sense)
+        assert list(one.power.items()) == list(other.power.items())
+        assert one.receiver_reach == other.receiver_reach <= one.power_reach <= one.reach
 
 
 def test_unicast_rates_fall_with_distance_to_the_basic_rate() -> None:
@@ -87,7 +105,7 @@ def test_unit_disks_have_the_fastest_rate_up_to_their_edge() -> None:
         (3, 54, 0),
         (1, 54, 0),
     ]
-    assert table.broadcast_outcome(table.row(0), 12_000) == ((1, 3), ())
+    assert table.row(0).broadcast_outcome(12_000) == ((1, 3), ())
 
 
 def test_failures_take_away_stations_and_links_in_both_directions() -> None:
