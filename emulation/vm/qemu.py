@@ -31,6 +31,9 @@ KERNEL_ARGUMENTS: Final = (
     "audit=0",
     "random.trust_cpu=on",
     "tsc=reliable",
+    # It waits for ticks of a timer, in real time; a machine that is not run meanwhile has none, and
+    # the kernel panics.
+    "no_timer_check",
     # Guests live for seconds and hold nothing secret: pages need no zeroing before their use, and
     # no zeroing of 2 MiB for the few that a small program writes.
     "init_on_alloc=0",

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from spark_analysis.metrics.overlay import OVERLAY_STRETCH
 from spark_analysis.report import svg
 from spark_analysis.report.figures import WIDTH, Drawing, floats
 from spark_analysis.report.quantities import count, number, share
@@ -40,7 +41,7 @@ def text_tables(tables: RunTables) -> list[TextTable]:
 
 
 def _stretch(tables: RunTables) -> list[list[str]]:
-    found = tables.value("overlay_stretch")
+    found = tables.value(OVERLAY_STRETCH.column)
     return [["radio hops an overlay hop", number(found)]] if np.isfinite(found) else []
 
 

@@ -39,7 +39,6 @@ from nodeapp.pubsub.base import Environment, Service
 from nodeapp.routing.gpsr_parameters import GpsrParameters
 from nodeapp.routing.neighbours import Neighbours
 from nodeapp.wire import Frame, Kind
-from spark_analysis.report import svg
 
 RANGE: Final = 250.0
 LONGEST: Final = 12.0
@@ -160,6 +159,8 @@ def line(name: str) -> list[tuple[float, dict[str, float]]]:
 
 def draw(lines: dict[str, list[tuple[float, dict[str, float]]]], file: Path) -> None:
     """Draw the lines beside each other, both axes logarithmic, as an SVG."""
+    from spark_analysis.report import svg  # not in the memory of the points
+
     units = {"nodes": "nodes", "degree": "degree", "rate": "frames/s a node", "speed": "m/s"}
     with svg.style():
         figure = svg.new_figure(760, 230)
