@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
@@ -35,13 +38,14 @@ from spark_analysis.captures.virtual_run import run_to_frames
 from spark_analysis.jobs.cell_messages import entries_of
 from spark_analysis.jobs.state import STEP
 from spark_analysis.report.rendezvous_text import choice_tables, state_tables
-from spark_analysis.result import RunTables
+from spark_analysis.result import Analysis, RunTables
 from tests.spark_analysis.runs import RunBuilder
 from topologies.catalog import make_scenario
 
 HERE = (0.0, 0.0)
 WANTED = Subscription(Filter.parse(["topic = traffic"]), {})
 ROUTE = CellRoute((7, 8), 3, (5, 6), left=9)
+SPEEDS = (0, 4)
 
 
 def said(kind: Kind, body: bytes, flags: int = 0) -> list[dict[str, Any]]:
@@ -121,11 +125,9 @@ class CellsRun(RunBuilder):
         self.says(node, time, Kind.PRUNE, over, body=body)
 
 
-@pytest.mark.spark
-def test_unnecessary_are_messages_at_cells_that_were_not_chosen(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    run = CellsRun(tmp_path / "choices", nodes=6)
+def chosen(folder: Path) -> Path:
+    """Write a run whose choices are known, and return its folder."""
+    run = CellsRun(folder / "choices", nodes=6)
     for node in (4, 5, 6):
         run.subscribe(node, 0.5, ["topic = traffic"])
     for sequence, time in ((1, 5.0), (2, 6.0), (3, 40.0)):
@@ -150,25 +152,17 @@ def test_unnecessary_are_messages_at_cells_that_were_not_chosen(
     # A publisher is pruned: no message of a subscriber.
     pruned = encode_prune("traffic", 2, HERE, 1)
     run.says(4, 5.2, Kind.PRUNE, 0, destination=2, body=pruned)
-    analysis = analyse(spark, [run.write()])
-    made = analysis.table("choices")
-    counted = ["tried", "publishers", "subscriptions", "notifications", "prunes"]
-    assert [
-        (row["subscriber"], round(row["start"], 3), *(row[name] for name in counted))
-        for row in made.to_dict("records")
-    ] == [(4, 1.0, 3, 1, 2, 2, 2), (4, 30.0, 3, 1, 2, 0, 0), (5, 1.5, 1, 1, 0, 0, 0)]
-    assert list(made["unnecessary"]) == [6, 2, 0]
-    assert list(made["bound"]) == [6, 6, 0]
-    summary = analysis.table("summary").iloc[0]
-    assert summary["unnecessary_messages"] == pytest.approx(8 / 3)
-    assert summary["unnecessary_bound"] == 4.0
-    # Messages are counted by their first hops.
-    sent = analysis.table("overhead").groupby("kind_name")[["sent_frames", "messages"]].sum()
-    assert tuple(sent.loc["SUBSCRIPTION"]) == (20, 10)
-    assert tuple(sent.loc["PRUNE"]) == (6, 3)
-    [shown] = choice_tables(RunTables(analysis, analysis.runs[0]))
-    assert [row[:2] for row in shown.rows] == [["1", "1"], ["3", "2"]]
-    assert [row[-1] for row in shown.rows] == ["0", "6"]
+    return run.write()
+
+
+def flooded(folder: Path) -> Path:
+    """Write a run of a protocol without cells, and return its folder."""
+    run = RunBuilder(folder / "flooding", nodes=2)
+    run.publish(1, 5.0, 1, ["topic=traffic"])
+    run.radio(1, 5.001, run.event_frame((1, 1)), heard_by=[2])
+    copy = Frame(Kind.SUBSCRIPTION, 1, BROADCAST, flags=FLAG_REPLICA)
+    run.radio(1, 6.0, copy, heard_by=[2])
+    return run.write()
 
 
 class Watched(GeoRendezvous):
@@ -200,14 +194,21 @@ class _Newcomer(registry.Protocol):
         return Watched
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("speed", [0, 4])
-def test_state_is_what_nodes_know(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speed: int
-) -> None:
-    listed = {**registry.PROTOCOLS, "newcomer": _Newcomer("georendezvous:GeoRendezvous", "Made up")}
-    monkeypatch.setattr(registry, "PROTOCOLS", listed)
-    monkeypatch.setattr(Watched, "books", {}, raising=False)
+Books = dict[tuple[int, float], tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run with captures, the same without, and what its nodes knew."""
+
+    captured: str
+    plain: str
+    books: Books
+
+
+def noted(folder: Path, speed: int) -> tuple[Kept, list[Path]]:
+    """Make a run whose nodes note what they know, twice; return their folders too."""
+    Watched.books = {}
     # Time-outs so short that what is not refreshed any more is forgotten while the run goes on.
     settings = {"nodes": 25, "degree": 10, "speed": speed, "subscription_timeout": 7.0}
     scenario = make_scenario(
@@ -215,21 +216,84 @@ def test_state_is_what_nodes_know(
     )
     protocol = scenario.protocol.model_copy(update={"name": "newcomer"})
     scenario = scenario.model_copy(update={"protocol": protocol})
-    folder = RunFolder.create(tmp_path, scenario)
-    simulate(scenario, folder, PcapRecorder(scenario, folder))
-    plain = RunFolder.create(tmp_path, scenario)
+    captured = RunFolder.create(folder, scenario)
+    simulate(scenario, captured, PcapRecorder(scenario, captured))
+    plain = RunFolder.create(folder, scenario)
     run_to_frames(scenario, plain)
-    analysis = analyse(spark, [folder.path, plain.path])
-    table, summary = analysis.table("state"), analysis.table("summary").set_index("run")
-    both = [table[table["run"] == each.path.name] for each in (folder, plain)]
+    paths = [captured.path, plain.path]
+    return Kept(captured.path.name, plain.path.name, Watched.books), paths
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """All runs of this module, in one analysis: Spark takes seconds for each."""
+
+    analysis: Analysis
+    kept: Mapping[int, Kept]
+    """By speed, m/s."""
+
+    def tables(self, run: str) -> RunTables:
+        [found] = [each for each in self.analysis.runs if each.name == run]
+        return RunTables(self.analysis, found)
+
+    def table(self, name: str, run: str) -> pd.DataFrame:
+        table = self.analysis.table(name)
+        return table[table["run"] == run]
+
+    def sent(self, run: str) -> pd.DataFrame:
+        """Return the frames and messages sent, by kind."""
+        by_kind = self.table("overhead", run).groupby("kind_name")
+        return by_kind[["sent_frames", "messages"]].sum()
+
+
+@pytest.fixture(scope="module")
+def analysed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysed]:
+    folder = tmp_path_factory.mktemp("runs")
+    newcomer = _Newcomer("georendezvous:GeoRendezvous", "Made up")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "PROTOCOLS", {**registry.PROTOCOLS, "newcomer": newcomer})
+        kept, paths = {}, [chosen(folder), flooded(folder)]
+        for speed in SPEEDS:
+            kept[speed], more = noted(folder, speed)
+            paths += more
+        yield Analysed(analyse(spark, paths), kept)
+
+
+@pytest.mark.spark
+def test_unnecessary_are_messages_at_cells_that_were_not_chosen(analysed: Analysed) -> None:
+    made = analysed.table("choices", "choices")
+    counted = ["tried", "publishers", "subscriptions", "notifications", "prunes"]
+    assert [
+        (row["subscriber"], round(row["start"], 3), *(row[name] for name in counted))
+        for row in made.to_dict("records")
+    ] == [(4, 1.0, 3, 1, 2, 2, 2), (4, 30.0, 3, 1, 2, 0, 0), (5, 1.5, 1, 1, 0, 0, 0)]
+    assert list(made["unnecessary"]) == [6, 2, 0]
+    assert list(made["bound"]) == [6, 6, 0]
+    summary = analysed.table("summary", "choices").iloc[0]
+    assert summary["unnecessary_messages"] == pytest.approx(8 / 3)
+    assert summary["unnecessary_bound"] == 4.0
+    # Messages are counted by their first hops.
+    sent = analysed.sent("choices")
+    assert tuple(sent.loc["SUBSCRIPTION"]) == (20, 10)
+    assert tuple(sent.loc["PRUNE"]) == (6, 3)
+    [shown] = choice_tables(analysed.tables("choices"))
+    assert [row[:2] for row in shown.rows] == [["1", "1"], ["3", "2"]]
+    assert [row[-1] for row in shown.rows] == ["0", "6"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("speed", SPEEDS)
+def test_state_is_what_nodes_know(analysed: Analysed, speed: int) -> None:
+    runs = analysed.kept[speed]
+    both = [analysed.table("state", run) for run in (runs.captured, runs.plain)]
     kept = both[0].set_index(["node_id", "time"])
-    assert len(kept) == len(Watched.books) == 25 * 7
+    assert len(kept) == len(runs.books) == 25 * 7
     counts = [name for name in kept.columns if name != "run"]
     assert kept[counts].equals(both[1].set_index(["node_id", "time"])[counts])
     kept = kept.assign(stored=kept["advertisements"] + kept["subscriptions"])
     off = [
         (abs(kept.loc[at, "neighbours"] - neighbours), abs(kept.loc[at, "stored"] - stored))
-        for at, (neighbours, stored) in Watched.books.items()
+        for at, (neighbours, stored) in runs.books.items()
     ]
     exact = [sum(each == 0 for each in column) / len(off) for column in zip(*off, strict=True)]
     # Of nodes that move, books leave out neighbours that should be out of range by now.
@@ -237,24 +301,19 @@ def test_state_is_what_nodes_know(
     assert kept["stored"].max() > 3
     assert (kept["adjacent"] <= kept["neighbours"]).all()
     assert (kept["adjacent"] < kept["neighbours"]).any()
-    assert summary.loc[folder.path.name, "state_entries"] == pytest.approx(kept["entries"].mean())
-    assert summary.loc[folder.path.name, "state_bytes"] == pytest.approx(kept["bytes"].mean())
-    [shown] = state_tables(RunTables(analysis, analysis.runs[0]))
+    summary = analysed.table("summary", runs.captured).iloc[0]
+    assert summary["state_entries"] == pytest.approx(kept["entries"].mean())
+    assert summary["state_bytes"] == pytest.approx(kept["bytes"].mean())
+    [shown] = state_tables(analysed.tables(runs.captured))
     assert [row[0] for row in shown.rows][-2:] == ["entries", "bytes"]
 
 
 @pytest.mark.spark
-def test_other_protocols_have_no_choices_and_no_state(spark: SparkSession, tmp_path: Path) -> None:
-    run = RunBuilder(tmp_path / "flooding", nodes=2)
-    run.publish(1, 5.0, 1, ["topic=traffic"])
-    run.radio(1, 5.001, run.event_frame((1, 1)), heard_by=[2])
-    copy = Frame(Kind.SUBSCRIPTION, 1, BROADCAST, flags=FLAG_REPLICA)
-    run.radio(1, 6.0, copy, heard_by=[2])
-    analysis = analyse(spark, [run.write()])
-    assert not len(analysis.table("choices"))
-    assert not len(analysis.table("state"))
-    tables = RunTables(analysis, analysis.runs[0])
+def test_other_protocols_have_no_choices_and_no_state(analysed: Analysed) -> None:
+    assert not len(analysed.table("choices", "flooding"))
+    assert not len(analysed.table("state", "flooding"))
+    tables = analysed.tables("flooding")
     assert choice_tables(tables) == state_tables(tables) == []
-    sent = analysis.table("overhead").groupby("kind_name")[["sent_frames", "messages"]].sum()
+    sent = analysed.sent("flooding")
     assert tuple(sent.loc["EVENT"]) == (1, 1)
     assert tuple(sent.loc["SUBSCRIPTION"]) == (1, 0)  # what is copied is no message of its own
