@@ -76,6 +76,10 @@ OVERLAY_STRETCH: Final = MeasuredMetric(
     text=significant,
     swept=True,
     if_known=True,
+    tile="Overlay stretch",
+    detail=lambda tables: (
+        "radio hops an overlay hop, of events on their way to peers that want them"
+    ),
     heading="radio hops an overlay hop",
 )
 FALSE_POSITIVES: Final = MeasuredMetric(

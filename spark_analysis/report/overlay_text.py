@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from spark_analysis.metrics.overlay import OVERLAY_STRETCH
 from spark_analysis.report import svg
 from spark_analysis.report.figures import WIDTH, Drawing, floats
 from spark_analysis.report.quantities import count, number, share
@@ -27,7 +26,6 @@ def text_tables(tables: RunTables) -> list[TextTable]:
         ["receptions of an event by a peer", count(len(got))],
         ["wanted", count(len(wanted))],
         ["overlay hops of these, mean", number(float(wanted["depth"].mean()))],
-        *_stretch(tables),
         *([f"not wanted: {cause}", count(causes[cause])] for cause in sorted(causes)),
         ["false positives", share(1 - len(wanted) / len(got))],
     ]
@@ -38,11 +36,6 @@ def text_tables(tables: RunTables) -> list[TextTable]:
         rows.append(["links of a peer, most", count(int(sizes["links"].max()))])
     note = "From the captures: first receptions at peers, and heartbeats."
     return [TextTable("Overlay", note, ("what", "value"), rows, words=1)]
-
-
-def _stretch(tables: RunTables) -> list[list[str]]:
-    found = tables.value(OVERLAY_STRETCH.column)
-    return [["radio hops an overlay hop", number(found)]] if np.isfinite(found) else []
 
 
 def links_over_time(tables: RunTables) -> list[tuple[str, Drawing]]:

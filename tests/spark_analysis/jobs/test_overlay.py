@@ -13,7 +13,9 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.virtual.recording import PcapRecorder
 from nodeapp.pubsub import registry
 from spark_analysis.analysis import analyse
+from spark_analysis.metrics.known import METRICS
 from spark_analysis.report.overlay_text import links_over_time, text_tables
+from spark_analysis.report.tiles import tiles
 from spark_analysis.result import RunTables
 from topologies.catalog import make_scenario
 
@@ -73,11 +75,9 @@ def test_depth_false_positives_and_tables_are_read_off_the_wire(
     assert list(drawn.index) == [5.0 * number for number in range(6)]
     last = sizes[sizes["time"] == 25.0]["links"]
     assert tuple(drawn.loc[25.0]) == (last.mean(), last.min(), last.max(), 16)
-    [beside] = text_tables(RunTables(analysis, radio))
-    stretch = "radio hops an overlay hop"
-    assert [any(row[0] == stretch for row in table.rows) for table in (shown, beside)] == [
-        False,
-        True,
+    titles = [
+        {tile.label for tile in tiles(RunTables(analysis, each), METRICS)} for each in (run, radio)
     ]
+    assert ["Overlay stretch" in each for each in titles] == [False, True]
     assert shown.title == "Overlay"
     assert shown.rows[1][1] == str(len(got[got["wanted"]]))

@@ -88,7 +88,7 @@ class Sweep:
 def is_alive(process: psutil.Process) -> bool:
     """Return whether a process runs; one that nobody has waited for does not."""
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
