@@ -16,7 +16,12 @@ import numpy as np
 
 from emulation.radio.airtime import Phy
 from emulation.radio.errors import SurvivalTable
-from emulation.radio.propagation import UNIT_DISK_LOSS_DB, UNIT_DISK_SENSED_DB, path_loss_db
+from emulation.radio.propagation import (
+    UNIT_DISK_LOSS_DB,
+    UNIT_DISK_SENSED_DB,
+    Floats,
+    path_loss_db,
+)
 from emulation.radio.spec import RadioSpec, Shadowing, UnitDisk
 
 THERMAL_NOISE_DBM_HZ: Final = -173.975
@@ -29,6 +34,8 @@ DETECTION_MARGIN_DB: Final = 3.0
 FLOOR_BELOW_NOISE_DB: Final = 10.0
 AT_RANGE_DB: Final = 1e-5
 """How far below the power at a range a station still counts as in it: powers are rounded."""
+POWER_DECIMALS: Final = 6
+"""Powers are rounded to these, so that processors with other instructions decide alike."""
 ROUNDING_DB: Final = 1e-3
 """More than powers are rounded by."""
 SHADOWING_DEVIATIONS: Final = 4.0
@@ -88,6 +95,11 @@ def reach_beyond(radio: RadioSpec, budget: Budget, more_db: float) -> float:
         slack = SHADOWING_DEVIATIONS * radio.propagation.sigma_db
     gain = 2 * radio.antenna_gain_dbi
     return _distance_at(radio, budget.tx_dbm + gain + more_db - budget.floor_dbm + slack)
+
+
+def received_dbm(budget: Budget, loss_db: Floats) -> Floats:
+    """Return the powers of links with these losses."""
+    return np.asarray(np.round(budget.tx_dbm - loss_db, POWER_DECIMALS), dtype=np.float64)
 
 
 def reach_at(radio: RadioSpec, budget: Budget, level_dbm: float) -> float:

@@ -29,10 +29,12 @@ import numpy.typing as npt
 from emulation.radio.airtime import Rate, phy_for
 from emulation.radio.budget import (
     AT_RANGE_DB,
+    POWER_DECIMALS,
     REFERENCE_BYTES,
     REFERENCE_ERROR,
     budget_for,
     reach_beyond,
+    received_dbm,
 )
 from emulation.radio.differences import Differences
 from emulation.radio.errors import SurvivalTable, survival_table, threshold_table
@@ -40,7 +42,7 @@ from emulation.radio.grid import Grid
 from emulation.radio.jammer import Jammer, Line
 from emulation.radio.link_row import JamRow, Link, LinkRow, LinkTable, Matrix
 from emulation.radio.propagation import Floats, Indices, link_loss_db
-from emulation.radio.snapshot import POWER_DECIMALS, WORTH_BLOCKS, Reach, Snapshot, sensed
+from emulation.radio.snapshot import WORTH_BLOCKS, Reach, Snapshot, sensed
 from emulation.radio.spec import RadioSpec, UnitDisk
 
 LOCK_BYTES: Final = 30
@@ -311,7 +313,7 @@ class Links(LinkTable):
         own = self._differences
         if own is not None:
             loss = loss - own.shift(one, other) - (own.fade(one, other) if fades else 0.0)
-        return np.asarray(np.round(self.budget.tx_dbm - loss, POWER_DECIMALS), dtype=np.float64)
+        return received_dbm(self.budget, loss)
 
     def _from_matrix(self, source: int) -> LinkRow:
         if self._matrix is None:

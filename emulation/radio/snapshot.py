@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from emulation.radio.budget import Budget, reach_at
+from emulation.radio.budget import Budget, reach_at, received_dbm
 from emulation.radio.errors import SurvivalTable
 from emulation.radio.grid import Grid
 from emulation.radio.link_row import Surroundings
@@ -28,7 +28,6 @@ BLOCK: Final = 64
 """Stations whose links are worked out together."""
 WORTH_BLOCKS: Final = 1 / 12
 """Share of stations that transmit between two moves from which blocks cost less than rows."""
-POWER_DECIMALS: Final = 6
 
 
 class Reach(NamedTuple):
@@ -122,8 +121,7 @@ class Snapshot(Surroundings):
 
     def _power(self, metres: Floats) -> Floats:
         nobody = np.asarray(0)
-        loss = link_loss_db(self._radio, metres, nobody, nobody, 0)
-        return np.asarray(np.round(self._budget.tx_dbm - loss, POWER_DECIMALS), dtype=np.float64)
+        return received_dbm(self._budget, link_loss_db(self._radio, metres, nobody, nobody, 0))
 
     def around(self, source: int) -> tuple[list[int], list[float], list[float]]:
         """Return all stations above the interference floor, with distance and SNR."""

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import IO, Any, Final, get_args
 
 from emulation.network.processes import Process, await_condition, last_line
@@ -17,7 +16,7 @@ from emulation.radio.spec import PROPAGATION_MODELS, LogDistance, RadioSpec, Sha
 from emulation.radio.wlan.settings import Policy
 from emulation.realtime.control import ControlError, answers, request
 from emulation.scripts.radios import Radio
-from emulation.scripts.session import ScriptError, Session
+from emulation.scripts.session import ScriptError, Session, suggestion
 
 MEDIUM: Final = "emulation.realtime.wireless"
 RECORDER: Final = "capture"
@@ -72,8 +71,7 @@ class ScriptAir:
             wish = f"{call}(model={name!r})"
             known = ", ".join(PROPAGATION_MODELS)
             if name not in OTHER_MODELS:
-                near = get_close_matches(name, PROPAGATION_MODELS, 1)
-                meant = f" (do you mean {near[0]}?)" if near else ""
+                meant = suggestion(name, PROPAGATION_MODELS)
                 raise ScriptError(f"{wish}: there is no such model{meant}; there are {known}")
             self._session.limit(wish, f"logDistance is used; there are also {known}")
             model = LogDistance

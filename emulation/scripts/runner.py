@@ -21,7 +21,6 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from types import CodeType
 from typing import Any, Final, NoReturn
@@ -34,6 +33,7 @@ from emulation.scripts.session import (
     SessionSpec,
     TimeIsUp,
     environment,
+    suggestion,
 )
 
 OUTCOME: Final = "script.json"
@@ -230,8 +230,7 @@ def _meant(error: BaseException) -> str:
     found = re.match(r"cannot import name '(\w+)'", str(error))
     if found is not None and name in sys.modules:
         name, known = found[1], list(vars(sys.modules[name]))
-    near = get_close_matches(name, known, 1)
-    return f" (do you mean {near[0]}?)" if near else ""
+    return suggestion(name, known)
 
 
 def _line_of(session: Session, error: BaseException) -> int | None:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from types import FrameType
@@ -25,6 +25,12 @@ LIMITS: Final = "limits.jsonl"
 """File of the run folder that holds what was said about the script."""
 AGAIN: Final = 3.0
 """Seconds after which a script is told again to end: a bare `except` may have taken the first."""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return what to add to the message about an unknown name; empty if no known one is near."""
+    near = get_close_matches(name, known, 1)
+    return f" (do you mean {near[0]}?)" if near else ""
 
 
 class ScriptError(Exception):
@@ -168,8 +174,7 @@ class Session:
         """
         for name, value in given.items():
             if name not in known:
-                near = get_close_matches(name, known, 1)
-                meant = f" (do you mean {near[0]}?)" if near else ""
+                meant = suggestion(name, known)
                 there = f"there is no such option{meant}; known: {', '.join(sorted(known))}"
                 raise self.refused(f"{call}({name}=...)", there)
             said = known[name]

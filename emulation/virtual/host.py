@@ -126,24 +126,23 @@ class VirtualHost:
         number = int(now * RATE)
         time = self._fixed_at = number / RATE
         self._next_fix = (number + 1) / RATE
-        if time < self._leg_until:
-            t0, x0, y0, vx, vy = self._leg
-            self._fix = Position(x0 + vx * (time - t0), y0 + vy * (time - t0), vx, vy)
-            return
-        waypoints = self.spec.waypoints
-        leg = bisect_right(self._times, time)
-        if leg == len(waypoints):
-            _, x, y = waypoints[-1]
-            self._fix = Position(x, y)
-            self._next_fix = float("inf")
-        elif leg == 0:
-            _, x, y = waypoints[0]
-            self._fix = Position(x, y)
-        else:
+        if time >= self._leg_until:
+            waypoints = self.spec.waypoints
+            leg = bisect_right(self._times, time)
+            if leg == len(waypoints):
+                _, x, y = waypoints[-1]
+                self._fix = Position(x, y)
+                self._next_fix = float("inf")
+                return
+            if leg == 0:
+                _, x, y = waypoints[0]
+                self._fix = Position(x, y)
+                return
             (t0, x0, y0), (t1, x1, y1) = waypoints[leg - 1], waypoints[leg]
-            vx, vy = (x1 - x0) / (t1 - t0), (y1 - y0) / (t1 - t0)
-            self._leg, self._leg_until = (t0, x0, y0, vx, vy), t1
-            self._fix = Position(x0 + vx * (time - t0), y0 + vy * (time - t0), vx, vy)
+            self._leg = t0, x0, y0, (x1 - x0) / (t1 - t0), (y1 - y0) / (t1 - t0)
+            self._leg_until = t1
+        t0, x0, y0, vx, vy = self._leg
+        self._fix = Position(x0 + vx * (time - t0), y0 + vy * (time - t0), vx, vy)
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> VirtualTimer:
         """Call back when the clock says so."""

@@ -197,16 +197,19 @@ def explain(
     of_ways = min(1.0, (_hops(quicker) - 1) / (_hops(slower) - 1)) if _hops(slower) > 1 else 1.0
     fixed = {stage: counts[stage] for stage in counts if stage not in NODES or stage in waiting}
 
+    once = sum(fixed.get(stage, 0.0) for stage in (DelayStage.ORIGINATE, DelayStage.MEDIUM))
+    each_hop = sum(fixed.get(stage, 0.0) for stage in (DelayStage.FORWARD, DelayStage.RELAY))
+    ends = [s for s in (DelayStage.ORIGINATE, DelayStage.NOTIFY) if s not in waiting]
+    forwards = [s for s in (DelayStage.FORWARD,) if s not in waiting]
+
     def lengthened(way: DeliveryWay) -> float:
         """Return the node time of a delivery on the slower side, and the medium's lateness."""
-        once = sum(fixed.get(stage, 0.0) for stage in (DelayStage.ORIGINATE, DelayStage.MEDIUM))
-        each = sum(fixed.get(stage, 0.0) for stage in (DelayStage.FORWARD, DelayStage.RELAY))
-        further = each * (way.hops - 1) + scale * _of_forwards(way, cap, waiting)
-        return once + _of_ends(way, cap, waiting) + of_ways * further
+        further = each_hop * (way.hops - 1) + scale * _counted(way, forwards, cap)
+        return once + _counted(way, ends, cap) + of_ways * further
 
     def as_long(way: DeliveryWay) -> float:
         """Return the node time of a delivery on the quicker side."""
-        return _of_ends(way, cap, waiting) + _of_forwards(way, cap, waiting)
+        return _counted(way, ends, cap) + _counted(way, forwards, cap)
 
     shifts = [
         _shift(a.ways, lengthened) - _shift(b.ways, as_long)
@@ -284,21 +287,9 @@ def _mean(side: Side, stage: DelayStage, cap: float) -> float:
     return statistics.fmean(counted) if counted else 0.0
 
 
-def _of_forwards(way: DeliveryWay, cap: float, waiting: Collection[DelayStage]) -> float:
-    """Return what counts of a delivery's time at its forwarders, s."""
-    if DelayStage.FORWARD in waiting:
-        return 0.0
-    return sum(min(step, cap) for step in way.forwards)
-
-
-def _of_ends(way: DeliveryWay, cap: float, waiting: Collection[DelayStage]) -> float:
-    """Return what counts of a delivery's time at its publisher's and subscriber's nodes, s."""
-    return sum(
-        min(step, cap)
-        for stage in (DelayStage.ORIGINATE, DelayStage.NOTIFY)
-        if stage not in waiting
-        for step in _steps(way, stage)
-    )
+def _counted(way: DeliveryWay, stages: Collection[DelayStage], cap: float) -> float:
+    """Return what counts of a delivery's time at nodes in some stages, s."""
+    return sum(min(step, cap) for stage in stages for step in _steps(way, stage))
 
 
 def _shift(ways: Sequence[DeliveryWay], overhead: Callable[[DeliveryWay], float]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 EVENT: Final = ["run", "publisher", "sequence"]
@@ -29,3 +29,8 @@ def count_if(condition: Column) -> Column:
 def sum_if(condition: Column, value: Column) -> Column:
     """Return the sum of `value` over the rows of a group for which `condition` is true."""
     return sf.coalesce(sf.sum(sf.when(condition, value)), sf.lit(0))
+
+
+def mean_a_run(rows: DataFrame, of: str, name: str) -> DataFrame:
+    """Return run and, in a column `name`, the mean of the column `of` over the run's rows."""
+    return rows.groupBy("run").agg(sf.mean(of).alias(name))

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
-
 from spark_analysis.jobs.choices import CHOICES
+from spark_analysis.jobs.columns import mean_a_run
 from spark_analysis.metric import MeasuredMetric, significant
 from spark_analysis.schemas import DOUBLE, column
-from spark_analysis.table import Inputs, Measure
-
-
-def _mean(inputs: Inputs, of: str, name: str) -> DataFrame:
-    return inputs.of(CHOICES).groupBy("run").agg(sf.mean(of).alias(name))
-
+from spark_analysis.table import Measure
 
 UNNECESSARY_BOUND: Final = MeasuredMetric(
     column="unnecessary_bound",
     measure=Measure(
         column=column("unnecessary_bound", DOUBLE, "what `unnecessary_messages` should come to"),
-        make=lambda inputs: _mean(inputs, "bound", "unnecessary_bound"),
+        make=lambda inputs: mean_a_run(inputs.of(CHOICES), "bound", "unnecessary_bound"),
     ),
     title="Bound of unnecessary messages",
     caption="3(n - 1) messages a choice among n rendezvous cells, with one filter and one "
@@ -34,7 +27,7 @@ UNNECESSARY_MESSAGES: Final = MeasuredMetric(
     column="unnecessary_messages",
     measure=Measure(
         column=column("unnecessary_messages", DOUBLE, "messages a choice of a rendezvous cell"),
-        make=lambda inputs: _mean(inputs, "unnecessary", "unnecessary_messages"),
+        make=lambda inputs: mean_a_run(inputs.of(CHOICES), "unnecessary", "unnecessary_messages"),
     ),
     title="Unnecessary messages",
     caption="Subscriptions, notifications and prunes at rendezvous cells that a subscriber tried "

@@ -7,8 +7,8 @@ from statistics import fmean
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
 
+from spark_analysis.jobs.columns import mean_a_run
 from spark_analysis.jobs.overlay import receptions
 from spark_analysis.jobs.overlay_links import OVERLAY_LINKS
 from spark_analysis.metric import AgreementBound, MeasuredMetric, significant
@@ -103,9 +103,7 @@ OVERLAY_TABLE: Final = MeasuredMetric(
     column="overlay_links",
     measure=Measure(
         column=column("overlay_links", DOUBLE, "links of a peer by heartbeats, mean"),
-        make=lambda inputs: (
-            inputs.of(OVERLAY_LINKS).groupBy("run").agg(sf.mean("links").alias("overlay_links"))
-        ),
+        make=lambda inputs: mean_a_run(inputs.of(OVERLAY_LINKS), "links", "overlay_links"),
     ),
     title="Routing table",
     caption="Peers that a peer sends heartbeats to, mean over peers and time.",

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
-
+from spark_analysis.jobs.columns import mean_a_run
 from spark_analysis.jobs.state import STATE
 from spark_analysis.metric import MeasuredMetric, significant, to_units
 from spark_analysis.schemas import DOUBLE, column
-from spark_analysis.table import Inputs, Measure
-
-
-def _mean(inputs: Inputs, of: str, name: str) -> DataFrame:
-    return inputs.of(STATE).groupBy("run").agg(sf.mean(of).alias(name))
-
+from spark_analysis.table import Measure
 
 STATE_BYTES: Final = MeasuredMetric(
     column="state_bytes",
     measure=Measure(
         column=column("state_bytes", DOUBLE, "bytes in which these were told, mean"),
-        make=lambda inputs: _mean(inputs, "bytes", "state_bytes"),
+        make=lambda inputs: mean_a_run(inputs.of(STATE), "bytes", "state_bytes"),
     ),
     title="State of a node, bytes",
     caption="Bytes of the neighbours, advertisements and subscriptions that a node keeps, as told; "
@@ -36,7 +29,7 @@ STATE_ENTRIES: Final = MeasuredMetric(
     column="state_entries",
     measure=Measure(
         column=column("state_entries", DOUBLE, "entries that a node keeps, mean; null: not known"),
-        make=lambda inputs: _mean(inputs, "entries", "state_entries"),
+        make=lambda inputs: mean_a_run(inputs.of(STATE), "entries", "state_entries"),
     ),
     title="State of a node",
     caption="Neighbours, advertisements and subscriptions that a node keeps, mean over nodes and "

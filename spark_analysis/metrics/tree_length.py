@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from nodeapp.wire import Kind
-from spark_analysis.jobs.columns import EVENT
+from spark_analysis.jobs.columns import EVENT, mean_a_run
 from spark_analysis.jobs.overhead import PACKETS
 from spark_analysis.metric import MeasuredMetric, significant
 from spark_analysis.schemas import DOUBLE, column
@@ -23,7 +23,7 @@ def tree_length(inputs: Inputs) -> DataFrame:
     """Return run and tree_length."""
     sent = inputs.of(PACKETS).filter((sf.col("kind") == Kind.EVENT) & sf.col("sent"))
     links = sent.groupBy(*EVENT).agg(sf.countDistinct("node_id", "ip_dst").alias("links"))
-    return links.groupBy("run").agg(sf.mean("links").alias("tree_length"))
+    return mean_a_run(links, "links", "tree_length")
 
 
 TREE_LENGTH: Final = MeasuredMetric(

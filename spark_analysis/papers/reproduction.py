@@ -134,11 +134,16 @@ def rows_of(part: Part, known: Known) -> Rows:
 
     Raises `SweepError`, OSError.
     """
-    done, rows = part.finished(), dict[str, Sequence[Mapping[str, object]]]()
-    for group, found in known.groups(part).items():
-        if not done.issuperset(part.groups[group]):
-            rows |= found
-    return rows | dict(part.read(done - rows.keys()))
+    done = part.finished()
+    taken = _taken(part, known, done)
+    return {**taken, **part.read(done - taken.keys())}
+
+
+def _taken(part: Part, known: Known, done: set[str]) -> Rows:
+    """Return the known rows of a part that are not run: of groups that are not all `done`."""
+    groups = known.groups(part).items()
+    missing = [rows for group, rows in groups if not done.issuperset(part.groups[group])]
+    return {key: found for rows in missing for key, found in rows.items()}
 
 
 @dataclass
@@ -155,13 +160,8 @@ class _Work:
     def run(self, part: Part, keys: Collection[str], more: str = "") -> bool:
         """Run what is left of a part's points with these keys; return whether there was any."""
         done, what = part.finished(), part.name
-        taken = {
-            key
-            for group, rows in self.known.groups(part).items()
-            if not done.issuperset(part.groups[group])
-            for key in rows
-        }
-        only = {key for key in keys if self.share.has(part.points[key].seed)} - taken
+        taken = _taken(part, self.known, done)
+        only = {key for key in keys if self.share.has(part.points[key].seed)} - taken.keys()
         if only <= done:
             return False
         spec = part.spec

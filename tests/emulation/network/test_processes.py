@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 
 from emulation.network.processes import StateFolder, await_condition, end, running, sweep
+from tests.processes import lives
 
 OWNER = """
 import subprocess, sys, time
@@ -39,9 +40,7 @@ def test_sweep_leaves_a_living_run_alone_and_ends_what_a_killed_one_left(tmp_pat
             process.kill()
     done = sweep(tmp_path)
     assert f"ended process {child.pid} of a killed run" in done
-    assert await_condition(
-        lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 5.0
-    )
+    assert await_condition(lambda: not lives(child), 5.0)
     assert list(tmp_path.iterdir()) == []
     assert sweep(tmp_path) == []
 

@@ -12,6 +12,7 @@ import pytest
 
 from emulation.network.processes import await_condition
 from emulation.network.warm import Warm
+from tests.processes import lives
 
 MODULE = """
 import os, random, signal, sys, time
@@ -126,11 +127,7 @@ def test_a_killed_run_leaves_only_what_is_to_outlive_it(environment: dict[str, s
         dies, stays = map(psutil.Process, map(int, run.stdout.readline().split()))
         run.kill()
     try:
-        assert await_condition(lambda: not _lives(dies), 10.0)
-        assert _lives(stays)
+        assert await_condition(lambda: not lives(dies), 10.0)
+        assert lives(stays)
     finally:
         stays.kill()
-
-
-def _lives(process: psutil.Process) -> bool:
-    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)

@@ -14,10 +14,12 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
+from emulation.network.processes import await_condition
 from spark_analysis.captures.materialise import FRAMES_FOLDER
 from spark_analysis.sweeps.spec import SweepSpec, points
 from spark_analysis.sweeps.sweep import run_sweep
 from spark_analysis.sweeps.tasks import COST
+from tests.processes import lives
 from tests.spark_analysis.sweeps.helpers import ROOT
 from tests.spark_cluster import Cluster
 
@@ -85,14 +87,6 @@ class Sweep:
         return found
 
 
-def is_alive(process: psutil.Process) -> bool:
-    """Return whether a process runs; one that nobody has waited for does not."""
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
 def ended(folder: Path) -> dict[str, tuple[int, int]]:
     """Return the points that have run, and what changes if one runs once more."""
     found = {path.parent.name: path.stat() for path in folder.glob(f"points/*/{COST}")}
@@ -135,10 +129,7 @@ def test_a_sweep_outlives_a_worker_and_goes_on_after_its_driver(
         sweep.process.wait(30)
         assert executors
         # Java and the executors notice: nobody is left who runs points for a sweep that is gone.
-        limit = time.monotonic() + LIMIT
-        while alive := [each for each in (*machines, *executors) if is_alive(each)]:
-            assert time.monotonic() < limit, alive
-            time.sleep(0.1)
+        assert await_condition(lambda: not any(map(lives, (*machines, *executors))), LIMIT)
     before = ended(folder)
     assert interrupted
     assert interrupted.isdisjoint(first), "they ran again, where a worker was left"
