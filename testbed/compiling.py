@@ -35,7 +35,8 @@ MODULES: Final = (
             *("medium", "reception", "rts_cts", "sensing", "snapshot", "station", "timings"),
         )
     ),
-    *("emulation.virtual.clock", "emulation.virtual.packets", "nodeapp.geometry", "nodeapp.wire"),
+    *(f"emulation.virtual.{name}" for name in ("clock", "motion", "packets")),
+    *("nodeapp.geometry", "nodeapp.wire"),
     *(
         f"nodeapp.routing.{name}"
         for name in (

@@ -116,19 +116,26 @@ class LinkRow:
         self._power_reach = self._receiver_reach = -1.0
         self.source = source
         self.x, self.y = links.position(source)
+        # One loop over indices: machine code has no faster way through several lists.
         sense, lock = links.sense_snr_db, links.lock_db
-        heard = [station for station, snr in zip(near, snr_db, strict=True) if snr >= sense]
+        heard: list[int] = []
+        self.snr_db: dict[int, float] = {}
+        """Receiver: SNR in decibels."""
+        self.survival: list[float] = []
+        """Log-survival of a bit at the basic rate, in the order of `snr_db`."""
+        receivers, survives = self.snr_db, self.survival
+        for at in range(len(near)):
+            level = snr_db[at]
+            if level >= sense:
+                heard.append(near[at])
+            if level >= lock:
+                receivers[near[at]] = level
+                survives.append(survival[at])
         heard.append(source)
         self.sense: frozenset[int] = frozenset(heard)
         """Stations that notice a frame, the source itself too."""
         self.hears = self.sense
         """Sources whose frames the station notices: the same, unless radios differ in power."""
-        self.snr_db: dict[int, float] = {
-            station: snr for station, snr in zip(near, snr_db, strict=True) if snr >= lock
-        }
-        """Receiver: SNR in decibels."""
-        self.survival = [each for each, snr in zip(survival, snr_db, strict=True) if snr >= lock]
-        """Log-survival of a bit at the basic rate, in the order of `snr_db`."""
         self.certain: dict[int, Outcome] = {}
         """Bits of a broadcast: receivers that surely get it, and others with their chance."""
         self.rates: dict[int, int] = {}
@@ -147,8 +154,10 @@ class LinkRow:
         outcome = self.certain.get(bits)
         if outcome is None:
             sure, others = [], []
-            for receiver, survival in zip(self.snr_db, self.survival, strict=True):
-                exponent = bits * survival
+            receivers, survives = list(self.snr_db), self.survival
+            for at in range(len(receivers)):
+                exponent = bits * survives[at]
+                receiver = receivers[at]
                 if exponent > -CERTAIN:
                     sure.append(receiver)
                 elif exponent > HOPELESS:
@@ -194,8 +203,9 @@ class LinkRow:
         """Distance in metres of the farthest receiver."""
         if self._receiver_reach < 0.0:
             receivers, farthest = self.snr_db, 0.0
-            for distance, station in zip(self._distance, self._near, strict=True):
-                if distance > farthest and station in receivers:
+            for at in range(len(self._near)):
+                distance = self._distance[at]
+                if distance > farthest and self._near[at] in receivers:
                     farthest = distance
             self._receiver_reach = farthest
         return self._receiver_reach

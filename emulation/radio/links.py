@@ -136,8 +136,7 @@ class Links(LinkTable):
 
     def position(self, station: int) -> tuple[float, float]:
         """Return where a station is, metres."""
-        x, y = self._xy[station]
-        return float(x), float(y)
+        return self._xy.item(station, 0), self._xy.item(station, 1)
 
     def fail(self, station: int, other: int | None = None) -> None:
         """Take down a station, or the link between two."""

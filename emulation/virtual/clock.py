@@ -51,6 +51,10 @@ class Clock:
         """All timers that are to come, cancelled ones too, in no order."""
         return iter(self._heap)
 
+    def time(self) -> float:
+        """Return `now`."""
+        return self.now
+
     def call_at(self, time: float, callback: Callable[..., None], *args: Any) -> VirtualTimer:
         """Call `callback(*args)` at `time`, or as soon as possible if that is past."""
         return self._push(time if time > self.now else self.now, callback, args)

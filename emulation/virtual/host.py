@@ -7,7 +7,6 @@ same rate, and carries them on along their velocity in the same way.
 from __future__ import annotations
 
 import random
-from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, Protocol
@@ -15,6 +14,7 @@ from typing import Any, Final, Protocol
 from emulation.network.gpsd import RATE
 from emulation.scenario.scenario import NodeSpec, Scenario
 from emulation.virtual.clock import Clock, VirtualTimer
+from emulation.virtual.motion import Motion
 from nodeapp.auth import Seal
 from nodeapp.client_port import ClientTable
 from nodeapp.events import Event
@@ -71,15 +71,11 @@ class VirtualHost:
         self.seal = None if self._key is None else Seal(self._key, spec.id)
         self._seed = f"{scenario.seed}/{spec.id}"
         self._rng = random.Random(self._seed)
-        self._times = [waypoint.time for waypoint in spec.waypoints]
-        first = spec.waypoints[0]
-        self._fix = self._position = Position(first.x, first.y)
-        self._position_at = -1.0
-        self._fixed_at = 0.0
-        self._next_fix = 0.0 if len(self._times) > 1 else float("inf")
-        self._leg = (0.0, 0.0, 0.0, 0.0, 0.0)
-        """Of the way that it is on: when and where it began, velocity; until `_leg_until`."""
-        self._leg_until = -float("inf")
+        self.now: Callable[[], float] = clock.time
+        """Return the seconds into the run; machine code as `position`, if there is any."""
+        motion = Motion(clock, spec.waypoints, RATE)
+        self.position: Callable[[], Position] = motion.position
+        """Return the last fix, carried on along its velocity."""
         self.link_failed: Callable[[int, bytes], None] | None = None
         self.overheard: Callable[[Frame, int], None] | None = None
         self._fragments: OrderedDict[object, set[int]] = OrderedDict()
@@ -102,47 +98,6 @@ class VirtualHost:
     def rng(self) -> random.Random:
         """Seeded from the scenario's seed and the node id, as a real node's."""
         return self._rng
-
-    def now(self) -> float:
-        """Seconds into the run."""
-        return self._clock.now
-
-    def position(self) -> Position:
-        """The last fix, carried on along its velocity."""
-        now = self._clock.now
-        if now != self._position_at:
-            self._position_at = now
-            if now >= self._next_fix:
-                self._take_fix(now)
-            x, y, vx, vy = self._fix
-            if vx or vy:
-                age = now - self._fixed_at
-                self._position = Position(x + vx * age, y + vy * age, vx, vy)
-            else:
-                self._position = self._fix
-        return self._position
-
-    def _take_fix(self, now: float) -> None:
-        number = int(now * RATE)
-        time = self._fixed_at = number / RATE
-        self._next_fix = (number + 1) / RATE
-        if time >= self._leg_until:
-            waypoints = self.spec.waypoints
-            leg = bisect_right(self._times, time)
-            if leg == len(waypoints):
-                _, x, y = waypoints[-1]
-                self._fix = Position(x, y)
-                self._next_fix = float("inf")
-                return
-            if leg == 0:
-                _, x, y = waypoints[0]
-                self._fix = Position(x, y)
-                return
-            (t0, x0, y0), (t1, x1, y1) = waypoints[leg - 1], waypoints[leg]
-            self._leg = t0, x0, y0, (x1 - x0) / (t1 - t0), (y1 - y0) / (t1 - t0)
-            self._leg_until = t1
-        t0, x0, y0, vx, vy = self._leg
-        self._fix = Position(x0 + vx * (time - t0), y0 + vy * (time - t0), vx, vy)
 
     def call_later(self, delay: float, callback: Callable[..., None], *args: Any) -> VirtualTimer:
         """Call back when the clock says so."""

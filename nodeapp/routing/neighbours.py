@@ -28,11 +28,10 @@ Sources: docs/papers.md#gpsr, docs/papers.md#location-errors, docs/papers.md#gre
 
 from __future__ import annotations
 
-import functools
 import math
 import struct
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from nodeapp.geometry import Point, nudge, squared_distance
 from nodeapp.host import Host
@@ -55,19 +54,24 @@ MAX_NEIGHBOURS: Final = 256
 is computed of all of them, as a planar graph, must stay short."""
 
 
-class Neighbour(NamedTuple):
+class Neighbour:
     """A neighbour as its last beacon told: position, velocity, and when it was heard.
 
     `squared_reach`: how far it can be and be heard; the radio range, or the distance over which it
     was heard if that was more (without prediction nobody asks, and it is the range).
     """
 
-    x: float
-    y: float
-    vx: float
-    vy: float
-    heard: float
-    squared_reach: float
+    __slots__ = ("heard", "squared_reach", "vx", "vy", "x", "y")
+
+    def __init__(
+        self, x: float, y: float, vx: float, vy: float, heard: float, squared_reach: float
+    ) -> None:
+        self.x = x
+        self.y = y
+        self.vx = vx
+        self.vy = vy
+        self.heard = heard
+        self.squared_reach = squared_reach
 
 
 def encode_hello(x: float, y: float, vx: float, vy: float) -> bytes:
@@ -75,7 +79,6 @@ def encode_hello(x: float, y: float, vx: float, vy: float) -> bytes:
     return _HELLO.pack(_ARRAY_OF_4, _BINARY64, x, _BINARY64, y, _BINARY64, vx, _BINARY64, vy)
 
 
-@functools.lru_cache(maxsize=64)  # a simulator hands one beacon to all who hear it
 def decode_hello(body: bytes) -> tuple[float, float, float, float]:
     """Return x, y, vx, vy of a HELLO's body.  Raises `WireError`."""
     if len(body) != _HELLO.size:
@@ -87,6 +90,19 @@ def decode_hello(body: bytes) -> tuple[float, float, float, float]:
     if not (abs(x) < LIMIT and abs(y) < LIMIT and abs(vx) < LIMIT and abs(vy) < LIMIT):
         raise WireError("a position or velocity is not a finite number of metres")
     return x, y, vx, vy
+
+
+class _LastHello:
+    """The HELLO that was decoded last: a simulator hands one to all who hear it, one by one."""
+
+    __slots__ = ("body", "vx", "vy", "x", "y")
+
+    def __init__(self) -> None:
+        self.body = b""
+        self.x = self.y = self.vx = self.vy = 0.0
+
+
+_LAST: Final = _LastHello()
 
 
 def require_link_feedback(host: Host, failed: Callable[[int, bytes], None]) -> None:
@@ -179,7 +195,11 @@ class Neighbours:
         """Take a HELLO.  Raises `WireError` if it is malformed or another node's."""
         if frame.originator != sender:
             raise WireError("a HELLO is not relayed")
-        self.learn(sender, *decode_hello(frame.body))
+        last = _LAST
+        if last.body is not frame.body:
+            last.x, last.y, last.vx, last.vy = decode_hello(frame.body)
+            last.body = frame.body
+        self.learn(sender, last.x, last.y, last.vx, last.vy)
 
     def learn(self, sender: int, x: float, y: float, vx: float, vy: float) -> None:
         """Take note of where a neighbour that was just heard is, and of its velocity."""
@@ -195,12 +215,16 @@ class Neighbours:
             if sender not in self._table and not self._has_room(distance, own):
                 self.turned_away += 1
                 return
-        before = self._table.get(sender)
-        self._table[sender] = Neighbour(x, y, vx, vy, self._host.now(), reach)
-        if before is None or before[:4] != (x, y, vx, vy):
+        known = self._table.get(sender)
+        if known is None:
+            self._table[sender] = Neighbour(x, y, vx, vy, self._host.now(), reach)
             self._positions = None
-            if before is None:
-                self._changed()
+            self._changed()
+            return
+        known.heard, known.squared_reach = self._host.now(), reach
+        if known.x != x or known.y != y or known.vx != vx or known.vy != vy:
+            known.x, known.y, known.vx, known.vy = x, y, vx, vy
+            self._positions = None
 
     def _has_room(self, distance: float, own: Point) -> bool:
         """Return whether there is room for one at a squared distance; a farther one makes it."""
@@ -268,17 +292,17 @@ class Neighbours:
         """Return where a neighbour is, within range or not; None for one that is not known."""
         position = self.positions().get(node)
         if position is None and node in self._table:
-            x, y, vx, vy, heard, _ = self._table[node]
-            age = self._host.now() - heard
-            position = (x + vx * age, y + vy * age)
+            known = self._table[node]
+            age = self._host.now() - known.heard
+            position = (known.x + known.vx * age, known.y + known.vy * age)
         return position
 
     def _predicted(self, table: dict[int, Neighbour], now: float) -> dict[int, Point]:
         ox, oy = self.position()
         positions = {}
-        for node, (x, y, vx, vy, heard, squared_reach) in table.items():
-            age = now - heard
-            px, py = x + vx * age, y + vy * age
-            if (px - ox) * (px - ox) + (py - oy) * (py - oy) <= squared_reach:
+        for node, each in table.items():
+            age = now - each.heard
+            px, py = each.x + each.vx * age, each.y + each.vy * age
+            if (px - ox) * (px - ox) + (py - oy) * (py - oy) <= each.squared_reach:
                 positions[node] = (px, py)
         return positions
