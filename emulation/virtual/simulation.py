@@ -40,6 +40,8 @@ TICK: Final = 0.1
 """Seconds between updates of positions, at least; that of `emulation.realtime.tap`."""
 LONGEST_TICK: Final = 1.0
 TICK_SHARE: Final = 0.01
+GARBAGE: Final = 100_000
+"""Containers more than before, some 10 MB, when the collector looks at the young."""
 
 
 class Simulation:
@@ -121,11 +123,15 @@ class Simulation:
 
     def run(self, until: float | None = None) -> None:
         """Let time pass until `until` seconds into the run, its end by default."""
-        # The collector need not look at what stays until the end, as all nodes do.
+        # The collector need not look at what stays until the end, as all nodes do, nor often:
+        # nearly all that comes and goes has no cycles.
+        thresholds = gc.get_threshold()
         gc.freeze()
+        gc.set_threshold(GARBAGE, *thresholds[1:])
         try:
             self._run(self.scenario.duration if until is None else until)
         finally:
+            gc.set_threshold(*thresholds)
             gc.unfreeze()
 
     def _run(self, end: float) -> None:

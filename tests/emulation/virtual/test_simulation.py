@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import os
 import subprocess
@@ -222,6 +224,26 @@ def test_without_a_place_to_report_a_defect_is_raised() -> None:
     simulation.nodes[0].call_later(1.0, _raise)
     with pytest.raises(ZeroDivisionError):
         simulation.run()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_leaves_the_collector_as_it_was(fails: bool) -> None:
+    simulation = Simulation(roaming("flooding"), NullRecorder())
+    before, seen = gc.get_threshold(), []
+
+    def look() -> None:
+        seen.append((gc.get_threshold(), gc.get_freeze_count()))
+        if fails:
+            _raise()
+
+    simulation.clock.call_at(1.0, look)
+    with pytest.raises(ZeroDivisionError) if fails else contextlib.nullcontext():
+        simulation.run()
+    [((youngest, *others), frozen)] = seen
+    assert youngest > 700
+    assert tuple(others) == before[1:]
+    assert frozen > gc.get_freeze_count()
+    assert gc.get_threshold() == before
 
 
 def test_an_event_of_a_real_run_is_the_same_event() -> None:
