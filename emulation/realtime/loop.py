@@ -5,7 +5,8 @@ read, and a frame that the medium delivers is handed to its receivers' stacks at
 medium says.  The clock is CLOCK_MONOTONIC.  How far reality lags behind those instants is the
 measure of fidelity, and is kept in a histogram.  Between events the loop sleeps in select() on the
 epoll descriptor, as select() takes its timeout in microseconds and epoll in milliseconds; the
-kernel's timer slack is set to its minimum.
+kernel's timer slack is set to its minimum.  To wake up takes a while all the same, so the loop does
+so that much earlier than something is due, and asks the devices until then.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ from emulation.realtime.lateness import Lateness
 from emulation.realtime.priority import PriorityName, exact_timers, raise_priority
 from emulation.realtime.tap_config import TapError
 
+WAKE_UP: Final = 30e-6
+"""Seconds from which the loop stays awake before something is due.
+
+Without them the medium added 119 us to a frame in the median, with them 65; twice as many gain
+nothing more, and take twice the processor time (docs/benchmarks.md).
+"""
 IDLE_WAIT: Final = 1.0
 """Seconds of sleep if nothing is due."""
 
@@ -127,7 +134,7 @@ class MediumLoop(abc.ABC):
         while not self._stopping:
             now = clock()
             due = min(self.pass_time(now), now + IDLE_WAIT)
-            wait = due - clock()
+            wait = due - clock() - WAKE_UP
             if wait > 0 and not select.select(sleeper, (), (), wait)[0]:
                 continue
             for fd, events in epoll.poll(0):
