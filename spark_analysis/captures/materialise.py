@@ -42,6 +42,8 @@ FORMAT: Final = 5
 FRAMES_FOLDER: Final = "frames.parquet"
 AT_ONCE: Final = 4 << 20
 """Bytes of captures up to which they are decoded here, in less time than tasks take to start."""
+TASKS: Final = 4
+"""For each core: one that is slow does not hold up the others for long."""
 _MADE_OF: Final = "_captures.json"  # Spark passes over names that begin so
 _BLOCK: Final = 1 << 20
 """Bytes read at once for a checksum."""
@@ -97,7 +99,9 @@ def materialise(
             for task in tasks:
                 _write(task)
         else:
-            context.parallelize(tasks, max(1, len(tasks))).foreach(_write)
+            # To start a task takes as long as to decode a slice: a few tasks of several each.
+            count = min(len(tasks), TASKS * context.defaultParallelism)
+            context.parallelize(tasks, max(1, count)).foreach(_write)
         _mark(scratch, {"run": run.name, "files": files})
         replace_folder(scratch, folder)
     except OSError as error:
@@ -143,10 +147,19 @@ def decoded_frames(run: Run) -> Path | None:
     return folder if folder.is_dir() else None
 
 
+def parquet_writer(path: str | Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """Return a writer of decoded packets.  Raises OSError.
+
+    Dictionaries of numbers would take as long as all the rest, and make the file no smaller.
+    """
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    return pq.ParquetWriter(path, schema, use_dictionary=texts, compression="lz4")
+
+
 def _write(task: tuple[str, Sequence[CaptureSlice], Decoded]) -> None:
     path, slices, decoded = task
     schema = to_arrow_schema(decoded.schema, timezone="UTC")
-    with pq.ParquetWriter(path, schema) as file:
+    with parquet_writer(path, schema) as file:
         for part in slices:
             for batch in decoded.read(part, schema):
                 file.write_batch(batch)

@@ -11,10 +11,9 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from emulation.backends.virtual import VirtualBackend, simulate
@@ -23,7 +22,12 @@ from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import ColumnRecorder, Observations, captures
 from nodeapp.wire import FIRST_CLIENT_KIND
 from spark_analysis.captures.batches import record_batch
-from spark_analysis.captures.materialise import FRAMES_FOLDER, mark_recorded, replace_folder
+from spark_analysis.captures.materialise import (
+    FRAMES_FOLDER,
+    mark_recorded,
+    parquet_writer,
+    replace_folder,
+)
 from spark_analysis.schemas import FRAMES
 
 
@@ -72,13 +76,13 @@ class FramesBackend(VirtualBackend):
 class _FramesFile:
     """Writes observations as rows of `FRAMES`."""
 
-    def __init__(self, scenario: Scenario, run: str, path: Any) -> None:
+    def __init__(self, scenario: Scenario, run: str, path: Path) -> None:
         self._run = run
         labels = [interface.partition("-") for interface in captures(scenario)]
         self._names = pa.array([name for name, _, _ in labels], pa.string())
         self._interfaces = pa.array([interface for _, _, interface in labels], pa.string())
         self._schema = to_arrow_schema(FRAMES, timezone="UTC")
-        self._file = pq.ParquetWriter(path, self._schema)
+        self._file = parquet_writer(path, self._schema)
 
     def __enter__(self) -> _FramesFile:
         return self

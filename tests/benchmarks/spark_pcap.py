@@ -1,11 +1,15 @@
-"""Packets a second of the `pcap` data source in Spark, against tshark and scapy.
+"""Packets a second that Spark decodes, against tshark and scapy.
 
     python -m tests.benchmarks.spark_pcap [--packets 2000000] [--cores 2]
 
-Spark decodes every column of every packet and aggregates them; its start-up and a first query over
-a small file (which compiles the code) are not part of the rate.  `tshark -T fields` prints address,
-port, time and payload of each packet, scapy's PcapReader dissects each; both get fewer packets, as
-they take so much longer.  The aim is 25 times tshark on two cores.
+analyses  What `analyze` does with captures of 60 nodes: tasks decode every column of every packet
+          to Parquet, once; and a query over that.
+source    The `pcap` data source: the same query over one capture, to which Spark hands every
+          packet as a row with all columns.
+
+Spark's start-up and first queries (which compile the code) are not part of the rate.  `tshark -T
+fields` prints address, port, time and payload of each packet, scapy's PcapReader dissects each;
+both get fewer packets, as they take so much longer.
 """
 
 from __future__ import annotations
@@ -20,14 +24,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from scapy.layers import inet  # noqa: F401  # the reader finds link types in the layers loaded
 from scapy.utils import PcapReader
 
+from emulation.scenario.runfolder import Run, RunFolder
 from nodeapp.wire import Frame, GeoRoute, Kind
+from spark_analysis.captures.materialise import FRAMES_FOLDER, materialise, read_frames
 from spark_analysis.captures.session import spark_session
+from spark_analysis.captures.source import find_captures
 from tests.capture.packets import ethernet, file_header, record, udp_ipv4
+from topologies.catalog import make_scenario
 
 NODES = 60
 PATTERN = (
@@ -65,13 +73,37 @@ def write_capture(path: Path, packets: int) -> int:
     return turns * len(starts)
 
 
-def spark_seconds(spark: SparkSession, path: Path) -> float:
-    """Return how long a query over every packet and every column takes."""
+def run_of_nodes(path: Path, packets: int) -> tuple[Run, int]:
+    """Write captures of `NODES` nodes as those of a run, `packets` or a few less; return both."""
+    RunFolder(path).captures.mkdir(parents=True)
+    written = 0
+    for node in range(1, NODES + 1):
+        capture = RunFolder(path).captures / f"sta{node}-wlan0.pcap"
+        written += write_capture(capture, packets // NODES)
+    scenario = make_scenario("roaming_field", "flooding", seed=1, duration=60.0, settings={})
+    return Run(path, scenario, None, None, ()), written
+
+
+def query_seconds(frames: DataFrame) -> float:
+    """Return how long a query over every packet takes."""
     start = time.perf_counter()
-    frames = spark.read.format("pcap").load(str(path))
     frames.groupBy("kind", "ip_src", "port_src").agg(
         sf.count("*"), sf.sum("length"), sf.max("time_ns")
     ).collect()
+    return time.perf_counter() - start
+
+
+def source_seconds(spark: SparkSession, path: Path) -> float:
+    """Return how long that takes by the data source, with every column."""
+    return query_seconds(spark.read.format("pcap").load(str(path)))
+
+
+def decode_seconds(spark: SparkSession, run: Run) -> float:
+    """Return how long the captures of a run take to be decoded to Parquet."""
+    shutil.rmtree(run.metrics, ignore_errors=True)
+    captures = find_captures([str(run.folder.captures)])
+    start = time.perf_counter()
+    materialise(spark, run, captures)
     return time.perf_counter() - start
 
 
@@ -109,11 +141,12 @@ def main() -> None:
     parser.add_argument("--packets", type=int, default=2_000_000)
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args()
+    packets = options.packets
     with tempfile.TemporaryDirectory() as folder:
-        sizes = {"spark": options.packets, "tshark": options.packets // 10}
-        sizes["scapy"] = options.packets // 100
+        sizes = {"source": packets, "tshark": packets // 10, "scapy": packets // 100}
         paths = {name: Path(folder, f"{name}-wlan0.pcap") for name in sizes}
         sizes = {name: write_capture(paths[name], size) for name, size in sizes.items()}
+        run, packets = run_of_nodes(Path(folder, "run"), packets)
         rates = {}
         if shutil.which("tshark") is not None:
             rates["tshark"] = sizes["tshark"] / best(2, lambda: tshark_seconds(paths["tshark"]))
@@ -121,12 +154,22 @@ def main() -> None:
         start = time.perf_counter()
         with spark_session(f"local[{options.cores}]") as spark:
             started = time.perf_counter() - start
-            spark_seconds(spark, paths["scapy"])
-            spark_seconds(spark, paths["tshark"])
-            rates["spark"] = sizes["spark"] / best(4, lambda: spark_seconds(spark, paths["spark"]))
-    print(f"{sizes['spark']:,} packets; Spark on {options.cores} cores started in {started:.1f} s")
+            source_seconds(spark, paths["scapy"])
+            source_seconds(spark, paths["tshark"])
+            rates["source"] = sizes["source"] / best(
+                4, lambda: source_seconds(spark, paths["source"])
+            )
+            decode_seconds(spark, run)
+            rates["analyses"] = packets / best(4, lambda: decode_seconds(spark, run))
+            frames = read_frames(spark, [run.metrics / FRAMES_FOLDER])
+            assert frames.count() == packets
+            queried = packets / best(4, lambda: query_seconds(frames))
+    print(f"{packets:,} packets; Spark on {options.cores} cores started in {started:.1f} s")
     for name, rate in rates.items():
-        print(f"{name:8}{rate:12,.0f} packets/s   spark is {rates['spark'] / rate:6.1f} times this")
+        peers = [peer for peer in ("tshark", "scapy") if peer in rates]
+        shares = ", ".join(f"{rate / rates[peer]:.1f} x {peer}" for peer in peers)
+        print(f"{name:9}{rate:12,.0f} packets/s   {shares}")
+    print(f"a query over what was decoded: {queried:,.0f} packets/s")
     print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors")
 
 
