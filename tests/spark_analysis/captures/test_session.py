@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_analysis.captures import class_data
 from spark_analysis.captures.session import SessionError, find_master, java_version, settings
@@ -69,6 +70,28 @@ def test_a_local_session_may_wait_for_a_processor_for_hours(tmp_path: Path) -> N
     hours = int(local["spark.network.timeout"].removesuffix("h"))
     assert 60 * hours > minutes  # or Spark does not start
     assert not {"spark.executor.heartbeatInterval", "spark.network.timeout"} & set(cluster)
+
+
+def test_tasks_are_reached_by_sockets_in_the_sessions_folder_if_its_path_allows(
+    tmp_path: Path,
+) -> None:
+    enabled, where = (f"spark.python.unix.domain.socket.{name}" for name in ("enabled", "dir"))
+    short = Path("/" + 63 * "s")
+    assert settings("local[2]", short)[where] == str(short)
+    assert settings("local[2]", short)[enabled] == "true"
+    for other in (Path("/" + 64 * "s"), Path("/" + 32 * "ä")):
+        assert not {enabled, where} & settings("local[2]", other).keys()
+    # Executors of a cluster choose a folder where they are.
+    assert settings("spark://host:7077", tmp_path)[enabled] == "true"
+    assert where not in settings("spark://host:7077", tmp_path)
+
+
+@pytest.mark.spark
+def test_sockets_of_tasks_are_in_the_sessions_folder(spark: SparkSession) -> None:
+    assert spark.sparkContext.parallelize(range(4), 2).map(abs).sum() == 6
+    folder = spark.conf.get("spark.python.unix.domain.socket.dir")
+    assert folder is not None
+    assert [path for path in Path(folder).iterdir() if path.suffix == ".sock" and path.is_socket()]
 
 
 def test_a_cluster_reaches_the_driver_by_its_own_rules(tmp_path: Path) -> None:
