@@ -159,7 +159,9 @@ def line(name: str) -> list[tuple[float, dict[str, float]]]:
 
 def draw(lines: dict[str, list[tuple[float, dict[str, float]]]], file: Path) -> None:
     """Draw the lines beside each other, both axes logarithmic, as an SVG."""
-    from spark_analysis.report import svg  # not in the memory of the points
+    from matplotlib.ticker import FuncFormatter, NullFormatter  # not in the memory of the points
+
+    from spark_analysis.report import svg
 
     units = {"nodes": "nodes", "degree": "degree", "rate": "frames/s a node", "speed": "m/s"}
     with svg.style():
@@ -169,6 +171,9 @@ def draw(lines: dict[str, list[tuple[float, dict[str, float]]]], file: Path) -> 
         ):
             x, y = [at for at, _ in found], [result["cpu"] for _, result in found]
             axes.loglog(x, y, "o-", markersize=4)
+            for axis in (axes.xaxis, axes.yaxis):  # figures have no mathematical text
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+                axis.set_minor_formatter(NullFormatter())
             axes.set_xlabel(units[name])
             axes.set_title(f"power {exponent(x, y):.2f}", fontsize=11)
         figure.axes[0].set_ylabel("CPU s a simulated s")
