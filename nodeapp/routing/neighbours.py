@@ -98,7 +98,7 @@ class _LastHello:
     __slots__ = ("body", "vx", "vy", "x", "y")
 
     def __init__(self) -> None:
-        self.body = b""
+        self.body: bytes | None = None
         self.x = self.y = self.vx = self.vy = 0.0
 
 

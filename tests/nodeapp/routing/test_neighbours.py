@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulation.network.processes import PROJECT
 from nodeapp.host import Position
 from nodeapp.pubsub.over_gpsr import BrokerGpsr
 from nodeapp.routing.neighbours import Neighbours, decode_hello, encode_hello
@@ -47,6 +50,24 @@ def test_hellos_from_nowhere_are_refused(bad: float) -> None:
         values[index] = bad
         with pytest.raises(WireError):
             decode_hello(encode_hello(*values))
+
+
+FIRST = """
+from nodeapp.wire import Frame, Kind, WireError
+from tests.nodeapp.routing.test_neighbours import pair, table
+_, one, _ = pair()
+try:
+    table(one).hello_received(Frame(Kind.HELLO, 9), 9)
+except WireError:
+    print(len(table(one).table))
+"""
+
+
+def test_a_process_refuses_an_empty_hello_though_it_is_its_first() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST], capture_output=True, text=True, check=True, cwd=PROJECT
+    )
+    assert done.stdout == "0\n"
 
 
 def test_beacons_come_at_jittered_intervals() -> None:
