@@ -282,9 +282,9 @@ class Air:
         start, end = frame.payload, frame.end
         # When the interference changes within the payload, and by how much.
         steps = [(end, 0.0)]
-        for other, power in zip(frame.overlaps, powers, strict=True):
-            steps.append((max(other.start, start), power))
-            steps.append((min(max(other.end, start), end), -power))
+        for index, other in enumerate(frame.overlaps):
+            steps.append((max(other.start, start), powers[index]))
+            steps.append((min(max(other.end, start), end), -powers[index]))
         steps.sort()
         # The bits are spread evenly over the payload; `exponent` is that of a bit, times seconds.
         fatal = math.log(luck) * (end - start) / bits if luck > 0 else -math.inf

@@ -244,13 +244,6 @@ class Simulation:
         message, number, packet = carried
         self.recorder.heard(time, receivers, packet)
         frame, sender, nodes = message.frame(), message.sender, self.nodes
-        if frame is not None and message.count == 1 and not self._sealed:
-            for receiver in receivers:
-                try:
-                    nodes[receiver].service.receive(frame, sender)
-                except Exception as error:
-                    self._defect(nodes[receiver], error)
-            return
         for receiver in receivers:
             host = nodes[receiver]
             if message.count > 1 and not host.complete(message, number, message.count):

@@ -159,9 +159,10 @@ def line(name: str) -> list[tuple[float, dict[str, float]]]:
 
 def draw(lines: dict[str, list[tuple[float, dict[str, float]]]], file: Path) -> None:
     """Draw the lines beside each other, both axes logarithmic, as an SVG."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter  # not in the memory of the points
+    from matplotlib.ticker import NullFormatter  # not in the memory of the points
 
     from spark_analysis.report import svg
+    from spark_analysis.report.figures import formatted
 
     units = {"nodes": "nodes", "degree": "degree", "rate": "frames/s a node", "speed": "m/s"}
     with svg.style():
@@ -172,7 +173,7 @@ def draw(lines: dict[str, list[tuple[float, dict[str, float]]]], file: Path) -> 
             x, y = [at for at, _ in found], [result["cpu"] for _, result in found]
             axes.loglog(x, y, "o-", markersize=4)
             for axis in (axes.xaxis, axes.yaxis):  # figures have no mathematical text
-                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+                formatted(axis, "{:,g}".format)
                 axis.set_minor_formatter(NullFormatter())
             axes.set_xlabel(units[name])
             axes.set_title(f"power {exponent(x, y):.2f}", fontsize=11)
