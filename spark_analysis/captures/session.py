@@ -39,10 +39,8 @@ MINIMUM_JAVA: Final = 17
 """Oldest Java that Spark 4 runs on."""
 MASTER_TIMEOUT: Final = 5.0
 """Seconds for a standalone master to take a connection."""
-SOCKET_PATH: Final = 107
-"""Bytes that the path of a socket may have (unix(7))..."""
-SOCKET_NAME: Final = len("/.00000000-0000-0000-0000-000000000000.sock")
-"""...and those that Spark adds to that of their folder."""
+SOCKET_FOLDER: Final = 61
+"""Characters that Spark lets the path of a folder of sockets have."""
 ROOT: Final = Path(__file__).resolve().parents[2]
 """Folder that the project's packages are imported from."""
 _JAVA_OPTIONS: Final = (
@@ -163,7 +161,7 @@ def settings(
     # Over TCP a task waits 40 ms for an acknowledgement that the other side holds back.
     if not local:
         options["spark.python.unix.domain.socket.enabled"] = "true"
-    elif len(os.fsencode(scratch)) + SOCKET_NAME <= SOCKET_PATH:
+    elif len(os.fsencode(scratch)) <= SOCKET_FOLDER:
         options["spark.python.unix.domain.socket.enabled"] = "true"
         options["spark.python.unix.domain.socket.dir"] = str(scratch)
     return options

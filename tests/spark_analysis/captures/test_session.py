@@ -3,12 +3,19 @@ from __future__ import annotations
 import re
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_analysis.captures import class_data
-from spark_analysis.captures.session import SessionError, find_master, java_version, settings
+from spark_analysis.captures.session import (
+    SOCKET_FOLDER,
+    SessionError,
+    find_master,
+    java_version,
+    settings,
+)
 
 
 def java(folder: Path, says: str) -> dict[str, str]:
@@ -76,14 +83,26 @@ def test_tasks_are_reached_by_sockets_in_the_sessions_folder_if_its_path_allows(
     tmp_path: Path,
 ) -> None:
     enabled, where = (f"spark.python.unix.domain.socket.{name}" for name in ("enabled", "dir"))
-    short = Path("/" + 63 * "s")
+    short = Path("/" + 60 * "s")
     assert settings("local[2]", short)[where] == str(short)
     assert settings("local[2]", short)[enabled] == "true"
-    for other in (Path("/" + 64 * "s"), Path("/" + 32 * "ä")):
+    for other in (Path("/" + 61 * "s"), Path("/" + 31 * "ä")):
         assert not {enabled, where} & settings("local[2]", other).keys()
     # Executors of a cluster choose a folder where they are.
     assert settings("spark://host:7077", tmp_path)[enabled] == "true"
     assert where not in settings("spark://host:7077", tmp_path)
+
+
+@pytest.mark.spark
+def test_spark_takes_a_folder_of_sockets_of_that_length_and_no_longer(spark: SparkSession) -> None:
+    java: Any = spark.sparkContext._jvm
+    entry = getattr(java.org.apache.spark.internal.config, "Python$").__getattr__("MODULE$")
+    folder = entry.PYTHON_UNIX_DOMAIN_SOCKET_DIR()
+    conf = java.org.apache.spark.SparkConf(False)
+    longest = "/" + (SOCKET_FOLDER - 1) * "s"
+    assert conf.set(folder.key(), longest).get(folder).get() == longest
+    with pytest.raises(Exception, match="directory path"):
+        conf.set(folder.key(), longest + "s").get(folder)
 
 
 @pytest.mark.spark
