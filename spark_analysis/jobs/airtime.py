@@ -37,6 +37,7 @@ from emulation.radio.airtime import (
 )
 from emulation.radio.mac import mac_number
 from emulation.scenario.runfolder import Run
+from spark_analysis.captures.air import air_captures
 from spark_analysis.job import Job
 from spark_analysis.local import local_rows
 from spark_analysis.report.quantities import count, number, printable, quantity, seconds, share
@@ -44,7 +45,7 @@ from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable
 from spark_analysis.result import RunTables
 from spark_analysis.schemas import DOUBLE, LONG, RUN, STRING, column
-from spark_analysis.table import Table
+from spark_analysis.table import Inputs, Table
 
 RADIOS: Final = "run string, node string, node_id long, address long"
 """Whose each radio is; addresses are 48-bit numbers."""
@@ -67,7 +68,7 @@ AIRTIME: Final = Table(
         ]
     ),
     order=("node_id", "frame_class"),
-    make=lambda inputs: airtime(inputs.air, inputs.rows(radio_rows(inputs.runs), RADIOS)),
+    make=lambda inputs: of_air(inputs),  # noqa: PLW0108  # it is defined below
 )
 """802.11 frames that one radio owner sent, of one class."""
 
@@ -146,6 +147,13 @@ def timed(air: DataFrame) -> DataFrame:
         .join(sf.broadcast(rates), "rate_kbps", "left")
         .withColumn("duration", sf.when(sf.col("preamble_us").isNotNull(), duration()))
     )
+
+
+def of_air(inputs: Inputs) -> DataFrame:
+    """Return `AIRTIME` of runs."""
+    if not any(map(air_captures, inputs.runs)):
+        return inputs.rows([], AIRTIME.schema)
+    return airtime(inputs.air, inputs.rows(radio_rows(inputs.runs), RADIOS))
 
 
 def airtime(air: DataFrame, radios: DataFrame) -> DataFrame:

@@ -47,7 +47,7 @@ from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable
 from spark_analysis.result import RunTables
 from spark_analysis.schemas import LONG, RUN, STRING, column
-from spark_analysis.table import Table
+from spark_analysis.table import Inputs, Table
 
 COUNTED: Final = (
     "run string, access_point string, path string, traffic_class string, "
@@ -74,9 +74,7 @@ COUNTERS: Final = Table(
         ]
     ),
     order=("access_point", "port", "direction", "traffic_class"),
-    make=lambda inputs: counters(
-        inputs.frames, inputs.of(NODES), inputs.rows(counted_rows(inputs.runs), COUNTED)
-    ),
+    make=lambda inputs: of_bridges(inputs),  # noqa: PLW0108  # it is defined below
 )
 """What passed one port of an access point in one direction, counted twice."""
 
@@ -97,6 +95,14 @@ def passages() -> list[tuple[str, str, str]]:
         found.append((name, entry, "in"))
         found += [(name, _KINDS[port], "out") for port in outputs]
     return found
+
+
+def of_bridges(inputs: Inputs) -> DataFrame:
+    """Return `COUNTERS` of runs; those that exported no counters have no rows."""
+    counted = counted_rows(inputs.runs)
+    if not counted:
+        return inputs.rows([], COUNTERS.schema)
+    return counters(inputs.frames, inputs.of(NODES), inputs.rows(counted, COUNTED))
 
 
 def counters(frames: DataFrame, nodes: DataFrame, counted: DataFrame) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -12,7 +12,7 @@ from spark_analysis.jobs.columns import count_if, sum_if
 from spark_analysis.jobs.delay import DELAY, statistics
 from spark_analysis.jobs.delivery import DELIVERY, EVENTS
 from spark_analysis.jobs.overhead import OVERHEAD
-from spark_analysis.jobs.runs import FACTS, RUNS
+from spark_analysis.jobs.runs import FACTS, RUNS, facts
 from spark_analysis.jobs.subscriptions import SUBSCRIPTIONS
 from spark_analysis.metrics.measured import MEASURED
 from spark_analysis.schemas import BOOLEAN, DOUBLE, INT, LONG, RUN, STRING, column
@@ -79,13 +79,36 @@ _COLUMNS: Final = (
 )
 
 
+_COUNTS: Final = tuple(
+    field.name
+    for field in _COLUMNS
+    if field.dataType in (INT, LONG) and field.name not in FACTS.names
+)
+
+
 def _make(inputs: Inputs) -> DataFrame:
-    """Return `SUMMARY`."""
-    jobs = (SUBSCRIPTIONS, EVENTS, DELIVERY, DELAY, OVERHEAD)
-    table = summary(inputs.of(RUNS), *map(inputs.of, jobs))
-    for metric in MEASURED:
-        table = table.join(inputs.of(metric.measure), "run", "left")
-    return table.to(SUMMARY.schema)
+    """Return `SUMMARY`.
+
+    Its columns meet in the driver: to plan a join of a row a run for each takes Spark longer than
+    all that they join.
+    """
+    rows: dict[str, dict[str, Any]] = {each.run: each._asdict() for each in inputs.once(facts)}
+    events = inputs.of(EVENTS)
+    parts = (
+        inputs.of(SUBSCRIPTIONS).groupBy("run").agg(sf.count("*").alias("subscriptions")),
+        _of_events(events),
+        _of_late_events(events, inputs.of(RUNS)),
+        _of_delivery(inputs.of(DELIVERY)),
+        _of_delay(inputs.of(DELAY)),
+        _of_overhead(inputs.of(OVERHEAD)),
+        *(inputs.of(metric.measure) for metric in MEASURED),
+    )
+    for part in parts:
+        for found in part.collect():
+            rows[found["run"]].update(found.asDict())
+    names = SUMMARY.schema.names
+    made = [[row.get(name) for name in names] for row in map(_completed, rows.values())]
+    return inputs.rows(made, SUMMARY.schema)
 
 
 SUMMARY: Final = Table(
@@ -95,56 +118,34 @@ SUMMARY: Final = Table(
     order=(),
     make=_make,
 )
-"""One run: what `summary` makes of the other tables, and a column for each metric of `MEASURED`."""
+"""One run: what follows from `FACTS` and the tables of the jobs, and a column for each metric of
+`MEASURED`."""
 
 
-def summary(
-    runs: DataFrame,
-    subscriptions: DataFrame,
-    events: DataFrame,
-    delivery: DataFrame,
-    delay: DataFrame,
-    overhead: DataFrame,
-) -> DataFrame:
-    """Return the columns of `SUMMARY` that follow from `RUNS` and the tables of the jobs."""
-    captured = (sf.col("last_ns") - sf.col("epoch_ns")) / sf.lit(1e9)
-    testbed_frames = sf.col("event_frames") + sf.col("control_frames")
-    testbed_bytes = sf.col("event_bytes") + sf.col("control_bytes")
-    table = runs.withColumn("captured", captured)
-    for part in (
-        subscriptions.groupBy("run").agg(sf.count("*").alias("subscriptions")),
-        _of_events(events),
-        _of_late_events(events, table.select("run", "captured")),
-        _of_delivery(delivery),
-        _of_delay(delay),
-        _of_overhead(overhead),
-    ):
-        table = table.join(part, "run", "left")
-    counts = [field.name for field in _COLUMNS if field.name in table.columns]
-    whole = [name for name in counts if not _is_measure(name)]
-    table = table.fillna(0, whole).withColumns(
-        {
-            "delivery_ratio": sf.try_divide("received", "expected"),
-            "delivery_ratio_all": sf.try_divide("received_all", "expected_all"),
-            "delivery_ratio_remote": sf.try_divide("received_remote", "expected_remote"),
-            "event_frames_per_event": sf.try_divide("event_frames", "events"),
-            "frames_per_event": sf.try_divide(testbed_frames, sf.col("events")),
-            "bytes_per_event": sf.try_divide(testbed_bytes, sf.col("events")),
-            "event_frames_per_delivery": sf.try_divide("event_frames", "received_all"),
-            "frames_per_delivery": sf.try_divide(testbed_frames, sf.col("received_all")),
-            "bytes_per_delivery": sf.try_divide(testbed_bytes, sf.col("received_all")),
-            "load_mean": sf.try_divide(sf.col("sent_bytes"), sf.col("nodes") * sf.col("captured")),
-            "load_max": sf.try_divide("busiest_bytes", "captured"),
-        }
-    )
-    return table.to(StructType([*_COLUMNS]))
+def _completed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of a run with those that follow from them; what was not seen counts 0."""
+    row = row | {name: row.get(name) or 0 for name in _COUNTS}
+    row["captured"] = (row["last_ns"] - row["epoch_ns"]) / 1e9
+    frames = row["event_frames"] + row["control_frames"]
+    octets = row["event_bytes"] + row["control_bytes"]
+    events, deliveries = row["events"], row["received_all"]
+    return row | {
+        "delivery_ratio": _ratio(row["received"], row["expected"]),
+        "delivery_ratio_all": _ratio(row["received_all"], row["expected_all"]),
+        "delivery_ratio_remote": _ratio(row["received_remote"], row["expected_remote"]),
+        "event_frames_per_event": _ratio(row["event_frames"], events),
+        "frames_per_event": _ratio(frames, events),
+        "bytes_per_event": _ratio(octets, events),
+        "event_frames_per_delivery": _ratio(row["event_frames"], deliveries),
+        "frames_per_delivery": _ratio(frames, deliveries),
+        "bytes_per_delivery": _ratio(octets, deliveries),
+        "load_mean": _ratio(row.get("sent_bytes"), row["nodes"] * row["captured"]),
+        "load_max": _ratio(row.get("busiest_bytes"), row["captured"]),
+    }
 
 
-def _is_measure(name: str) -> bool:
-    """Whether nothing to measure makes it null instead of 0."""
-    return name in {field.name for field in FACTS} or name.startswith(
-        ("delay_m", "delay_p", "hops")
-    )
+def _ratio(part: float | None, whole: float) -> float | None:
+    return None if part is None or not whole else part / whole
 
 
 def _of_events(events: DataFrame) -> DataFrame:
@@ -162,8 +163,10 @@ def _of_events(events: DataFrame) -> DataFrame:
 
 
 def _of_late_events(events: DataFrame, runs: DataFrame) -> DataFrame:
-    """Return what the end of each run may have cut off; `runs` has run and captured, s."""
-    late = events.join(sf.broadcast(runs), "run").filter(
+    """Return what the end of each run may have cut off."""
+    captured = (sf.col("last_ns") - sf.col("epoch_ns")) / sf.lit(1e9)
+    ends = runs.select("run", captured.alias("captured"))
+    late = events.join(sf.broadcast(ends), "run").filter(
         sf.col("settled") & (sf.col("time") > sf.col("captured") - sf.lit(LATE))
     )
     return late.groupBy("run").agg(
