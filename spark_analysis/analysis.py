@@ -24,7 +24,7 @@ from spark_analysis.captures.air import air_captures, read_air
 from spark_analysis.captures.materialise import read_frames
 from spark_analysis.captures.runs import read_runs
 from spark_analysis.captures.source import Survey, survey
-from spark_analysis.captures.tuning import gathered, tuned
+from spark_analysis.captures.tuning import few, gathered, tuned
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.jobs.nodes import captured_interfaces
 from spark_analysis.jobs.overhead import UNDECODED
@@ -81,7 +81,7 @@ def analyse_runs(
             found.append(frames_folder(spark, run, surveys[run.name], told))
         frames = gathered(read_frames(spark, found), found)
         air = read_air(spark, runs, airs, lambda name, text: damaged[name].append(text))
-        inputs = Inputs(spark, runs, surveys, frames, air, settle, width)
+        inputs = Inputs(spark, runs, surveys, frames, air, settle, width, few(found))
         tables: dict[str, pa.Table] = {}
         with tuned(spark, found), inputs.kept():
             # The summary last: it is made of most others, which are cached by then.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from emulation.scenario.runfolder import Run
 from emulation.virtual.recording import captures
@@ -39,8 +39,7 @@ def survey_of(run: Run) -> Survey:
 
 def rows_of(inputs: Inputs, table: Table) -> pa.Table:
     """Make a table and return its rows, sorted, with the comments of its columns."""
-    query: DataFrame = inputs.of(table)
-    found = query.toArrow()
+    found = inputs.collected(table)
     comments = [{"comment": str(field.metadata.get("comment", ""))} for field in table.schema]
     fields = zip(found.schema, comments, strict=True)
     schema = pa.schema([field.with_metadata(comment) for field, comment in fields])

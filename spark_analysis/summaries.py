@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from spark_analysis.captures.air import read_air
 from spark_analysis.captures.materialise import read_frames
 from spark_analysis.captures.runs import read_runs
-from spark_analysis.captures.tuning import gathered, tuned
+from spark_analysis.captures.tuning import few, gathered, tuned
 from spark_analysis.errors import plain_errors
 from spark_analysis.jobs.runs import SETTLE
 from spark_analysis.metrics.summary import SUMMARY
@@ -51,6 +51,6 @@ def tables(
         found = [frames_folder(spark, run, surveys[run.name]) for run in runs]
         frames = gathered(read_frames(spark, found), found)
         air = read_air(spark, [], {})  # the summary has nothing of it
-        inputs = Inputs(spark, runs, surveys, frames, air, settle)
+        inputs = Inputs(spark, runs, surveys, frames, air, settle, few=few(found))
         with tuned(spark, found), inputs.kept():
             return [rows_of(inputs, table) for table in wanted]

@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, TypeVar
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
@@ -25,12 +27,29 @@ from spark_analysis.local import local_rows
 T = TypeVar("T")
 
 
+class Kept(Enum):
+    """Where the rows of a query are kept for the others that are made of them.
+
+    Of few frames those of most queries are so few that Spark takes longer to plan what reads them
+    in its own memory than what has them from the driver.
+    """
+
+    NOWHERE = auto()
+    """They are made anew for each."""
+    IN_DRIVER = auto()
+    """By the driver if the frames are few, else by Spark."""
+    IN_SPARK = auto()
+    """By Spark: they may be about as many as the frames."""
+    IN_SPARK_IF_FEW = auto()
+    """By Spark if the frames are few: they are as many, and quickly made."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Query:
-    """Rows made of the inputs.  `cached`: several others are made of them."""
+    """Rows made of the inputs.  `kept`: where, if several others are made of them."""
 
     make: Callable[[Inputs], DataFrame]
-    cached: bool = False
+    kept: Kept = Kept.NOWHERE
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,7 +83,7 @@ class Inputs:
 
     `surveys` are the runs' captures by run, `frames` the packets in them (`schemas.FRAMES`) and
     `air` the 802.11 frames in those of the air (`schemas.AIR_FRAMES`).  `settle` and `width` are as
-    in `analysis.analyse`, seconds.
+    in `analysis.analyse`, seconds.  `few`: the packets are few (`captures.tuning`).
     """
 
     spark: SparkSession
@@ -74,18 +93,33 @@ class Inputs:
     air: DataFrame
     settle: float
     width: float | None = None
+    few: bool = False
     _made: dict[Callable[[Inputs], Any], Any] = field(default_factory=dict)
     _cached: list[DataFrame] = field(default_factory=list)
+    _held: dict[Callable[[Inputs], Any], pa.Table] = field(default_factory=dict)
 
     def of(self, query: Query) -> DataFrame:
-        """Return the rows of a query, unevaluated."""
+        """Return the rows of a query, unevaluated unless the driver keeps them."""
         if query.make not in self._made:
-            rows = query.make(self)
-            if query.cached:
-                self._cached.append(rows.cache())
-            self._made[query.make] = rows
+            self._made[query.make] = self._keep(query, query.make(self))
         found: DataFrame = self._made[query.make]
         return found
+
+    def _keep(self, query: Query, rows: DataFrame) -> DataFrame:
+        """Return the rows from where they are kept."""
+        kept = query.kept
+        if self.few and kept is Kept.IN_DRIVER:
+            held = self._held[query.make] = rows.toArrow()
+            return self.spark.createDataFrame(held, rows.schema)
+        if kept is not Kept.NOWHERE and (self.few or kept is not Kept.IN_SPARK_IF_FEW):
+            self._cached.append(rows.cache())
+        return rows
+
+    def collected(self, query: Query) -> pa.Table:
+        """Return the rows of a query, in any order."""
+        rows = self.of(query)
+        held = self._held.get(query.make)
+        return rows.toArrow() if held is None else held
 
     def once(self, work: Callable[[Inputs], T]) -> T:
         """Return `work(inputs)`, which is done once."""
@@ -108,3 +142,4 @@ class Inputs:
                 rows.unpersist()
             self._made.clear()
             self._cached.clear()
+            self._held.clear()

@@ -28,7 +28,7 @@ from nodeapp.routing.cells import Cell
 from nodeapp.wire import FLAG_SEALED, Kind, WireError
 from spark_analysis.jobs.overhead import PACKETS
 from spark_analysis.schemas import BINARY, BOOLEAN, INT, LONG, RUN, SHORT, STRING, column
-from spark_analysis.table import Inputs, Query
+from spark_analysis.table import Inputs, Kept, Query
 
 ENTRIES: Final = (Kind.ADVERTISEMENT, Kind.SUBSCRIPTION)
 """Kinds of messages that the nodes of a rendezvous cell keep."""
@@ -57,7 +57,7 @@ CELL_MESSAGE: Final = StructType(
 )
 """What a frame said."""
 
-CELL_MESSAGES: Final = Query(make=lambda inputs: cell_messages(inputs), cached=True)  # noqa: PLW0108
+CELL_MESSAGES: Final = Query(make=lambda inputs: cell_messages(inputs), kept=Kept.IN_SPARK)  # noqa: PLW0108
 """`CELL_MESSAGE` of all runs; malformed bodies are left out."""
 
 

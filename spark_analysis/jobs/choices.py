@@ -33,7 +33,7 @@ from spark_analysis.jobs.overhead import PACKETS
 from spark_analysis.jobs.publications import PUBLICATIONS
 from spark_analysis.jobs.runs import RUNS
 from spark_analysis.schemas import DOUBLE, INT, LONG, RUN, STRING, column
-from spark_analysis.table import Inputs, Table
+from spark_analysis.table import Inputs, Kept, Table
 
 APART: Final = 0.1
 """Seconds within which a subscriber sends the subscriptions of one exploration."""
@@ -182,6 +182,6 @@ CHOICES: Final[Table] = Table(
     ),
     order=("subscriber", "topic", "start"),
     make=choices,
-    cached=True,
+    kept=Kept.IN_DRIVER,
 )
 """A choice of a subscriber that has explored, and has got an event since."""

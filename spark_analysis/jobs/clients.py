@@ -14,13 +14,13 @@ from pyspark.sql import functions as sf
 
 from nodeapp.wire import CLIENT_PORT, FIRST_CLIENT_KIND, Kind, encode_body
 from spark_analysis.jobs.nodes import NODES
-from spark_analysis.table import Query
+from spark_analysis.table import Kept, Query
 
 _DONE: Final = encode_body(None)
 """Body of the ACK of a request that was done."""
 
 MESSAGES: Final = Query(
-    make=lambda inputs: client_messages(inputs.frames, inputs.of(NODES)), cached=True
+    make=lambda inputs: client_messages(inputs.frames, inputs.of(NODES)), kept=Kept.IN_DRIVER
 )
 """`client_messages` of all runs."""
 REQUESTS: Final = Query(make=lambda inputs: requests(inputs.of(MESSAGES)))

@@ -47,7 +47,7 @@ from spark_analysis.schemas import (
     STRING,
     column,
 )
-from spark_analysis.table import Inputs, Table
+from spark_analysis.table import Inputs, Kept, Table
 
 DELIVERY: Final = Table(
     name="delivery",
@@ -75,7 +75,7 @@ DELIVERY: Final = Table(
         notifications(inputs.of(MESSAGES)),
         inputs.of(RUNS),
     ),
-    cached=True,
+    kept=Kept.IN_DRIVER,
 )
 """One (event, client) pair that was expected or notified or both."""
 
@@ -104,7 +104,7 @@ EVENTS: Final = Table(
     ),
     order=("time", "publisher", "sequence"),
     make=lambda inputs: events(inputs.of(PUBLICATIONS), inputs.of(DELIVERY), inputs.of(RUNS)),
-    cached=True,
+    kept=Kept.IN_DRIVER,
 )
 """One published event."""
 

@@ -37,7 +37,7 @@ from spark_analysis.jobs.columns import EVENT, count_if, seconds
 from spark_analysis.jobs.overhead import PACKETS
 from spark_analysis.jobs.runs import RUNS
 from spark_analysis.schemas import DOUBLE, INT, LONG, RUN, column
-from spark_analysis.table import Inputs, Query, Table
+from spark_analysis.table import Inputs, Kept, Query, Table
 
 LEGS: Final = Table(
     name="legs",
@@ -258,5 +258,5 @@ def of_legs(inputs: Inputs) -> DataFrame:
     )
 
 
-OF_LEGS: Final = Query(make=of_legs, cached=True)
+OF_LEGS: Final = Query(make=of_legs, kept=Kept.IN_DRIVER)
 """`of_legs` of all runs."""

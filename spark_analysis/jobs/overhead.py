@@ -36,9 +36,11 @@ from spark_analysis.jobs.columns import count_if, sum_if
 from spark_analysis.jobs.nodes import NODES
 from spark_analysis.jobs.runs import RUNS
 from spark_analysis.schemas import INT, LONG, RUN, SHORT, STRING, column
-from spark_analysis.table import Query, Table
+from spark_analysis.table import Kept, Query, Table
 
-PACKETS: Final = Query(make=lambda inputs: radio_packets(inputs.frames, inputs.of(NODES)))
+PACKETS: Final = Query(
+    make=lambda inputs: radio_packets(inputs.frames, inputs.of(NODES)), kept=Kept.IN_SPARK_IF_FEW
+)
 """`radio_packets` of all runs."""
 UNDECODED: Final = Query(make=lambda inputs: undecoded(inputs.of(PACKETS)))
 """`undecoded` of all runs."""
@@ -68,7 +70,7 @@ OVERHEAD: Final = Table(
     ),
     order=("node_id", "kind"),
     make=lambda inputs: overhead(inputs.of(PACKETS)),
-    cached=True,
+    kept=Kept.IN_DRIVER,
 )
 """Radio traffic of one node in one message kind."""
 

@@ -17,7 +17,7 @@ from nodeapp.wire import Kind, WireError
 from spark_analysis.jobs.clients import REQUESTS
 from spark_analysis.jobs.columns import EVENT
 from spark_analysis.schemas import BINARY, INT, LONG, PUBLISHER, RUN, SEQUENCE, STRING, column
-from spark_analysis.table import Query
+from spark_analysis.table import Kept, Query
 
 PUBLISHED: Final = StructType(
     [
@@ -34,7 +34,9 @@ PUBLISHED: Final = StructType(
 )
 """One event as its publisher's node took it."""
 
-PUBLICATIONS: Final = Query(make=lambda inputs: publications(inputs.of(REQUESTS)), cached=True)
+PUBLICATIONS: Final = Query(
+    make=lambda inputs: publications(inputs.of(REQUESTS)), kept=Kept.IN_DRIVER
+)
 """`PUBLISHED` of all runs."""
 
 

@@ -29,7 +29,7 @@ from spark_analysis.jobs.columns import count_if, seconds, sum_if
 from spark_analysis.jobs.overhead import PACKETS
 from spark_analysis.jobs.runs import RUNS, facts
 from spark_analysis.schemas import DOUBLE, INT, LONG, RUN, column
-from spark_analysis.table import Inputs, Query, Table
+from spark_analysis.table import Inputs, Kept, Query, Table
 
 STEP: Final = 5.0
 """Seconds between the times at which state is counted."""
@@ -39,7 +39,7 @@ _AT: Final = ["run", "node_id", "step"]
 
 PLACES: Final = Query(
     make=lambda inputs: inputs.rows(list(places(inputs)), _PLACES),
-    cached=True,
+    kept=Kept.IN_DRIVER,
 )
 """The cell of every node at every step."""
 
@@ -184,6 +184,6 @@ STATE: Final[Table] = Table(
     ),
     order=("time", "node_id"),
     make=state,
-    cached=True,
+    kept=Kept.IN_DRIVER,
 )
 """What one node keeps at one time."""

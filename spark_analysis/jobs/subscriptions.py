@@ -24,7 +24,7 @@ from nodeapp.wire import Kind, WireError, decode_body
 from spark_analysis.jobs.clients import REQUESTS
 from spark_analysis.jobs.outages import Outage, crashes
 from spark_analysis.schemas import BINARY, CLIENT, INT, LONG, RUN, STRING, column
-from spark_analysis.table import Table
+from spark_analysis.table import Kept, Table
 
 LEASE_NS: Final = int(LEASE * 1e9)
 
@@ -49,7 +49,7 @@ SUBSCRIPTIONS: Final = Table(
     ),
     order=("from_ns", "client", "node_id"),
     make=lambda inputs: subscriptions(inputs.of(REQUESTS), inputs.once(crashes)),
-    cached=True,
+    kept=Kept.IN_DRIVER,
 )
 """One stretch of time in which a client was subscribed without a break."""
 

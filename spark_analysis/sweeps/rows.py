@@ -58,7 +58,7 @@ def write_summaries(
 
     The summary is the last, since a run that has it is finished.  Raises `AnalysisError`.
     """
-    # The summary first, which is made of the deliveries: they are cached by then.
+    # The summary first, which is made of the deliveries: they are kept by then.
     summary, *delays = tables(spark, folders, (SUMMARY_TABLE, DELAY)[: 1 + deliveries])
     for delay in delays:
         remote = delay.filter(pc.invert(delay["local"]))
