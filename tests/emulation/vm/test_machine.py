@@ -90,12 +90,6 @@ def test_the_project_is_there_and_only_the_exchange_folder_is_the_hosts(machine:
     assert run(machine, "cat /exchange/from-host")[1] == "host"
 
 
-def test_the_command_line_of_the_testbed_runs_in_the_guest(machine: Machine) -> None:
-    code, output, errors = run(machine, "python3 -m testbed list")
-    assert code == 0, errors
-    assert "roaming_field" in output
-
-
 def test_a_hung_command_ends_with_its_time_limit(image: Image, tmp_path: Path) -> None:
     with (
         pytest.raises(VmError, match=r"over its time limit of 1 s .*serial.log"),
