@@ -16,7 +16,7 @@ from typing import Final
 
 from nodeapp.host import Host, Timer
 from nodeapp.pubsub.overlay.identifiers import cell_bits, distance
-from nodeapp.pubsub.overlay.messages import Described, JoinQuery, OverlayRules
+from nodeapp.pubsub.overlay.messages import NO_RING, Described, JoinQuery, OverlayRules
 from nodeapp.pubsub.overlay.neighbourhood import Neighbourhood
 from nodeapp.pubsub.overlay.parameters import OverlayParameters
 from nodeapp.pubsub.overlay.tables import with_shared
@@ -243,11 +243,12 @@ class Joining:
         assert around.me is not None
         same = around.me.peer.is_same(asker.peer)
         told = [around.me, *(around.known[node] for node in around.links())]
+        ring = NO_RING
         if same:
-            around.merge([(asker.joined, asker.peer.node)])
+            around.note(asker)
             if not around.is_primary:  # it has descriptions, and no links
                 told = [around.me, *around.known.values()]
-        ring = [(at, node) for node, at in around.ring.items()] if same else []
+            ring = around.my_ring()
         for body in around.codec.replies(told, ring):
             around.send(Kind.JOIN_REPLY, asker.peer.node, body)
         around.learn(asker)

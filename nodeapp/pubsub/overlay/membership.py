@@ -43,7 +43,7 @@ class OverlayMembership:
         entered: Callable[[], None],
     ) -> None:
         self.is_in = False
-        self.around = Neighbourhood(host, parameters, counters, send)
+        self.around = Neighbourhood(host, parameters, counters, send, self._is_in, self._took_over)
         self.joining = Joining(host, parameters, self.around, self._is_in, self.enter)
         self.handlers: dict[int, Callable[[Frame], None]] = {
             **self.around.handlers,
@@ -60,6 +60,7 @@ class OverlayMembership:
         self._entered = entered
         self._links_of: dict[int, list[int]] = {}
         """By peer: its links, as its last heartbeat told them."""
+        self._last_joined = -1
 
     @property
     def trouble(self) -> str:
@@ -80,7 +81,8 @@ class OverlayMembership:
             self.leave()
         mine = identifier(cells, parameters.bits, parameters.hashes)
         peer = Peer(around.node, self._host.rng.getrandbits(64), mine, with_shared(cells))
-        me = Described(peer, int(self._host.now() * 1000))
+        self._last_joined = max(int(self._host.now() * 1000), self._last_joined + 1)
+        me = Described(peer, self._last_joined)
         around.begin(me)
         if parameters.discovery != STATIC:
             self.joining.begin()
@@ -89,7 +91,6 @@ class OverlayMembership:
         for node in range(1, self._nodes + 1):
             if node != around.node:
                 self._send(Kind.ANNOUNCE, node, body)
-        self._is_in()
         around.soon()
 
     def leave(self) -> None:
@@ -98,7 +99,8 @@ class OverlayMembership:
         if around.me is None:
             return
         known = around.known
-        bodies = around.codec.leave(known[node] for node in around.table.nodes if node in known)
+        chosen = (known[node] for node in around.table.nodes if node in known)
+        bodies = around.codec.leave(around.me.joined, chosen)
         for node in around.everybody():
             for body in bodies:
                 self._send(Kind.LEAVE, node, body)
@@ -150,9 +152,11 @@ class OverlayMembership:
             self._send(Kind.ANNOUNCE, node, around.codec.announcement(around.me))
 
     def _leave_received(self, frame: Frame) -> None:
-        for described in self.around.codec.read_leave(frame.body):
+        joined, chosen = self.around.codec.read_leave(frame.body)
+        for described in chosen:
             self.around.note(described)
-        self._lose(frame.originator)
+        if self.around.has_left(frame.originator, joined):
+            self._lose(frame.originator)
 
     def _failure_received(self, frame: Frame) -> None:
         node, _ = messages.read_failed(frame.body)
@@ -162,6 +166,14 @@ class OverlayMembership:
             self._lose(node)
         else:
             self._counters["failures not believed"] += 1
+
+    def _took_over(self) -> None:
+        """Have links, as the primary peer of the ring now."""
+        if self._parameters.discovery == STATIC:
+            self.around.soon()
+        else:
+            self._counters["repairs"] += 1
+            self.joining.again(self.around.me)
 
     def _lose(self, node: int) -> None:
         """Go on without a peer: repair the ring, the table, and what that covered."""

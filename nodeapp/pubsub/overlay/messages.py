@@ -1,24 +1,26 @@
 """Bodies of the frames between peers of a semantic overlay, in CBOR.
 
     JOIN_QUERY   [rules, wanted, visited, peer]     wanted: bits that are not covered yet
-    JOIN_REPLY   [refusal, part, parts, [peer...], [[joined, node]...]]   refusal: text or null;
-                                                    the last list is the ring that the asker is of
+    JOIN_REPLY   [refusal, part, parts, [peer...], ring]   refusal: text or null; the ring is that
+                                                    of the asker, if it is the sender's too
     ANNOUNCE     [rules, peer]                      a peer tells another of itself
     LINK         [added, peer]                      added: the link is made, else ended
     HEARTBEAT    [[node...], [node...]]             that the sender has chosen; incoming links
-    LEAVE        [[peer...]]                        the leaving peer's own choices
+    LEAVE        [joined, [peer...]]                when the leaving peer joined; its own choices
     PEER_FAILED  [node, [node...]]                  who failed, and whom that had links with
-    RING         [[joined, node]...]                members of a ring
+    RING         ring                               members of a ring
     SEARCH       [[node...], [node...], event]      visited, way back; event: body of an EVENT
 
 `rules` are [bits, hashes, space]: what all peers of an overlay have to agree on.  A `peer` is
 [node, random id, joined, identifier, [cell...]]: joined in milliseconds of its own clock, the
 identifier as bytes, big-endian; the cells do not name the shared interest.  A description whose
 identifier is not that of its cells is refused: nobody can claim interests that it does not list.
+A `ring` is [key, [[joined, node]...]]; its key is a hash of the cells of its members.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -32,6 +34,8 @@ from nodeapp.wire import WireError
 
 MAX_NODES: Final = 8192
 """Nodes in one list."""
+KEY: Final = 8
+"""Bytes of a ring's key."""
 
 
 class OverlayRules(NamedTuple):
@@ -54,6 +58,16 @@ class Described(NamedTuple):
         return self.joined, self.peer.node
 
 
+class Ring(NamedTuple):
+    """A ring: what it is known by, when each member joined, and its node."""
+
+    key: bytes
+    members: list[tuple[int, int]]
+
+
+NO_RING: Final = Ring(b"", [])
+
+
 class JoinQuery(NamedTuple):
     """What a JOIN_QUERY says."""
 
@@ -70,7 +84,7 @@ class Reply(NamedTuple):
     part: int
     parts: int
     peers: list[Described]
-    ring: list[tuple[int, int]]
+    ring: Ring
 
 
 class Codec:
@@ -124,19 +138,20 @@ class Codec:
                 return JoinQuery(theirs, number, nodes_in(visited), self._peer(asker))
         raise WireError("not a join query")
 
-    def replies(self, peers: Iterable[Described], ring: Iterable[tuple[int, int]]) -> list[bytes]:
+    def replies(self, peers: Iterable[Described], ring: Ring = NO_RING) -> list[bytes]:
         """Return the bodies of the JOIN_REPLY frames that tell of peers."""
         lists = split_list(peers, self._size)
-        members = [list(member) for member in ring]
         return [
-            wire.encode_body([None, part, len(lists), [self._of_peer(e) for e in chunk], members])
+            wire.encode_body(
+                [None, part, len(lists), [self._of_peer(each) for each in chunk], _of_ring(ring)]
+            )
             for part, chunk in enumerate(lists)
         ]
 
     @staticmethod
     def refusal(why: str) -> bytes:
         """Return the body of a JOIN_REPLY that refuses."""
-        return wire.encode_body([why, 0, 1, [], []])
+        return wire.encode_body([why, 0, 1, [], _of_ring(NO_RING)])
 
     def read_reply(self, body: bytes) -> Reply:
         """Return what a JOIN_REPLY says."""
@@ -145,7 +160,7 @@ class Codec:
                 if refusal is not None and not isinstance(refusal, str):
                     raise WireError("not a refusal")
                 found = [self._peer(peer) for peer in peers]
-                return Reply(refusal, part, parts, found, members_in(ring))
+                return Reply(refusal, part, parts, found, _ring_in(ring))
         raise WireError("not a reply to a join query")
 
     def announcement(self, me: Described) -> bytes:
@@ -173,18 +188,18 @@ class Codec:
                 return added, self._peer(peer)
         raise WireError("not a link")
 
-    def leave(self, peers: Iterable[Described]) -> list[bytes]:
+    def leave(self, joined: int, peers: Iterable[Described] = ()) -> list[bytes]:
         """Return the bodies of the LEAVE frames to one peer."""
         return [
-            wire.encode_body([[self._of_peer(each) for each in chunk]])
+            wire.encode_body([joined, [self._of_peer(each) for each in chunk]])
             for chunk in split_list(peers, self._size)
         ]
 
-    def read_leave(self, body: bytes) -> list[Described]:
-        """Return the peers that a leaving one had chosen."""
+    def read_leave(self, body: bytes) -> tuple[int, list[Described]]:
+        """Return when a leaving peer had joined, and the peers that it had chosen."""
         match wire.decode_body(body):
-            case [list(peers)]:
-                return [self._peer(peer) for peer in peers]
+            case [int(joined), list(peers)] if 0 <= joined < 1 << 63:
+                return joined, [self._peer(peer) for peer in peers]
         raise WireError("not a farewell")
 
 
@@ -202,16 +217,29 @@ def nodes_in(value: Any) -> list[int]:
     raise WireError("not a list of nodes")
 
 
-def members_in(value: Any) -> list[tuple[int, int]]:
-    """Return the members of a ring: when each joined, and its node.  Raises `WireError`."""
-    found = []
-    for item in value if isinstance(value, list) else [None]:
-        match item:
-            case [int(joined), node] if is_node(node) and 0 <= joined < 1 << 63:
-                found.append((joined, node))
-            case _:
-                raise WireError("not the members of a ring")
-    return found
+def ring_key(peer: Peer) -> bytes:
+    """Return what the ring of a peer is known by."""
+    cells = b"".join(cell.to_bytes(8, "big", signed=True) for cell in sorted(peer.cells))
+    return hashlib.blake2b(cells, digest_size=KEY).digest()
+
+
+def _of_ring(ring: Ring) -> list[Any]:
+    return [ring.key, [list(member) for member in ring.members]]
+
+
+def _ring_in(value: Any) -> Ring:
+    """Return a decoded ring.  Raises `WireError`."""
+    match value:
+        case [bytes(key), list(members)]:
+            return Ring(key, [_member(item) for item in members])
+    raise WireError("not a ring")
+
+
+def _member(value: Any) -> tuple[int, int]:
+    match value:
+        case [int(joined), node] if is_node(node) and 0 <= joined < 1 << 63:
+            return joined, node
+    raise WireError("not a member of a ring")
 
 
 def heartbeat(chosen: Iterable[int], incoming: Iterable[int]) -> bytes:
@@ -240,14 +268,14 @@ def read_failed(body: bytes) -> tuple[int, list[int]]:
     raise WireError("not news of a failure")
 
 
-def ring(members: Iterable[tuple[int, int]]) -> bytes:
+def ring(ring: Ring) -> bytes:
     """Return the body of a RING."""
-    return wire.encode_body([list(member) for member in members])
+    return wire.encode_body(_of_ring(ring))
 
 
-def read_ring(body: bytes) -> list[tuple[int, int]]:
-    """Return the members of a ring.  Raises `WireError`."""
-    return members_in(wire.decode_body(body))
+def read_ring(body: bytes) -> Ring:
+    """Return the ring of a RING.  Raises `WireError`."""
+    return _ring_in(wire.decode_body(body))
 
 
 def search(visited: Sequence[int], way: Sequence[int], event: bytes) -> bytes:

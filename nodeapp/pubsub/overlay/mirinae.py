@@ -161,7 +161,7 @@ class Mirinae(OverlayService):
     def _leave(self) -> None:
         if self._me is None:
             return
-        (body,) = self._codec.leave(())
+        (body,) = self._codec.leave(self._me.joined)
         for node in sorted(self._others):
             self.send(Kind.LEAVE, node, body)
         self._me, self._is_in, self._has_left = None, False, True

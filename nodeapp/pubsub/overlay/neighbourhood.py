@@ -5,7 +5,9 @@ that it chooses, and each that it does not choose any more.
 
 Peers of one ring (equal identifiers and cells) know each other by lists that they pass round.  The
 one that joined first is the primary peer, and has the links; the others keep descriptions of peers
-only, and take over in the order in which they joined.
+only, and take over in the order in which they joined.  A list may be under way while a member
+leaves or joins again, and tell of a membership that is over: of two memberships the later one
+counts, one that its peer has ended never again, and of lists of another ring none.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Final
 from nodeapp.host import Host, Timer
 from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.identifiers import covers
-from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules
+from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules, Ring
 from nodeapp.pubsub.overlay.parameters import STATIC, OverlayParameters
 from nodeapp.pubsub.overlay.tables import (
     BITS,
@@ -33,15 +35,27 @@ MAX_KNOWN: Final = 8192
 """Peers of which a peer keeps a description."""
 REBUILD: Final = 0.2
 """Seconds from an announcement until the table is made of all: others come with it."""
+ANSWERS: Final = 1.0
+"""The same for a peer that knows nobody yet."""
 
 Send = Callable[[Kind, int, bytes], None]
 
 
 class Neighbourhood:
-    """One peer's; `send(kind, to, body)` sends."""
+    """One peer's; `send(kind, to, body)` sends.
+
+    `made()` is called when there is a table of all, `took_over()` when this peer is primary because
+    another one is of another ring.
+    """
 
     def __init__(
-        self, host: Host, parameters: OverlayParameters, counters: Counter[str], send: Send
+        self,
+        host: Host,
+        parameters: OverlayParameters,
+        counters: Counter[str],
+        send: Send,
+        made: Callable[[], None],
+        took_over: Callable[[], None],
     ) -> None:
         self.me: Described | None = None
         self.known: dict[int, Described] = {}
@@ -65,6 +79,11 @@ class Neighbourhood:
         self.counters = counters
         self._host = host
         self._parameters = parameters
+        self._made = made
+        self._took_over = took_over
+        self._ring_key = b""
+        self._ended: dict[int, int] = {}
+        """When peers had joined that have left since."""
         self._rebuild_at: Timer | None = None
         self._links: dict[int, Peer] | None = None
 
@@ -72,6 +91,7 @@ class Neighbourhood:
         """Be a peer that others do not know yet."""
         self.me = me
         self.ring = {self.node: me.joined}
+        self._ring_key = messages.ring_key(me.peer)
         self._links = None
 
     def end(self) -> None:
@@ -148,6 +168,15 @@ class Neighbourhood:
         for node in sorted(before - table.nodes):
             self.send(Kind.LINK, node, self.codec.link(self.me, added=False))
 
+    def has_left(self, node: int, joined: int) -> bool:
+        """Note the end of the membership that began then; return whether it is not over already."""
+        if joined <= self._ended.get(node, -1):
+            return False
+        if node in self._ended or len(self._ended) < MAX_KNOWN:
+            self._ended[node] = joined
+        known = self.known.get(node)
+        return self.ring.get(node, joined) <= joined and (known is None or known.joined <= joined)
+
     def forget(self, node: int) -> bool:
         """Go on without a peer; return whether this one had chosen it."""
         had = node in self.told
@@ -168,13 +197,24 @@ class Neighbourhood:
             self.counters["descriptions not kept"] += 1
             return
         before = self.known.get(node)
-        if before is not None and before.peer != described.peer:  # it is another one now
-            self.prefer(_without(self.table, node))
+        if described.joined <= self._ended.get(node, -1):
+            return
+        if before is not None and before.peer != described.peer:
+            if described.joined < before.joined:
+                return
+            self.prefer(_without(self.table, node))  # it is another one now
             self.told = self.told - {node}
         self.known[node] = described
         self._links = None
-        if self.me is not None and self.me.peer.is_same(described.peer):
-            self.merge([(described.joined, node)])
+        if self.me is None:
+            return
+        if self.me.peer.is_same(described.peer):
+            self._add([(described.joined, node)])
+        elif node in self.ring:
+            was = self.is_primary
+            del self.ring[node]
+            if self.is_primary and not was:
+                self._took_over()
 
     def learn(self, described: Described) -> None:
         """Take a new peer into the table if that covers what was not covered, or is nearer."""
@@ -222,12 +262,14 @@ class Neighbourhood:
     def soon(self) -> None:
         """Make the table of all that is known in a while."""
         if self._rebuild_at is None:
-            self._rebuild_at = self._host.call_later(REBUILD, self._rebuild)
+            wait = REBUILD if self.known else ANSWERS
+            self._rebuild_at = self._host.call_later(wait, self._rebuild)
 
     def _rebuild(self) -> None:
         self._rebuild_at = None
         if self.me is not None:
             self.adopt(self.choice() if self.is_primary else OverlayTable())
+            self._made()
 
     def _announcement_received(self, frame: Frame) -> None:
         described = self.codec.read_announcement(frame.body)
@@ -256,26 +298,49 @@ class Neighbourhood:
 
     # Rings.
 
-    def merge(self, members: Iterable[tuple[int, int]]) -> None:
-        """Take members of this peer's ring; pass the list on if there was a new one."""
-        new = {node: at for at, node in members if self.ring.get(node) != at and node != self.node}
+    def my_ring(self) -> Ring:
+        """Return this peer's ring."""
+        return Ring(self._ring_key, [(at, node) for node, at in self.ring.items()])
+
+    def merge(self, ring: Ring) -> None:
+        """Take members from a list of this peer's ring; pass it on if there was a new one."""
+        if ring.key == self._ring_key:
+            self._add(ring.members)
+
+    def _add(self, members: Iterable[tuple[int, int]]) -> None:
+        new = {node: at for at, node in members if self._is_new(node, at)}
         if self.me is None or not new:
             return
         was = self.is_primary
         self.ring |= new
         for node in new:
             self.heard[node] = self._host.now()
-        body = messages.ring((at, node) for node, at in self.ring.items())
+        body = messages.ring(self.my_ring())
         for node in self.ring:
             if node != self.node:
                 self.send(Kind.RING, node, body)
         if was and not self.is_primary and self.told:
             self.adopt(OverlayTable())
 
+    def _is_new(self, node: int, joined: int) -> bool:
+        """Return whether a membership of this peer's ring is a later one than what is known."""
+        if node == self.node or joined <= max(self.ring.get(node, -1), self._ended.get(node, -1)):
+            return False
+        known = self.known.get(node)
+        if known is None or joined > known.joined:
+            return True
+        return joined == known.joined and messages.ring_key(known.peer) == self._ring_key
+
     def _ring_received(self, frame: Frame) -> None:
-        members = messages.read_ring(frame.body)
-        if self.node in {node for _, node in members}:
-            self.merge(members)
+        ring = messages.read_ring(frame.body)
+        joined = {node: at for at, node in ring.members}.get(self.node)
+        if joined is None:
+            return
+        if self.me is not None and ring.key == self._ring_key:
+            self.merge(ring)
+        elif self.me is None or joined < self.me.joined:  # it has not heard that this peer left
+            (body,) = self.codec.leave(joined)
+            self.send(Kind.LEAVE, frame.originator, body)
 
     def successor(self) -> int | None:
         """Return the next peer of the ring, in order of joining; None if there is no other."""

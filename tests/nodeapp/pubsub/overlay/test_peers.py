@@ -117,6 +117,127 @@ def test_peers_of_equal_interests_are_a_ring_and_the_next_takes_over() -> None:
     assert got(network, 6, 2) == {2, 3, 4, 5, 6}
 
 
+class Jittery(SimNetwork):
+    """Datagrams overtake each other."""
+
+    def transmit(self, sender: SimHost, to: int, datagram: bytes) -> None:
+        """Send a datagram that arrives after 5 to 25 ms."""
+        assert len(self.sent) < 20_000, "a storm"
+        self.sent.append((self.time, sender.node_id, to, datagram))
+        receiver = self.nodes.get(to)
+        if receiver is not None and receiver is not sender and not sender.failed:
+            self.schedule(self._rng.uniform(0.005, 0.025), receiver.hear, datagram, sender.node_id)
+
+
+def jittery(count: int, seed: int, discovery: str) -> Jittery:
+    network = Jittery(seed=seed)
+    network.environment = dataclasses.replace(network.environment, wired=True, nodes=count)
+    for _ in range(count):
+        join(network, discovery)
+    return network
+
+
+def join(network: SimNetwork, discovery: str) -> SimHost:
+    return network.add((0.0, 0.0), "semantic-overlay", {"settle": 0.05, "discovery": discovery})
+
+
+def restart(network: SimNetwork, node: int, discovery: str) -> SimHost:
+    host = network.nodes[node] = SimHost(network, node, (0.0, 0.0))
+    parameters = {"settle": 0.05, "discovery": discovery}
+    host.service = registry.create("semantic-overlay", host, parameters, network.environment)
+    host.clients = ClientTable(host, host.service, host.to_client, dict)
+    host.service.start()
+    return host
+
+
+def ring(host: SimHost) -> dict[int, int]:
+    return service(host).membership.around.ring
+
+
+@pytest.mark.parametrize("discovery", ["join", "static"])
+@pytest.mark.parametrize(("count", "gone"), [(4, (3, 4)), (5, (4, 5)), (6, (4, 5, 6))])
+def test_members_of_a_ring_that_restart_are_members_again(
+    discovery: str, count: int, gone: tuple[int, ...]
+) -> None:
+    network = jittery(count, 3, discovery)
+    for host in network.nodes.values():
+        assert host.subscribe("stock=B", "price<100") is None
+        network.run(0.5)
+    network.run(5.0)
+    for node in gone:
+        network.nodes[node].failed = True
+    network.run(5.0)
+    for node in gone:
+        assert restart(network, node, discovery).subscribe("stock=B", "price<100") is None
+    network.sent.clear()
+    network.run(5.0)
+    rings = [ring(host) for host in network.nodes.values()]
+    assert all(each == rings[0] for each in rings)
+    assert set(rings[0]) == set(network.nodes)
+    assert len(network.frames(Kind.RING)) < 5 * count**2
+
+
+@pytest.mark.parametrize("discovery", ["join", "static"])
+@pytest.mark.parametrize("seed", range(20))
+def test_peers_that_change_their_interests_change_their_ring(discovery: str, seed: int) -> None:
+    network, rng = jittery(9, seed, discovery), random.Random(seed)
+    wanted: dict[int, str] = {}
+
+    def change(node: int) -> None:
+        host = network.nodes[node]
+        if node in wanted:
+            assert host.unsubscribe() is None
+        wanted[node] = rng.choice("BC")
+        assert host.subscribe(f"stock={wanted[node]}", "price<100") is None
+
+    for node in range(2, 9):
+        network.schedule(0.3 * node, change, node)
+    for _ in range(6):  # together, while lists of members are under way
+        network.schedule(6.0 + rng.uniform(0.0, 0.2), change, rng.randrange(2, 9))
+    network.run(20.0)
+    for node, stock in wanted.items():
+        assert set(ring(network.nodes[node])) == {
+            other for other, its in wanted.items() if its == stock
+        }
+    for number, stock in enumerate("BC", start=1):
+        assert network.nodes[9].publish(f"stock={stock}", "price=5") is None
+        network.run(2.0)
+        assert got(network, 9, number) == {node for node, its in wanted.items() if its == stock}
+
+
+@pytest.mark.parametrize("discovery", ["join", "static"])
+def test_the_first_event_of_a_peer_waits_until_it_has_links(discovery: str) -> None:
+    network = overlay_of(8, discovery=discovery)
+    for node in (2, 3, 4, 5):
+        assert network.nodes[node].subscribe("stock=C", f"price<{100 * node}") is None
+        network.run(0.5)
+    network.run(5.0)
+    assert network.nodes[8].publish("stock=C", "price=5") is None  # it has no interests
+    assert network.nodes[7].subscribe("stock=A", "price<100") is None
+    assert network.nodes[7].publish("stock=C", "price=5") is None
+    network.run(4.0)
+    for publisher in (7, 8):
+        assert got(network, publisher, 1) == {2, 3, 4, 5}
+
+
+def test_a_farewell_that_comes_late_ends_nothing_new() -> None:
+    network = overlay_of(3)
+    for node in (1, 2):
+        assert network.nodes[node].subscribe("stock=B", "price<100") is None
+        network.run(1.0)
+    mine = service(network.nodes[1]).membership.around
+    joined = mine.ring[2]
+    (late,) = mine.codec.leave(joined - 1)
+    for body, left in ((late, {1, 2}), (mine.codec.leave(joined)[0], {1})):
+        network.nodes[1].hear(Frame(Kind.LEAVE, 2, 1, ttl=1, body=body).encode(), 2)
+        assert set(mine.ring) == left
+    described = service(network.nodes[2]).membership.around.me
+    assert described is not None
+    old = mine.codec.announcement(described)
+    network.nodes[1].hear(Frame(Kind.ANNOUNCE, 2, 1, ttl=1, body=old).encode(), 2)
+    assert set(mine.ring) == {1}
+
+
 def test_links_to_peers_that_leave_or_fail_are_repaired() -> None:
     network = overlay_of(16, hashes=1, heartbeat_interval=1.0, heartbeat_timeout=3.5)
     wanted = subscribe_all(network)
