@@ -33,6 +33,8 @@ MAX_CELLS: Final = 1 << 24
 """Of a space."""
 MOST: Final = 1 << 16
 """Cells of one filter: what a peer tells others of must fit datagrams."""
+LAST: Final = "\U0010ffff"
+"""The character that is after all others."""
 
 
 class SpaceError(ValueError):
@@ -94,9 +96,8 @@ class Dimension:
                 case ">" | ">=":
                     low = max(low, found)
                 case "prefix":
-                    size = len(str(predicate.value).encode()[:PREFIX])
                     low = max(low, found)
-                    high = min(high, math.nextafter(found + 256.0 ** (PREFIX - size), 0.0))
+                    high = min(high, number_of(str(predicate.value) + PREFIX * LAST))
         if low > high:
             return range(0)
         return range(self.index(low), self.index(high) + 1)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nodeapp.events import Filter
-from nodeapp.predicates import Value
+from nodeapp.predicates import Predicate, Value
 from nodeapp.pubsub.overlay.hypercube import NODE_BITS, dimensions, unique
 from nodeapp.pubsub.overlay.identifiers import (
     SHARED,
@@ -44,6 +46,20 @@ def test_a_filter_has_the_cells_of_all_events_for_it() -> None:
             assert GRID.cell(event) in GRID.filter_cells(wanted)
     assert len(GRID.filter_cells(Filter())) == GRID.cells == 500
     assert len(GRID.filter_cells(Filter.parse(["stock prefix C", "price=5"]))) == 1
+
+
+@given(prefix=st.text(max_size=11), rest=st.text(max_size=9))
+def test_a_prefix_has_the_cells_of_all_texts_that_begin_with_it(prefix: str, rest: str) -> None:
+    event: dict[str, Value] = {"stock": f"M{prefix}{rest}", "price": 5}
+    wanted = Filter((Predicate("stock", "prefix", f"M{prefix}"),))
+    assert wanted.matches(event)
+    assert GRID.cell(event) in GRID.filter_cells(wanted)
+
+
+@pytest.mark.parametrize("name", ["IBM CORP", "Microsoft", "MICROSO"])
+def test_a_long_prefix_has_one_cell_of_names(name: str) -> None:
+    wanted = Filter((Predicate("stock", "prefix", name), Predicate("price", "=", 5)))
+    assert len(GRID.filter_cells(wanted)) == 1
 
 
 @pytest.mark.parametrize(
