@@ -19,8 +19,8 @@ twice do no harm, and when propagation has ended.
 
 A broker that is handing over may be asked by several: by one whose answer the client never got, and
 by the next one.  The report with the higher number counts; the other one is told so and drops its
-session, which no client has confirmed.  An old broker that does not answer for `handover_patience`
-is given up, with what it held.
+session, which no client has confirmed.  An old broker that does not answer for `handover_patience`,
+at first or later, is given up, with what it held.
 
 An event reaches the client exactly once: at least once since every session keeps it until the next
 one or the client has it, and at most once since the client knows its id.  That holds as long as the
@@ -120,7 +120,7 @@ class Handovers:
         if served.sources.get(source.session) is not source:
             return
         now = self._host.now()
-        if not source.answered and now - source.began > self._patience:
+        if now - source.heard > self._patience:
             self._counters["handovers given up"] += 1
             self._finish(served, source)
             return
@@ -174,6 +174,7 @@ class Handovers:
             if source is None:
                 continue
             found = True
+            source.heard = self._host.now()
             if delivery.event_index in source.received:
                 continue
             source.received.add(delivery.event_index)
@@ -201,7 +202,7 @@ class Handovers:
         if not source.answered and not source.repeated and frame.hops:
             sample = (self._host.now() - source.asked) / (2 * frame.hops)
             self.measured += GAIN * (sample - self.measured)
-        source.answered = True
+        source.answered, source.heard = True, self._host.now()
         source.received.merge(answer.received)
         # A broker that has handed over says that it has nothing.  If it says so to a request from
         # before the client's last report here, it does not know that the client has come back.

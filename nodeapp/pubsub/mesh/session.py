@@ -32,7 +32,8 @@ class EventSource:
 
     session: SessionKey
     received: Received
-    began: float
+    heard: float
+    """When the old broker last answered; at first when it was first asked."""
     total: int | None = None
     answered: bool = False
     fetched: int = 0

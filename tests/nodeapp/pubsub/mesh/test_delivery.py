@@ -180,6 +180,36 @@ def test_a_session_ends_when_propagation_has_reached_the_old_broker_and_not_befo
     assert broker_of(network, 13).delay == FIRST_DELAY
 
 
+@pytest.mark.parametrize("answers", [False, True])
+def test_an_old_broker_that_dies_is_given_up_whether_it_has_answered_or_not(answers: bool) -> None:
+    network = MeshNetwork(3, "mobility-prediction", {"handover_patience": 10.0})
+    host = network.client((125.0, 125.0))
+    network.run(2.0)
+    host.subscribe("news")
+    network.run(3.0)
+    old, hear = network.nodes[1], network.nodes[1].hear
+
+    def deaf(datagram: bytes, sender: int) -> None:
+        if datagram[1] != Kind.PROPAGATED:  # so the old session does not end
+            hear(datagram, sender)
+
+    old.hear = deaf  # type: ignore[method-assign]
+    host.trajectory = (625.0, 625.0)
+    navigate(host, 625.0, 625.0, 0.0, 0.0, 0.0)
+    if answers:
+        while not network.hops_of(Kind.HANDED_OVER):
+            network.run(0.001)
+            assert network.time < 60.0
+        network.run(0.5)
+    old.failed = True
+    network.run(40.0)
+    assert network.counters()["handovers given up"] == 1
+    assert [list(served.sources) for served in broker_of(network, 9).sessions.values()] == [[]]
+    network.sent.clear()
+    network.run(60.0)
+    assert not network.hops_of(Kind.HANDOVER)
+
+
 def test_the_delay_of_a_hop_can_be_configured() -> None:
     network = MeshNetwork(2, "mobility-prediction", {"delay": 0.5})
     assert broker_of(network, 1).delay == 0.5
