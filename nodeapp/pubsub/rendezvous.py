@@ -18,7 +18,9 @@ What the paper leaves open:
     has just become the rendezvous node does not know yet is not forgotten.
   * An event for which the publisher has no list newer than `subscription_timeout`, such as the
     first one, waits for the next, `list_wait` at most.  (Section 5 speaks of the time that the
-    subscribers' locations take to the publisher "before an event can be sent".)
+    subscribers' locations take to the publisher "before an event can be sent".)  A list of several
+    frames has come when all of one answer have; if parts alone came while an event waited, it goes
+    to those that they name in the end.
 
 Source: docs/papers.md#six-schemes, sections 3.2.2 and 5.
 """
@@ -54,6 +56,8 @@ MAX_LIST_RATE: Final = 1000
 """Frames of lists a second at most: a forged advertisement asks for many at the price of one."""
 MAX_ADVERTISERS: Final = 65_536
 """Publishers and topics of which the last stamp is known at most, so that memory stays bounded."""
+MAX_ANSWERS: Final = 4
+"""Answers for a topic of which a publisher waits for further parts at a time."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,22 @@ class _Advertised:
         self.until = 0.0
         self.listed = -math.inf
         """When the last list came that was complete."""
+        self.heard = -math.inf
+        """When the last part of a list came."""
+        self.parts: dict[tuple[int, int], set[int]] = {}
+        """By rendezvous node and number of its answer: the parts that have come."""
         self.waiting: dict[tuple[int, int], tuple[Event, Timer]] = {}
+
+    def has_come(self, answer: tuple[int, int], part: int, parts: int) -> bool:
+        """Note a part of an answer; return whether all have come."""
+        come = self.parts.setdefault(answer, set())
+        come.add(part)
+        if len(come) < parts:
+            if len(self.parts) > MAX_ANSWERS:
+                del self.parts[next(iter(self.parts))]
+            return False
+        self.parts.clear()
+        return True
 
 
 class Rendezvous(DecisionPoint):
@@ -92,6 +111,8 @@ class Rendezvous(DecisionPoint):
         """What rendezvous nodes told this node as a publisher."""
         self._advertised: dict[str, _Advertised] = {}
         self._list_second, self._list_frames, self._list_from = 0, 0, 0
+        self._answer = 0
+        """Number of the last answer, from 0 to 2**32 - 1."""
         self._answered: dict[tuple[int, str], tuple[int, float]] = {}
         """By publisher and topic: the stamp of the last advertisement, and when it came."""
 
@@ -121,14 +142,20 @@ class Rendezvous(DecisionPoint):
         if len(advertised.waiting) >= MAX_WAITING:
             self.counters["no list of subscribers"] += 1
             return
-        timer = self.host.call_later(self.parameters.list_wait, self._no_list, advertised, event)
+        timer = self.host.call_later(
+            self.parameters.list_wait, self._no_list, advertised, event, now
+        )
         advertised.waiting[event.id] = event, timer
         if len(advertised.waiting) == 1:
             self._advertise(topic)
 
-    def _no_list(self, advertised: _Advertised, event: Event) -> None:
+    def _no_list(self, advertised: _Advertised, event: Event, since: float) -> None:
         del advertised.waiting[event.id]
-        self.counters["no list of subscribers"] += 1
+        if advertised.heard < since:
+            self.counters["no list of subscribers"] += 1
+            return
+        self.counters["lists incomplete"] += 1
+        self._process(event)
 
     def refresh(self) -> None:
         """Send subscriptions and advertisements again, forget what is out of date here."""
@@ -157,7 +184,8 @@ class Rendezvous(DecisionPoint):
             return
         for subscriber in subscribers:
             self.listed.store(subscriber)
-        if part == parts - 1:
+        advertised.heard = now
+        if advertised.has_come((frame.originator, frame.sequence), part, parts):
             advertised.listed = now
             waiting = list(advertised.waiting.values())
             advertised.waiting.clear()
@@ -182,9 +210,16 @@ class Rendezvous(DecisionPoint):
             self.counters["lists held back"] += 1
             return
         self.counters["answered as rendezvous"] += 1
+        self._answer = (self._answer + 1) % 2**32
+        answer = Frame(
+            Kind.SUBSCRIBERS,
+            self.host.node_id,
+            frame.originator,
+            sequence=self._answer,
+            hops=0,
+        )
         for body in bodies:
-            answer = Frame(Kind.SUBSCRIBERS, self.host.node_id, frame.originator, hops=0, body=body)
-            self.router.send(answer, location)
+            self.router.send(answer._replace(body=body), location)
 
     def _list(self, topic: str, now: float) -> list[bytes] | None:
         """Return the list of a topic's subscribers, in bodies of frames; None if it must wait."""

@@ -229,6 +229,39 @@ def test_a_new_rendezvous_that_knows_less_takes_nobody_off_the_list() -> None:
     assert network.nodes[5].notified() == {(1, 1): 1, (1, 2): 1}
 
 
+@pytest.mark.parametrize("lost", [None, 0, 3])
+def test_an_event_waits_for_all_parts_of_one_list(lost: int | None) -> None:
+    network = line(list_wait=2.0)
+    rendezvous = network.nodes[3].service
+    assert isinstance(rendezvous, Rendezvous)
+    rendezvous.arrivals[Kind.ADVERTISEMENT] = lambda frame: None  # no other lists
+    network.run(WARM_UP)
+    publisher = network.nodes[1]
+    counters = publisher.service.counters
+    publisher.publish("traffic")
+    now = network.time
+    entries = [
+        Subscriber(node, Subscription(Filter.parse(["traffic"])).encode(), LOCATION, 1, now)
+        for node in range(10, 70)
+    ]
+    bodies = list(encode_subscribers("traffic", entries, now))
+    assert len(bodies) == 4
+    answers = [(1, 3), (2, 3), (2, 1), (1, 1), (1, 2), (2, 0)]  # two answers, in disorder
+    come = [each for each in [*answers, (1, 0)] if each[1] != lost]
+    for number, (answer, part) in enumerate(come, start=1):
+        frame = Frame(Kind.SUBSCRIBERS, 3, 1, sequence=answer, ttl=9, body=bodies[part])
+        publisher.hear(frame._replace(route=greedy(publisher)).encode(), 2)
+        whole = lost is None and number == len(come)
+        assert counters["processed as publisher"] == whole
+    network.run(2.5)
+    assert counters["processed as publisher"] == 1
+    assert counters["lists incomplete"] == (lost is not None)
+    assert counters["no list of subscribers"] == 0
+    assert {frame.destination for frame in network.frames(Kind.EVENT)} <= set(range(10, 70))
+    publisher.publish("traffic")  # once there was a whole list, events do not wait
+    assert counters["processed as publisher"] == 2 - (lost is not None)
+
+
 def test_the_latest_location_of_a_subscriber_prevails() -> None:
     network = line()
     network.run(WARM_UP)
