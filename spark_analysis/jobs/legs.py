@@ -27,6 +27,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from emulation.scenario.access_point import MESH
@@ -69,7 +70,14 @@ MEASURED: Final = (
     "event_frames_in_all double"
 )
 """What `of_legs` returns."""
-_STARTS: Final = "run string, client long, start_ns long"
+_STARTS: Final = StructType(
+    [
+        RUN,
+        column("client", LONG, "node id of the client"),
+        column("told_ns", LONG, "Unix time when its navigator told of the leg, ns"),
+        column("start_ns", LONG, "when the pause before it is over, ns"),
+    ]
+)
 _ROUTE: Final = struct.Struct(">BBdBdBdBdBd")
 """A route's body: an array of five binary64 floats (`nodeapp.pubsub.base.Route`)."""
 
@@ -80,17 +88,21 @@ def _has_legs(inputs: Inputs) -> bool:
 
 
 def _starts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return when each leg starts, from NAVIGATE requests."""
+    """Return when each leg is told of, and starts, from NAVIGATE requests."""
     for batch in batches:
         rows = batch.to_pydict()
         starts = []
         for time_ns, body in zip(rows["time_ns"], rows["body"], strict=True):
             remaining = _ROUTE.unpack(body)[-1] if len(body) == _ROUTE.size else 0.0
             starts.append(time_ns + int(max(remaining, 0.0) * 1e9))
-        columns = [pa.array(rows["run"]), pa.array(rows["node_id"]), pa.array(starts, pa.int64())]
-        names = ["run", "client", "start_ns"]
-        yield pa.RecordBatch.from_arrays(
-            [columns[0].cast(pa.string()), columns[1].cast(pa.int64()), columns[2]], names
+        yield pa.RecordBatch.from_pydict(
+            {
+                "run": rows["run"],
+                "client": rows["node_id"],
+                "told_ns": rows["time_ns"],
+                "start_ns": starts,
+            },
+            schema=to_arrow_schema(_STARTS),
         )
 
 
@@ -98,11 +110,11 @@ def _windows(inputs: Inputs) -> DataFrame:
     """Return run, client, leg, start_ns, end_ns."""
     told = inputs.of(REQUESTS).filter(sf.col("kind") == Kind.NAVIGATE)
     starts = told.select("run", "node_id", "time_ns", "body").mapInArrow(_starts, _STARTS)
-    by_client = Window.partitionBy("run", "client").orderBy("start_ns")
+    by_client = Window.partitionBy("run", "client").orderBy("told_ns")
     return starts.withColumns(
         {
             "leg": sf.row_number().over(by_client),
-            "end_ns": sf.lead("start_ns").over(by_client),
+            "end_ns": sf.lead("told_ns").over(by_client),
         }
     )
 

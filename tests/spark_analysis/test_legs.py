@@ -113,3 +113,26 @@ def test_the_report_lists_clients_and_says_nothing_of_runs_without_legs() -> Non
     (row,) = table.rows
     assert row[:5] == ["7", "2", "4", "4", "1.25"]
     assert CLIENTS.tables(cast(RunTables, Made(legs[:0]))) == []
+
+
+@pytest.mark.spark
+def test_a_leg_ends_where_the_client_does_and_not_with_its_pause_there(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    settings = {"side": "3", "nodes": "4", "speed": "20", "pause": "15", "interval": "1"}
+    scenario = make_scenario(
+        "mesh_grid", "mobility-prediction", seed=3, duration=90, settings=settings
+    )
+    folder = RunFolder.create(tmp_path_factory.mktemp("pauses"), scenario)
+    simulate(scenario, folder, PcapRecorder(scenario, folder))
+    (table,) = tables(spark, [folder.path], (LEGS,))
+    legs = table.to_pandas()
+    assert legs["end"].notna().sum() >= 3
+    for client, of in legs.groupby("client"):
+        said = [each for each in scenario.navigation if each.node == client]
+        starts = [each.time + float(each.event["remaining"]) for each in said]
+        ends = [each.time for each in said[1:]]
+        for row in of.to_dict("records"):
+            assert row["start"] == pytest.approx(starts[row["leg"] - 1], abs=0.01)
+            if row["leg"] <= len(ends):
+                assert row["end"] == pytest.approx(ends[row["leg"] - 1], abs=0.01)
