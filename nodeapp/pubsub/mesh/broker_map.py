@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from nodeapp.geometry import Point, squared_distance
@@ -34,9 +34,10 @@ class BrokerMap:
 
     def __init__(self, brokers: tuple[tuple[int, float, float], ...], mesh_range: float) -> None:
         self.positions: Mapping[int, Point] = {node: (x, y) for node, x, y in brokers}
+        self._ordered = sorted(self.positions)
         self._size = mesh_range
         self._boxes: dict[tuple[int, int], list[int]] = {}
-        for node in sorted(self.positions):
+        for node in self._ordered:
             self._boxes.setdefault(self._box(self.positions[node]), []).append(node)
         reach = mesh_range * mesh_range
         self.neighbours: Mapping[int, tuple[int, ...]] = {
@@ -65,14 +66,18 @@ class BrokerMap:
 
     def nearest(self, point: Point) -> int:
         """Return the broker in whose cell a point is; of equally near ones that of the least id."""
-        box = self._box(point)
-        rings = 1
-        while not (found := self._near(box, rings)):
+
+        def far(node: int) -> tuple[float, int]:
+            return squared_distance(point, self.positions[node]), node
+
+        box, rings = self._box(point), 1
+        while (2 * rings + 1) ** 2 <= len(self.positions):
+            found = min(self._near(box, rings), key=far, default=None)
+            # What is not in these boxes is farther than they reach on each side.
+            if found is not None and far(found)[0] <= (rings * self._size) ** 2:
+                return found
             rings *= 2
-            if rings > 1024:  # far outside of the mesh
-                found = list(self.positions)
-                break
-        return min(found, key=lambda node: (squared_distance(point, self.positions[node]), node))
+        return min(self.positions, key=far)
 
     def way(self, start: Point, end: Point) -> list[Passage]:
         """Return the cells that the straight way passes, in order; the first is entered at 0."""
@@ -80,19 +85,12 @@ class BrokerMap:
         current, share = self.nearest(start), 0.0
         passages = [Passage(current, 0.0)]
         for _ in range(len(self.positions)):
-            x, y = self.positions[current]
-            best, best_share = 0, 1.0
-            for other in self.neighbours[current]:
-                ox, oy = self.positions[other]
-                gain = 2.0 * (dx * (ox - x) + dy * (oy - y))
-                if gain <= 0.0:
-                    continue
-                # The distance to both is equal there.
-                crosses = (
-                    squared_distance(start, (ox, oy)) - squared_distance(start, (x, y))
-                ) / gain
-                if crosses < best_share and crosses >= share - _EDGE:
-                    best, best_share = other, crosses
+            best, best_share = self._next(start, end, current, share, self.neighbours[current])
+            there = start[0] + best_share * dx, start[1] + best_share * dy
+            mine = squared_distance(there, self.positions[current])
+            if squared_distance(there, self.positions[self.nearest(there)]) < mine * (1 - _EDGE):
+                # A cell between has a broker that is out of range.
+                best, best_share = self._next(start, end, current, share, self._ordered)
             if not best:
                 break
             if best_share <= share + _EDGE and len(passages) > 1:
@@ -101,6 +99,27 @@ class BrokerMap:
             current = best
             passages.append(Passage(current, share))
         return passages
+
+    def _next(
+        self, start: Point, end: Point, current: int, share: float, others: Iterable[int]
+    ) -> Passage:
+        """Return which of other cells a way enters first from where it is, and at which share.
+
+        Of no broker (0), at its end, if it enters none.
+        """
+        dx, dy = end[0] - start[0], end[1] - start[1]
+        x, y = self.positions[current]
+        best, best_share = 0, 1.0
+        for other in others:
+            ox, oy = self.positions[other]
+            gain = 2.0 * (dx * (ox - x) + dy * (oy - y))
+            if gain <= 0.0:
+                continue
+            # The distance to both is equal there.
+            crosses = (squared_distance(start, (ox, oy)) - squared_distance(start, (x, y))) / gain
+            if crosses < best_share and crosses >= share - _EDGE:
+                best, best_share = other, crosses
+        return Passage(best, best_share)
 
     @property
     def graph(self) -> Mapping[int, tuple[int, ...]]:

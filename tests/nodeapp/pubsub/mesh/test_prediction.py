@@ -47,6 +47,35 @@ def test_a_way_passes_the_cells_in_order(
             assert passage.broker == cell(x, y)
 
 
+@given(
+    brokers=st.lists(POINT, min_size=1, max_size=30, unique=True),
+    mesh_range=st.sampled_from([50.0, 250.0, 2000.0]),
+    start=POINT,
+    end=POINT,
+)
+def test_cells_are_those_of_any_map(
+    brokers: list[tuple[float, float]],
+    mesh_range: float,
+    start: tuple[float, float],
+    end: tuple[float, float],
+) -> None:
+    places = tuple((node, *point) for node, point in enumerate(brokers, start=1))
+    irregular = BrokerMap(places, mesh_range)
+
+    def beyond(point: tuple[float, float], broker: int) -> float:
+        """Return how much farther a broker is than the nearest one, metres."""
+        least = min(math.dist(point, each) for each in brokers)
+        return math.dist(point, irregular.positions[broker]) - least
+
+    assert beyond(start, irregular.nearest(start)) < 1e-6
+    passages = irregular.way(start, end)
+    ends = [*(passage.enters for passage in passages[1:]), 1.0]
+    for passage, leaves in zip(passages, ends, strict=True):
+        middle = (passage.enters + leaves) / 2
+        x, y = (a + middle * (b - a) for a, b in zip(start, end, strict=True))
+        assert beyond((x, y), passage.broker) < 1e-3
+
+
 def test_the_graph_of_the_map_joins_all_brokers_without_a_circle() -> None:
     graph = MAP.graph
     links = {frozenset((one, other)) for one, found in graph.items() for other in found}
