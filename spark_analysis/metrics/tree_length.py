@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from nodeapp.wire import Kind
+from nodeapp.wire import EVENT_KINDS
 from spark_analysis.jobs.columns import EVENT, mean_a_run
 from spark_analysis.jobs.overhead import PACKETS
 from spark_analysis.metric import MeasuredMetric, significant
@@ -21,7 +21,8 @@ from spark_analysis.table import Inputs, Measure
 
 def tree_length(inputs: Inputs) -> DataFrame:
     """Return run and tree_length."""
-    sent = inputs.of(PACKETS).filter((sf.col("kind") == Kind.EVENT) & sf.col("sent"))
+    carries = sf.col("kind").isin([int(kind) for kind in EVENT_KINDS])
+    sent = inputs.of(PACKETS).filter(carries & sf.col("sent"))
     links = sent.groupBy(*EVENT).agg(sf.countDistinct("node_id", "ip_dst").alias("links"))
     return mean_a_run(links, "links", "tree_length")
 

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from nodeapp.wire import Kind
 from spark_analysis.metrics.copies import COPIES
 from spark_analysis.metrics.tree_length import TREE_LENGTH
 from spark_analysis.schemas import RUN
@@ -27,9 +28,11 @@ def test_copies_are_arrivals_beyond_the_first_and_links_count_once(
         run.publish(1, 5.0 * sequence, sequence, ["traffic"])
     at, first, second = 5.001, (1, 1), (1, 2)
 
+    kind = Kind.EVENT
+
     def sent(sender: int, event: tuple[int, int], hops: int, to: int, *overhearing: int) -> None:
         nonlocal at
-        frame = run.event_frame(event, hops=hops)._replace(destination=5)
+        frame = run.event_frame(event, hops=hops)._replace(kind=kind, destination=5)
         run.radio(sender, at, frame, heard_by=[to, *overhearing], to=to)
         at += 0.001
 
@@ -41,9 +44,11 @@ def test_copies_are_arrivals_beyond_the_first_and_links_count_once(
     sent(2, first, 2, 5, 3)
     sent(3, first, 2, 5)
     run.notify(5, at, first, hops=2)
-    # The second takes one way.
+    # The second takes one way, in a frame of another kind at first.
     at = 10.001
+    kind = Kind.DELIVERY
     sent(1, second, 1, 2)
+    kind = Kind.EVENT
     sent(2, second, 2, 5)
     run.notify(5, at, second, hops=2)
     measures = [
