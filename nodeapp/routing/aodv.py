@@ -81,7 +81,6 @@ class Aodv:
         replaces: Callable[[Frame], Hashable] = lambda frame: None,
         unreachable: Callable[[int], None] = lambda node: None,
     ) -> None:
-        self._unreachable = unreachable
         self.handlers: dict[int, Callable[[Frame, int], None]] = {
             Kind.HELLO: self._hello_received,
             Kind.ROUTE_REQUEST: self._request_received,
@@ -110,6 +109,7 @@ class Aodv:
             counters,
             self._send_request,
             self._search_failed,
+            unreachable,
             replaces,
         )
         self._repairs = Repairs(
@@ -205,7 +205,6 @@ class Aodv:
 
     def _search_failed(self, destination: int) -> None:
         self._repairs.failed(destination, self._host.now())
-        self._unreachable(destination)
 
     # Requests and replies.
 

@@ -46,8 +46,15 @@ class Blacklist:
         return True
 
     def failed(self, neighbour: int) -> None:
-        """Note that a neighbour did not acknowledge a reply."""
-        self._awaited.pop(neighbour, None)
+        """Note that a neighbour did not acknowledge a reply, as the link layer tells."""
+        self._stop_waiting(neighbour)
+        self._add(neighbour)
+
+    def _expired(self, neighbour: int) -> None:
+        del self._awaited[neighbour]
+        self._add(neighbour)
+
+    def _add(self, neighbour: int) -> None:
         if not self._on:
             return
         now = self._host.now()
@@ -60,10 +67,13 @@ class Blacklist:
     def expect(self, neighbour: int) -> None:
         """Wait for a neighbour's acknowledgement of a reply that is sent to it now."""
         if neighbour not in self._awaited and len(self._awaited) < MAX_NEIGHBOURS:
-            self._awaited[neighbour] = self._host.call_later(self._wait, self.failed, neighbour)
+            self._awaited[neighbour] = self._host.call_later(self._wait, self._expired, neighbour)
 
     def acknowledged(self, neighbour: int) -> None:
         """Take a neighbour's acknowledgement: the link carries both ways."""
+        self._stop_waiting(neighbour)
+
+    def _stop_waiting(self, neighbour: int) -> None:
         timer = self._awaited.pop(neighbour, None)
         if timer is not None:
             timer.cancel()

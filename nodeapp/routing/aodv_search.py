@@ -105,8 +105,8 @@ class Searches:
     """The searches of one node.
 
     `send_request(destination, ttl)` sends a request; `failed(destination)` is called when a search
-    or a repair has failed.  `replaces(frame)` returns the key of a frame of this node's own; None
-    if it replaces no other.
+    or a repair has failed, and then `unreachable(destination)` if it was a search.
+    `replaces(frame)` returns the key of a frame of this node's own; None if it replaces no other.
     """
 
     def __init__(
@@ -117,6 +117,7 @@ class Searches:
         counters: Counter[str],
         send_request: Callable[[int, int], None],
         failed: Callable[[int], None],
+        unreachable: Callable[[int], None],
         replaces: Callable[[Frame], Hashable],
     ) -> None:
         self._host = host
@@ -125,6 +126,7 @@ class Searches:
         self._counters = counters
         self._send_request = send_request
         self._failed = failed
+        self._unreachable = unreachable
         self._replaces = replaces
         self._searches: dict[int, _Search] = {}
         self._waiting: dict[Hashable, tuple[float, Frame]] = {}  # by time; when to drop, what
@@ -283,6 +285,7 @@ class Searches:
         else:
             del self._searches[destination]
         self._failed(destination)
+        self._unreachable(destination)
 
     def _repair_failed(self, destination: int, search: _Search) -> None:
         """End a repair that has failed; drop the frames of others that wait for it."""

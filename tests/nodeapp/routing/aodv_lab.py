@@ -32,9 +32,16 @@ class AodvStation:
         self.rng = random.Random(f"{graph.seed}/{node_id}")
         self.counters: Counter[str] = Counter()
         self.arrived: list[Frame] = []
+        self.unreachable: list[int] = []
+        """Nodes that the router has found no way to."""
         self.link_failed: Callable[[int, bytes], None] | None = None
         self.router = Aodv(
-            self, graph.parameters, self.counters, self.arrived.append, graph.replaces
+            self,
+            graph.parameters,
+            self.counters,
+            self.arrived.append,
+            graph.replaces,
+            self.unreachable.append,
         )
 
     def now(self) -> float:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from nodeapp.routing.aodv_blacklist import Blacklist
+from nodeapp.routing.aodv_parameters import AodvParameters
 from nodeapp.routing.aodv_wire import ACK_BODY, ACKNOWLEDGE, RouteRequest, decode_reply
 from nodeapp.wire import Frame, Kind, WireError
+from tests.nodeapp.network import SimHost, SimNetwork
 from tests.nodeapp.routing.aodv_lab import Graph, line
 
 
@@ -70,6 +74,22 @@ def test_replies_are_acknowledged_if_they_ask_for_it() -> None:
         assert acks == [(to, sender) for _, sender, to, _ in replies] if ask else not acks
         assert len(graph.stations[4].arrived) == 1
         assert not any(station.counters["blacklisted"] for station in graph.stations.values())
+
+
+def test_a_reply_that_failed_says_nothing_of_the_next_one() -> None:
+    network = SimNetwork()
+    parameters, counters = AodvParameters(reply_ack=True, link_feedback=True), Counter[str]()
+    blacklist = Blacklist(SimHost(network, 1, (0.0, 0.0)), parameters, counters)
+    blacklist.expect(2)
+    network.run(parameters.next_hop_wait / 4)
+    blacklist.failed(2)  # as the link layer tells
+    network.run(parameters.next_hop_wait / 4)
+    blacklist.expect(2)
+    network.run(parameters.next_hop_wait * 0.75)  # that of the first reply would be over
+    assert counters["blacklisted"] == 1
+    blacklist.acknowledged(2)
+    network.run(10.0)
+    assert counters["blacklisted"] == 1
 
 
 def test_an_acknowledgement_says_nothing() -> None:

@@ -94,6 +94,23 @@ def test_a_route_as_long_as_before_is_repaired_in_silence() -> None:
     assert not errors(graph, since)
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_node_is_unreachable_if_a_search_has_failed_and_not_if_a_repair_has(own: bool) -> None:
+    graph = broken(link_feedback=True)
+    graph.cut(3, 6)
+    station = graph.stations[3]
+    graph.send(1, 5, 1)
+    graph.run(0.1)
+    if own:
+        graph.send(3, 5, 1)
+    graph.run(0.9)
+    assert station.counters["repairs failed"] == 1
+    assert station.unreachable == []
+    graph.run(60.0)
+    assert station.unreachable == ([5] if own else [])
+    assert station.counters["searches failed"] == own
+
+
 def test_a_repair_that_fails_is_told_as_the_break_would_have_been() -> None:
     graph = broken(link_feedback=True)
     graph.cut(3, 6)
