@@ -33,6 +33,8 @@ from nodeapp.predicates import (
 Attributes = Mapping[str, Value]
 
 TOPIC: Final = "topic"
+MAX_EVENT: Final = wire.MAX_BODY - 4_000
+"""Bytes of an event's body at most: protocols put it into bodies of their own."""
 MAX_PREDICATES: Final = 64
 """Predicates in a filter."""
 
@@ -226,8 +228,8 @@ class Event:
         The event without payload if that is no shorter.  Raises `EventError` for more than a
         datagram holds.
         """
-        if size > wire.MAX_BODY:
-            raise EventError(f"an event of {size} bytes; at most {wire.MAX_BODY} fit a datagram")
+        if size > MAX_EVENT:
+            raise EventError(f"an event of {size} bytes; at most {MAX_EVENT} fit a datagram")
         bare = Event(self.publisher, self.sequence, self.attributes, self.policy)
         head = bare.encode()[:-1]  # without the empty payload, one byte
         room = size - len(head)

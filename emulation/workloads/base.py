@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from nodeapp.events import MAX_EVENT
 from nodeapp.parameters import Parameter, parameters_of
 
 
@@ -38,7 +39,7 @@ class Operation(BaseModel):
     sequence: int = 0
     event: dict[str, Any] = {}
     policy: tuple[tuple[str, str, Any], ...] = ()
-    size: int = Field(0, ge=0, le=60_000, description="bytes of the event; padded up to this")
+    size: int = Field(0, ge=0, le=MAX_EVENT, description="bytes of the event; padded up to this")
 
 
 @dataclass(frozen=True)

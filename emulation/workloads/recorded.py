@@ -37,6 +37,7 @@ from typing import Annotated, Any, Final
 from emulation.errors import ScenarioError
 from emulation.workloads.base import Operation, Workload
 from nodeapp.events import (
+    MAX_EVENT,
     TOPIC,
     Event,
     Filter,
@@ -46,7 +47,7 @@ from nodeapp.events import (
 )
 from nodeapp.parameters import Param
 from nodeapp.predicates import EventError
-from nodeapp.wire import MAX_BODY, WireError
+from nodeapp.wire import WireError
 
 LONGEST_LINE: Final = 1 << 20
 """Bytes: more than any operation needs, and little enough to read whatever file is named."""
@@ -293,8 +294,8 @@ def _publish(values: Mapping[str, Any]) -> dict[str, Any]:
     event = _attributes("event", values["event"])
     policy = _filter("policy", values.get("policy", []))
     size = _whole("size", values.get("size", 0), 0)
-    if size > MAX_BODY:
-        raise ValueError(f"size {size} is more than a datagram holds: {MAX_BODY}")
+    if size > MAX_EVENT:
+        raise ValueError(f"size {size} is more than a datagram holds: {MAX_EVENT}")
     _check_body(Event(1, 1, event, policy if policy.predicates else None).encode())
     return {"event": event, "policy": _predicates(policy), "size": size}
 
@@ -307,8 +308,10 @@ def _advertise(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_body(body: bytes) -> None:
-    if len(body) > MAX_BODY:
-        raise ValueError(f"{len(body)} bytes when encoded; a datagram holds {MAX_BODY}: shorten it")
+    if len(body) > MAX_EVENT:
+        raise ValueError(
+            f"{len(body)} bytes when encoded; a datagram holds {MAX_EVENT}: shorten it"
+        )
 
 
 _FIELDS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {

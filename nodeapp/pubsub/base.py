@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
 from nodeapp import wire
-from nodeapp.events import Event, Subscription
+from nodeapp.events import MAX_EVENT, Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.predicates import Value
@@ -254,6 +254,9 @@ class Service(abc.ABC):
         Raises `RefusedError` if the protocol cannot carry it.
         """
         self._check_topic(event.topic, "the event")
+        size = len(event.encode())
+        if size > MAX_EVENT:
+            raise RefusedError(f"an event of {size} bytes: at most {MAX_EVENT} fit a datagram")
         if self._delivered.add(event.publisher, event.sequence, self.host.now()):
             self.counters["published"] += 1
             self.host.notify(event, 0)

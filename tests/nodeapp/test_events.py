@@ -10,7 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nodeapp import wire
-from nodeapp.events import Event, Filter, Subscription, format_attributes, parse_attributes
+from nodeapp.events import (
+    MAX_EVENT,
+    Event,
+    Filter,
+    Subscription,
+    format_attributes,
+    parse_attributes,
+)
 from nodeapp.predicates import EventError, Predicate, Value
 from nodeapp.wire import WireError
 from tests.nodeapp.strategies import attributes, bodies, events, filters, predicates, values
@@ -177,10 +184,10 @@ def test_padding_gives_exactly_the_size(event: Event, size: int) -> None:
 
 def test_padding_bridges_every_width_of_the_length() -> None:
     event = Event(1, 1, {"topic": "a"})
-    for size in [*range(10, 320), wire.MAX_BODY]:
+    for size in [*range(10, 320), MAX_EVENT]:
         assert len(event.padded(size).encode()) == max(size, len(event.encode()))
     with pytest.raises(EventError):
-        event.padded(wire.MAX_BODY + 1)
+        event.padded(MAX_EVENT + 1)
 
 
 def test_subscriptions_tell_types_apart() -> None:

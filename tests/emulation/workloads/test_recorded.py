@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from emulation.errors import ScenarioError
 from emulation.workloads.base import Operation
 from emulation.workloads.recorded import LONGEST_LINE, RecordedWorkload, lines
+from nodeapp.events import MAX_EVENT
 from testbed.app import app
 from tests.nodeapp.strategies import filters, names, values
 from topologies.catalog import make_scenario, topology_names
@@ -73,7 +74,7 @@ def workloads(draw: st.DrawFn) -> tuple[Operation, ...]:
                 sequence=number,
                 event=draw(attributes),
                 policy=draw(predicates),
-                size=draw(st.integers(0, 60_000)),
+                size=draw(st.integers(0, MAX_EVENT)),
             )
         )
     for node in draw(st.lists(nodes, max_size=3)):
@@ -268,11 +269,11 @@ EVENT: dict[str, Any] = {"time": 1, "node": 2, "action": "publish", "event": {"a
         (EVENT | {"event": {"a": "\ud800"}}, "event: .* surrogate"),
         (
             EVENT | {"event": {"a": "x" * 60_000}},
-            "60009 bytes when encoded; a datagram holds 60000",
+            "60009 bytes when encoded; a datagram holds 56000",
         ),
         (EVENT | {"event": "speed>5"}, "event: 'speed>5' is not an attribute"),
         (EVENT | {"policy": {"role": 1}}, "policy: "),
-        (EVENT | {"size": 60_001}, "size 60001 is more than a datagram holds: 60000"),
+        (EVENT | {"size": 60_001}, "size 60001 is more than a datagram holds: 56000"),
         (EVENT | {"size": 1.5}, "size 1.5 is not a whole number"),
         (EVENT | {"sequence": 0}, "sequence 0 is not a whole number from 1"),
         (EVENT | {"sequence": True}, "sequence True is not"),
