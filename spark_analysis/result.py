@@ -72,6 +72,6 @@ class RunTables:
 
     @property
     def observed(self) -> float:
-        """Seconds that the captures cover, from time 0; the scenario's duration if unknown."""
-        captured = self.value("captured")
-        return captured if captured > 0 else self.scenario.duration
+        """Seconds that were observed, from time 0; the scenario's duration if unknown."""
+        observed = self.value("observed")
+        return observed if observed > 0 else self.scenario.duration

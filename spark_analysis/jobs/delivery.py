@@ -9,9 +9,8 @@ duplicates, and NOTIFYs to clients it is not due to are unexpected (as of an eve
 published before the client subscribed).  A publisher's own node can have subscribers too; their
 deliveries count, and are told apart by `local`.
 
-Events published shortly before the captures end cannot have arrived everywhere; an event counts
-as settled if it was published `settle` seconds before the end or earlier.  The end is the last
-packet that any capture of the run holds, so a run that goes on or was killed needs no other rule.
+Events published shortly before the end (`jobs.runs`) cannot have arrived everywhere; an event
+counts as settled if it was published `settle` seconds before the end or earlier.
 """
 
 from __future__ import annotations

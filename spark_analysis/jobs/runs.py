@@ -4,12 +4,16 @@ Time 0.  `run.json` has the Unix time of the scenario's time 0.  If a killed run
 worked out from the publications: the driver sends each at its time in the scenario or a little
 later, so the earliest that they allow is taken; without publications, the first packet.
 
+The end.  What `run.json` says of how long the scenario was run counts, whatever is on the air then:
+protocols without beacons are silent between events.  If it was killed, or captures are damaged, the
+last packet is the end.
+
 These facts are rows of the driver, so queries run to find them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame
@@ -22,7 +26,7 @@ from spark_analysis.schemas import BOOLEAN, DOUBLE, INT, LONG, RUN, STRING, colu
 from spark_analysis.table import Inputs, Query
 
 SETTLE: Final = 2.0
-"""Seconds before the end of the captures after which an event is not settled, by default."""
+"""Seconds before the end of a run after which an event is not settled, by default."""
 _WIDTHS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)
 _BUCKETS: Final = 60
 """Buckets over time at most, unless the longest width is too short for that."""
@@ -41,6 +45,7 @@ FACTS: Final = StructType(
         column("epoch_estimated", BOOLEAN, "time 0 was worked out from the captures"),
         column("packets", LONG, "packets in all captures"),
         column("last_ns", LONG, "Unix time of the last packet, ns"),
+        column("end_ns", LONG, "Unix time of the end; of the last packet if it is not known, ns"),
         column("settled_ns", LONG, "Unix time up to which events are settled, ns"),
         column("settle", DOUBLE, "s between the two"),
     ]
@@ -63,6 +68,7 @@ class Facts(NamedTuple):
     epoch_estimated: bool
     packets: int
     last_ns: int
+    end_ns: int
     settled_ns: int
     settle: float
 
@@ -78,7 +84,8 @@ class Extent(NamedTuple):
 def facts(inputs: Inputs) -> list[Facts]:
     """Return what is known of each run."""
     published = first_publications(inputs.runs, inputs.of(PUBLICATIONS))
-    return run_facts(inputs.runs, extents(inputs.frames), published, inputs.settle)
+    damaged = {name for name, survey in inputs.surveys.items() if survey.problems.get(name)}
+    return run_facts(inputs.runs, extents(inputs.frames), published, inputs.settle, damaged)
 
 
 RUNS: Final = Query(make=lambda inputs: inputs.rows(inputs.once(facts), FACTS))
@@ -89,7 +96,7 @@ def bucket_width(inputs: Inputs) -> float:
     """Return the width of buckets over time, seconds: as asked for, or by the longest run."""
     if inputs.width is not None:
         return inputs.width
-    span = max((each.last_ns - each.epoch_ns) / 1e9 for each in inputs.once(facts))
+    span = max((each.end_ns - each.epoch_ns) / 1e9 for each in inputs.once(facts))
     return round_width(span, max(map(publishing_interval, inputs.runs)))
 
 
@@ -148,8 +155,9 @@ def run_facts(
     extents: Mapping[str, Extent],
     published: Mapping[str, Mapping[tuple[int, int], int]],
     settle: float,
+    damaged: Collection[str] = (),
 ) -> list[Facts]:
-    """Return what is known of each run before any table."""
+    """Return what is known of each run before any table; of those `damaged` captures may lack."""
     facts = []
     for run in runs:
         scenario, record = run.scenario, run.record
@@ -157,6 +165,9 @@ def run_facts(
         extent = extents.get(run.name, Extent(0, start, start))
         if record is None:
             start = estimated_epoch(run, published[run.name], extent.first_ns)
+        end = extent.last_ns
+        if record is not None and record.ended != "running" and run.name not in damaged:
+            end = max(end, start + round((record.lasted or 0.0) * 1e9))
         facts.append(
             Facts(
                 run=run.name,
@@ -171,7 +182,8 @@ def run_facts(
                 epoch_estimated=record is None,
                 packets=extent.packets,
                 last_ns=extent.last_ns,
-                settled_ns=extent.last_ns - round(settle * 1e9),
+                end_ns=end,
+                settled_ns=end - round(settle * 1e9),
                 settle=float(settle),
             )
         )

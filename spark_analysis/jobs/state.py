@@ -45,9 +45,9 @@ PLACES: Final = Query(
 
 
 def _steps(inputs: Inputs) -> dict[str, int]:
-    """Return how many steps each run has: up to the last packet, no longer than the scenario."""
+    """Return how many steps each run has: up to its end, no longer than the scenario."""
     return {
-        each.run: int(min((each.last_ns - each.epoch_ns) / 1e9, each.duration) // STEP)
+        each.run: int(min((each.end_ns - each.epoch_ns) / 1e9, each.duration) // STEP)
         for each in inputs.once(facts)
     }
 

@@ -19,7 +19,7 @@ from spark_analysis.schemas import BOOLEAN, DOUBLE, INT, LONG, RUN, STRING, colu
 from spark_analysis.table import Inputs, Table
 
 LATE: Final = 45.0
-"""Seconds before the end of the captures in which an event may still be under way: the slowest path
+"""Seconds before the end of a run in which an event may still be under way: the slowest path
 is two of AODV's searches in a row, to a broker and on to a subscriber, of some 20 s each."""
 
 _COLUMNS: Final = (
@@ -32,13 +32,14 @@ _COLUMNS: Final = (
     column("nodes", INT, "nodes of the scenario"),
     column("duration", DOUBLE, "s, as the scenario says"),
     column("captured", DOUBLE, "s into the run of the last packet captured"),
+    column("observed", DOUBLE, "s into the run of its end; if not known, of the last packet"),
     column("epoch_ns", LONG, "Unix time of the scenario's time 0, ns"),
     column("epoch_estimated", BOOLEAN, "no run.json: time 0 is the first packet captured"),
     column("packets", LONG, "packets in all captures"),
     column("subscriptions", INT, "stretches of subscription (table subscriptions)"),
     column("events", INT, "events published"),
     column("events_settled", INT, "of these, published `settle` s before the end or earlier"),
-    column("settle", DOUBLE, "s before the last packet after which events are not settled"),
+    column("settle", DOUBLE, "s before the end after which events are not settled"),
     column("expected", LONG, "deliveries expected, settled events"),
     column("received", LONG, "of these made"),
     column("delivery_ratio", DOUBLE, "received / expected, settled events"),
@@ -126,6 +127,7 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of a run with those that follow from them; what was not seen counts 0."""
     row = row | {name: row.get(name) or 0 for name in _COUNTS}
     row["captured"] = (row["last_ns"] - row["epoch_ns"]) / 1e9
+    row["observed"] = (row["end_ns"] - row["epoch_ns"]) / 1e9
     frames = row["event_frames"] + row["control_frames"]
     octets = row["event_bytes"] + row["control_bytes"]
     events, deliveries = row["events"], row["received_all"]
@@ -139,8 +141,8 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
         "event_frames_per_delivery": _ratio(row["event_frames"], deliveries),
         "frames_per_delivery": _ratio(frames, deliveries),
         "bytes_per_delivery": _ratio(octets, deliveries),
-        "load_mean": _ratio(row.get("sent_bytes"), row["nodes"] * row["captured"]),
-        "load_max": _ratio(row.get("busiest_bytes"), row["captured"]),
+        "load_mean": _ratio(row.get("sent_bytes"), row["nodes"] * row["observed"]),
+        "load_max": _ratio(row.get("busiest_bytes"), row["observed"]),
     }
 
 
@@ -164,10 +166,10 @@ def _of_events(events: DataFrame) -> DataFrame:
 
 def _of_late_events(events: DataFrame, runs: DataFrame) -> DataFrame:
     """Return what the end of each run may have cut off."""
-    captured = (sf.col("last_ns") - sf.col("epoch_ns")) / sf.lit(1e9)
-    ends = runs.select("run", captured.alias("captured"))
+    observed = (sf.col("end_ns") - sf.col("epoch_ns")) / sf.lit(1e9)
+    ends = runs.select("run", observed.alias("observed"))
     late = events.join(sf.broadcast(ends), "run").filter(
-        sf.col("settled") & (sf.col("time") > sf.col("captured") - sf.lit(LATE))
+        sf.col("settled") & (sf.col("time") > sf.col("observed") - sf.lit(LATE))
     )
     return late.groupBy("run").agg(
         sf.sum("expected").alias("expected_late"),

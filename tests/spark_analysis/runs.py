@@ -151,7 +151,7 @@ class RunBuilder:
             workload=tuple(sorted(self.workload, key=lambda operation: operation.time)),
         )
 
-    def write(self, killed: bool = False) -> Path:
+    def write(self, killed: bool = False, lasted: float | None = None) -> Path:
         """Write the run folder; a killed run has no run.json.  Returns the folder."""
         captures = self.folder / "captures"
         captures.mkdir(parents=True)
@@ -167,6 +167,7 @@ class RunBuilder:
                 "host": {"cores": 2},
                 "versions": {},
                 "problems": [],
+                "lasted": lasted,
             }
             (self.folder / "run.json").write_text(json.dumps(facts), encoding="utf-8")
         for (node, interface), packets in self.packets.items():

@@ -92,7 +92,9 @@ def tables_of(builder: RunBuilder, folder: Path, **changed: Any) -> RunTables:
     rows["load"] = [
         {**of, "node_id": 2, "second": 8, "sent_frames": 2, "received_frames": 3, "node": "sta2"}
     ]
-    rows["summary"] = [{**of, "epoch_ns": EPOCH, "captured": 20.0, "epoch_estimated": False}]
+    rows["summary"] = [
+        {**of, "epoch_ns": EPOCH, "captured": 20.0, "observed": 20.0, "epoch_estimated": False}
+    ]
     rows["nodes"] = [
         {**of, "node": f"sta{node}", "node_id": node, "radio_captured": True,
          "loopback_captured": True} for node in builder.nodes
