@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Self
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from spark_analysis.metric import Metric
     from spark_analysis.result import Analysis
 
+_UNSEEN: Final = suppress(OSError)
+"""A run goes on, and ends as it should, if its terminal is closed."""
+
 
 class _Display:
     """A context that shows a progress bar."""
@@ -27,7 +31,8 @@ class _Display:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        with _UNSEEN:
+            self._progress.stop()
 
 
 class RunDisplay(_Display):
@@ -57,11 +62,12 @@ class RunDisplay(_Display):
 
     def stage(self, text: str) -> None:
         """Show what is being done now."""
-        if not self._console.is_terminal or self._progress.disable:
-            self._console.print(f"... {text}")
-        if self._task is not None:
-            self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(text, total=None, clock="")
+        with _UNSEEN:
+            if not self._console.is_terminal or self._progress.disable:
+                self._console.print(f"... {text}")
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            self._task = self._progress.add_task(text, total=None, clock="")
         if text == RUNNING:
             self._under_way()
 
@@ -70,13 +76,17 @@ class RunDisplay(_Display):
         self._under_way()
         if self._task is not None:
             clock = f"{seconds:.0f} of {self._duration:g} s"
-            self._progress.update(self._task, completed=seconds, total=self._duration, clock=clock)
+            with _UNSEEN:
+                self._progress.update(
+                    self._task, completed=seconds, total=self._duration, clock=clock
+                )
 
     def problem(self, text: str) -> None:
         """Print what went wrong while the run goes on."""
-        self._console.print(
-            f"[yellow]warning:[/yellow] {escape(text)}", highlight=False, soft_wrap=True
-        )
+        with _UNSEEN:
+            self._console.print(
+                f"[yellow]warning:[/yellow] {escape(text)}", highlight=False, soft_wrap=True
+            )
 
 
 class AnalysisDisplay(_Display):

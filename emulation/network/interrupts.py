@@ -5,13 +5,20 @@ while a library's data are inconsistent.  A run that starts dozens of processes 
 behind checks for signals instead, at points where it can stop.  Only somebody else's code, which
 may wait forever for what never comes, is left by an exception, if it does not come to such a point
 within `PATIENCE`.
+
+SIGHUP comes when a terminal is closed: what is written to it from then on goes nowhere, so that a
+run can stop and tell its folder.  A process that was started to ignore it, as by nohup, does.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import socket
+import termios
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
@@ -20,6 +27,8 @@ from typing import Any, Final, NoReturn, Self
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE: Final = 1.0
 """Seconds from a signal until an exception leaves a block that may be left so."""
+CLOSING: Final = 0.2
+"""Seconds from SIGHUP until a terminal is closed, if it is."""
 
 
 class PromptEnded(SystemExit):
@@ -36,7 +45,7 @@ class Interrupts:
         self._breaking = False
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        self._before = {number: signal.signal(number, self._note) for number in heeded()}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -44,6 +53,7 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
+        _let_go_after(number)
         self.requested, self.last = True, number
         if self._breaking:
             signal.setitimer(signal.ITIMER_REAL, PATIENCE)
@@ -75,7 +85,7 @@ class Interrupts:
     def at_prompt(self) -> Iterator[None]:
         """Let SIGINT reach a prompt during the block; the other signals end the block."""
         self.check()
-        noting = {number: signal.signal(number, _leave) for number in SIGNALS}
+        noting = {number: signal.signal(number, _leave) for number in self._before}
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             with _insisting():
@@ -114,8 +124,43 @@ def undisturbed() -> Iterator[None]:
                 handling.callback(signal.raise_signal, number)
 
 
-def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    _let_go_after(number)
     raise PromptEnded
+
+
+def heeded() -> tuple[int, ...]:
+    """Return `SIGNALS` without SIGHUP if that is ignored."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return tuple(each for each in SIGNALS if each != signal.SIGHUP or not ignored)
+
+
+def _let_go_after(number: int) -> None:
+    if number == signal.SIGHUP:
+        let_go_of_terminal()
+
+
+def let_go_of_terminal() -> None:
+    """Have what goes to a terminal that is closed, or will be soon, go nowhere."""
+    until = time.monotonic() + CLOSING
+    terminals = {stream for stream in (0, 1, 2) if _answer(stream) != errno.ENOTTY}
+    while terminals and time.monotonic() < until:
+        closed = {stream for stream in terminals if _answer(stream) == errno.EIO}
+        for stream in closed:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, stream)
+            os.close(nowhere)
+        terminals -= closed
+        time.sleep(CLOSING / 20)
+
+
+def _answer(stream: int) -> int:
+    """Return the number of the error with which a stream says that it is no open terminal, or 0."""
+    try:
+        termios.tcgetattr(stream)
+    except termios.error as error:
+        return errno.EIO if error.args[0] == errno.EIO else errno.ENOTTY
+    return 0
 
 
 @contextmanager

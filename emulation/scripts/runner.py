@@ -25,6 +25,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Final, NoReturn
 
+from emulation.network.interrupts import heeded, let_go_of_terminal
 from emulation.scripts.session import (
     AGAIN,
     Ended,
@@ -62,8 +63,9 @@ def main(arguments: list[str]) -> int:
     outcome = Outcome()
     nets: list[Any] = []
     interrupt = _Interrupt()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
+    for number in heeded():
+        if number != signal.SIGINT:
+            signal.signal(number, interrupt)
     signal.signal(signal.SIGALRM, _time_is_up)
     _caught(lambda: _run(session, nets), session, outcome)
     _ignore_signals()
@@ -124,7 +126,9 @@ class _Interrupt:
     def __init__(self) -> None:
         self._next = 0.0
 
-    def __call__(self, _number: int, _frame: Any) -> None:
+    def __call__(self, number: int, _frame: Any) -> None:
+        if number == signal.SIGHUP:
+            let_go_of_terminal()
         now = time.monotonic()
         if now >= self._next:
             self._next = now + AGAIN

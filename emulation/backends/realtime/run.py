@@ -400,8 +400,10 @@ class RealTimeRun(ABC):
         try:
             if self.epoch:
                 self._lasted = min(max(0.0, self.now()), self.scenario.duration)
-            self.observer.stage("stopping")
-            self._stop_processes()
+            try:
+                self.observer.stage("stopping")
+            finally:  # whoever is told may be gone
+                self._stop_processes()
         finally:
             self._watchdog.close()
             # Shells end with their nodes; the sweep, which asks first, would wait for each.

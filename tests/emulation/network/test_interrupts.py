@@ -29,6 +29,18 @@ def test_at_a_prompt_the_others_leave_it(number: signal.Signals) -> None:
         os.kill(os.getpid(), number)
 
 
+def test_a_hangup_that_is_ignored_as_by_nohup_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupts() as interrupts:
+            os.kill(os.getpid(), signal.SIGHUP)
+            with interrupts.at_prompt():
+                os.kill(os.getpid(), signal.SIGHUP)
+            interrupts.check()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     with Interrupts() as interrupts, interrupts.at_prompt():
