@@ -2,14 +2,15 @@
 
     <sweep>/sweep.json  results.parquet  sweep.html  points/<key>/scenario.json run.json ...
 
-A point whose folder has a summary is finished, whatever spec asks for it.  Points of older code
-have other keys; they stay until the folder is deleted.
+A point whose folder has a whole summary is finished, whatever spec asks for it.  Points of older
+code have other keys; they stay until the folder is deleted.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -48,6 +49,8 @@ RESULT_COLUMNS: Final = StructType(
 """Columns of the results of every sweep; between `protocol` and `seed` are the varied ones."""
 _TYPES: Final = {int: "Int64", float: "float64", bool: "boolean", str: "object"}
 """Types of columns that may have gaps: not every protocol has every parameter."""
+_PARQUET: Final = b"PAR1"
+"""What a Parquet file ends with."""
 
 
 class SweepFolder:
@@ -69,8 +72,8 @@ class SweepFolder:
 
     def finished(self, point: Point, *, deliveries: bool = False) -> bool:
         """Return whether a point has been run and analysed, and has its deliveries if need be."""
-        return self._summary(point).exists() and (
-            not deliveries or self._summary(point).with_name(DELIVERIES).exists()
+        return _is_parquet(self._summary(point)) and (
+            not deliveries or _is_parquet(self._summary(point).with_name(DELIVERIES))
         )
 
     def ended(self, point: Point) -> bool:
@@ -125,9 +128,14 @@ class SweepFolder:
         """Return the row of a finished point.
 
         `seed` numbers the repetition; the seed of the scenario, if another (`SweepSpec.draws`),
-        is in a column `drawn`.
+        is in a column `drawn`.  Raises `SweepError`.
         """
-        return {**pq.read_table(self._summary(point)).to_pylist()[0], **_of_point(point)}
+        try:
+            (row,) = pq.read_table(self._summary(point)).to_pylist()
+        except (pa.ArrowException, OSError, ValueError):
+            path = self._summary(point)
+            raise SweepError(f"{path} is damaged: remove it, and its point is run again") from None
+        return {**row, **_of_point(point)}
 
     def results(self, wanted: Sequence[Point], varied: Iterable[str]) -> pd.DataFrame:
         """Return the rows of the points that are finished as a table, and write it."""
@@ -154,6 +162,16 @@ class SweepFolder:
             elif (reason := failure(self.path(point))) is not None:
                 failures[str(point)] = f"{reason} ({self.path(point) / FAILURE})"
         return failures, problems
+
+
+def _is_parquet(path: Path) -> bool:
+    """Return whether there is a Parquet file, and not the beginning of one or something else."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-len(_PARQUET), os.SEEK_END)
+            return file.read() == _PARQUET
+    except OSError:  # none, or a shorter one
+        return False
 
 
 def as_table(

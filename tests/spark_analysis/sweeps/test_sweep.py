@@ -20,6 +20,7 @@ from spark_analysis.analysis import analyse
 from spark_analysis.sweeps import sweep as sweep_module
 from spark_analysis.sweeps import waves
 from spark_analysis.sweeps.folder import SweepFolder
+from spark_analysis.sweeps.rows import SUMMARY
 from spark_analysis.sweeps.spec import Point, SpecError, SweepError, points
 from spark_analysis.sweeps.sweep import Progress, SweepOutcome, run_sweep
 from spark_analysis.sweeps.tasks import FAILURE, Task, failed, failure, ran, run_tasks
@@ -137,9 +138,10 @@ def test_only_what_is_new_or_lost_is_run(
     wider = spec(seeds=3)
     wanted = points(wider)
     sweep = SweepFolder(outcome.folder)
-    lost = wanted[0]
+    lost, damaged, *sound = wanted
     shutil.rmtree(sweep.path(lost))
-    stamps = {p.key: sweep.path(p).stat().st_mtime_ns for p in wanted if sweep.path(p).exists()}
+    (sweep.path(damaged) / "metrics" / SUMMARY).write_text("x")
+    stamps = {p.key: sweep.path(p).stat().st_mtime_ns for p in sound if sweep.path(p).exists()}
     monkeypatch.setattr(waves, "WAVE", 2)
     monkeypatch.setattr(waves, "MOST", 0)
     spark_starts = SparkStarts(monkeypatch)
@@ -148,6 +150,18 @@ def test_only_what_is_new_or_lost_is_run(
     assert len(result.results) == 12
     for key, stamp in stamps.items():
         assert (sweep.folder / "points" / key).stat().st_mtime_ns == stamp
+
+
+def test_a_summary_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    point, *_ = points(spec())
+    sweep = SweepFolder(tmp_path / "s")
+    path = sweep.path(point) / "metrics" / SUMMARY
+    path.parent.mkdir(parents=True)
+    for text, finished in (("", False), ("PAR", False), ("PAR1 of another kind PAR1", True)):
+        path.write_text(text)
+        assert sweep.finished(point) == finished
+    with pytest.raises(SweepError, match=r"summary\.parquet is damaged: remove it"):
+        sweep.row(point)
 
 
 @pytest.mark.spark
