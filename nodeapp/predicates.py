@@ -152,6 +152,8 @@ class Predicate:
         """
         if match := _SYMBOLIC.fullmatch(word) or _WORDED.fullmatch(word):
             name, symbol, text = match.groups()
+            if not text.strip():
+                raise EventError(f'{word!r} has no value: write one, or "" for the empty text')
             always_text = name == "topic" or symbol in TEXT_OPERATORS
             return cls(name, symbol, parse_value(text, always_text=always_text))
         if match := _EXISTS.fullmatch(word):

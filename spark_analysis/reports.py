@@ -92,18 +92,25 @@ def _analysable(folders: Sequence[Path]) -> tuple[tuple[Run, ...], tuple[str, ..
 
     Raises `AnalysisError` if there is none.
     """
-    good, refused = [], []
+    good: dict[str, Run] = {}
+    refused = []
     for folder in folders:
         try:
             (run,) = read_runs([folder])
+            other = good.get(run.name, run)
+            if other.path != run.path:
+                raise AnalysisError(
+                    f"{other.path} and {run.path} have one name, and the first is analysed: "
+                    "rename one of them"
+                )
             if recorded(run) is None and not any(run.captures.glob("*.pcap")):
                 raise AnalysisError(f"{run.captures} has no captures: there is nothing to analyse")
-            good.append(folder)
+            good[run.name] = run
         except AnalysisError as error:
             refused.append(str(error))
     if not good:
         raise AnalysisError(refused[0] if refused else "no run folder given")
-    return read_runs(good), tuple(refused)
+    return tuple(good.values()), tuple(refused)
 
 
 def comparison_path(runs: Sequence[Run]) -> Path:

@@ -58,6 +58,8 @@ def artifact(
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
         fail("two of the runs have one name: rename one of them", USAGE)
+    if out.exists() and not zipfile.is_zipfile(out):
+        fail(f"{out} is there and no zip file: name another with --out, or remove it", USAGE)
     unfinished = out.with_name(out.name + ".part")
     try:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as file:

@@ -93,6 +93,10 @@ def compile_(
             console.print(f"compiled {len(MODULES)} modules in {seconds:.0f} s", highlight=False)
     except CompilingError as error:
         why = str(error)
+    except OSError as error:
+        why = f"cannot write in {ROOT / FOLDER}: {error.strerror}"
+        if isinstance(error, PermissionError):
+            why += f": it is another user's; with sudo, or without {FOLDER}, it works"
     finally:
         if java is not None:
             _await_java(java)

@@ -14,7 +14,7 @@ from emulation.errors import ScenarioError
 from emulation.workloads.registry import workload_names, workload_parameters, workload_summary
 from nodeapp.parameters import Parameter
 from nodeapp.pubsub.registry import PROTOCOLS
-from spark_analysis.papers.registry import papers_rows
+from spark_analysis.papers.registry import PAPERS, papers_rows
 from testbed.options import USAGE, JsonOption, fail
 from testbed.outcome import print_json
 from topologies.catalog import (
@@ -53,6 +53,9 @@ def list_(
         elif name in workload_names():
             parameters = workload_parameters(name)
         else:
+            rest = {**dict.fromkeys(backends(), "backend"), **dict.fromkeys(PAPERS, "paper")}
+            if name in rest:
+                fail(f"{name} is a {rest[name]}, which has no parameters to list", USAGE)
             known = ", ".join([*topology_names(), *PROTOCOLS, *workload_names()])
             fail(f"no topology or protocol {name!r}, nor a workload; there are: {known}", USAGE)
     except ScenarioError as error:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 NEGLIGIBLE: Final = 1e-4
 """Loss below this is none, to a reader."""
-_UNITS: Final = {"us": "µs", "seconds": "s"}
+_UNITS: Final = {"us": "µs", "seconds": "s", "airtime": "s"}
 """Units by the end of a name."""
 
 

@@ -33,11 +33,12 @@ Kind = Literal["crash", "radio", "access-point", "link", "partition", "jam"]
 FAULTS: Final = "faults"
 """The setting that has them, with semicolons between."""
 FILE: Final = "file:"
-"""`file:PATH` as a fault: those in a file, one a line; lines that begin with # are comments."""
+"""`file:PATH` as a fault: those in a file, one a line; # begins a comment."""
 EXAMPLE: Final = "crash 30% at 20 for 10"
 PERIOD: Final = 0.01
 """Seconds of a jammer's cycle."""
 
+_COMMENT: Final = re.compile(r"(^|\s)#.*")
 _WHEN: Final = re.compile(r"(?P<what>.+?)\s+at\s+(?P<start>\S+)(?:\s+for\s+(?P<length>\S+))?")
 
 
@@ -109,7 +110,8 @@ def texts_of(setting: str) -> list[str]:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
             raise ScenarioError(f"cannot read the faults in {path}: {reason}") from None
-        texts += [line.strip() for line in lines if line.strip() and line.strip()[0] != "#"]
+        bare = (_COMMENT.sub("", line).strip() for line in lines)
+        texts += [text for text in bare if text]
     return texts
 
 
@@ -139,7 +141,9 @@ def make_faults(
         except ValueError as error:
             reason = str(error)
             if isinstance(error, ValueError) and hasattr(error, "errors"):
-                reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+                first = error.errors()[0]
+                named = "".join(f"{name}: " for name in first["loc"])
+                reason = named + str(first["msg"]).removeprefix("Value error, ")
             raise ScenarioError(f"fault {text!r}: {reason}") from None
         if fault is not None:
             made.append(fault)
@@ -280,5 +284,5 @@ def _number(text: str, what: str) -> float:
     except ValueError:
         raise ValueError(f"{what} is a number, not {text!r}") from None
     if not -1e9 < value < 1e9:  # false for NaN too
-        raise ValueError(f"{what} is a finite number, not {text!r}")
+        raise ValueError(f"{what} is a number from -1e9 to 1e9, not {text!r}")
     return value

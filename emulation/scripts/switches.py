@@ -6,6 +6,7 @@ of the script's own process namespace and end with it.
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -62,7 +63,7 @@ def _begin(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
 def write_controller(folder: Path) -> None:
     """Write the program `controller` into a folder of the nodes' PATH."""
     program = folder / "controller"
-    words = f'exec {sys.executable} -m emulation.scripts.controller "$@"'
+    words = f'exec {shlex.quote(sys.executable)} -m emulation.scripts.controller "$@"'
     program.write_text(f"#!/bin/sh\n{words}\n", encoding="utf-8")
     program.chmod(0o755)
 
@@ -80,7 +81,7 @@ class LocalController(Controller):  # type: ignore[misc]  # Mininet has no types
     def start(self) -> None:
         """Start it and wait until it listens."""
         words = f"{self.command} {self.cargs % self.port}"
-        self.cmd(f"{words} >{self.log} 2>&1 &")
+        self.cmd(f"{words} >{shlex.quote(str(self.log))} 2>&1 &")
         if not await_condition(lambda: accepts_connections((self.ip, self.port)), READY):
             raise ScriptError(f"{self.name} does not listen at port {self.port}: {self.log}")
 

@@ -358,4 +358,6 @@ def _reason(error: ValueError | RecursionError) -> str:
         return "not text in UTF-8: is this a file of JSON lines?"
     if isinstance(error, RecursionError):
         return "nested too deeply: an operation is one flat object"
+    if "int_max_str_digits" in str(error):
+        return "a number of too many digits"
     return str(error)

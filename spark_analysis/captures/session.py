@@ -43,6 +43,7 @@ SOCKET_FOLDER: Final = 61
 """Characters that Spark lets the path of a folder of sockets have."""
 ROOT: Final = Path(__file__).resolve().parents[2]
 """Folder that the project's packages are imported from."""
+_LOCAL: Final = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\])?")
 _JAVA_OPTIONS: Final = (
     # G1 keeps processors busy beside the work; pauses do not matter here.
     "-XX:+UseParallelGC",
@@ -214,10 +215,12 @@ def spark_session(
 
 
 def find_master(master: str) -> None:
-    """Raise `SessionError` if nobody answers at the address of a standalone master.
+    """Raise `SessionError` if a master is none, or nobody answers at a standalone one's address.
 
     Spark itself tries for a minute, and then says that its context was stopped.
     """
+    if re.match(r"local\b(?!-)", master) and not _LOCAL.fullmatch(master):
+        raise SessionError(f"no Spark master {master!r}: write local[*], local[2] or spark://...")
     if not master.startswith("spark://"):
         return
     for address in master.removeprefix("spark://").split(","):

@@ -17,6 +17,7 @@ from spark_analysis.result import RunTables
 def topic_table(tables: RunTables) -> TextTable:
     """Return delivery per topic, settled events."""
     events = tables.table("events")
+    early = " early enough to be counted" if len(events) else ""
     events = events[events["settled"].eq(True)]
     columns = ("expected", "received", "unexpected", "duplicates")
     rows: list[list[Cell]] = []
@@ -31,7 +32,7 @@ def topic_table(tables: RunTables) -> TextTable:
         "Events published early enough before the end to be counted; loopback captures.",
         ("topic", "events", "expected", "received", "ratio", "duplicates", "unexpected"),
         rows,
-        empty="No event was published.",
+        empty=f"No event was published{early}.",
         last_is_total=len(rows) > 1,
     )
 

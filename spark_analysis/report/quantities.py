@@ -38,7 +38,8 @@ def number(value: float | None, digits: int = 3) -> str:
     # Ten digits are beyond any measurement here and hide the noise of binary fractions.
     value = float(f"{value:.10g}")
     decimals = 0 if value.is_integer() else digits - 1 - _exponent(value, digits)
-    return f"{value:,.{min(max(decimals, 0), 12)}f}".replace(",", _NARROW_SPACE)
+    text = f"{value:,.{min(max(decimals, 0), 12)}f}"
+    return text.replace(",", _NARROW_SPACE) if text.strip("-0.") else "0"
 
 
 def scale(value: float) -> tuple[float, str]:

@@ -182,6 +182,7 @@ def test_a_subscription_ended_from_elsewhere_ends_the_waiting(
         (["pub", "speed>5"], "write name=value"),
         (["pub", "traffic", "--policy", "a<true"], "booleans have no order"),
         (["sub", "a b c"], "is not a condition"),
+        (["sub", "speed>"], "'speed>' has no value: write one"),
         (["sub", "traffic", "--attr", "x!=1"], "write name=value"),
         (["pub", "traffic", "--size", "70000"], "at most"),
     ],

@@ -45,7 +45,8 @@ def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
         capture.unlink()
     before = everything_in(one)
     out = tmp_path / "out"
-    folders = [str(each) for each in (one, empty, other, tmp_path / "nowhere")]
+    twin = write_run(tmp_path / "elsewhere" / "one")
+    folders = [str(each) for each in (one, empty, other, twin, tmp_path / "nowhere")]
     spark_starts = SparkStarts(monkeypatch)
     invoked = CliRunner().invoke(app, ["analyze", *folders, "--out", str(out), "--json"])
     assert spark_starts.count == 1, "once for both and their comparison"
@@ -54,7 +55,8 @@ def test_results_go_elsewhere_and_a_bad_folder_does_not_stop_the_others(
     assert "no run folder" in invoked.stderr
     told = json.loads(invoked.stdout)
     assert [each["summary"]["delivery_ratio_all"] for each in told["runs"]] == [0.5, 0.5]
-    assert len(told["refused"]) == 2
+    assert f"{one} and {twin} have one name, and the first is analysed" in invoked.stderr
+    assert len(told["refused"]) == 3
     assert everything_in(one) == before
     assert (out / "one" / "metrics" / "delivery.parquet").exists()
     with (out / "one" / "summary.csv").open(newline="") as file:

@@ -19,7 +19,7 @@ def mn(
     tmp_path: Path, script: Path, *words: str, errors: int = subprocess.PIPE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a script with `mn` and these words; `errors` is where standard error goes."""
-    command = [sys.executable, "-m", "testbed", "mn", "--runs", str(tmp_path / "runs"), *words]
+    command = [sys.executable, "-m", "testbed", "mn", "--runs", str(tmp_path / "my runs"), *words]
     return subprocess.run(
         [*command[:4], str(script), *command[4:]],
         cwd=PROJECT, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=LIMIT, check=False,
@@ -36,5 +36,5 @@ def typed(tmp_path: Path, *commands: str) -> Path:
 
 def run_folder(tmp_path: Path) -> Path:
     """Return the folder of the only run."""
-    (folder,) = (tmp_path / "runs").iterdir()
+    (folder,) = (tmp_path / "my runs").iterdir()
     return folder

@@ -42,6 +42,8 @@ def invoke(*arguments: str) -> tuple[int, str]:
         ("run roaming_field flooding --seed -1", "--seed must be between"),
         ("cli roaming_field smoke", "no protocol 'smoke'"),
         ("list smoke", "no topology or protocol 'smoke'"),
+        ("list tap", "tap is a backend, which has no parameters to list"),
+        ("list six-schemes", "six-schemes is a paper, which has no parameters to list"),
         ("analyze /nowhere", "no run folder /nowhere"),
     ],
 )

@@ -50,6 +50,12 @@ def test_runs_become_one_crate_with_checksums(tmp_path: Path) -> None:
         else:
             assert re.fullmatch("[0-9a-f]{40}", about["commit"])
     assert CliRunner().invoke(app, ["artifact", "/nowhere"]).exit_code == 2
+    page = tmp_path / "README.md"
+    page.write_text("ours")
+    refused = CliRunner().invoke(app, [*words[:-1], str(page)])
+    assert refused.exit_code == 2
+    assert "is there and no zip file: name another with --out" in refused.output.replace("\n", " ")
+    assert page.read_text() == "ours"
 
 
 def test_motion_needs_no_time_to_publish(tmp_path: Path) -> None:

@@ -12,9 +12,11 @@ from typing import Final
 import pytest
 
 from nodeapp import compiled
+from spark_analysis.captures import class_data
 from testbed import compiling
 from testbed.compiling import MODULES, CompilingError, closure, compile_modules
 from testbed.doctor import examine
+from tests.testbed.test_app import invoke
 
 PROGRAM: Final = """\
 import nodeapp.geometry
@@ -121,6 +123,15 @@ def test_what_cannot_be_compiled_is_one_line(
     with pytest.raises(CompilingError, match="Incompatible types"):
         compile_modules(root, ["nodeapp.geometry"])
     assert compiled.outdated(root) is not None
+
+
+def test_where_it_cannot_write_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "FOLDER", "/proc/compiled")
+    monkeypatch.setattr(class_data, "is_missing", lambda: False)
+    code, output = invoke("compile")
+    assert code == 1
+    assert output.startswith("error: cannot write in /proc/compiled: ")
+    assert len(output.splitlines()) == 1
 
 
 def test_doctor_says_whether_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

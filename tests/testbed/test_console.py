@@ -240,7 +240,9 @@ def test_throughput_is_measured_in_a_few_seconds(terminal: Terminal) -> None:
 def test_answers_have_names_and_units(terminal: Terminal) -> None:
     assert re.search(r"  sta[34] +\d+[.\d]*, \d+", terminal.ask("neighbours sta1"))
     assert "e-" not in terminal.ask("links")
-    assert re.search(r"p99_us +\S+ +µs", terminal.ask("stats"))
+    stats = terminal.ask("stats")
+    assert re.search(r"p99_us +\S+ +µs", stats)
+    assert re.search(r"airtime +\S+ +s\b", stats)
     terminal.type("dist\t sta1 st\t2\n")
     assert re.search(r"\d+\.\d m", terminal.until(PROMPT)), "names of commands and nodes complete"
 

@@ -267,7 +267,7 @@ def test_for_ends_a_script_that_never_does_and_nothing_is_left(tmp_path: Path) -
 
 def test_a_killed_command_leaves_no_process_and_two_at_once_do_not_meet(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "testbed", "mn", str(SCRIPTS / "roaming.py")]
-    command += ["--runs", str(tmp_path / "runs"), "--for", "60", "--no-captures"]
+    command += ["--runs", str(tmp_path / "my runs"), "--for", "60", "--no-captures"]
     both = [
         subprocess.Popen(
             command, cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -278,7 +278,7 @@ def test_a_killed_command_leaves_no_process_and_two_at_once_do_not_meet(tmp_path
     deadline = time.monotonic() + 60
     folders: list[Path] = []
     while time.monotonic() < deadline and len(folders) < 2:
-        folders = list((tmp_path / "runs").glob("*/samples.jsonl"))
+        folders = list((tmp_path / "my runs").glob("*/samples.jsonl"))
         assert all(each.poll() is None for each in both)
         time.sleep(0.2)
     assert len(folders) == 2  # both have a controller at 6653 and bridges of the same names
@@ -355,7 +355,7 @@ def test_check_tries_all_scripts_of_a_folder(tmp_path: Path) -> None:
     assert lines[1].startswith("fades.py: runs with a limit: Mininet_wifi(ifb=True): bounds")
     assert lines[2].startswith("senses.py: cannot: line 2: net.addSensor: IEEE 802.15.4 radios")
     assert lines[-1] == "2 of 3 scripts run"
-    assert list((tmp_path / "runs").iterdir()) == []
+    assert list((tmp_path / "my runs").iterdir()) == []
 
 
 def test_a_signal_that_comes_early_ends_a_check(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_a_signal_that_comes_early_ends_a_check(tmp_path: Path) -> None:
         (folder / name).write_text("import mn_wifi, time\ntime.sleep(4321)\n")
     command = [sys.executable, "-m", "testbed", "mn", str(folder), "--check", "--for", "1"]
     process = subprocess.Popen(
-        [*command, "--runs", str(tmp_path / "runs")], cwd=PROJECT, stdin=subprocess.DEVNULL
+        [*command, "--runs", str(tmp_path / "my runs")], cwd=PROJECT, stdin=subprocess.DEVNULL
     )
     try:
         deadline = time.monotonic() + 30
@@ -382,7 +382,7 @@ def test_ctrl_c_leaves_a_prompt_with_its_switches_and_sigterm_ends_it(tmp_path: 
     command = [sys.executable, "-m", "testbed", "mn", str(SCRIPTS / "roaming.py"), "--no-captures"]
     terminal, theirs = os.openpty()
     process = subprocess.Popen(
-        [*command, "--no-analyze", "--runs", str(tmp_path / "runs")],
+        [*command, "--no-analyze", "--runs", str(tmp_path / "my runs")],
         cwd=PROJECT,
         preexec_fn=lambda: os.login_tty(theirs),  # noqa: PLW1509  # only calls the kernel
     )

@@ -86,8 +86,10 @@ def test_who_fails_is_drawn_from_the_seed() -> None:
         ("partition 1,1 1,1 at 5", "a partition needs a line through two points"),
         ("jam 1,2,3 at 5", "is no point X,Y"),
         ("jam 1,2 duty at 5", "a jammer is `jam X,Y power DBM duty SHARE"),
-        ("jam 1,2 duty 2 at 5", "less than or equal to 1"),
-        ("jam 1,nan at 5", "y is a finite number"),
+        ("jam 1,2 duty 2 at 5", "duty: Input should be less than or equal to 1"),
+        ("jam 1,nan at 5", "y is a number from -1e9 to 1e9, not 'nan'"),
+        ("crash 30% at 5 for 1e300", "is a number from -1e9 to 1e9, not '1e300'"),
+        ("crash 30% at -1", "start: Input should be greater than or equal to 0"),
         ("melt 30% at 5", "melt is none of crash, radio"),
     ],
 )
@@ -98,7 +100,7 @@ def test_what_is_wrong_is_said(text: str, message: str) -> None:
 
 def test_faults_come_from_options_and_files_and_topologies(tmp_path: Path) -> None:
     listed = tmp_path / "faults"
-    listed.write_text("# the middle\ncrash sta1 at 5 for 5\n\nradio sta2 at 6\n")
+    listed.write_text("# the middle\ncrash sta1 at 5 for 5 # a while\n\n # x\nradio sta2 at 6\n")
     assert texts_of(f"link sta1 sta2 at 1; file:{listed};") == [
         "link sta1 sta2 at 1",
         "crash sta1 at 5 for 5",

@@ -144,4 +144,8 @@ def test_a_master_that_is_there_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         find_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
-    find_master("local[2]")
+    for local in ("local", "local[2]", "local[*]", "local[2,4]"):
+        find_master(local)
+    for none in ("local[0]", "local[", "local[two]"):
+        with pytest.raises(SessionError, match="no Spark master"):
+            find_master(none)
