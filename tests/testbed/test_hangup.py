@@ -25,6 +25,7 @@ def start(words: str, runs: Path) -> tuple[int, int]:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(PROJECT)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
         line = ["-m", "testbed", *words.split(), "--runs", str(runs)]
         os.execv(sys.executable, [sys.executable, *line])
     return pid, terminal

@@ -1,9 +1,18 @@
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from emulation.network.interrupts import Interrupts, undisturbed
+
+
+@pytest.fixture(autouse=True)
+def hangups() -> Iterator[None]:
+    """SIGHUP is not ignored, as it is if the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -30,15 +39,12 @@ def test_at_a_prompt_the_others_leave_it(number: signal.Signals) -> None:
 
 
 def test_a_hangup_that_is_ignored_as_by_nohup_stays_so() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with Interrupts() as interrupts:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), signal.SIGHUP)
+        with interrupts.at_prompt():
             os.kill(os.getpid(), signal.SIGHUP)
-            with interrupts.at_prompt():
-                os.kill(os.getpid(), signal.SIGHUP)
-            interrupts.check()
-    finally:
-        signal.signal(signal.SIGHUP, before)
+        interrupts.check()
 
 
 def test_handlers_are_restored() -> None:
