@@ -31,14 +31,14 @@ def start(words: str, runs: Path) -> tuple[int, int]:
     return pid, terminal
 
 
-def read_until(terminal: int, pattern: bytes, seconds: float = 60.0) -> None:
+def read_until(terminal: int, pattern: bytes, seconds: float = 120.0) -> None:
     said, end = b"", time.monotonic() + seconds
     while not re.search(pattern, said):
         assert time.monotonic() < end, said
         said += os.read(terminal, 65536)
 
 
-def wait(pid: int, seconds: float = 60.0) -> int:
+def wait(pid: int, seconds: float = 120.0) -> int:
     """Return the exit code of a process that ends by itself."""
     status: list[int] = []
 
