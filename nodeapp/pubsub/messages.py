@@ -3,7 +3,6 @@
     SUBSCRIPTION   [[x, y, stamp], [filter, attributes]]   x, y: the subscriber's location, metres
     ADVERTISEMENT  [[x, y, stamp], topic]                  x, y: the publisher's location, metres
     SUBSCRIBERS    [topic, part, parts, [[subscriber, stamp, age, x, y, subscription], ...]]
-                   the sequence in its header is the number of the answer, the same for all parts
 
 x and y are binary64.  `stamp` orders the refreshes of one issuer: its clock when it sent this
 one, milliseconds, and more than in the one before (`Stamps`); only the issuer's own stamps

@@ -19,8 +19,8 @@ What the paper leaves open:
   * An event for which the publisher has no list newer than `subscription_timeout`, such as the
     first one, waits for the next, `list_wait` at most.  (Section 5 speaks of the time that the
     subscribers' locations take to the publisher "before an event can be sent".)  A list of several
-    frames has come when all of one answer have; if parts alone came while an event waited, it goes
-    to those that they name in the end.
+    frames has come when all its parts have, in one answer or in several; if only some came while
+    an event waited, it goes to those that they name in the end.
 
 Source: docs/papers.md#six-schemes, sections 3.2.2 and 5.
 """
@@ -56,8 +56,8 @@ MAX_LIST_RATE: Final = 1000
 """Frames of lists a second at most: a forged advertisement asks for many at the price of one."""
 MAX_ADVERTISERS: Final = 65_536
 """Publishers and topics of which the last stamp is known at most, so that memory stays bounded."""
-MAX_ANSWERS: Final = 4
-"""Answers for a topic of which a publisher waits for further parts at a time."""
+MAX_LISTS: Final = 4
+"""Lists of a topic of which a publisher knows which parts have come at a time."""
 
 
 @dataclass(frozen=True)
@@ -78,23 +78,22 @@ class _Advertised:
     def __init__(self) -> None:
         self.until = 0.0
         self.listed = -math.inf
-        """When the last list came that was complete."""
+        """Since when all of a list is known: its oldest part came then."""
         self.heard = -math.inf
         """When the last part of a list came."""
-        self.parts: dict[tuple[int, int], set[int]] = {}
-        """By rendezvous node and number of its answer: the parts that have come."""
+        self._parts: dict[tuple[int, int], dict[int, float]] = {}
+        """By rendezvous node and number of parts: when each came last."""
         self.waiting: dict[tuple[int, int], tuple[Event, Timer]] = {}
 
-    def has_come(self, answer: tuple[int, int], part: int, parts: int) -> bool:
-        """Note a part of an answer; return whether all have come."""
-        come = self.parts.setdefault(answer, set())
-        come.add(part)
-        if len(come) < parts:
-            if len(self.parts) > MAX_ANSWERS:
-                del self.parts[next(iter(self.parts))]
-            return False
-        self.parts.clear()
-        return True
+    def hear(self, rendezvous: int, part: int, parts: int, now: float) -> None:
+        """Take note of a part of a list."""
+        come = self._parts.pop((rendezvous, parts), {})
+        come[part] = self.heard = now
+        self._parts[rendezvous, parts] = come
+        if len(self._parts) > MAX_LISTS:
+            del self._parts[next(iter(self._parts))]
+        if len(come) == parts:
+            self.listed = max(self.listed, min(come.values()))
 
 
 class Rendezvous(DecisionPoint):
@@ -111,8 +110,6 @@ class Rendezvous(DecisionPoint):
         """What rendezvous nodes told this node as a publisher."""
         self._advertised: dict[str, _Advertised] = {}
         self._list_second, self._list_frames, self._list_from = 0, 0, 0
-        self._answer = 0
-        """Number of the last answer, from 0 to 2**32 - 1."""
         self._answered: dict[tuple[int, str], tuple[int, float]] = {}
         """By publisher and topic: the stamp of the last advertisement, and when it came."""
 
@@ -184,9 +181,8 @@ class Rendezvous(DecisionPoint):
             return
         for subscriber in subscribers:
             self.listed.store(subscriber)
-        advertised.heard = now
-        if advertised.has_come((frame.originator, frame.sequence), part, parts):
-            advertised.listed = now
+        advertised.hear(frame.originator, part, parts, now)
+        if advertised.listed + self.parameters.subscription_timeout > now:
             waiting = list(advertised.waiting.values())
             advertised.waiting.clear()
             for event, timer in waiting:
@@ -210,16 +206,9 @@ class Rendezvous(DecisionPoint):
             self.counters["lists held back"] += 1
             return
         self.counters["answered as rendezvous"] += 1
-        self._answer = (self._answer + 1) % 2**32
-        answer = Frame(
-            Kind.SUBSCRIBERS,
-            self.host.node_id,
-            frame.originator,
-            sequence=self._answer,
-            hops=0,
-        )
         for body in bodies:
-            self.router.send(answer._replace(body=body), location)
+            answer = Frame(Kind.SUBSCRIBERS, self.host.node_id, frame.originator, hops=0, body=body)
+            self.router.send(answer, location)
 
     def _list(self, topic: str, now: float) -> list[bytes] | None:
         """Return the list of a topic's subscribers, in bodies of frames; None if it must wait."""
