@@ -84,7 +84,7 @@ def analyse_runs(
         inputs = Inputs(spark, runs, surveys, frames, air, settle, width, few(found))
         tables: dict[str, pa.Table] = {}
         with tuned(spark, found), inputs.kept():
-            # The summary last: it is made of most others, which are cached by then.
+            # The summary last: it is made of most others, which are kept by then.
             for number, job in enumerate(sorted(JOBS, key=lambda job: job.table is SUMMARY)):
                 progress(f"working out {job.table.name}", 0.5 + 0.5 * number / len(JOBS))
                 tables[job.table.name] = rows_of(inputs, job.table)

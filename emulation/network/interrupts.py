@@ -53,7 +53,7 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        _let_go_after(number)
+        let_go_after(number)
         self.requested, self.last = True, number
         if self._breaking:
             signal.setitimer(signal.ITIMER_REAL, PATIENCE)
@@ -125,7 +125,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def _leave(number: int, _frame: FrameType | None) -> NoReturn:
-    _let_go_after(number)
+    let_go_after(number)
     raise PromptEnded
 
 
@@ -135,13 +135,10 @@ def heeded() -> tuple[int, ...]:
     return tuple(each for each in SIGNALS if each != signal.SIGHUP or not ignored)
 
 
-def _let_go_after(number: int) -> None:
-    if number == signal.SIGHUP:
-        let_go_of_terminal()
-
-
-def let_go_of_terminal() -> None:
-    """Have what goes to a terminal that is closed, or will be soon, go nowhere."""
+def let_go_after(number: int) -> None:
+    """Have what goes to a terminal go nowhere, if the signal is SIGHUP and it is closed by then."""
+    if number != signal.SIGHUP:
+        return
     until = time.monotonic() + CLOSING
     terminals = {stream for stream in (0, 1, 2) if _answer(stream) != errno.ENOTTY}
     while terminals and time.monotonic() < until:

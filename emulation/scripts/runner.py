@@ -25,7 +25,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Final, NoReturn
 
-from emulation.network.interrupts import heeded, let_go_of_terminal
+from emulation.network.interrupts import heeded, let_go_after
 from emulation.scripts.session import (
     AGAIN,
     Ended,
@@ -127,8 +127,7 @@ class _Interrupt:
         self._next = 0.0
 
     def __call__(self, number: int, _frame: Any) -> None:
-        if number == signal.SIGHUP:
-            let_go_of_terminal()
+        let_go_after(number)
         now = time.monotonic()
         if now >= self._next:
             self._next = now + AGAIN

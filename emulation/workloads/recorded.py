@@ -47,7 +47,7 @@ from nodeapp.events import (
 )
 from nodeapp.parameters import Param
 from nodeapp.predicates import EventError
-from nodeapp.wire import WireError
+from nodeapp.wire import MAX_BODY, WireError
 
 LONGEST_LINE: Final = 1 << 20
 """Bytes: more than any operation needs, and little enough to read whatever file is named."""
@@ -280,7 +280,7 @@ def _whole(key: str, value: object, least: int) -> int:
 def _subscribe(values: Mapping[str, Any]) -> dict[str, Any]:
     wanted = _filter("filter", values.get("filter", []))
     attributes = _attributes("client_attributes", values.get("client_attributes", {}))
-    _check_body(Subscription(wanted, attributes).encode())
+    _check_body(Subscription(wanted, attributes).encode(), MAX_BODY)
     return {"filter": _predicates(wanted), "client_attributes": attributes}
 
 
@@ -296,7 +296,8 @@ def _publish(values: Mapping[str, Any]) -> dict[str, Any]:
     size = _whole("size", values.get("size", 0), 0)
     if size > MAX_EVENT:
         raise ValueError(f"size {size} is more than a datagram holds: {MAX_EVENT}")
-    _check_body(Event(1, 1, event, policy if policy.predicates else None).encode())
+    bare = Event(1, 1, event, policy if policy.predicates else None)
+    _check_body(bare.encode(), MAX_EVENT)
     return {"event": event, "policy": _predicates(policy), "size": size}
 
 
@@ -307,11 +308,9 @@ def _advertise(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"event": event}
 
 
-def _check_body(body: bytes) -> None:
-    if len(body) > MAX_EVENT:
-        raise ValueError(
-            f"{len(body)} bytes when encoded; a datagram holds {MAX_EVENT}: shorten it"
-        )
+def _check_body(body: bytes, most: int) -> None:
+    if len(body) > most:
+        raise ValueError(f"{len(body)} bytes when encoded; a datagram holds {most}: shorten it")
 
 
 _FIELDS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {

@@ -178,10 +178,10 @@ def heap_megabytes() -> int:
 
 def _cores(master: str) -> int:
     """Return how many tasks a local master runs at a time."""
-    given = re.fullmatch(r"local\[(\d+).*\]", master)
-    if given is not None:
-        return max(1, int(given[1]))
-    return len(os.sched_getaffinity(0)) if master.startswith("local[") else 1
+    given = _LOCAL.fullmatch(master)
+    if given is None or given[2] is None:
+        return 1
+    return len(os.sched_getaffinity(0)) if given[2] == "*" else int(given[2])
 
 
 @contextmanager

@@ -308,8 +308,10 @@ class Neighbourhood:
             self._add(ring.members)
 
     def _add(self, members: Iterable[tuple[int, int]]) -> None:
-        new = {node: at for at, node in members if self._is_new(node, at)}
-        if self.me is None or not new:
+        if self.me is None:
+            return
+        new = {node: at for at, node in members if self._is_new(self.me.peer, node, at)}
+        if not new:
             return
         was = self.is_primary
         self.ring |= new
@@ -322,14 +324,14 @@ class Neighbourhood:
         if was and not self.is_primary and self.told:
             self.adopt(OverlayTable())
 
-    def _is_new(self, node: int, joined: int) -> bool:
+    def _is_new(self, me: Peer, node: int, joined: int) -> bool:
         """Return whether a membership of this peer's ring is a later one than what is known."""
         if node == self.node or joined <= max(self.ring.get(node, -1), self._ended.get(node, -1)):
             return False
         known = self.known.get(node)
         if known is None or joined > known.joined:
             return True
-        return joined == known.joined and messages.ring_key(known.peer) == self._ring_key
+        return joined == known.joined and me.is_same(known.peer)
 
     def _ring_received(self, frame: Frame) -> None:
         ring = messages.read_ring(frame.body)

@@ -39,7 +39,7 @@ from tests.emulation.mesh_lab import (
     require_real_time,
     subscribe,
 )
-from tests.testbed.test_console import PROMPT, Terminal
+from tests.testbed.terminal import PROMPT, Terminal
 
 pytestmark = [
     pytest.mark.root,

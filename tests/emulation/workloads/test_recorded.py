@@ -236,7 +236,7 @@ EVENT: dict[str, Any] = {"time": 1, "node": 2, "action": "publish", "event": {"a
         (GOOD | {"time": -1}, "time -1 is not a number of seconds, 0 or more"),
         (GOOD | {"time": True}, "time True is not"),
         (GOOD | {"time": "1"}, "time '1' is not"),
-        (GOOD | {"time": 10**4000}, "a number of too many digits|is not a number"),
+        (json.dumps(GOOD | {"time": 77}).replace("77", "7" * 5000), "a number of too many digits"),
         (GOOD | {"time": 10**400}, r"time 10+\.\.\. is not a number"),
         (GOOD | {"node": 3}, r"no clients at node 3: name one of sta1 \(7\), sta2 \(2\), car9"),
         (GOOD | {"node": "sta3"}, "no clients at node 'sta3'"),
