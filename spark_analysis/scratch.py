@@ -5,6 +5,8 @@ Nothing here needs Spark.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import re
 import shutil
@@ -35,6 +37,14 @@ def folder() -> Iterator[Path]:
     prefix = f"{PREFIX}{os.getpid()}-"
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as made:
         yield Path(made)
+
+
+@functools.cache
+def lasting() -> Path:
+    """Return the folder that is there until this process ends."""
+    made = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 @contextmanager

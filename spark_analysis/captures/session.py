@@ -159,13 +159,22 @@ def settings(
             "spark.executor.heartbeatInterval": "10min",
             "spark.network.timeout": "2h",
         }
-    # Over TCP a task waits 40 ms for an acknowledgement that the other side holds back.
-    if not local:
-        options["spark.python.unix.domain.socket.enabled"] = "true"
-    elif len(os.fsencode(scratch)) <= SOCKET_FOLDER:
-        options["spark.python.unix.domain.socket.enabled"] = "true"
-        options["spark.python.unix.domain.socket.dir"] = str(scratch)
     return options
+
+
+def sockets(master: str, folder: Path) -> dict[str, str]:
+    """Return the configuration of the sockets by which Java and Python talk.
+
+    Over TCP a task waits 40 ms for an acknowledgement that the other side holds back.  `folder` is
+    for those of a local master: Java keeps to the one that it is told first, whatever later
+    sessions say.
+    """
+    enabled = {"spark.python.unix.domain.socket.enabled": "true"}
+    if not master.startswith("local"):
+        return enabled
+    if len(os.fsencode(folder)) > SOCKET_FOLDER:
+        return {}
+    return enabled | {"spark.python.unix.domain.socket.dir": str(folder)}
 
 
 def heap_megabytes() -> int:
@@ -203,7 +212,8 @@ def spark_session(
     java_version()
     find_master(master)
     with scratch.folder() as folder:
-        options = settings(master, folder, java_options) | dict(extra or {})
+        options = settings(master, folder, java_options) | sockets(master, scratch.lasting())
+        options |= dict(extra or {})
         spark = _start(master, options, folder)
         try:
             spark.dataSource.register(PcapDataSource)

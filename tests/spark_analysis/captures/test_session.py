@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import os
 import re
 import socket
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from emulation.network.processes import PROJECT
 from spark_analysis.captures import class_data
 from spark_analysis.captures.session import (
     SOCKET_FOLDER,
@@ -15,6 +20,7 @@ from spark_analysis.captures.session import (
     find_master,
     java_version,
     settings,
+    sockets,
 )
 
 
@@ -79,18 +85,14 @@ def test_a_local_session_may_wait_for_a_processor_for_hours(tmp_path: Path) -> N
     assert not {"spark.executor.heartbeatInterval", "spark.network.timeout"} & set(cluster)
 
 
-def test_tasks_are_reached_by_sockets_in_the_sessions_folder_if_its_path_allows(
-    tmp_path: Path,
-) -> None:
+def test_tasks_are_reached_by_sockets_in_a_folder_if_its_path_allows() -> None:
     enabled, where = (f"spark.python.unix.domain.socket.{name}" for name in ("enabled", "dir"))
     short = Path("/" + 60 * "s")
-    assert settings("local[2]", short)[where] == str(short)
-    assert settings("local[2]", short)[enabled] == "true"
+    assert sockets("local[2]", short) == {enabled: "true", where: str(short)}
     for other in (Path("/" + 61 * "s"), Path("/" + 31 * "ä")):
-        assert not {enabled, where} & settings("local[2]", other).keys()
+        assert sockets("local[2]", other) == {}
     # Executors of a cluster choose a folder where they are.
-    assert settings("spark://host:7077", tmp_path)[enabled] == "true"
-    assert where not in settings("spark://host:7077", tmp_path)
+    assert sockets("spark://host:7077", short) == {enabled: "true"}
 
 
 @pytest.mark.spark
@@ -106,11 +108,31 @@ def test_spark_takes_a_folder_of_sockets_of_that_length_and_no_longer(spark: Spa
 
 
 @pytest.mark.spark
-def test_sockets_of_tasks_are_in_the_sessions_folder(spark: SparkSession) -> None:
+def test_sockets_of_tasks_are_in_that_folder(spark: SparkSession) -> None:
     assert spark.sparkContext.parallelize(range(4), 2).map(abs).sum() == 6
     folder = spark.conf.get("spark.python.unix.domain.socket.dir")
     assert folder is not None
     assert [path for path in Path(folder).iterdir() if path.suffix == ".sock" and path.is_socket()]
+
+
+AGAIN = """
+from spark_analysis.captures.session import spark_session
+for _ in range(2):
+    with spark_session("local[1]") as spark:
+        print(spark.sparkContext.parallelize(range(4), 2).map(abs).sum())
+"""
+
+
+@pytest.mark.spark
+def test_a_process_may_start_one_session_after_the_other() -> None:
+    # A path that is short enough for sockets.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", AGAIN], cwd=PROJECT, env=os.environ | {"TMPDIR": folder},
+            capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        assert done.stdout == "6\n6\n", done.stderr
+        assert not list(Path(folder).iterdir())
 
 
 def test_a_cluster_reaches_the_driver_by_its_own_rules(tmp_path: Path) -> None:
