@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from emulation.errors import RunFolderError
 from emulation.scenario.runfolder import Run, read_run
 from emulation.scenario.scenario import Scenario
-from emulation.scripts.recording import NETWORK
-from emulation.scripts.runner import OUTCOME
+from emulation.scripts import record
+from emulation.scripts.record import is_script_run
 from spark_analysis import scratch
 from spark_analysis.errors import AnalysisError
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def load(path: str | Path) -> LoadedRun | LoadedScript:
     """Return the run in a folder, also one of `mn`.  Raises `AnalysisError` if there is none."""
     folder = Path(path).resolve()
-    if (folder / OUTCOME).is_file() or (folder / NETWORK).is_file():
+    if is_script_run(folder):
         return LoadedScript(folder)
     try:
         return LoadedRun(read_run(folder))
@@ -153,23 +153,13 @@ class LoadedScript(Loaded):
     def _analysed(self) -> None:
         from spark_analysis.scripts import tables
 
-        ended = (self._folder / OUTCOME).is_file()
+        found = record.read(self._folder, [])
+        ended = found is not None and found.has_ended
         if self._made or (ended and (self._metrics / f"{tables.LAST}.parquet").is_file()):
             return
-        if not (self._folder / NETWORK).is_file():
-            raise AnalysisError(
-                f"{self._folder} has no tables: its script ended without building a network"
-            )
-        try:
-            found = tables.read(self._folder)
-            folder = self._metrics if ended else self._passing_folder()
-            tables.save(found, folder)
-        except (FileNotFoundError, ValueError, KeyError) as error:
-            raise AnalysisError(f"the record of {self._folder} is damaged: {error}") from None
-        except OSError as error:
-            reason = f"{error.strerror or error}: {error.filename or self._metrics}"
-            raise AnalysisError(f"cannot make the tables of {self._folder}: {reason}") from None
-        self._metrics, self._made = folder, True
+        into = self._metrics if ended else self._passing_folder()
+        tables.make(self._folder, into)
+        self._metrics, self._made = into, True
 
     def _passing_folder(self) -> Path:
         """Return a folder for tables that are not kept: there may be more in the record later."""

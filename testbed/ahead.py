@@ -222,7 +222,8 @@ def _obey(order: _Order, stack: ExitStack) -> object:
     ((folder,),) = folders
     made = analyse_folders([folder])
     # Not an `AnalysisOutcome`, which has another name in the process that asks.
-    return outcome(read_run(folder), made), flaws(made)
+    told = outcome(read_run(folder), made)
+    return told, flaws([told])
 
 
 class _OrderedError(Exception):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from emulation.scenario.runfolder import RunFolder
+from emulation.scripts.record import is_script_run
 from spark_analysis.errors import AnalysisError
 from spark_analysis.metrics.known import METRICS
 from spark_analysis.reports import Reports, analyse_and_report
+from spark_analysis.scripts.page import write as write_script_report
 from testbed.display import AnalysisDisplay, summarise
 from testbed.options import (
     FAILED,
@@ -26,7 +28,7 @@ from testbed.options import (
     print_error,
     quiet,
 )
-from testbed.outcome import flaws, outcome, print_json
+from testbed.outcome import flaws, outcome, print_json, script_outcome
 
 
 def analyze(
@@ -44,6 +46,8 @@ def analyze(
 ) -> None:
     """Compute delivery, delay and overhead from captures; write Parquet tables and reports.
 
+    Runs of `mn` get the tables and the report that it writes.
+
     Example: analyze runs/20260101-120000-roaming_field-flooding
     """
     quiet(be_quiet)
@@ -52,17 +56,43 @@ def analyze(
     missing = [folder for folder, there in resolved.items() if there is None]
     if not found:
         fail(f"no run folder {missing[0]}; runs are made under {RUNS}", USAGE)
-    made = analyse_folders(found, master, out)
+    scripts = [each for each in found if is_script_run(each)]
+    told, refused = _report_scripts(scripts, out)
+    pages = [each["report"] for each in told]
+    if others := [each for each in found if each not in scripts]:
+        made = analyse_folders(others, master, out)
+        told += [outcome(run, made) for run in made.analysis.runs]
+        pages += made.pages
+        refused += made.refused
     if as_json:
-        runs = [outcome(run, made) for run in made.analysis.runs]
-        print_json({"runs": runs, "pages": made.pages, "refused": [*missing, *made.refused]})
-    refused = [f"no run folder {folder}" for folder in missing] + [*made.refused]
+        print_json({"runs": told, "pages": pages, "refused": [*missing, *refused]})
+    refused = [f"no run folder {folder}" for folder in missing] + refused
     if strict:
-        refused += flaws(made)
+        refused += flaws(told)
     if refused:
         for line in refused[:-1]:
             print_error(line)
         fail(refused[-1], FAILED)
+
+
+def _report_scripts(
+    folders: Sequence[Path], out: Path | None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Write tables and reports of runs of `mn`; return their outcomes, and why others have none."""
+    told, refused = [], []
+    for folder in map(Path.resolve, folders):
+        results = folder if out is None else out.resolve() / folder.name
+        try:
+            report = write_script_report(folder, results)
+        except AnalysisError as error:
+            refused.append(str(error))
+            continue
+        finally:
+            if results.exists():
+                RunFolder(results).give_to_caller()
+        told.append(script_outcome(folder, report))
+        console.print(f"report: {report}", highlight=False, soft_wrap=True)
+    return told, refused
 
 
 def analyse_folders(

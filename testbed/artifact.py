@@ -1,7 +1,8 @@
 """The command `artifact`: runs as one file to publish, an RO-Crate (1.1) in a zip.
 
-It has everything that an analysis needs and made: scenario, captures, tables, reports, and of which
-version and machine the runs are; `ro-crate-metadata.json` says what each file is, with a checksum.
+It has everything that an analysis needs and made: scenario or script, captures, tables, reports,
+and of which version and machine the runs are; `ro-crate-metadata.json` says what each file is, with
+a checksum.
 The decoded frames are left out if the captures are there, of which they are made.
 """
 
@@ -10,16 +11,21 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 import typer
 
 from emulation.errors import RunFolderError
 from emulation.scenario.provenance import code, version
+from emulation.scenario.records import CodeRecord
 from emulation.scenario.runfolder import Run, RunFolder, read_run
+from emulation.scripts import record
+from emulation.scripts.record import is_script_run
 from testbed.options import RUNS, USAGE, console, fail
 
 METADATA: Final = "ro-crate-metadata.json"
@@ -39,9 +45,31 @@ NAMED: Final = {
     "scenario.json": "everything that was fixed before the run; enough to repeat it",
     "run.json": "how the run went: backend, machine, versions, problems",
     "fidelity.json": "whether the emulation kept real time",
+    "script.py": "the script for Mininet-WiFi that was run",
+    "script.json": "how the script was run and ended: arguments, machine, versions, limits",
+    "network.json": "nodes, radios and propagation",
+    "samples.jsonl": "positions, levels and associations, a line each second",
+    "limits.jsonl": "what the script got in place of what it asked for",
 }
 EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
 """Time of the files in the zip: the same runs give the same bytes."""
+
+
+@dataclass(frozen=True)
+class _Bundled:
+    """What a crate says of a run, or of a run of `mn`."""
+
+    path: Path
+    about: str
+    recipe: str
+    """Its file that repeats it."""
+    started: str | None
+    details: Mapping[str, Any]
+    """How, with what and where it was made."""
+
+    @property
+    def name(self) -> str:
+        return self.path.name
 
 
 def artifact(
@@ -79,17 +107,58 @@ def artifact(
     )
 
 
-def _read(folder: Path) -> Run:
-    there = next((each for each in (folder, RUNS / folder) if each.is_dir()), folder)
+def _read(folder: Path) -> _Bundled:
+    there = next((each for each in (folder, RUNS / folder) if each.is_dir()), folder).resolve()
+    if is_script_run(there):
+        return _of_script(there)
     try:
-        return read_run(there)
+        return _of_run(read_run(there))
     except RunFolderError as error:
         fail(str(error), USAGE)
 
 
-def _store(run: Run, file: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
+def _of_run(run: Run) -> _Bundled:
+    scenario, found = run.scenario, run.record
+    about = (
+        f"{scenario.protocol.name} on {scenario.topology}: {len(scenario.nodes)} "
+        f"nodes, {scenario.duration:g} s, seed {scenario.seed}"
+    )
+    if found is None:
+        return _Bundled(run.path, about, "scenario.json", None, _details(None, None))
+    details = _details(found.backend, found.code or code(), found.versions, found.host)
+    return _Bundled(run.path, about, "scenario.json", found.started, details)
+
+
+def _of_script(folder: Path) -> _Bundled:
+    found = record.read(folder, [])
+    if found is None:
+        return _Bundled(
+            folder, "a script for Mininet-WiFi", "script.py", None, _details("tap", None)
+        )
+    about = " ".join([f"a script for Mininet-WiFi: {found.name}", *found.arguments])
+    started = datetime.fromtimestamp(found.began_ns / 1e9, UTC).isoformat(timespec="seconds")
+    details = _details("tap", found.code, found.versions, found.host)
+    return _Bundled(folder, about, "script.py", started, details)
+
+
+def _details(
+    backend: str | None,
+    made_by: CodeRecord | None,
+    versions: Mapping[str, str] = MappingProxyType({}),
+    host: Mapping[str, str | int | float] = MappingProxyType({}),
+) -> dict[str, Any]:
+    return {
+        "backend": backend,
+        "commit": None if made_by is None else made_by.commit,
+        "changed": None if made_by is None else made_by.changed,
+        "versions": dict(versions),
+        "host": dict(host),
+    }
+
+
+def _store(run: _Bundled, file: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
     """Put a run's files into the zip; yield what the crate says of each."""
-    captured = any(run.captures.glob("*.pcap"))
+    captured = any((run.path / "captures").glob("*.pcap"))
     for path in sorted(run.path.rglob("*")):
         parts = path.relative_to(run.path).parts
         hidden = any(part.startswith(".") for part in parts)
@@ -116,10 +185,10 @@ def _store(run: Run, file: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
         }
 
 
-def crate(runs: Sequence[Run], files: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def crate(runs: Sequence[_Bundled], files: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the metadata of a crate with these runs and files."""
     names = [run.name for run in runs]
-    started = [run.record.started for run in runs if run.record is not None]
+    started = [run.started for run in runs if run.started is not None]
     made_by = {
         "@id": "#testbed",
         "@type": "SoftwareApplication",
@@ -149,37 +218,25 @@ def crate(runs: Sequence[Run], files: Sequence[dict[str, Any]]) -> dict[str, Any
             "@graph": [*graph, *files]}  # fmt: skip
 
 
-def _folder(run: Run, files: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    scenario = run.scenario
+def _folder(run: _Bundled, files: Sequence[dict[str, Any]]) -> dict[str, Any]:
     inside = [each for each in files if str(each["@id"]).startswith(f"{run.name}/")]
     return {
         "@id": f"{run.name}/",
         "@type": "Dataset",
         "name": run.name,
-        "description": f"{scenario.protocol.name} on {scenario.topology}: {len(scenario.nodes)} "
-        f"nodes, {scenario.duration:g} s, seed {scenario.seed}",
+        "description": run.about,
         "hasPart": [{"@id": each["@id"]} for each in inside],
     }
 
 
-def _action(run: Run) -> dict[str, Any]:
-    record = run.record
-    found = None if record is None else record.code or code()
+def _action(run: _Bundled) -> dict[str, Any]:
     return {
         "@id": f"#{run.name}",
         "@type": "CreateAction",
         "name": f"run of {run.name}",
         "instrument": {"@id": "#testbed"},
-        "object": {"@id": f"{run.name}/scenario.json"},
+        "object": {"@id": f"{run.name}/{run.recipe}"},
         "result": {"@id": f"{run.name}/"},
-        "startTime": None if record is None else record.started,
-        "description": json.dumps(
-            {
-                "backend": None if record is None else record.backend,
-                "commit": None if found is None else found.commit,
-                "changed": None if found is None else found.changed,
-                "versions": {} if record is None else record.versions,
-                "host": {} if record is None else record.host,
-            }
-        ),
+        "startTime": run.started,
+        "description": json.dumps(run.details),
     }

@@ -14,8 +14,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from emulation.scripts.recording import NETWORK, SAMPLES
-from emulation.scripts.runner import OUTCOME
+from emulation.scripts import record
+from emulation.scripts.record import NETWORK
+from emulation.scripts.recording import SAMPLES
 from spark_analysis.replay.happenings import handover_marks
 from spark_analysis.report.quantities import printable
 from testbed.live_log import KEPT, LOADS_KEPT, Changes, Cursor, Log
@@ -129,11 +130,9 @@ class LiveScript:
 
     def _now(self) -> str | None:
         """Take in what has come; return how the run ended, None if it goes on."""
-        ended: str | None = None
-        with suppress(OSError, ValueError):
-            ended = json.loads((self._folder / OUTCOME).read_text(encoding="utf-8"))["ended"]
+        found = record.read(self._folder, [])
         self._look()
-        return ended
+        return found.ended if found is not None and found.has_ended else None
 
     def _look(self) -> None:
         """Take in the whole lines that the record has got since the last look."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -11,8 +10,7 @@ import typer
 
 from emulation.network import processes
 from emulation.scenario.runfolder import RunFolder
-from emulation.scripts import isolation
-from emulation.scripts.runner import OUTCOME
+from emulation.scripts import isolation, record
 from testbed.live import Live, tell_address
 from testbed.mn_run import make_folder, run_script
 from testbed.options import (
@@ -107,21 +105,25 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
 
     `code` is None if a signal ended it.
     """
-    try:
-        outcome = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    found = record.read(folder, [])
+    if found is None or not found.has_ended:
         if code is None:
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(INTERRUPTED)
         if 0 <= code < KILLED:
             said = f"the script ended its process itself, with os._exit({code})"
             fail(f"{said}; what there is is in {folder}", code or FAILED)
         fail(f"the script's process was killed; what there is is in {folder}")
-    if analyze and outcome["reached"] == "built":
-        from testbed.mn_report import write
+    if analyze and found.reached == "built":
+        from spark_analysis.errors import AnalysisError
+        from spark_analysis.scripts import page
 
-        console.print(f"report: {write(folder)}", highlight=False, soft_wrap=True)
+        try:
+            written = page.write(folder)
+        except AnalysisError as error:
+            fail(str(error))
+        console.print(f"report: {written}", highlight=False, soft_wrap=True)
     else:
         console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
-    if code is None or outcome["ended"] == "interrupted":
+    if code is None or found.ended == "interrupted":
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(code if 0 <= code < 128 else FAILED)

@@ -6,17 +6,16 @@ the verdict: runs, runs with a limit (which), cannot (why).
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import typer
 from rich.table import Table
 
 from emulation.scenario.runfolder import RunFolder
-from emulation.scripts.runner import OUTCOME
+from emulation.scripts import record
 from testbed.mn_run import make_folder, run_script
 from testbed.options import FAILED, INTERRUPTED, USAGE, console, fail
 
@@ -88,17 +87,16 @@ def try_script(script: Path, name: str, seconds: float, runs: Path) -> ScriptVer
 
 def verdict_of(name: str, folder: Path) -> ScriptVerdict:
     """Return the verdict of a run folder."""
-    try:
-        outcome: dict[str, Any] = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    found = record.read(folder, [])
+    if found is None or not found.has_ended:
         return ScriptVerdict(name, "cannot", "its process was killed")
-    line = f"line {outcome['line']}: " if outcome["line"] else ""
-    if outcome["error"] is not None:
-        return ScriptVerdict(name, "cannot", f"{line}{outcome['error']}")
-    if outcome["ended"] == "interrupted":
+    line = f"line {found.line}: " if found.line else ""
+    if found.error is not None:
+        return ScriptVerdict(name, "cannot", f"{line}{found.error}")
+    if found.ended == "interrupted":
         return ScriptVerdict(name, "cannot", "it was interrupted")
-    if outcome["reached"] != "built":
+    if found.reached != "built":
         return ScriptVerdict(name, "cannot", "it ended before its network was built")
-    if outcome["limits"]:
-        return ScriptVerdict(name, "runs with a limit", "; ".join(outcome["limits"]))
+    if found.limits:
+        return ScriptVerdict(name, "runs with a limit", "; ".join(found.limits))
     return ScriptVerdict(name, "runs", "")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulation.scenario.runfolder import Run, RunFolder
+from emulation.scenario.runfolder import UNFINISHED, Run, RunFolder, read_fidelity
+from emulation.scripts import record
 
 if TYPE_CHECKING:  # Spark and its packages, which the virtual machine has not
     from spark_analysis.reports import Reports
@@ -51,14 +53,34 @@ def note_failure(folder: RunFolder, backend: str, cause: str) -> None:
             )
 
 
-def flaws(made: Reports) -> list[str]:
-    """Return why the numbers of an analysis are not to be relied on, a line each."""
+def script_outcome(folder: Path, report: Path) -> dict[str, Any]:
+    """Return what there is to say of a run of `mn`."""
+    problems: list[str] = []
+    found = record.read(folder, problems)
+    fidelity = read_fidelity(RunFolder(folder), problems)
+    if found is None or not found.has_ended:
+        problems.append(f"the run was not completed: {UNFINISHED}")
+    elif found.error is not None:
+        problems.append(found.error)
+    return {
+        "run": folder,
+        "backend": "tap",
+        "ended": None if found is None else found.ended,
+        "kept_real_time": None if fidelity is None else fidelity.kept_real_time,
+        "internal_errors": 0,
+        "problems": problems,
+        "report": report,
+    }
+
+
+def flaws(told: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return why the numbers of runs are not to be relied on, a line each, by their outcomes."""
     found = []
-    for run in made.analysis.runs:
-        told = outcome(run, made)
-        if told["kept_real_time"] is False:
-            found.append(f"{run.name} lost real time or packets: see its report")
-        found += [f"{run.name}: {problem}" for problem in told["problems"]]
+    for each in told:
+        name = each["run"].name
+        if each["kept_real_time"] is False:
+            found.append(f"{name} lost real time or packets: see its report")
+        found += [f"{name}: {problem}" for problem in each["problems"]]
     return found
 
 

@@ -253,7 +253,8 @@ def _conclude(folder: RunFolder, analyze: bool, end: _End, ahead: Analyst | None
             from testbed.analyze import analyse_folders
 
             made = analyse_folders([folder.path])
-            told = AnalysisOutcome(outcome(read_run(folder.path), made), flaws(made))
+            found = outcome(read_run(folder.path), made)
+            told = AnalysisOutcome(found, flaws([found]))
         else:
             warn_of_infidelity(console, read_run(folder.path))
     finally:

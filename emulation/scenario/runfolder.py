@@ -36,6 +36,7 @@ from emulation.scenario.provenance import code
 from emulation.scenario.records import DefectRecord, Ended, Fidelity, Flows, Record, RunRecord
 from emulation.scenario.scenario import NodeSpec, Scenario
 
+UNFINISHED: Final = "it was killed, or is under way"
 VERSIONED: Final = ("mininet", "scapy", "numpy", "pyspark", "cbor2")
 
 
@@ -240,7 +241,11 @@ class Run:
         ]
 
 
-def _read(path: Path, model: type[_Read], problems: list[str]) -> _Read | None:
+def read_typed(path: Path, model: type[_Read], problems: list[str]) -> _Read | None:
+    """Return what a file of a run folder holds; None if it is missing or damaged.
+
+    `problems` gets a line if it is damaged.
+    """
     try:
         return model.model_validate_json(read_plain_file(path))
     except FileNotFoundError:
@@ -256,12 +261,12 @@ def _read(path: Path, model: type[_Read], problems: list[str]) -> _Read | None:
 
 def read_record(folder: RunFolder, problems: list[str]) -> RunRecord | None:
     """Return `run.json`, None if it is missing or damaged; `problems` gets a line if damaged."""
-    return _read(folder.record, RunRecord, problems)
+    return read_typed(folder.record, RunRecord, problems)
 
 
 def read_fidelity(folder: RunFolder, problems: list[str]) -> Fidelity | None:
     """Return `fidelity.json`, None if it is missing or damaged; then `problems` gets a line."""
-    return _read(folder.fidelity, Fidelity, problems)
+    return read_typed(folder.fidelity, Fidelity, problems)
 
 
 def problems_of(record: RunRecord | None, *, damaged: bool = False) -> list[str]:
@@ -274,7 +279,7 @@ def problems_of(record: RunRecord | None, *, damaged: bool = False) -> list[str]
         return [f"{why}the run's time 0 is estimated"]
     if record.ended == "completed":
         return [*record.problems]
-    how = "it was killed, or is under way" if record.ended == "running" else record.ended
+    how = UNFINISHED if record.ended == "running" else record.ended
     return [*record.problems, f"the run was not completed: {how}"]
 
 
@@ -299,7 +304,7 @@ def read_run(path: Path) -> Run:
     of_record = problems_of(record, damaged=bool(problems))
     fidelity = read_fidelity(folder, problems)
     problems += of_record
-    flows = _read(folder.flows, Flows, problems)
+    flows = read_typed(folder.flows, Flows, problems)
     try:
         commands = prompt.read(folder.prompt, problems)
     except OSError as error:

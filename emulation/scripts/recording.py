@@ -21,10 +21,10 @@ from emulation.network.processes import read_json
 from emulation.realtime.peer_levels import MANY, PEER_MODES, STRONGEST
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts.options import BORDERS, DATA_TYPES, PLOT_OPTIONS, TELEMETRY_OPTIONS
+from emulation.scripts.record import NETWORK
 from emulation.scripts.session import Options, ScriptError, Session
 
 SAMPLES: Final = "samples.jsonl"
-NETWORK: Final = "network.json"
 PERIOD: Final = 1.0
 """Seconds between two samples."""
 FIELDS: Final = (

@@ -9,7 +9,6 @@ Exit codes: 0, or what the script gave to sys.exit; 1 if it failed; 130 after Ct
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import re
 import runpy
@@ -26,6 +25,7 @@ from types import CodeType
 from typing import Any, Final, NoReturn
 
 from emulation.network.interrupts import heeded, let_go_after
+from emulation.scripts import record
 from emulation.scripts.session import (
     AGAIN,
     Ended,
@@ -37,8 +37,6 @@ from emulation.scripts.session import (
     suggestion,
 )
 
-OUTCOME: Final = "script.json"
-"""File of the run folder that says how the script ended."""
 TO_BUILD: Final = 120.0
 """Seconds that a script with `--for` may take until its network is built, beside those."""
 TO_LEAVE: Final = 3.0
@@ -142,6 +140,7 @@ def _run(session: Session, nets: list[Any]) -> None:
     """Run the script as `python SCRIPT ARGUMENTS` would."""
     from emulation.scripts.provided import provide
 
+    record.begin(session)
     _prepare(session)
     spec = session.spec
     code = compile(spec.script.read_bytes(), str(spec.script), "exec")  # PEP 263: any encoding
@@ -258,23 +257,19 @@ def _close(net: Any) -> None:
 
 def _write(session: Session, outcome: Outcome) -> None:
     """Write how it ended."""
-    record = {
-        "script": str(session.spec.script),
-        "arguments": list(session.spec.arguments),
-        "began_ns": session.began_unix_ns,
+    spec = session.spec
+    begun = record.read(spec.folder, []) or record.begin(session)
+    told = {
         "seconds": round(session.now(), 3),
         "reached": session.reached,
         "ended": outcome.ended,
         "exit_code": outcome.code,
         "error": outcome.error,
         "line": outcome.line,
-        "limits": session.limits,
-        "notes": session.notes,
+        "limits": tuple(session.limits),
+        "notes": tuple(session.notes),
     }
-    path = session.spec.folder / OUTCOME
-    unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    record.write(spec.folder, begun.model_copy(update=told))
 
 
 if __name__ == "__main__":

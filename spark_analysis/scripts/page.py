@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from emulation.scenario.runfolder import RunFolder, read_fidelity
-from emulation.scripts.runner import OUTCOME
+from emulation.scenario.runfolder import UNFINISHED, RunFolder, read_fidelity
+from emulation.scripts import record
+from emulation.scripts.record import ScriptRecord
+from spark_analysis.errors import AnalysisError
 from spark_analysis.report import node_map, svg
 from spark_analysis.report.fidelity_text import verdict_of
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_axis
@@ -18,22 +19,33 @@ from spark_analysis.report.page import numbered, report_environment, write_html
 from spark_analysis.report.quantities import count, number, quantity, seconds
 from spark_analysis.report.text_table import TextTable
 from spark_analysis.scripts.curves import Curves, by_second, chosen, columns, look
-from spark_analysis.scripts.tables import ScriptTables, read, save
+from spark_analysis.scripts.tables import ScriptTables, make
 from spark_analysis.scripts.telemetry import draw_telemetry
 
 RECORDED: Final = "Recorded once a second from the medium."
 
 
-def write(folder: Path) -> Path:
-    """Write the tables and the report of a run folder; return the report's path.
+def write(folder: Path, results: Path | None = None) -> Path:
+    """Write the tables and the report of a script's run folder; return the report's path.
 
-    Raises OSError and ValueError if the folder is not a script's.
+    They go into the run folder, or into `results`.  Raises `AnalysisError` if there is nothing to
+    report, or if they cannot be written.
     """
-    tables = read(folder)
-    save(tables, folder / "metrics")
-    outcome = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
+    results = folder if results is None else results
+    tables = make(folder, results / "metrics")
+    try:
+        return write_html(results / "report.html", _render(folder, tables))
+    except KeyError as error:
+        raise AnalysisError(f"the record of {folder} is damaged: it has no {error}") from None
+    except OSError as error:
+        raise AnalysisError(f"cannot write a report: {error.strerror}: {error.filename}") from None
+
+
+def _render(folder: Path, tables: ScriptTables) -> str:
     problems: list[str] = []
+    outcome = record.read(folder, problems)
     fidelity = read_fidelity(RunFolder(folder), problems)
+    said = (*outcome.limits, *outcome.notes) if outcome is not None else ()
     page = report_environment().get_template("script.html")
     drawings = [
         ("map", draw_map(tables)),
@@ -43,12 +55,12 @@ def write(folder: Path) -> Path:
         *([("peers", draw_peers(tables))] if len(tables.peers) else []),
         ("throughput", draw_throughput(tables)),
     ]
-    html = page.render(
-        title=f"{Path(outcome['script']).name} on TAP radios",
+    return page.render(
+        title=f"{folder.name if outcome is None else outcome.name} on TAP radios",
         facts=_facts(tables, outcome),
         verdict=verdict_of(fidelity, "tap"),
-        limits=[*outcome["limits"], *outcome["notes"], *problems],
-        error=outcome["error"],
+        limits=[*said, *problems],
+        error=None if outcome is None else outcome.error,
         figures=numbered(drawings),
         tables=[
             radio_table(tables),
@@ -57,23 +69,26 @@ def write(folder: Path) -> Path:
             association_table(tables),
         ],
     )
-    return write_html(folder / "report.html", html)
 
 
-def _facts(tables: ScriptTables, outcome: dict[str, Any]) -> list[tuple[str, str]]:
+def _facts(tables: ScriptTables, outcome: ScriptRecord | None) -> list[tuple[str, str]]:
     network = tables.network
     kinds: dict[str, int] = {}
     for node in network["nodes"]:
         kinds[node["kind"]] = kinds.get(node["kind"], 0) + 1
     model = network["propagation"]
     words = ", ".join(f"{key} {value}" for key, value in model.items() if key != "model")
+    asked, ended = "not known", UNFINISHED
+    if outcome is not None:
+        asked = " ".join([outcome.name, *outcome.arguments])
+        ended = outcome.ended if outcome.has_ended else ended
     return [
-        ("Script", " ".join([Path(outcome["script"]).name, *outcome["arguments"]])),
+        ("Script", asked),
         ("Nodes", ", ".join(f"{many} {kind}" for kind, many in kinds.items()) or "none"),
         ("Network ran", seconds(tables.seconds)),
         ("Propagation", f"{model['model']}{f' ({words})' if words else ''}"),
         ("Association", network["policy"]),
-        ("Ended", outcome["ended"]),
+        ("Ended", ended),
     ]
 
 

@@ -30,8 +30,10 @@ from capture.scan import (
     record_times,
 )
 from emulation.radio.mac import mac_number
-from emulation.scripts.recording import NETWORK, SAMPLES
+from emulation.scripts.record import NETWORK
+from emulation.scripts.recording import SAMPLES
 from spark_analysis import commented
+from spark_analysis.errors import AnalysisError
 from spark_analysis.scripts.schemas import LINKS, SCRIPT_TABLES, TRAFFIC
 
 ETHERNET: Final = 14
@@ -63,6 +65,24 @@ class ScriptTables:
     def seconds(self) -> float:
         """Time of the last sample."""
         return float(self.positions["time"].max()) if len(self.positions) else 0.0
+
+
+def make(folder: Path, into: Path) -> ScriptTables:
+    """Write the tables of a script's run folder into a folder, and return them.
+
+    Raises `AnalysisError`, also if the script has built no network.
+    """
+    if not (folder / NETWORK).is_file():
+        raise AnalysisError(f"{folder} has no tables: its script ended without building a network")
+    try:
+        tables = read(folder)
+        save(tables, into)
+    except (FileNotFoundError, ValueError, KeyError) as error:
+        raise AnalysisError(f"the record of {folder} is damaged: {error}") from None
+    except OSError as error:
+        reason = f"{error.strerror or error}: {error.filename or into}"
+        raise AnalysisError(f"cannot make the tables of {folder}: {reason}") from None
+    return tables
 
 
 def read(folder: Path) -> ScriptTables:
@@ -109,7 +129,7 @@ def read(folder: Path) -> ScriptTables:
 
 def save(tables: ScriptTables, folder: Path) -> None:
     """Write the tables as Parquet.  Raises OSError."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for each in SCRIPT_TABLES:
         table = commented.typed(getattr(tables, each.name), each.schema)
         commented.write(table, each.schema, folder / f"{each.name}.parquet")

@@ -10,8 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from emulation.network.processes import PROJECT
-from emulation.scripts.recording import NETWORK, SAMPLES
-from emulation.scripts.runner import OUTCOME
+from emulation.scripts import record
+from emulation.scripts.record import NETWORK, ScriptRecord
+from emulation.scripts.recording import SAMPLES
 from spark_analysis import reports, runs
 from spark_analysis.commented import typed
 from spark_analysis.data_page import page
@@ -80,7 +81,7 @@ def test_the_notebook_shows_what_its_cells_give(
 
 
 def test_a_run_of_a_script_has_the_tables_of_its_record(tmp_path: Path) -> None:
-    (tmp_path / OUTCOME).write_text("{}")
+    record.write(tmp_path, ScriptRecord(script="roaming.py", ended="completed"))
     script = runs.load(tmp_path)
     with pytest.raises(AnalysisError, match="ended without building a network"):
         _ = script.positions
@@ -92,10 +93,10 @@ def test_a_run_of_a_script_has_the_tables_of_its_record(tmp_path: Path) -> None:
         {"time": 1.0, "positions": {"sta1": [3, 2, 0]}, "radios": [state], "events": []},
     ]
     (tmp_path / SAMPLES).write_text("\n".join(map(json.dumps, lines)))
-    (tmp_path / OUTCOME).unlink()
+    record.write(tmp_path, ScriptRecord(script="roaming.py"))
     assert len(runs.load(tmp_path).positions) == 2
     assert not (tmp_path / "metrics").exists(), "the run has not ended"
-    (tmp_path / OUTCOME).write_text("{}")
+    record.write(tmp_path, ScriptRecord(script="roaming.py", ended="completed"))
     (tmp_path / "metrics").touch()
     with pytest.raises(AnalysisError, match=r"cannot make the tables of .*: File exists: .*met"):
         _ = script.positions

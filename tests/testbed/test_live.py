@@ -27,8 +27,9 @@ from emulation.network.processes import PROJECT, await_condition
 from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
-from emulation.scripts.recording import NETWORK, SAMPLES
-from emulation.scripts.runner import OUTCOME
+from emulation.scripts import record
+from emulation.scripts.record import NETWORK, ScriptRecord
+from emulation.scripts.recording import SAMPLES
 from emulation.workloads.base import Operation
 from testbed import live_captures
 from testbed.app import app
@@ -216,7 +217,9 @@ def test_two_radios_at_one_access_point_are_one_link_until_both_are_gone(tmp_pat
     assert live.scene()["area"] == [1, 2, 1, 2]
     (tmp_path / NETWORK).write_text(json.dumps(network | {"plot": {"max_x": 90}}))
     assert live.scene()["area"] == [0, 0, 90, 2], "the script calls plotGraph after build"
-    (tmp_path / OUTCOME).write_text('{"ended": "interrupted"}')
+    record.write(tmp_path, ScriptRecord(script="roaming.py"))
+    assert live.look(), "it has no end"
+    record.write(tmp_path, ScriptRecord(script="roaming.py", ended="interrupted"))
     assert not live.look()
     state = live.state(Cursor())
     assert state["ended"] == "interrupted"

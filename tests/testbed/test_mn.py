@@ -14,12 +14,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from emulation.network.processes import PROJECT, STATE
+from emulation.scripts import record
 from spark_analysis import runs
 from spark_analysis.scripts import page
 from spark_analysis.scripts.schemas import SCRIPT_TABLES
 from spark_analysis.scripts.tables import read, read_frames
+from testbed.app import app
 from testbed.mn_check import verdict_of
 from tests.testbed.mn_runs import SCRIPTS, mn, run_folder, typed
 
@@ -293,6 +296,13 @@ def test_a_killed_command_leaves_no_process_and_two_at_once_do_not_meet(tmp_path
     assert both[1].returncode == 130
     left = [folder for folder in STATE.iterdir() if folder.name.startswith(f"{both[1].pid}-")]
     assert left == []
+    (killed,) = (
+        each.parent
+        for each in folders
+        if (found := record.read(each.parent, [])) and not found.has_ended
+    )
+    assert CliRunner().invoke(app, ["analyze", str(killed)]).exit_code == 0
+    assert "was killed, or is under way" in (killed / "report.html").read_text()
 
 
 def test_a_real_mn_wifi_is_not_used_wherever_it_is(tmp_path: Path) -> None:

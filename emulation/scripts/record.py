@@ -1,0 +1,107 @@
+"""How a script's run went: `script.json` of its run folder.
+
+It is written when the run begins, so that one that is killed says of which script, machine and
+version it is, and again when it ends.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import Field
+
+from emulation.scenario.provenance import code
+from emulation.scenario.records import CodeRecord, Record
+from emulation.scenario.runfolder import host_facts, package_versions, read_typed
+from emulation.scripts.session import LIMITS, Session
+
+OUTCOME: Final = "script.json"
+"""File of the run folder that says how the script ended."""
+NETWORK: Final = "network.json"
+"""File of the run folder that describes the network; there once it is built."""
+
+
+class ScriptRecord(Record):
+    """`script.json`; of one that is `running`, what the end tells has its defaults."""
+
+    format: Literal[1] = 1
+    script: str
+    """Its path."""
+    arguments: tuple[str, ...] = ()
+    began_ns: int = 0
+    """Unix time, ns."""
+    seconds: float = 0.0
+    reached: Literal["started", "built"] = "started"
+    ended: Literal["running", "completed", "failed", "interrupted", "timed out"] = "running"
+    """`running` if it was killed or is under way."""
+    exit_code: int | None = None
+    error: str | None = None
+    line: int | None = None
+    """Of the script, at which it failed."""
+    limits: tuple[str, ...] = ()
+    """What the script got in place of what it asked for."""
+    notes: tuple[str, ...] = ()
+    host: dict[str, str | int | float] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
+    code: CodeRecord | None = None
+    """None if the testbed is not in a git repository."""
+
+    @property
+    def name(self) -> str:
+        """Name of the script's file."""
+        return Path(self.script).name
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the script has ended, and not by a signal that no process outlives."""
+        return self.ended != "running"
+
+
+def begin(session: Session) -> ScriptRecord:
+    """Write that the run is under way."""
+    record = ScriptRecord(
+        script=str(session.spec.script),
+        arguments=tuple(session.spec.arguments),
+        began_ns=session.began_unix_ns,
+        host=host_facts(),
+        versions=package_versions(),
+        code=code(),
+    )
+    write(session.spec.folder, record)
+    return record
+
+
+def write(folder: Path, record: ScriptRecord) -> None:
+    """Write the record into a run folder, in the place of what there is."""
+    path = folder / OUTCOME
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(path)
+
+
+def read(folder: Path, problems: list[str]) -> ScriptRecord | None:
+    """Return a folder's record; None if it is missing, or damaged, and `problems` gets a line.
+
+    What was said about a script that was killed is in a file of its own.
+    """
+    record = read_typed(folder / OUTCOME, ScriptRecord, problems)
+    if record is None or record.has_ended:
+        return record
+    try:
+        lines = (folder / LIMITS).read_text(encoding="utf-8").splitlines()
+        said = [json.loads(line) for line in lines]
+        limits = tuple(f"{each['wish']}: {each['instead']}" for each in said if "wish" in each)
+        notes = tuple(each["note"] for each in said if "note" in each)
+    except FileNotFoundError:
+        return record
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        problems.append(f"{LIMITS} cannot be read: {error}")
+        return record
+    return record.model_copy(update={"limits": limits, "notes": notes})
+
+
+def is_script_run(folder: Path) -> bool:
+    """Return whether a folder is that of a script's run."""
+    return (folder / OUTCOME).is_file() or (folder / NETWORK).is_file()
