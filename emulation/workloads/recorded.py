@@ -86,11 +86,14 @@ class RecordedWorkload(Workload):
                 # By parts of bounded length, so that any file can be named, /dev/zero too.
                 while line := file.readline(LONGEST_LINE + 1):
                     reader.read(line)
-            return reader.finish()
+            found = reader.finish()
         except OSError as error:
             raise ScenarioError(f"cannot read {path}: {error.strerror or error}") from None
         except (ValueError, RecursionError) as error:
             raise ScenarioError(f"{path}:{reader.line}: {_reason(error)}") from None
+        if not found:
+            raise ScenarioError(f"{path} has no operation: write one a line (docs/running.md)")
+        return found
 
 
 def lines(operations: Iterable[Operation], names: Mapping[int, str]) -> Iterator[str]:

@@ -88,7 +88,7 @@ def typed(operations: tuple[Operation, ...]) -> list[str]:
     return [repr(operation) for operation in operations]
 
 
-@given(workloads())
+@given(workloads().filter(bool))
 def test_what_is_written_comes_back(operations: tuple[Operation, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "w.jsonl")
@@ -332,6 +332,14 @@ def test_a_file_that_is_no_text_is_refused(content: bytes, tmp_path: Path) -> No
 def test_a_file_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"cannot read .*: (No such file|Is a directory)"):
         read(tmp_path / name)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n"])
+def test_a_file_without_an_operation_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "w.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(ScenarioError, match=r"w\.jsonl has no operation: write one a line"):
+        read(path)
 
 
 def test_a_file_without_end_is_refused_soon() -> None:

@@ -140,7 +140,7 @@ def test_parameters_of_a_replaced_workload_are_refused(tmp_path: Path) -> None:
 
 def test_the_workload_is_recorded_in_the_scenario(tmp_path: Path) -> None:
     path = tmp_path / "w.jsonl"
-    path.write_text("")
+    path.write_text('{"time": 1, "node": 1, "action": "publish", "event": "a"}')
     scenario = make(workload=f"file:{path}")
     assert scenario.workload_spec == WorkloadSpec(
         name="recorded", parameters={"recording": str(path)}
