@@ -194,6 +194,7 @@ class ClientTable:
             self._service.unsubscribe(subscription)
 
     def _sweep(self) -> None:
+        self._host.call_later(SWEEP, self._sweep)
         oldest = self._host.now() - LEASE
         lapsed = [
             (client, number)
@@ -204,7 +205,6 @@ class ClientTable:
         for client, number in lapsed:
             self.counters["lapsed"] += 1
             self._end(client, number)
-        self._host.call_later(SWEEP, self._sweep)
 
     def _publish(self, frame: Frame, client: Address) -> None:
         self._check_addressee(frame.publisher)

@@ -82,6 +82,8 @@ class TableLink:
         self._expected = 0
         self._older_since: float | None = None
         self._stale: set[bytes] | None = None
+        self._lacks = True
+        """Whether a session is to be begun by the neighbour, as far as this end knows."""
         self.refused = False
         """Whether the table was full when the neighbour told of a pattern."""
         self._asking = host.call_later(PATIENCE * retry, self._ask, PATIENCE * retry)
@@ -111,7 +113,7 @@ class TableLink:
             return
         added = chunk(new, UPDATE_BYTES)
         room = UPDATE_BYTES - sum(map(len, added))
-        removed = chunk(old, room) if len(added) == len(new) and room > 0 else []
+        removed = chunk(old, room, first=not added) if len(added) == len(new) else []
         last = len(added) == len(new) and len(removed) == len(old)
         if last:
             self._told_at = self._table.changes
@@ -179,6 +181,7 @@ class TableLink:
                 self._acknowledge(update, again=True)
                 return
             self._their_session, self._expected = update.session, 0
+            self._lacks = self.refused = False
             self._stale = self._table.held_by(self._neighbour)
         self._older_since = None
         if update.number == self._expected:
@@ -214,13 +217,14 @@ class TableLink:
         self._host.send(self._neighbour, frame.encode())
 
     def _ask(self, wait: float) -> None:
-        if self._their_session < 0:
+        if self._lacks:
             self._counters["updates asked for"] += 1
-            self._reply(Acknowledgement(ANY_SESSION, 0, again=True))
+            self._reply(Acknowledgement(max(self._their_session, ANY_SESSION), 0, again=True))
             wait = min(2 * wait, LONGEST_RETRY * self._retry)
             self._asking = self._host.call_later(wait, self._ask, wait)
 
     def ask_again(self) -> None:
-        """Ask the neighbour for all it has to tell: there is room again."""
-        self.refused = False
-        self._reply(Acknowledgement(self._their_session, 0, again=True))
+        """Ask the neighbour for all it has to tell until it begins: there is room again."""
+        self._lacks, self.refused = True, False
+        self._asking.cancel()
+        self._ask(self._retry)

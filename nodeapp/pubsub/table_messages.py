@@ -51,12 +51,12 @@ class Acknowledgement(NamedTuple):
         return wire.encode_body(list(self))
 
 
-def chunk(patterns: Iterable[bytes], room: int) -> list[bytes]:
-    """Return as many patterns, in order, as fit `room` bytes; the first one in any case."""
+def chunk(patterns: Iterable[bytes], room: int, *, first: bool = True) -> list[bytes]:
+    """Return as many patterns, in order, as fit `room` bytes; if `first`, one in any case."""
     taken: list[bytes] = []
     for pattern in patterns:
         room -= len(pattern) + 5
-        if room < 0 and taken:
+        if room < 0 and (taken or not first):
             break
         taken.append(pattern)
     return taken
