@@ -17,7 +17,7 @@ from capture.decode import decode_records
 from capture.scan import FILE_HEADER, PcapError, PcapHeader, read_header, record_offsets
 from emulation.scenario.access_point import ACCESS, MESH
 from emulation.scenario.runfolder import Run
-from nodeapp.wire import CLIENT_PORT, FIRST_CLIENT_KIND, Kind
+from nodeapp.wire import CLIENT_PORT, EVENT_KINDS, FIRST_CLIENT_KIND, Kind
 from spark_analysis.replay.transmissions import NodeIndices, ReplayedTransmission, transmissions
 
 BEHIND: Final = 1.2
@@ -145,7 +145,7 @@ class Captures:
         self, frames: Iterable[RadioFrame]
     ) -> list[tuple[tuple[int, int], ReplayedTransmission]]:
         """Return the transmissions of events among frames, each with its event, by time."""
-        of_events = [each for each in frames if each.kind == Kind.EVENT]
+        of_events = [each for each in frames if each.kind in EVENT_KINDS]
         events = list(dict.fromkeys(each.event for each in of_events))
         index = {event: number for number, event in enumerate(events)}
         rows = sorted(

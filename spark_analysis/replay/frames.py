@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from emulation.scenario.access_point import ACCESS
 from emulation.scenario.runfolder import Run
-from nodeapp.wire import Kind
+from nodeapp.wire import EVENT_KINDS
 from spark_analysis.captures.materialise import decoded_frames
 from spark_analysis.replay.transmissions import (
     Ints,
@@ -40,6 +40,8 @@ _COLUMNS: Final = (
     "node", "interface", "time_ns", "ip_src", "ip_dst", "kind", "hops", "destination",
     "publisher", "sequence",
 )  # fmt: skip
+_CARRIES: Final = pa.array([int(kind) for kind in EVENT_KINDS], pa.int32())
+"""Kinds whose frames are hops of an event."""
 
 
 @dataclass
@@ -104,7 +106,7 @@ def _batches(run: Run, wanted: Chosen) -> Iterator[pa.RecordBatch]:
 
 def _of_events(batch: pa.RecordBatch) -> Any:
     by_radio = pc.not_equal(batch["interface"].cast(pa.string()), "lo")
-    return pc.and_(by_radio, pc.fill_null(pc.equal(batch["kind"], int(Kind.EVENT)), False))
+    return pc.and_(by_radio, pc.is_in(batch["kind"], _CARRIES))
 
 
 def _of_access(batch: pa.RecordBatch) -> Any:

@@ -20,7 +20,7 @@ from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import NodeSpec
-from nodeapp.wire import Frame, Kind
+from nodeapp.wire import EVENT_KINDS, Frame, Kind
 from spark_analysis import reports
 from spark_analysis.captures.materialise import FRAMES_FOLDER, PACKETS, _write
 from spark_analysis.captures.source import find_captures, plan
@@ -30,6 +30,7 @@ from spark_analysis.replay.data import replay_data
 from spark_analysis.replay.packing import as_script, interleaved, packed
 from spark_analysis.report import delivery_text, map_text
 from spark_analysis.result import Analysis, RunTables
+from testbed.live_captures import Captures
 from tests import browser as browsers
 from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.runs import EPOCH, RunBuilder
@@ -144,6 +145,19 @@ def test_transmissions_are_those_of_the_captures(tables: RunTables) -> None:
     ]
     assert first[0].sent == 8_001_000_000
     assert first[0].arrived == 8_002_000_000
+
+
+@pytest.mark.parametrize("kind", EVENT_KINDS)
+def test_all_frames_that_carry_an_event_are_its_hops(kind: Kind, tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "run", nodes=2, duration=20.0)
+    run.publish(1, 8.0, 1, ["traffic"])
+    run.radio(1, 8.001, run.event_frame(EVENT)._replace(kind=kind), heard_by=[2])
+    read = tables_of(run, run.write()).run
+    found, live = frames.hops(read, EPOCH), Captures(read)
+    (hop,) = found.transmissions
+    assert (found.events[hop.event], hop.sender, hop.receivers) == (EVENT, 0, [1])
+    ((event, same),) = live.hops(live.look(None)[0])
+    assert (event, same.sender, same.receivers) == (EVENT, 0, [1])
 
 
 def test_links_last_as_long_as_something_is_heard(tables: RunTables) -> None:
