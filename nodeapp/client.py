@@ -259,7 +259,8 @@ def _advertise(client: Client, asked: argparse.Namespace) -> None:
 def _subscribe(client: Client, asked: argparse.Namespace) -> None:
     wanted = Filter.parse(asked.words)
     number = client.subscribe(wanted, parse_attributes(asked.attr))
-    print(f"subscribed to {wanted or 'all events'}; Ctrl-C ends it", file=sys.stderr)
+    what = wanted if wanted.predicates else "all events"
+    print(f"subscribed to {what}; Ctrl-C ends it", file=sys.stderr)
     try:
         for count, (event, hops) in enumerate(client, start=1):
             about = f"node {event.publisher}, {hops} hop{'' if hops == 1 else 's'}"

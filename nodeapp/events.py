@@ -72,11 +72,11 @@ def format_attributes(attributes: Attributes) -> str:
 
 
 def _pair(name: str, symbol: str, value: Value) -> str:
-    return str(Predicate(name, symbol, value)) if name != TOPIC else _topic(value)
+    return _topic(value) if name == TOPIC else f"{name}{symbol}{format_value(value)}"
 
 
 def _topic(value: Value) -> str:
-    if isinstance(value, str):
+    if isinstance(value, str) and value.isprintable():
         try:
             if Predicate.parse(value) == Predicate(TOPIC, "=", value):
                 return value

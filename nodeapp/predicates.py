@@ -197,8 +197,10 @@ def format_value(value: Value, *, always_text: bool = False) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         read = parse_value_or_none(value, always_text=always_text)
-        plain = value and value == read and value[0] != "="  # after < and > it would be theirs
-        return value if plain else json.dumps(value, ensure_ascii=False)
+        printable = value.isprintable()  # a terminal obeys the rest
+        # "=" after < and > would be theirs.
+        plain = value and printable and value == read and value[0] != "="
+        return value if plain else json.dumps(value, ensure_ascii=not printable)
     return repr(value)
 
 

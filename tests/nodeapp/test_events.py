@@ -145,6 +145,16 @@ def test_attributes_print_in_the_form_they_are_read(own: dict[str, Value]) -> No
         assert parse_attributes(shlex.split(format_attributes(own))) == own
 
 
+def test_what_others_send_prints_in_one_line_that_a_terminal_does_not_obey() -> None:
+    text = "x\x1b[2J\x9b0m\nalarm level=9"
+    for name in ("topic", "text"):
+        printed = format_attributes({name: text})
+        assert printed.isprintable()
+        assert parse_attributes(shlex.split(printed)) == {name: text}
+    long = {"topic": 2000 * "t", "text": 1025 * "x"}  # more than a condition may have
+    assert format_attributes(long) == f"topic={long['topic']} text={long['text']}"
+
+
 @given(predicates, values)
 def test_a_predicate_never_fails_on_a_value(predicate: Predicate, value: Value) -> None:
     assert predicate.holds(value) in (True, False)
