@@ -6,10 +6,11 @@ trailer: the transmitter's counter (64 bits) and the first 12 bytes of a MAC, ke
 it got and seals what it sends: who has the key may say anything, who has not is not heard.
 
 The counter is a clock in microseconds, and more than in the frame before, so that it goes on after
-a restart.  A receiver remembers of each transmitter the highest counter and which of the `WINDOW`
-frames up to it have come, as in RFC 4303, section 3.4.3: a counter that is among them, or older
-than they are, or `LATE` older than the highest, is a replay.  What was recorded before a receiver
-started can be replayed to it, until it has heard that transmitter itself.  Nothing is encrypted.
+a restart; a node whose clock went back over one is not heard until that has caught up.  A receiver
+remembers of each transmitter the highest counter and which of the `WINDOW` frames up to it have
+come, as in RFC 4303, section 3.4.3: a counter that is among them, or older than they are, or `LATE`
+older than the highest, is a replay.  What a receiver did not get can be played to it until it has
+heard of that transmitter what is newer by `LATE`.  Nothing is encrypted.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MAX_NEIGHBOURS: Final = 4096
 LEAST_KEY: Final = 16
 """Bytes of a key."""
 _PERSON: Final = b"pubsub/1"
-_FLAGS: Final = 2
+FLAGS_AT: Final = 2
 _BODY_LENGTH: Final = 6
 """Where in the header flags and length of the body (16 bits) are."""
 
@@ -75,9 +76,9 @@ class Seal:
         self._counter = max(self._counter + 1, int(now * 1e6))
         covered = b"".join(
             (
-                datagram[:_FLAGS],
-                bytes((datagram[_FLAGS] | FLAG_SEALED,)),
-                datagram[_FLAGS + 1 : _BODY_LENGTH],
+                datagram[:FLAGS_AT],
+                bytes((datagram[FLAGS_AT] | FLAG_SEALED,)),
+                datagram[FLAGS_AT + 1 : _BODY_LENGTH],
                 body.to_bytes(2, "big"),
                 datagram[_BODY_LENGTH + 2 :],
                 self._counter.to_bytes(8, "big"),
@@ -88,16 +89,16 @@ class Seal:
     @staticmethod
     def strip(datagram: bytes) -> bytes:
         """Return a sealed frame as it was before.  Raises `WireError` if it is not sealed."""
-        if len(datagram) < HEADER_LENGTH + TRAILER or not datagram[_FLAGS] & FLAG_SEALED:
+        if len(datagram) < HEADER_LENGTH + TRAILER or not datagram[FLAGS_AT] & FLAG_SEALED:
             raise WireError("not sealed")
         body = int.from_bytes(datagram[_BODY_LENGTH : _BODY_LENGTH + 2], "big") - TRAILER
         if body < 0:
             raise WireError("too short for a seal")
         return b"".join(
             (
-                datagram[:_FLAGS],
-                bytes((datagram[_FLAGS] & ~FLAG_SEALED,)),
-                datagram[_FLAGS + 1 : _BODY_LENGTH],
+                datagram[:FLAGS_AT],
+                bytes((datagram[FLAGS_AT] & ~FLAG_SEALED,)),
+                datagram[FLAGS_AT + 1 : _BODY_LENGTH],
                 body.to_bytes(2, "big"),
                 datagram[_BODY_LENGTH + 2 : -TRAILER],
             )
@@ -122,7 +123,7 @@ class Seal:
         index = bisect_left(heard, counter)
         again = index < len(heard) and heard[index] == counter
         if again or counter < heard[-1] - LATE or (not index and len(heard) >= WINDOW):
-            raise WireError("a replay")
+            raise WireError("a replay, or its clock went back")
         insort(heard, counter)
         if len(heard) > WINDOW:
             del heard[0]

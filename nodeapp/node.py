@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from nodeapp import gps, link_status
 from nodeapp.addressing import address_of, node_of
-from nodeapp.auth import Seal
+from nodeapp.auth import FLAGS_AT, Seal
 from nodeapp.budget import Budgets
 from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event
@@ -38,6 +38,8 @@ from nodeapp.pubsub.base import Environment
 from nodeapp.wire import (
     BROADCAST,
     CLIENT_PORT,
+    FLAG_SEALED,
+    HEADER_LENGTH,
     NODE_PORT,
     Frame,
     TrafficClass,
@@ -350,7 +352,7 @@ class Node:
             sender = self._sender(address)
             if sender is None or not self._started:
                 self.counters["foreign or early"] += 1
-            elif sender != self.node_id and self._budgets.takes(sender, self._loop.time()):
+            elif sender != self.node_id:
                 self._guarded(self._received, datagram, sender)
 
     def _received(self, datagram: bytes, sender: int) -> None:
@@ -360,7 +362,12 @@ class Node:
             except WireError as error:
                 self.counters[f"refused: {error}"] += 1
                 return
-        self.service.datagram_received(datagram, sender)
+        elif len(datagram) >= HEADER_LENGTH and datagram[FLAGS_AT] & FLAG_SEALED:
+            self.counters["refused: sealed, and this node has no key"] += 1
+            return
+        # Not what strangers send under a neighbour's address.
+        if self._budgets.takes(sender, self._loop.time()):
+            self.service.datagram_received(datagram, sender)
 
     def _read_status(self, failed: Callable[[int, bytes], None]) -> None:
         """Read the status of datagrams sent; the socket is readable for that as well."""

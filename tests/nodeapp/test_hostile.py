@@ -7,10 +7,13 @@ import math
 import socket
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from nodeapp import budget, wire
+from nodeapp.auth import Seal
 from nodeapp.budget import Budgets
-from nodeapp.events import Filter, Subscription
+from nodeapp.events import Event, Filter, Subscription
 from nodeapp.node import Node, NodeOptions
 from nodeapp.pubsub import interests, rendezvous, subscription_table
 from nodeapp.pubsub.base import Environment
@@ -166,31 +169,55 @@ def test_a_neighbour_has_a_budget_a_second() -> None:
     assert budgets.dropped.total() == 2 + 99
 
 
-def test_a_node_drops_and_tells_what_is_beyond_the_budget() -> None:
+@contextmanager
+def listening(key: bytes | None) -> Iterator[tuple[Node, Callable[[bytes], None]]]:
+    """Yield a node app, and what gives it a datagram that comes from node 2."""
     loop = asyncio.new_event_loop()
-    radio, air = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
-    client_port = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    loop.time = lambda: 5.5  # type: ignore[method-assign]
+    radio, air, client_port = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3))
     for each in (radio, client_port):
         each.bind(("127.0.0.1", 0))
         each.setblocking(False)
-    radio.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     air.bind(("127.0.0.2", 0))
     environment = Environment((0.0, 0.0, 9.0, 9.0), 250.0)
-    node = Node(NodeOptions(1, "lo", "flooding", environment), loop, radio, client_port)
+    options = NodeOptions(1, "lo", "flooding", environment, key=key)
+    node = Node(options, loop, radio, client_port)
+
+    def hear(datagram: bytes) -> None:
+        air.sendto(datagram, radio.getsockname())
+        node._read_radio()
+
     try:
         node.start()
         node._sender = lambda address: 2  # type: ignore[method-assign]
-        frame = b"no frame"
-        for _ in range(budget.FRAMES + 50):
-            air.sendto(frame, radio.getsockname())
-        for _ in range(40):
-            node._read_radio()
-        about = node._about()
-        assert node.service.counters["malformed"] + about["over budget"].get("2", 0) == (
-            budget.FRAMES + 50
-        )
-        assert node.service.counters["malformed"] >= budget.FRAMES
+        yield node, hear
     finally:
         node.close()
         air.close()
         loop.close()
+
+
+def test_a_node_drops_and_tells_what_is_beyond_the_budget() -> None:
+    with listening(None) as (node, hear):
+        for _ in range(budget.FRAMES + 50):
+            hear(b"no frame")
+        assert node.service.counters["malformed"] == budget.FRAMES
+        assert node._about()["over budget"] == {"2": 50}
+
+
+def test_what_a_stranger_sends_is_not_of_a_neighbours_budget() -> None:
+    key = b"a key that neighbours share"
+    neighbour = Seal(key, 2)
+    event = Frame(Kind.EVENT, 2, publisher=2, sequence=1, body=Event(2, 1, {}).encode()).encode()
+    with listening(key) as (node, hear):
+        for _ in range(budget.FRAMES + 1):
+            hear(b"no frame")
+        for number in range(5):
+            hear(neighbour.seal(event, 1.0 + number))
+        assert node._about()["over budget"] == {}
+        assert node.counters["refused: not sealed"] == budget.FRAMES + 1
+        assert node.service.counters["duplicates"] == 4
+    with listening(None) as (node, hear):
+        hear(neighbour.seal(event, 9.0))
+        assert node.counters["refused: sealed, and this node has no key"] == 1
+        assert not node.service.counters

@@ -57,6 +57,8 @@ STILL: Final = 0.1
 """m/s below which a course over ground is none."""
 RESORT: Final = 3
 """Silences in a row of which the last one brings a report instead of a probe."""
+LONGEST_REFUSAL: Final = 200
+"""Characters of what a broker says that are kept."""
 RENEWALS: Final = 3.0
 """Signs of life in one lease of a broker."""
 
@@ -88,6 +90,8 @@ class MeshClient:
         self._number = 0
         self._heard = True
         """Whether a broker has answered the last report."""
+        self._refusal = ""
+        """Why a broker refused a report, the last time that one did."""
         self._sessions: dict[SessionKey, Received] = {}
         """Those that a new serving broker has to take over."""
         self._serving: SessionKey | None = None
@@ -119,6 +123,8 @@ class MeshClient:
         """Return what STATUS reports: who serves, and the status that it knows."""
         serving = self._serving
         shown: dict[str, Any] = {"serving broker": serving.broker if serving else 0}
+        if self._refusal:
+            shown["refused last"] = self._refusal
         if self._status is not None:
             shown["bound for"] = [round(value, 1) for value in self._status.destination]
             shown["speed"] = round(self._status.velocity, 2)
@@ -189,7 +195,8 @@ class MeshClient:
             self._timer.cancel()
         self._heard = True
         if refusal is not None:
-            self._counters[f"refused: {refusal}"[:200]] += 1
+            self._counters["refused"] += 1
+            self._refusal = refusal[:LONGEST_REFUSAL]
             return
         session = SessionKey(sender, of)
         received = self._sessions.get(session, Received())

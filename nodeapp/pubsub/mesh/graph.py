@@ -22,6 +22,7 @@ from typing import Any
 
 from nodeapp.events import Event
 from nodeapp.host import Host
+from nodeapp.pubsub.interests import MAX_BYTES
 from nodeapp.pubsub.table_links import TableLinks
 from nodeapp.wire import Frame
 
@@ -38,8 +39,10 @@ class Graph(TableLinks):
         counters: Counter[str],
     ) -> None:
         super().__init__(host, table_limit, retry, break_delay, counters)
-        self._waiting: list[tuple[Frame, bytes, int]] = []
+        self._waiting: dict[tuple[Frame, bytes, int], None] = {}
         """Frames that wait for a link to know a pattern: frame, pattern, link."""
+        self._room = MAX_BYTES
+        """Bytes of further bodies that may wait."""
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports of the graph."""
@@ -48,14 +51,14 @@ class Graph(TableLinks):
     def link_down(self, neighbour: int) -> None:
         """End a link; its entries stay for a while, until the graph is mended."""
         super().link_down(neighbour)
-        self._waiting = [each for each in self._waiting if each[2] != neighbour]
+        self._take([each for each in self._waiting if each[2] == neighbour])
 
     def _ack_received(self, frame: Frame, sender: int) -> None:
         super()._ack_received(frame, sender)
         link = self.links.get(sender)
         if link is not None and self._waiting:
             ready = [each for each in self._waiting if each[2] == sender and link.knows(each[1])]
-            self._waiting = [each for each in self._waiting if each not in ready]
+            self._take(ready)
             for waiting, _, _ in ready:
                 self._send(waiting, sender)
 
@@ -76,8 +79,18 @@ class Graph(TableLinks):
                 self._send(frame, neighbour)
             else:
                 waiting = (frame, pattern, neighbour)
-                if waiting not in self._waiting:
-                    self._waiting.append(waiting)
+                if waiting in self._waiting:
+                    continue
+                if len(frame.body) > self._room:
+                    self._counters["no room for what waits"] += 1
+                    continue
+                self._waiting[waiting] = None
+                self._room -= len(frame.body)
+
+    def _take(self, waiting: list[tuple[Frame, bytes, int]]) -> None:
+        for each in waiting:
+            del self._waiting[each]
+            self._room += len(each[0].body)
 
     def _send(self, frame: Frame, neighbour: int) -> None:
         if frame.ttl == 0 or frame.hops == 255:

@@ -8,16 +8,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from nodeapp.events import Filter
+from nodeapp.pubsub.mesh import graph
 from nodeapp.pubsub.mesh.broker import MeshBroker
 from nodeapp.pubsub.mesh.handover import FIRST_DELAY
 from nodeapp.pubsub.mesh.messages import (
     MAX_NUMBER,
+    Propagated,
     Report,
+    SessionKey,
+    decode_report,
     decode_report_ack,
+    encode_report_ack,
 )
 from nodeapp.pubsub.mesh.prediction import ClientStatus
 from nodeapp.pubsub.mesh.session import Served
-from nodeapp.pubsub.patterns import LOCAL
+from nodeapp.pubsub.patterns import LOCAL, encode_pattern
 from nodeapp.wire import BROADCAST, Frame, Kind
 from tests.nodeapp.network import SimHost
 from tests.nodeapp.pubsub.mesh.lab import MeshNetwork, Walker, navigate, random_walk
@@ -377,3 +383,27 @@ def test_a_clock_that_jumps_makes_events_late_at_worst() -> None:
     broker.publish("news")
     network.run(30.0)
     assert list(walker.host.notified().values()) == [1]
+
+
+def test_orders_and_refusals_that_are_made_up_fill_no_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(graph, "MAX_BYTES", 1_000)
+    network = MeshNetwork(3, "mobility-prediction")
+    host = network.client((125.0, 125.0))
+    network.run(2.0)
+    host.subscribe("news")
+    network.run(5.0)
+    pattern = encode_pattern(Filter.parse(["news"]))
+    for client in range(1, 101):
+        order = Propagated(client, SessionKey(1, 1), SessionKey(9, 1), pattern)
+        frame = Frame(Kind.PROPAGATED, 77, ttl=9, body=order.encode())
+        network.nodes[5].hear(frame.encode(), 77)
+    assert network.counters()["no room for what waits"] > 50
+    (*_, report) = network.frames(Kind.REPORT)
+    number = decode_report(report.body).number
+    for refused in range(100):
+        body = encode_report_ack(number, 0, f"{refused} {1000 * 'x'}")
+        host.hear(Frame(Kind.REPORT_ACK, 1, host.node_id, body=body).encode(), 1)
+    assert len(host.service.counters) < 50
+    assert len(host.service.status()["refused last"]) == 200
