@@ -130,6 +130,7 @@ class _Pending:
     operation: Operation = field(compare=False)
     attempt: int = field(default=0, compare=False)
     attempts: int = field(default=ATTEMPTS, compare=False)
+    renews: bool = field(default=False, compare=False)
 
 
 @dataclass
@@ -165,6 +166,8 @@ class Driver:
         self._tokens = len(scenario.operations)
         self._waiting: dict[int, _Pending] = {}
         self._ended: set[tuple[int, int]] = set()
+        self._renewals: dict[tuple[int, int], int] = {}
+        """Number of the next one of each subscription, by node and number."""
         self._outages: list[_Outage] = []
         self._epoch = math.inf
 
@@ -236,6 +239,8 @@ class Driver:
         key = (operation.node, operation.subscription)
         if client is None or (operation.action == "subscribe" and key in self._ended):
             return
+        if pending.renews and self._renewals[key] != pending.number:
+            return  # one of before the node app was down
         if pending.attempt == 0:
             self.lateness.append(now - pending.due)
         if pending.attempt > 0 and pending.number not in self._waiting:
@@ -274,8 +279,10 @@ class Driver:
             self._problem(pending.operation, f"was refused: {refusal}")
         elif action == "subscribe":
             self._tokens += 1
+            operation = pending.operation
+            self._renewals[operation.node, operation.subscription] = self._tokens
             due = time.monotonic() + RENEWAL
-            heapq.heappush(self._queue, _Pending(due, self._tokens, pending.operation, 0))
+            heapq.heappush(self._queue, _Pending(due, self._tokens, operation, renews=True))
 
     def _problem(self, operation: Operation, text: str) -> None:
         name = self._names[operation.node]

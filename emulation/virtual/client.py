@@ -11,7 +11,7 @@ from functools import partial
 
 from emulation.network.driver import ATTEMPTS, RENEWAL, RETRY, held, request
 from emulation.scenario.scenario import Scenario
-from emulation.virtual.clock import Clock
+from emulation.virtual.clock import Clock, VirtualTimer
 from emulation.virtual.host import VirtualHost
 from emulation.virtual.packets import CLIENT
 from emulation.virtual.recording import VirtualRecorder
@@ -33,6 +33,8 @@ class WorkloadClient:
         self._token = 0
         self._waiting: dict[int, Operation] = {}
         self._ended: set[tuple[int, int]] = set()
+        self._renewals: dict[tuple[int, int], VirtualTimer] = {}
+        """The next one of each subscription, by node and number."""
         self._hosts: dict[int, VirtualHost] = {}
 
     def receiver(self, host: VirtualHost) -> Callable[[Address, bytes], None]:
@@ -85,7 +87,10 @@ class WorkloadClient:
             what = f"{host.spec.name}: {operation.action} at {operation.time:.1f} s"
             self.problems.append(f"{what} was refused: {refusal}")
         elif operation.action == "subscribe":
-            self._clock.call_later(RENEWAL, self._perform, operation)
+            key = (operation.node, operation.subscription)
+            if key in self._renewals:  # of before the node app was down
+                self._renewals[key].cancel()
+            self._renewals[key] = self._clock.call_later(RENEWAL, self._perform, operation)
 
     def _record(self, host: VirtualHost, datagram: bytes, *, to_client: bool) -> None:
         self._recorder.on_loopback(self._clock.now, host.index, datagram, to_client=to_client)

@@ -1,7 +1,17 @@
-"""What clients tell a node app again that was not running."""
+"""What clients tell a node app again that was not running, and that they do so once."""
 
-from emulation.network.driver import held
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from emulation.network.driver import Driver, _Pending, held
+from emulation.realtime.control import ControlServer
 from emulation.workloads.base import Operation
+from nodeapp.wire import Frame, Kind, decode, encode_body
+from topologies.catalog import make_scenario
 
 
 def test_subscriptions_that_hold_advertisements_and_the_rest_of_the_route() -> None:
@@ -22,3 +32,26 @@ def test_subscriptions_that_hold_advertisements_and_the_rest_of_the_route() -> N
     assert again[1].event == route | {"remaining": 3.0}
     assert again[2].subscription == 2
     assert held(operations, 1, 60.0)[1].event["remaining"] == 0.0
+
+
+def test_a_subscription_is_renewed_once_after_returns(tmp_path: Path) -> None:
+    wanted = Operation(time=1, node=2, action="subscribe", subscription=1)
+    made = make_scenario("roaming_field", "flooding", seed=1, duration=30, settings={"topics": 0})
+    scenario = made.model_copy(update={"workload": (wanted,)})
+    sent: list[int] = []
+    client: Any = SimpleNamespace(send=lambda datagram: sent.append(decode(datagram).originator))
+    with ControlServer(tmp_path / "control") as control:
+        driver = Driver(scenario, {}, control)
+        driver._sockets[2], driver._epoch = client, time.monotonic() - 10.0
+        accepted = Frame(Kind.ACK, 1, body=encode_body(None))
+        driver._acknowledged(_Pending(0.0, 1, wanted), accepted)
+        for _ in range(3):
+            driver._returned(2, time.monotonic())
+            again = min(driver._queue)
+            driver._queue.remove(again)
+            driver._acknowledged(again, accepted)
+        renewals = sorted(driver._queue)
+        assert len(renewals) == 4
+        for each in renewals:
+            driver._perform(each, each.due)
+        assert sent == [renewals[-1].number]

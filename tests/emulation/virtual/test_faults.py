@@ -93,6 +93,25 @@ def test_a_subscriber_that_crashes_gets_events_again_when_it_is_back(protocol: s
     assert len(heard) == len(set(heard))
 
 
+class Subscribed(NullRecorder):
+    """Remembers when a client subscribed, for the first time and again."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
+        if decode(datagram).kind == Kind.SUBSCRIBE and not to_client:
+            self.times.append(time)
+
+
+def test_a_subscription_is_renewed_no_more_often_after_crashes() -> None:
+    recorder = Subscribed()
+    crashes = [f"crash sta2 at {second} for 0.1" for second in range(2, 12)]
+    Simulation(scenario(*crashes), recorder).run()
+    assert len([time for time in recorder.times if time < 12.0]) == 11
+    assert [time for time in recorder.times if time > 12.0] == []  # it is due after the end
+
+
 def test_a_publisher_that_crashes_publishes_nothing_and_what_it_repeats_is_taken() -> None:
     heard = told("crash sta1 at 10 for 5")
     # The event of 14.05 s is offered again each half second: the app is back at 15 s.
