@@ -17,8 +17,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from emulation.plain_file import read_plain_file
 from emulation.scenario import prompt
-from emulation.scenario.plain_file import read_plain_file
 from emulation.scenario.records import RunRecord
 from emulation.scenario.runfolder import read_run
 from nodeapp.client_port import LEASE

@@ -34,7 +34,7 @@ from tests.house import (
 
 EMULATION = (
     *("vm", "backends", "scripts", "mininet_wifi", "virtual", "network", "realtime"),
-    *("scenario", "workloads", "mobility", "radio", "errors"),
+    *("scenario", "workloads", "mobility", "radio", "plain_file", "errors"),
 )
 """The rooms of `emulation`, from the top."""
 FOR_TOPOLOGIES = ("scenario", "workloads", "mobility", "radio", "errors")

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 
 from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Position2D, Trace, Waypoint
+from emulation.plain_file import read_plain_file
 
 SAME_TIME: Final = 1e-6
 """Seconds between arrival and the next command within which they are one moment."""
@@ -70,7 +71,7 @@ def trajectories(path: Path, nodes: int = 0) -> list[tuple[Waypoint, ...]]:
     is missing.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_plain_file(path).decode("utf-8")
     except OSError as error:
         raise ScenarioError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -88,7 +88,7 @@ class Links(LinkTable):
         self._lines: list[Line] = []
         """Across which no link leads."""
         self._sides: list[int] | None = None
-        """Station: on which side of each line it is, a bit a line; None without lines."""
+        """Station: a number that those on the same sides of all lines share; None without lines."""
         self._jammers: dict[int, Jammer] = {}
         """By the number that they have as a source: from `count` on."""
         self._jam_rows: dict[int, JamRow] = {}
@@ -272,11 +272,12 @@ class Links(LinkTable):
             self._cached = 0
 
     def _sides_now(self) -> list[int]:
-        sides = np.zeros(self.count, np.int64)
-        for bit, (x0, y0, x1, y1) in enumerate(self._lines):
+        left = np.empty((self.count, len(self._lines)), np.bool_)
+        for number, (x0, y0, x1, y1) in enumerate(self._lines):
             dx, dy = (self._xy - (x0, y0)).T
-            sides |= ((x1 - x0) * dy - (y1 - y0) * dx > 0.0).astype(np.int64) << bit
-        return [int(side) for side in sides]
+            left[:, number] = (x1 - x0) * dy - (y1 - y0) * dx > 0.0
+        _, sides = np.unique(left, axis=0, return_inverse=True)
+        return [int(side) for side in sides.reshape(-1)]
 
     def row(self, source: int) -> LinkRow:
         """Return the links of a station; a station that is down has none."""

@@ -27,6 +27,7 @@ from typing import Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from emulation.errors import ScenarioError
+from emulation.plain_file import read_plain_file
 from emulation.radio.spec import RadioSpec, UnitDisk
 
 Kind = Literal["crash", "radio", "access-point", "link", "partition", "jam"]
@@ -70,7 +71,7 @@ class Fault(BaseModel):
             raise ValueError("a partition needs a line through two points")
         if self.kind == "jam" and self.position is None:
             raise ValueError("a jammer needs a position")
-        if self.kind == "link" and len(set(self.nodes)) != 2:
+        if self.kind == "link" and not len(set(self.nodes)) == len(self.nodes) == 2:
             raise ValueError("a link has two different stations")
         if self.kind in ("crash", "radio", "access-point") and not self.nodes:
             raise ValueError(f"a fault of kind {self.kind} needs names")
@@ -106,7 +107,7 @@ def texts_of(setting: str) -> list[str]:
             continue
         path = Path(text.removeprefix(FILE))
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = read_plain_file(path).decode("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
             raise ScenarioError(f"cannot read the faults in {path}: {reason}") from None

@@ -14,8 +14,8 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from emulation.mobility.trajectory import Trace, Waypoint
+from emulation.plain_file import read_plain_file
 from emulation.scenario.faults import Fault
-from emulation.scenario.plain_file import read_plain_file
 from emulation.scenario.records import Record
 from emulation.scenario.scenario import NodeSpec
 

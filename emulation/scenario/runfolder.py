@@ -28,9 +28,9 @@ from pydantic import ValidationError
 
 from capture.scan import AIR
 from emulation.errors import RunFolderError, ScenarioError
+from emulation.plain_file import read_plain_file
 from emulation.scenario import prompt
 from emulation.scenario.faults import Fault
-from emulation.scenario.plain_file import read_plain_file
 from emulation.scenario.prompt import PromptCommand
 from emulation.scenario.provenance import code
 from emulation.scenario.records import DefectRecord, Ended, Fidelity, Flows, Record, RunRecord

@@ -17,11 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Trace, Waypoint
+from emulation.plain_file import read_plain_file
 from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import NO_RANGE, WireSpec
 from emulation.scenario.access_point import ACCESS, WIRED, AccessPointSpec, AssociationSpec
 from emulation.scenario.faults import Fault
-from emulation.scenario.plain_file import read_plain_file
 from emulation.workloads.base import Operation
 from nodeapp.addressing import address_of
 from nodeapp.pubsub.base import Environment

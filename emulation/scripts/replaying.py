@@ -44,10 +44,14 @@ class _Replay:
         }
         threading.Thread(target=self._run, name=type(self).__name__, daemon=True).start()
 
-    def _entries(self, node: Any) -> list[tuple[float, tuple[Any, ...]]]:
+    def _entries(self, node: Any) -> list[tuple[float, tuple[float, ...]]]:
         columns = [getattr(node, each) for each in self.lists]
         rows = zip(node.time, *columns, strict=False)
-        return [(float(at), tuple(values)) for at, *values in rows]
+        try:
+            return [(float(at), tuple(map(float, values))) for at, *values in rows]
+        except (TypeError, ValueError) as error:
+            names = ", ".join(("time", *self.lists))
+            raise ScriptError(f"{type(self).__name__}: {names} of {node}: {error}") from None
 
     def _run(self) -> None:
         began = time.monotonic() + self.delay
@@ -62,7 +66,7 @@ class _Replay:
             if self.net.session_open:
                 self.net.session.say(f"{type(self).__name__}: {error}")
 
-    def play(self, node: Any, *values: Any) -> None:
+    def play(self, node: Any, *values: float) -> None:
         """Let what is due happen."""
 
 
@@ -71,9 +75,9 @@ class ReplayingBandwidth(_Replay):
 
     lists = ("throughput",)
 
-    def play(self, node: Any, *values: Any) -> None:
+    def play(self, node: Any, *values: float) -> None:
         """Bound the link."""
-        node.wintfs[0].config_tc(bw=float(values[0]))
+        node.wintfs[0].config_tc(bw=values[0])
 
 
 class ReplayingNetworkConditions(_Replay):
@@ -82,9 +86,9 @@ class ReplayingNetworkConditions(_Replay):
     lists = ("bw", "loss", "latency")
     delay = SETTLE
 
-    def play(self, node: Any, *values: Any) -> None:
+    def play(self, node: Any, *values: float) -> None:
         """Bound the link."""
-        bw, loss, latency = map(float, values)
+        bw, loss, latency = values
         node.wintfs[0].config_tc(bw=bw, loss=loss, latency=latency)
 
 
@@ -108,13 +112,13 @@ class ReplayingRSSI(_Replay):
         self.ppm = ppm
         super().__init__(net, **options)
 
-    def play(self, node: Any, *values: Any) -> None:
+    def play(self, node: Any, *values: float) -> None:
         """Give the link its level, and the node its position."""
         radio = node.wintfs[0]
         point = radio.associatedTo
         if point is None:
             return
-        level = float(values[0])
+        level = values[0]
         metres = self.distance(radio, point, level)
         angle = 2 * math.pi * (hash_of(node.name) % 360) / 360
         x, y, _ = point.node.position
@@ -153,7 +157,7 @@ class ReplayingMobility:
             else:
                 speed = float(node.params.get("speed", 1.0) or 1.0)
                 times = [(number + 1) / speed for number in range(len(positions))]
-            plans[node] = steps(positions, times)
+            plans[node] = steps(positions[: len(times)], times)
         net.mover.follow(plans)
 
 

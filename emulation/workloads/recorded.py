@@ -47,7 +47,7 @@ from nodeapp.events import (
 )
 from nodeapp.parameters import Param
 from nodeapp.predicates import EventError
-from nodeapp.wire import MAX_BODY, WireError
+from nodeapp.wire import MAX_BODY, WireError, encode_body
 
 LONGEST_LINE: Final = 1 << 20
 """Bytes: more than any operation needs, and little enough to read whatever file is named."""
@@ -149,8 +149,7 @@ class _Reader:
         fields = _FIELDS[action](values)
         key = _number_of(action)
         if key in values:
-            least = 1 if action == "publish" else 0
-            fields[key] = _whole(key, values[key], least)
+            fields[key] = _whole(key, values[key], 1)
             self._taken.setdefault((action, node), set()).add(fields[key])
         elif action == "unsubscribe":
             raise ValueError("unsubscribe needs the number of a subscription: add subscription")
@@ -217,7 +216,7 @@ class _Reader:
             )
             key = operation.action, operation.node, number
             if operation.action == "unsubscribe":
-                if ("subscribe", operation.node, number) not in first:
+                if ("subscribe", operation.node, number) not in first or key in first:
                     raise ValueError(
                         f"{name} has no subscription {number} by then: correct number or time"
                     )
@@ -308,6 +307,7 @@ def _advertise(values: Mapping[str, Any]) -> dict[str, Any]:
     event = _attributes("event", values.get("event", {}))
     if event.keys() != {TOPIC} or not isinstance(event[TOPIC], str):
         raise ValueError('advertise needs a topic alone: "event": {"topic": "traffic"}')
+    _check_body(encode_body(event[TOPIC]), MAX_BODY)
     return {"event": event}
 
 

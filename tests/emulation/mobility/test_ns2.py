@@ -136,6 +136,8 @@ def test_a_bad_file_is_refused_in_one_line(line: str, told: str) -> None:
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="No such file"):
         ns2.trajectories(tmp_path / "absent.tcl")
+    with pytest.raises(ScenarioError, match="cannot read /dev/zero: it is a pipe or a device"):
+        ns2.trajectories(Path("/dev/zero"))
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScenarioError, match="not a text file"):
         ns2.trajectories(tmp_path / "binary")

@@ -109,3 +109,14 @@ def test_a_jammer_that_begins_while_the_last_burst_of_another_is_on_the_air() ->
     medium.jamming.end(second)
     medium.advance(2.0)
     assert delivered(medium, 2.0) == 40
+
+
+def test_any_number_of_partitions_cut_at_a_time() -> None:
+    medium = channel([(0.0, 0.0), (100.0, 0.0)])
+    faults = RadioFaults([(medium, {"sta1": 0, "sta2": 1})])
+    for number in range(70):
+        line = (1e4 + number, 0.0, 1e4 + number, 1.0)
+        faults.begin(Fault(kind="partition", start=0, line=line), 0.0)
+    assert medium.links(0)
+    faults.begin(Fault(kind="partition", start=0, line=(50.0, 0.0, 50.0, 1.0)), 0.0)
+    assert not medium.links(0)

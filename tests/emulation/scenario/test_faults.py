@@ -106,6 +106,8 @@ def test_faults_come_from_options_and_files_and_topologies(tmp_path: Path) -> No
         "crash sta1 at 5 for 5",
         "radio sta2 at 6",
     ]
+    with pytest.raises(ScenarioError, match=r"cannot read the faults in /dev/zero: it is a pipe"):
+        texts_of("file:/dev/zero")
     with pytest.raises(ScenarioError, match=r"cannot read the faults in .*nowhere: No such file"):
         texts_of("file:nowhere")
     settings = {"nodes": 6, "faults": f"file:{listed}"}
@@ -126,3 +128,9 @@ def test_faults_come_from_options_and_files_and_topologies(tmp_path: Path) -> No
             scenario.model_dump()
             | {"faults": [{"kind": "access-point", "start": 1, "nodes": ["ap9"]}]}
         )
+
+
+def test_a_link_of_a_scenario_file_has_two_stations() -> None:
+    for nodes in (("sta1",), ("sta1", "sta1"), ("sta1", "sta1", "sta2")):
+        with pytest.raises(ValueError, match="a link has two different stations"):
+            Fault(kind="link", start=1.0, nodes=nodes)

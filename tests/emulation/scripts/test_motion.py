@@ -6,6 +6,7 @@ import math
 import random
 import time
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,11 @@ from emulation.scripts.motion import (
     model_of,
 )
 from emulation.scripts.mover import Mover
-from emulation.scripts.replaying import steps
+from emulation.scripts.replaying import (
+    ReplayingMobility,
+    ReplayingNetworkConditions,
+    steps,
+)
 from emulation.scripts.session import ScriptError
 
 
@@ -262,3 +267,31 @@ def test_a_replayed_way_reaches_each_position_at_its_time() -> None:
         (10, 2),
         (10, 4),
     ]
+
+
+class _Net:
+    """A network of nodes that have lists of values."""
+
+    session = SimpleNamespace(check_options=lambda *_: None)
+    cars = ()
+
+    def __init__(self, *nodes: object) -> None:
+        self.stations = self.radio_nodes = nodes
+        self.mover = self
+        self.plans: dict[object, Any] = {}
+
+    def follow(self, plans: dict[object, Any]) -> None:
+        self.plans = plans
+
+
+def test_positions_without_a_time_are_not_replayed() -> None:
+    node = Node(p=["0,0,0", "10,0,0", "900,0,0"], time=[1, 2])
+    net = _Net(node)
+    ReplayingMobility(net, [node])
+    assert net.plans[node](9.0)[:2] == (10, 0)
+
+
+def test_replayed_values_that_are_no_numbers_are_named() -> None:
+    node = Node(time=[0.0, 0.1], bw=["", "10"], loss=[0, 0], latency=[0, 0])
+    with pytest.raises(ScriptError, match="ReplayingNetworkConditions: time, bw, loss, latency of"):
+        ReplayingNetworkConditions(_Net(node))

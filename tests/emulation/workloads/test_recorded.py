@@ -49,7 +49,7 @@ def workloads(draw: st.DrawFn) -> tuple[Operation, ...]:
     times = st.floats(0.0, DURATION)
     nodes = st.sampled_from(sorted(NODES))
     made = []
-    numbers = st.tuples(nodes, st.integers(0, 2**32 - 1))
+    numbers = st.tuples(nodes, st.integers(1, 2**32 - 1))
     for node, number in draw(st.lists(numbers, max_size=6, unique=True)):
         begin, end = sorted((draw(times), draw(times)))
         made.append(
@@ -253,6 +253,10 @@ EVENT: dict[str, Any] = {"time": 1, "node": 2, "action": "publish", "event": {"a
             {"time": 1, "node": 2, "action": "advertise", "event": {"topic": 5}},
             "advertise needs a topic alone",
         ),
+        (
+            {"time": 1, "node": 2, "action": "advertise", "event": {"topic": "x" * 60_000}},
+            "60003 bytes when encoded; a datagram holds 60000",
+        ),
         (GOOD | {"filter": 5}, "filter: "),
         (GOOD | {"filter": [["a", "="]]}, "filter: .*attribute, operator, value"),
         (GOOD | {"filter": [["a", "~", 1]]}, "filter: no operator '~'"),
@@ -260,7 +264,7 @@ EVENT: dict[str, Any] = {"time": 1, "node": 2, "action": "publish", "event": {"a
         (GOOD | {"filter": "'open"}, "filter: "),
         (GOOD | {"client_attributes": [1]}, "client_attributes: "),
         (GOOD | {"client_attributes": {"a b": 1}}, "client_attributes: .* not an attribute name"),
-        (GOOD | {"subscription": -1}, "subscription -1 is not a whole number"),
+        (GOOD | {"subscription": 0}, "subscription 0 is not a whole number from 1"),
         (GOOD | {"subscription": 2**32}, "subscription 4294967296 is not"),
         (GOOD | {"action": "unsubscribe"}, "unsubscribe needs the number of a subscription"),
         (GOOD | {"action": "unsubscribe", "subscription": 4}, "sta2 has no subscription 4 by then"),
@@ -287,6 +291,9 @@ def test_a_line_that_is_no_operation_is_named(line: object, told: str, tmp_path:
     assert "\n" not in str(error.value)
 
 
+ENDS = {"node": 2, "action": "unsubscribe", "subscription": 3}
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -301,6 +308,10 @@ def test_a_line_that_is_no_operation_is_named(line: object, told: str, tmp_path:
                 {"time": 2, "node": 2, "action": "unsubscribe", "subscription": 3},
             ),
             ":2: sta2 has no subscription 3 by then",
+        ),
+        (
+            (GOOD | {"subscription": 3}, ENDS | {"time": 5}, ENDS | {"time": 6}),
+            ":3: sta2 has no subscription 3 by then",
         ),
     ],
 )
