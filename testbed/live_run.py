@@ -226,7 +226,7 @@ class FollowedRun:
             self._events[key] = set()
             self._expected += len(due)
             self._role(message.node, 1)
-            topic = printable(str(event.topic))
+            topic = printable(event.topic or "")
             self._log.add("event", message.node, key[1], topic, round(at, 5), due)
         elif message.kind == Kind.NOTIFY:
             got = self._events.get(key)

@@ -157,7 +157,8 @@ def _events(tables: RunTables, found: Hops) -> dict[str, Any]:
     for time, publisher, sequence, topic in sorted(known, key=lambda event: event[:3]):
         at = max(0, round(time * TICKS))
         started[publisher, sequence] = at
-        number = topics.setdefault(printable(str(topic)), len(topics))
+        named = printable(topic) if isinstance(topic, str) else ""
+        number = topics.setdefault(named, len(topics))
         to = clients.get((publisher, sequence), [])
         numbers += [index[publisher], sequence, number, at - before, len(to) // 3, *to]
         before = at

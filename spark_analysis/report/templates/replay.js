@@ -69,7 +69,7 @@ function replayOf(room, model) {
     const box = $("details"), head = document.createElement("h4"), list = document.createElement("ul");
     if (state.event !== null) {
       const event = state.event, publisher = nodes[event.publisher].name;
-      head.textContent = "Event " + event.sequence + " of " + publisher + ", topic " + event.topic;
+      head.textContent = "Event " + event.sequence + " of " + publisher + (event.topic && ", topic " + event.topic);
       row(list, "published at " + event.time.toFixed(3) + " s; " + event.got + " of " +
         event.expected + " deliveries; " + event.hops.length + " frames");
       for (const client of event.clients) {
@@ -223,7 +223,7 @@ function replayOf(room, model) {
     events.forEach((event, index) => {
       if (event.listed === event.got) return;
       const text = event.time.toFixed(2) + " s, " + nodes[event.publisher].name + " " + event.sequence +
-        " (" + event.topic + "): " + event.got + " of " + event.expected;
+        (event.topic && " (" + event.topic + ")") + ": " + event.got + " of " + event.expected;
       if (event.listed === undefined) list.add(new Option(text, listed++));
       else list.options[index + 1].text = text;
       event.listed = event.got;
