@@ -4,13 +4,16 @@ Theory of operation.  A binary heap of timers by time, then by number: calls for
 the order they were asked for, and a run is the same every time.  A cancelled timer stays in the
 heap without its callback and is passed over when its time comes.  `heapq` would compare lists or
 tuples, which costs machine code (`testbed.compiling`) more than all the rest; here two floats are
-compared where they are.
+compared where they are, and places are machine integers (`i64`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 FOREVER: Final = float("inf")
 
@@ -75,8 +78,9 @@ class Clock:
         """Make the next call; there must be one."""
         timer = self._pop()
         self.now = timer.time
-        if timer.callback is not None:
-            timer.callback(*timer.args)
+        callback = timer.callback
+        if callback is not None:
+            callback(*timer.args)
 
     def run(self, until: float) -> None:
         """Make all calls up to the time `until`, which it is then."""
@@ -92,7 +96,7 @@ class Clock:
         self._number += 1
         timer = VirtualTimer(time, self._number, callback, args)
         heap = self._heap
-        place = len(heap)
+        place: i64 = len(heap)
         heap.append(timer)
         while place > 0:
             above = (place - 1) >> 1
@@ -105,15 +109,15 @@ class Clock:
         return timer
 
     def _pop(self) -> VirtualTimer:
-        """Take the first timer out: the last one sinks from its place."""
+        """Take the first timer out: the lesser child goes up at each level, the last one there."""
         heap = self._heap
         last = heap.pop()
-        count = len(heap)
+        count: i64 = len(heap)
         if count == 0:
             return last
         first = heap[0]
-        time, number = last.time, last.number
-        place, below = 0, 1
+        place: i64 = 0
+        below: i64 = 1
         while below < count:
             least = heap[below]
             if below + 1 < count:
@@ -123,10 +127,16 @@ class Clock:
                 ):
                     least = other
                     below += 1
-            if time < least.time or (time == least.time and number < least.number):
-                break
             heap[place] = least
             place = below
             below = 2 * place + 1
+        time, number = last.time, last.number
+        while place > 0:
+            above = (place - 1) >> 1
+            parent = heap[above]
+            if parent.time < time or (parent.time == time and parent.number < number):
+                break
+            heap[place] = parent
+            place = above
         heap[place] = last
         return first
