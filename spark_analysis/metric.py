@@ -80,8 +80,10 @@ class Metric:
 
     def cell(self, tables: RunTables) -> str:
         """Return what a comparison says of a run."""
-        value = self.text(tables.value(self.column))
-        return value if self.of is None else f"{value} of {self.text(tables.value(self.of))}"
+        value = tables.value(self.column)
+        if self.of is None or math.isnan(value):
+            return self.text(value)
+        return f"{self.text(value)} of {self.text(tables.value(self.of))}"
 
     def words(self, row: Mapping[str, Any]) -> str:
         """Return what the terminal says of a run; `row` is the run's of the summary."""

@@ -1,12 +1,13 @@
 """Recovery: how long delivery takes to be as before, after each fault of a scenario.
 
 Delivery before a fault is that of the events published in the `BEFORE` seconds until it begins.
-Delivery at a moment is that of the events published in the `WINDOW` seconds from it on.  Delivery
-has recovered at the first moment, after it was lower, from which it is `RECOVERED` of what it was
-before; the time until then counts from the beginning of the fault.  It is 0 if delivery was never
-lower, and null if it does not recover by the end of the settled events or if nothing was expected
-before.  Deliveries are expected at receivers that are up (`spark_analysis.jobs.outages`), so what
-is measured is what a fault costs the others, and those who have come back.
+Delivery at a moment is that of the events published in the `WINDOW` seconds from it on; moments
+with less until the last event tell nothing.  Delivery has recovered at the first moment, after
+it was lower, from which it is `RECOVERED` of what it was before; the time until then counts from
+the beginning of the fault.  It is 0 if delivery was never lower, and null if it does not recover by
+the end of the settled events, or if nothing was expected or delivered before.  Deliveries are
+expected at receivers that are up (`spark_analysis.jobs.outages`), so what is measured is what a
+fault costs the others, and those who have come back.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ def recovery(events: Sequence[Published], start: float, until: float) -> Recover
     """
     before = _ratio([each for each in events if start - BEFORE <= each.time < start])
     after = [each for each in events if start <= each.time < until and each.expected]
-    if before is None or not after:
+    if not before or not after:
         return Recovery(before, None, None)
     lowest, found, dipped = 1.0, None, False
     for first, event in enumerate(after):
-        if first and event.time + WINDOW > max(until, after[-1].time) and dipped:
+        if first and event.time + WINDOW > after[-1].time:
             break  # too little is left to tell
         ratio = _ratio([each for each in after[first:] if each.time < event.time + WINDOW])
         assert ratio is not None
@@ -73,7 +74,7 @@ def recoveries(table: pd.DataFrame) -> Iterator[Recovery]:
 def came_back(faults: Iterable[Recovery]) -> tuple[int, int]:
     """Return after how many faults delivery recovered, and of how many that is known.
 
-    It is not known if nothing was expected before or after a fault.
+    It is not known if nothing was delivered before a fault or expected after it.
     """
     known = [each for each in faults if _is(each.before) and _is(each.lowest)]
     return sum(_is(each.recovery) for each in known), len(known)

@@ -161,11 +161,16 @@ def counted_rows(runs: Sequence[Run]) -> list[tuple[str, str, str, str, int, int
     ]
 
 
-def _around_handovers(frame: pd.DataFrame, moves: int) -> str:
-    """Return what explains differences if all of them are of frames to stations; empty if not."""
-    differs = (frame["counted_frames"] != frame["captured_frames"]) | (
+def _differs(frame: pd.DataFrame) -> pd.Series:
+    """Return of which rows counters and captures differ."""
+    return (frame["counted_frames"] != frame["captured_frames"]) | (
         frame["counted_bytes"] != frame["captured_bytes"]
     )
+
+
+def _around_handovers(frame: pd.DataFrame, moves: int) -> str:
+    """Return what explains differences if all of them are of frames to stations; empty if not."""
+    differs = _differs(frame)
     to_stations = (frame["port"] == ACCESS) & (frame["direction"] == "out")
     if not moves or not to_stations[differs].all():
         return ""
@@ -198,10 +203,11 @@ def counter_tables(tables: RunTables) -> list[TextTable]:
         verdict += " The last counters are missing: the run did not end in order."
     rows: list[list[Cell]] = []
     for (port, direction), group in frame.groupby(["port", "direction"]):
-        for kind, line in group.groupby("traffic_class")[list(columns)].sum().iterrows():
+        for kind, own in group.groupby("traffic_class"):
+            line = own[list(columns)].sum()
             passage = f"{_PORTS.get(str(port), port)}, {direction}"
             frames, octets_ = line["counted_frames"], line["counted_bytes"]
-            same = (frames, octets_) == (line["captured_frames"], line["captured_bytes"])
+            same = not _differs(own).any()
             rows.append(
                 [
                     passage, printable(str(kind)).lower().replace("_", " "),
@@ -219,7 +225,9 @@ def counter_tables(tables: RunTables) -> list[TextTable]:
              "counted bytes", "captured bytes"),
             rows,
             words=3,
-            empty="No frame passed an access point.",
+            empty="No frame passed an access point."
+            if tables.run.flows is not None
+            else "There is nothing to compare with the captures.",
         )
     ]  # fmt: skip
 

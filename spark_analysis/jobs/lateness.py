@@ -32,11 +32,10 @@ from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
 from spark_analysis.job import Job
 from spark_analysis.jobs.overhead import PACKETS
+from spark_analysis.report.fidelity_text import LONGEST
 from spark_analysis.schemas import BOOLEAN, DOUBLE, LONG, RUN, STRING, column
 from spark_analysis.table import Inputs, Table
 
-LONGEST: Final = 0.5
-"""Seconds."""
 BROADCASTS: Final = (0xFFFFFFFF, 0x0AFFFFFF)
 """IPv4 addresses that all take."""
 LARGEST: Final = 1514
@@ -54,7 +53,8 @@ LATENESS: Final[Table] = Table(
             RUN,
             column("way", STRING, f"{AD_HOC}; with access points: {DOWN}, {UP}, or {BETWEEN}"),
             column("at_most", BOOLEAN, "whether less airtime was taken off than the frames had"),
-            column("receptions", LONG, "receptions of broadcasts whose transmission was captured"),
+            column("receptions", LONG, f"broadcasts received within {LONGEST:g} s of being sent"),
+            column("later", LONG, "broadcasts received later than that"),
             column("p50", DOUBLE, "s from transmission to reception less airtime, median"),
             column("p99", DOUBLE, "s, of these"),
             column("max", DOUBLE, "s, of these"),
@@ -133,13 +133,14 @@ def lateness(inputs: Inputs) -> DataFrame:
     found = (
         packets.select(*message, "node_id", "time_ns", "sent")
         .withColumn("sent_ns", sent_ns)
-        .filter(~sf.col("sent") & sf.col("sent_ns").isNotNull() & (seconds <= LONGEST))
+        .filter(~sf.col("sent") & sf.col("sent_ns").isNotNull())
         .join(sf.broadcast(radios), ["run", "node_id", "interface"])
         .join(sf.broadcast(air), ["run", "way", "length"])
-        .withColumn("beyond", seconds - sf.col("airtime"))
+        .withColumn("beyond", sf.when(seconds <= LONGEST, seconds - sf.col("airtime")))
         .groupBy("run", "way", (sf.col("way") == UP).alias("at_most"))
         .agg(
-            sf.count("*").alias("receptions"),
+            sf.count("beyond").alias("receptions"),
+            sf.count_if(seconds > LONGEST).alias("later"),
             sf.expr("percentile(beyond, 0.5)").alias("p50"),
             sf.expr("percentile(beyond, 0.99)").alias("p99"),
             sf.max("beyond").alias("max"),

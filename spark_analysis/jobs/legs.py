@@ -250,6 +250,7 @@ def of_legs(inputs: Inputs) -> DataFrame:
     mesh = sf.col("mesh_packets") + sf.col("mesh_probes")
     every = mesh + sf.col("access_packets") + sf.col("access_probes")
     probes = sf.col("mesh_probes") + sf.col("access_probes")
+    timed = sf.when(sf.col("delay").isNotNull(), events)
     return (
         inputs.of(LEGS)
         .groupBy("run")
@@ -261,7 +262,7 @@ def of_legs(inputs: Inputs) -> DataFrame:
             sf.mean("waiting").alias("leg_waiting"),
             (sf.sum(mesh) / sf.sum(events)).alias("event_mesh_packets"),
             (sf.sum(every) / sf.sum(events)).alias("event_packets"),
-            (sf.sum(sf.col("delay") * events) / sf.sum(events)).alias("event_delay"),
+            sf.try_divide(sf.sum(sf.col("delay") * events), sf.sum(timed)).alias("event_delay"),
             sf.sum(events).alias("events"),
         )
         .join(_since_start(inputs), "run")

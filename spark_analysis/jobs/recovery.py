@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from spark_analysis.jobs.delivery import EVENTS
+from spark_analysis.jobs.runs import facts
 from spark_analysis.recovering import BEFORE, RECOVERED, WINDOW, Published, recovery
 from spark_analysis.schemas import DOUBLE, INT, RUN, STRING, column
 from spark_analysis.table import Inputs, Table
@@ -26,12 +27,14 @@ def rows(inputs: Inputs) -> list[tuple[Any, ...]]:
     table = inputs.of(EVENTS).filter(sf.col("run").isin(names) & sf.col("settled"))
     for name, *values in table.select("run", "time", "expected", "received").collect():
         events[name].append(Published(*values))
+    ends = {each.run: (each.end_ns - each.epoch_ns) / 1e9 for each in inputs.once(facts)}
     found = []
     for run in faulty:
         published = sorted(events[run.name])
-        faults, duration = run.faults, run.scenario.duration
+        end = min(ends[run.name], run.scenario.duration)
+        faults = [fault for fault in run.faults if fault.start < end]
         for number, fault in enumerate(faults, start=1):
-            following = min((f.start for f in faults if f.start > fault.start), default=duration)
+            following = min((f.start for f in faults if f.start > fault.start), default=end)
             found.append(
                 (
                     run.name,
@@ -40,7 +43,7 @@ def rows(inputs: Inputs) -> list[tuple[Any, ...]]:
                     fault.text,
                     ", ".join(fault.nodes),
                     fault.start,
-                    fault.until(duration),
+                    fault.until(end),
                     *recovery(published, fault.start, following),
                 )
             )
@@ -58,7 +61,7 @@ RECOVERY: Final[Table] = Table(
             column("text", STRING, "the fault as it was asked for"),
             column("nodes", STRING, "names of those that failed"),
             column("start", DOUBLE, "s into the run"),
-            column("end", DOUBLE, "s into the run"),
+            column("end", DOUBLE, "s into the run; its end if that came first"),
             column("before", DOUBLE, f"delivery of the {BEFORE:g} s before it"),
             column("lowest", DOUBLE, f"lowest delivery of {WINDOW:g} s from then on"),
             column(

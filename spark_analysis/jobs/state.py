@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
+from emulation.mobility.trajectory import Trace
 from nodeapp.routing.cell_hash_routing import grid_of
 from nodeapp.wire import FLAG_REPLICA, Kind
 from spark_analysis.jobs.cell_messages import CELL_MESSAGES, ENTRIES, with_cells
@@ -58,7 +59,8 @@ def places(inputs: Inputs) -> Iterator[tuple[str, int, int, int, int]]:
     for run in with_cells(inputs):
         scenario, environment = run.scenario, run.scenario.environment()
         side = float(scenario.protocol.parameters["cell_size"])
-        grid, trace = grid_of(environment.area, environment.radio_range, side), scenario.trace()
+        grid = grid_of(environment.area, environment.radio_range, side)
+        trace = Trace([node.waypoints for node in run.driven])
         for step in range(1, steps[run.name] + 1):
             for node, (x, y) in zip(scenario.nodes, trace.positions(STEP * step), strict=True):
                 yield run.name, node.id, step, *grid.cell((float(x), float(y)))

@@ -39,7 +39,7 @@ def shortest_hops(run: Run) -> Iterator[tuple[str, int, int, int]]:
     None of nodes behind access points.
     """
     scenario = run.scenario
-    moving = any(len(node.waypoints) > 1 for node in scenario.nodes)
+    moving = any(len(node.waypoints) > 1 for node in run.driven)
     if moving or scenario.access_points or not scenario.radio.range:
         return
     ids = [node.id for node in scenario.nodes]

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from spark_analysis.jobs.columns import count_if, sum_if
 from spark_analysis.jobs.delay import DELAY, statistics
 from spark_analysis.jobs.delivery import DELIVERY, EVENTS
+from spark_analysis.jobs.nodes import node_rows
 from spark_analysis.jobs.overhead import OVERHEAD
 from spark_analysis.jobs.runs import FACTS, RUNS, facts
 from spark_analysis.jobs.subscriptions import SUBSCRIPTIONS
@@ -34,7 +35,7 @@ _COLUMNS: Final = (
     column("captured", DOUBLE, "s into the run of the last packet captured"),
     column("observed", DOUBLE, "s into the run of its end; if not known, of the last packet"),
     column("epoch_ns", LONG, "Unix time of the scenario's time 0, ns"),
-    column("epoch_estimated", BOOLEAN, "no run.json: time 0 is the first packet captured"),
+    column("epoch_estimated", BOOLEAN, "no run.json: time 0 was worked out from the captures"),
     column("packets", LONG, "packets in all captures"),
     column("subscriptions", INT, "stretches of subscription (table subscriptions)"),
     column("events", INT, "events published"),
@@ -75,8 +76,8 @@ _COLUMNS: Final = (
     column("event_frames_per_delivery", DOUBLE, "event frames sent / deliveries (all events)"),
     column("frames_per_delivery", DOUBLE, "event and control frames sent / deliveries"),
     column("bytes_per_delivery", DOUBLE, "bytes of these / deliveries"),
-    column("load_mean", DOUBLE, "bytes/s sent by a node, mean over nodes and captured time"),
-    column("load_max", DOUBLE, "bytes/s sent by the busiest node, mean over captured time"),
+    column("load_mean", DOUBLE, "bytes sent / observed, mean over nodes with a radio capture"),
+    column("load_max", DOUBLE, "bytes sent / observed, of the busiest node"),
 )
 
 
@@ -107,6 +108,8 @@ def _make(inputs: Inputs) -> DataFrame:
     for part in parts:
         for found in part.collect():
             rows[found["run"]].update(found.asDict())
+    for name, *_, captured, _ in node_rows(inputs.runs, inputs.surveys):
+        rows[name]["radios"] = rows[name].get("radios", 0) + captured
     names = SUMMARY.schema.names
     made = [[row.get(name) for name in names] for row in map(_completed, rows.values())]
     return inputs.rows(made, SUMMARY.schema)
@@ -141,8 +144,8 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
         "event_frames_per_delivery": _ratio(row["event_frames"], deliveries),
         "frames_per_delivery": _ratio(frames, deliveries),
         "bytes_per_delivery": _ratio(octets, deliveries),
-        "load_mean": _ratio(row.get("sent_bytes"), row["nodes"] * row["observed"]),
-        "load_max": _ratio(row.get("busiest_bytes"), row["observed"]),
+        "load_mean": _ratio(row.get("sent_bytes") or 0, row["radios"] * row["observed"]),
+        "load_max": _ratio(row.get("busiest_bytes") or 0, bool(row["radios"]) * row["observed"]),
     }
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import pandas as pd
 
 from emulation.network.fidelity import CLIENTS_LATE, LATE_P99
 from emulation.scenario.records import Check, Fidelity
 from emulation.scenario.runfolder import Run
-from spark_analysis.report.quantities import number, seconds
+from spark_analysis.report.quantities import count, number, seconds
 from spark_analysis.report.text_table import TextTable
+
+LONGEST: Final = 0.5
+"""Seconds within which a broadcast counts as received: what comes later is told apart."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,13 @@ def check_table(run: Run, lateness: pd.DataFrame) -> TextTable:
              f"{'at most ' * row['at_most']}{measure(1e6 * row[column], 'µs')}", "none"]
             for row in lateness.to_dict("records")
             for name, column in (("median", "p50"), ("p99", "p99"), ("maximum", "max"))
+            if row["receptions"]
+        ]
+        + [
+            [f"broadcasts later than {LONGEST:g} s, {row['way']} (captures)", "no limit",
+             f"{count(row['later'])} of {count(row['later'] + row['receptions'])}", "none"]
+            for row in lateness.to_dict("records")
+            if row["later"]
         ],
         words=2,
         empty="A virtual clock keeps its own time: there is nothing to check."

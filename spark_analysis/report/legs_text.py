@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_analysis.report.quantities import count, number, quantity
+import pandas as pd
+
+from spark_analysis.report.quantities import NOTHING, count, number, seconds
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import TextTable
 from spark_analysis.result import RunTables
@@ -20,17 +22,15 @@ def text_table(tables: RunTables) -> list[TextTable]:
         events = own["events"].sum()
         mesh = (own["mesh_packets"] + own["mesh_probes"]).sum() / events
         access = (own["access_packets"] + own["access_probes"]).sum() / events
-        delay = float((own["delay"] * own["events"]).sum() / events)
-        waiting = float((own["waiting"] * own["events"]).sum() / events)
+        timed = own.dropna(subset=["delay", "waiting"])
         cells.append(
             [
-                str(client),
+                tables.names.get(int(str(client)), str(client)),
                 count(len(own)),
                 count(int(events)),
                 number(mesh),
                 number(access),
-                quantity(delay, "s"),
-                quantity(waiting, "s"),
+                *(_mean(timed, name) for name in ("delay", "waiting")),
             ]
         )
     note = (
@@ -40,6 +40,12 @@ def text_table(tables: RunTables) -> list[TextTable]:
     heads = ("client", "legs", "events", "mesh packets an event", "access packets an event",
              "delay", "of it waiting")  # fmt: skip
     return [TextTable("Clients of the mesh", note, heads, cells, empty="No leg has an event.")]
+
+
+def _mean(legs: pd.DataFrame, name: str) -> str:
+    """Return the mean of a column over the events of legs."""
+    events = legs["events"].sum()
+    return seconds(float((legs[name] * legs["events"]).sum() / events)) if events else NOTHING
 
 
 CLIENTS: Final = Section(tables=text_table)

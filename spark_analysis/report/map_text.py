@@ -53,7 +53,8 @@ def links(tables: RunTables, *, only_from_start: bool) -> list[node_map.HeardLin
     `only_from_start` leaves out pairs first heard after `START_WINDOW`: they met on the way.
     """
     overhead = tables.table("overhead")
-    beacons = overhead[overhead["kind_name"] == "HELLO"].set_index("node_id")["sent_frames"].copy()
+    beacons = overhead[overhead["kind_name"] == "HELLO"].set_index("node_id")["sent_frames"]
+    beacons = beacons.astype(float)
     for point in tables.scenario.access_points:
         if point.broker in beacons.index:
             beacons[point.broker] /= 2  # sent on both channels, to different receivers

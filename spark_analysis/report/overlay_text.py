@@ -31,8 +31,8 @@ def text_tables(tables: RunTables) -> list[TextTable]:
     ]
     sizes = tables.table("overlay_links")
     if len(sizes):
-        last = sizes[sizes["time"] == sizes["time"].max()]["links"]
-        rows.append(["links of a peer at the end, mean", number(float(last.mean()))])
+        last = sizes.sort_values("time").groupby("node_id")["links"].last()
+        rows.append(["links of a peer when it told last, mean", number(float(last.mean()))])
         rows.append(["links of a peer, most", count(int(sizes["links"].max()))])
     note = "From the captures: first receptions at peers, and heartbeats."
     return [TextTable("Overlay", note, ("what", "value"), rows, words=1)]

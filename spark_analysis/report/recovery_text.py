@@ -68,10 +68,12 @@ def orphans(tables: RunTables) -> Iterator[str]:
     points = {topic: tables.names[hashing(topic).node] for topic in topics}
     taken_over = bool(scenario.protocol.parameters.get("takeover"))
     for fault in tables.run.faults:
+        if fault.start >= tables.observed:
+            break  # the run was ended before
         lost = [topic for topic in topics if points[topic] in fault.nodes]
         if fault.kind in ("crash", "radio") and lost:
             names = _listed(sorted({points[topic] for topic in lost}))
-            until = fault.until(scenario.duration)
+            until = fault.until(min(tables.observed, scenario.duration))
             ends = (
                 "the node with the next id took over (takeover=true)."
                 if taken_over

@@ -124,15 +124,16 @@ class RunBuilder:
         frame: Frame,
         heard_by: Sequence[int] = (),
         to: int | None = None,
+        after: float = 0.001,
     ) -> int:
-        """A node sends and others hear it a millisecond later.  Returns the frame's length."""
+        """A node sends and others hear it `after` seconds.  Returns the frame's length."""
         destination = BROADCAST_ADDRESS if to is None else NETWORK + to
         data = ethernet(
             udp_ipv4(frame.encode(), NETWORK + sender, destination, (NODE_PORT, NODE_PORT))
         )
         self.packet(sender, "wlan0", time, data)
         for receiver in heard_by:
-            self.packet(receiver, "wlan0", time + 0.001, data)
+            self.packet(receiver, "wlan0", time + after, data)
         return len(data)
 
     def scenario(self) -> Scenario:

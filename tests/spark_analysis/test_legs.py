@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pandas as pd
 import pytest
@@ -93,6 +94,8 @@ def test_legs_are_what_the_run_did(
 class Made:
     """Stands for the tables of a run."""
 
+    names: ClassVar = {7: "sta7"}
+
     def __init__(self, legs: pd.DataFrame) -> None:
         self._legs = legs
 
@@ -104,14 +107,15 @@ class Made:
 def test_the_report_lists_clients_and_says_nothing_of_runs_without_legs() -> None:
     legs = pd.DataFrame(
         {
-            "client": [7, 7], "leg": [1, 2], "events": [1, 3], "mesh_packets": [2, 10],
-            "access_packets": [1, 3], "mesh_probes": [0, 4], "access_probes": [0, 1],
-            "delay": [1.0, 3.0], "waiting": [0.0, 2.0],
+            "client": [7, 7, 7], "leg": [1, 2, 3], "events": [1, 3, 4],
+            "mesh_packets": [2, 10, 4], "access_packets": [1, 3, 4], "mesh_probes": [0, 4, 0],
+            "access_probes": [0, 1, 4], "delay": [1e-5, 3e-5, math.nan],
+            "waiting": [0.0, 2.0, math.nan],
         }
     )  # fmt: skip
     (table,) = CLIENTS.tables(cast(RunTables, Made(legs)))
     (row,) = table.rows
-    assert row[:5] == ["7", "2", "4", "4", "1.25"]
+    assert row == ["sta7", "3", "8", "2.50", "1.62", "25\u202fµs", "1.50\u202fs"]
     assert CLIENTS.tables(cast(RunTables, Made(legs[:0]))) == []
 
 

@@ -13,6 +13,7 @@ from nodeapp.wire import Kind
 from spark_analysis.jobs.counters import COUNTED, counter_tables, counters, passages
 from spark_analysis.jobs.nodes import NODES
 from spark_analysis.jobs.overhead import overhead, radio_packets
+from spark_analysis.report.text_table import TextTable
 from spark_analysis.result import RunTables
 from spark_analysis.schemas import FRAMES
 
@@ -135,6 +136,37 @@ def test_every_path_but_that_to_the_controller_passes_ports() -> None:
     assert not any(path == "ASSOCIATION" for path, _, _ in found)
 
 
+def shown(rows: list[tuple[Any, ...]], moves: int | None) -> TextTable:
+    """Return the table of the report; `moves` is None if no counters were exported."""
+    columns = ("counted_frames", "captured_frames", "counted_bytes", "captured_bytes")
+    frame = pd.DataFrame(rows, columns=["port", "direction", "traffic_class", *columns])
+    made = SimpleNamespace(
+        scenario=SimpleNamespace(access_points=("ap1",)),
+        table=lambda name: frame,
+        run=SimpleNamespace(
+            flows=None if moves is None else SimpleNamespace(complete=True, moves=(None,) * moves)
+        ),
+    )
+    (table,) = counter_tables(cast(RunTables, made))
+    return table
+
+
+def test_differences_of_two_access_points_do_not_cancel_out() -> None:
+    rows = [
+        ("wlan0", "in", "EVENTS", 41, 40, 4100, 4000),
+        ("wlan0", "in", "EVENTS", 39, 40, 3900, 4000),
+    ]
+    table = shown(rows, 0)
+    assert "They DIFFER, port by port, by 2 frames" in table.note
+    assert table.rows[0][2] == "DIFFERENT"
+
+
+def test_a_report_without_counters_says_so_once() -> None:
+    table = shown([], None)
+    assert "There are no counters" in table.note
+    assert table.empty == "There is nothing to compare with the captures."
+
+
 @pytest.mark.parametrize(
     ("port", "direction", "moves", "explained"),
     [
@@ -147,18 +179,10 @@ def test_every_path_but_that_to_the_controller_passes_ports() -> None:
 def test_frames_counted_after_a_handover_are_explained_and_no_others(
     port: str, direction: str, moves: int, explained: bool
 ) -> None:
-    columns = ("counted_frames", "captured_frames", "counted_bytes", "captured_bytes")
     rows = [
         ("wlan0", "out", "EVENTS", 40, 40, 4000, 4000),
         (port, direction, "EVENTS", 12, 10, 1200, 1000),
     ]
-    frame = pd.DataFrame(rows, columns=["port", "direction", "traffic_class", *columns])
-    flows = SimpleNamespace(complete=True, moves=(None,) * moves)
-    made = SimpleNamespace(
-        scenario=SimpleNamespace(access_points=("ap1",)),
-        table=lambda name: frame,
-        run=SimpleNamespace(flows=flows),
-    )
-    (table,) = counter_tables(cast(RunTables, made))
+    table = shown(rows, moves)
     assert "They DIFFER, port by port, by 2 frames" in table.note
     assert ("came to an access point 3 times" in table.note) == explained

@@ -45,6 +45,37 @@ def test_recovery_is_from_the_fault_until_delivery_is_as_before(
 def test_without_anything_before_or_after_nothing_is_known() -> None:
     assert recovery(published(1, 1), 0.0, 20.0).recovery is None
     assert recovery(published(1, 1), 20.0, 30.0) == Recovery(1.0, None, None)
+    assert recovery(published(0, 1), 10.0, 20.0) == Recovery(0.0, None, None)
+
+
+def test_less_than_a_window_before_the_last_event_tells_nothing() -> None:
+    # Two publishers, an event each 5 s; of one that is down from 20 s on everything is lost.
+    both = [Published(5.0 * turn, 4, 4) for turn in range(4)]
+    down = [
+        Published(20 + 5.0 * turn + late, 4, received)
+        for turn in range(7)
+        for late, received in ((0.0, 4), (2.0, 0))
+    ]
+    for until in (60.0, 1e9):
+        assert recovery([*both, *down, Published(55.0, 4, 4)], 20.0, until).recovery is None
+    (*most, last) = published(1, 1, 1)
+    assert recovery([*most, last._replace(received=9)], 10.0, 60.0) == Recovery(1.0, 1.0, 0.0)
+
+
+@pytest.mark.spark
+def test_faults_after_the_end_did_not_happen(spark: SparkSession, tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "x", nodes=2, duration=40.0)
+    run.publish(1, 5.0, 1, ["a"])
+    folder = run.write(lasted=20.0)
+    faults = tuple(
+        Fault(kind="radio", start=start, end=start + 20, nodes=("sta2",)) for start in (10.0, 25.0)
+    )
+    run.scenario().model_copy(update={"faults": faults}).save(folder / "scenario.json")
+    analysis = analyse(spark, [folder])
+    found = analysis.table("recovery")
+    assert found[["start", "end"]].values.tolist() == [[10.0, 20.0]]
+    (tables,) = (RunTables(analysis, run) for run in analysis.runs)
+    assert FAULTS_RECOVERED.cell(tables) == "\N{EN DASH}"
 
 
 @pytest.mark.spark

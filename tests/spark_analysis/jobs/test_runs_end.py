@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,19 @@ def test_silence_before_the_end_is_of_the_run(spark: SparkSession, tmp_path: Pat
         assert rows[name]["events_settled"] == rows[name]["expected"] == 1
     loads = rows["whole"]["load_mean"], rows["not told"]["load_mean"]
     assert loads[0] * 20.0 == pytest.approx(loads[1] * rows["not told"]["observed"])
+
+
+def test_the_mean_load_is_of_the_nodes_that_were_captured(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    silent = RunBuilder(tmp_path / "silent", nodes=2, duration=20.0).write(lasted=20.0)
+    whole, half, none = (
+        silent_at_the_end(tmp_path / name).write(lasted=20.0) for name in ("whole", "half", "none")
+    )
+    (half / "captures" / "sta2-wlan0.pcap").unlink()
+    for capture in none.glob("captures/*-wlan0.pcap"):
+        capture.unlink()
+    loads = summaries(spark, [silent, whole, half, none]).set_index("run")["load_mean"]
+    assert loads[silent.name] == 0.0
+    assert loads[half.name] == 2 * loads[whole.name] > 0.0, "sta2 sends nothing"
+    assert math.isnan(loads[none.name])
