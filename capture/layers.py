@@ -36,6 +36,7 @@ from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_bottom_up, bind_layers
 
 from nodeapp import wire
+from nodeapp.auth import TRAILER
 from nodeapp.routing.cell_wire import decode_cell_route
 
 KIND_NAMES: Final = {int(kind): kind.name for kind in wire.Kind}
@@ -160,11 +161,14 @@ class CborField(StrLenField):
         return x if isinstance(x, bytes) else wire.encode_body(x)
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
-        """Return the value, or the bytes if they are not CBOR."""
+        """Return the value, or the bytes if they are not CBOR, and what seals them."""
+        sealed = pkt is not None and int(pkt.flags) & wire.FLAG_SEALED and len(x) >= TRAILER
+        item, seal = (x[:-TRAILER], x[-TRAILER:]) if sealed else (x, b"")
         try:
-            return repr(wire.decode_body(x)) if x else ""
+            shown = repr(wire.decode_body(item)) if item else ""
         except wire.WireError:
-            return repr(x)
+            shown = repr(item)
+        return f"{shown} sealed {seal.hex()}".lstrip() if seal else shown
 
 
 class PubSub(Packet):

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
+from emulation.errors import ScenarioError
 from emulation.scenario.topo import Topo
 from emulation.scenario.topology_parameters import Mode, PathLoss, RadioRange, Standard
 from emulation.workloads.topic import TopicWorkload
@@ -51,6 +52,8 @@ class RoamingField(Topo):
         standard: Standard = "g",
         mode: Mode = "adhoc",
     ) -> None:
+        if 0 < side < 1:
+            raise ScenarioError(f"side {side:g} m is no field: use 1 m or more, or 0")
         side = side or PUBLISHED_SIDE * math.sqrt(nodes / PUBLISHED_NODES)
         self.setRadio(range, propagation, standard, mode)
         self.setMobilityModel(max_x=side, max_y=side, min_v=speed, max_v=speed, pause=pause)

@@ -11,6 +11,7 @@ local VERSION = 1
 local NODE_PORT, CLIENT_PORT = 5550, 5551
 local HEADER_LENGTH = 24
 local MAX_BODY = 60000
+local SEALED, SEAL_LENGTH = 0x08, 20
 local BROADCAST = 0xFFFFFFFF
 local GREEDY, PERIMETER = 1, 2
 local GREEDY_LENGTH, PERIMETER_LENGTH = 17, 61
@@ -76,7 +77,7 @@ local f = {
   route_length = ProtoField.uint8("pubsub.route_length", "Route length"),
   body_length = ProtoField.uint16("pubsub.body_length", "Body length"),
   originator = ProtoField.uint32("pubsub.originator", "Originator"),
-  destination = ProtoField.uint32("pubsub.destination", "Destination", base.DEC, DESTINATIONS),
+  destination = ProtoField.uint32("pubsub.destination", "Destination"),
   publisher = ProtoField.uint32("pubsub.publisher", "Publisher"),
   sequence = ProtoField.uint32("pubsub.sequence", "Sequence number"),
   event = ProtoField.string("pubsub.event", "Event"),
@@ -116,6 +117,7 @@ local f = {
   tree_age = ProtoField.uint32("pubsub.tree.age", "Age of the epoch (ms)"),
   tree_child = ProtoField.uint32("pubsub.tree.child", "Child"),
   body = ProtoField.bytes("pubsub.body", "Body"),
+  seal = ProtoField.bytes("pubsub.seal", "Seal"),
   request_flags = ProtoField.uint32("pubsub.aodv.flags", "Flags", base.HEX),
   gratuitous = ProtoField.bool("pubsub.aodv.flags.gratuitous", "Gratuitous reply", 32, nil, 0x01),
   destination_only =
@@ -274,8 +276,11 @@ end
 
 -- What makes a node refuse the datagram, or nil (nodeapp.wire.decode).
 local function refusal(tvb)
-  if tvb:len() < HEADER_LENGTH then
+  if tvb:reported_len() < HEADER_LENGTH then
     return "shorter than the header"
+  end
+  if tvb:len() < HEADER_LENGTH then
+    return nil  -- the capture has no more of it
   end
   local version, kind = header(tvb, "version"):uint(), header(tvb, "kind"):uint()
   if version ~= VERSION then
@@ -286,8 +291,8 @@ local function refusal(tvb)
   end
   local body_length = header(tvb, "body_length"):uint()
   local length = HEADER_LENGTH + header(tvb, "route_length"):uint() + body_length
-  if tvb:len() ~= length then
-    return string.format("%d bytes, but the header says %d", tvb:len(), length)
+  if tvb:reported_len() ~= length then
+    return string.format("%d bytes, but the header says %d", tvb:reported_len(), length)
   end
   if body_length > MAX_BODY then
     return string.format("body of %d bytes; at most %d are allowed", body_length, MAX_BODY)
@@ -312,6 +317,9 @@ function pubsub.dissector(tvb, pinfo, root)
     local range = header(tvb, name)
     number[name] = range:uint()
     local item = tree:add(f[name], range)
+    if name == "destination" and DESTINATIONS[number[name]] then
+      item:append_text(" (" .. DESTINATIONS[number[name]] .. ")")
+    end
     if name == "flags" then
       item:add(f.replica, range)
       item:add(f.one_way, range)
@@ -339,16 +347,27 @@ function pubsub.dissector(tvb, pinfo, root)
   pinfo.cols.info = summary
   tree:append_text(", " .. summary)
 
+  if tvb:len() < tvb:reported_len() then
+    tree:append_text(", cut short by the capture")
+    return tvb:len()
+  end
   if number.route_length > 0 then
     dissect_route(tvb(HEADER_LENGTH, number.route_length):tvb(), tree)
   end
   if number.body_length > 0 then
-    local body = tvb(HEADER_LENGTH + number.route_length, number.body_length)
-    local branch = tree:add(f.body, body)
-    if AODV[number.kind] then
-      dissect_aodv(number.kind, body:tvb(), branch)
+    local at, length = HEADER_LENGTH + number.route_length, number.body_length
+    if math.floor(number.flags / SEALED) % 2 == 1 and length >= SEAL_LENGTH then
+      length = length - SEAL_LENGTH
+      tree:add(f.seal, tvb(at + length, SEAL_LENGTH))
     end
-    cbor:call(body:tvb(), pinfo, branch)
+    if length > 0 then
+      local body = tvb(at, length)
+      local branch = tree:add(f.body, body)
+      if AODV[number.kind] then
+        dissect_aodv(number.kind, body:tvb(), branch)
+      end
+      pcall(cbor.call, cbor, body:tvb(), pinfo, branch)  -- it need not be CBOR
+    end
   end
   return tvb:len()
 end

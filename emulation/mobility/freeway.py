@@ -64,6 +64,8 @@ class FreewayMobility(LaneMobility):
 
     def __post_init__(self) -> None:
         x0, y0, x1, y1 = self.area
+        if min(self.roads, self.lanes) < 1:
+            raise ValueError("at least one road and one lane are needed: raise roads or lanes")
         eastward, northward = (self.roads + 1) // 2, self.roads // 2
         room = min((y1 - y0) / max(1, eastward), (x1 - x0) / max(1, northward))
         if room < 2 * self.lanes * LANE_WIDTH:

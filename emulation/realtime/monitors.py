@@ -45,6 +45,10 @@ class MonitorCapture:
         self._file = PacketFile(path, shared_sizes(1), 0)
         self._file.write(pcap_header(RADIOTAP))
         self._file.flush()
+        if self._file.error is not None:
+            self._file.close()
+            path.unlink(missing_ok=True)
+            raise OSError(0, self._file.error, str(path))
 
     def write(self, record: bytes) -> bool:
         """Write what the monitor shows now; return whether it is in the file."""

@@ -30,6 +30,8 @@ _MESH_ACTION: Final = bytes((13, 1))
 _QOS_MESH: Final = 0x80
 """Subtype QoS of data: frames of a mesh have QoS control, which says that mesh control follows."""
 _MESH_CONTROL_PRESENT: Final = 0x0100
+DESTINATION_UNREACHABLE: Final = 63
+"""Reason of a path error (802.11-2016, table 9-45)."""
 LIFETIME_TU: Final = 5000
 
 
@@ -162,5 +164,5 @@ def _element(element: Element) -> bytes:
     assert isinstance(element, Perr)
     body = struct.pack("<BB", element.ttl, len(element.broken))
     for address, number in element.broken:
-        body += b"\0" + address + struct.pack("<IH", number, 66)
+        body += b"\0" + address + struct.pack("<IH", number, DESTINATION_UNREACHABLE)
     return bytes((132, len(body))) + body

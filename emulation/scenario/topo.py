@@ -18,6 +18,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 from emulation.errors import ScenarioError
 from emulation.mobility.base import Mobility
 from emulation.mobility.registry import mobility
@@ -212,8 +214,7 @@ class Topo:
 
         They are the parameters of `emulation.scenario.topology_parameters`.
         """
-        update = {"standard": standard, "mode": mode, "range": range}
-        self.radio = self.radio.model_copy(update=update)
+        self._set_radio({"standard": standard, "mode": mode, "range": range})
         self.setPropagationModel(propagation)
 
     def setPropagationModel(
@@ -235,7 +236,15 @@ class Topo:
         given = {"exp": exp, "sL": sL, "variance": variance, "antennaHeight": antennaHeight}
         chosen = PROPAGATION_MODELS[model]
         values = {field: given[keyword] for keyword, field in chosen.keywords.items()}
-        self.radio = self.radio.model_copy(update={"propagation": chosen(**values)})
+        self._set_radio({"propagation": {"model": chosen.model_fields["model"].default, **values}})
+
+    def _set_radio(self, update: Mapping[str, Any]) -> None:
+        try:
+            self.radio = RadioSpec.model_validate(self.radio.model_dump() | dict(update))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ScenarioError(f"radio: {where}: {first['msg']}, not {first['input']!r}") from None
 
     def setMobilityModel(
         self,

@@ -232,8 +232,9 @@ def gauss_markov(
 ) -> Plan:
     """Return a plan of Gauss-Markov motion: memory a second, and the mean of speeds, m/s.
 
-    `deviation` is that of speeds, m/s, and as a number also that of directions, radians.  Liang and
-    Haas (docs/papers.md#gauss-markov).  Raises `ScriptError` if the mean is no speed within bounds.
+    `deviation` is that of speeds, m/s, and as a number also that of directions, radians; the mean
+    direction is the first one, or towards the middle after a border.  Liang and Haas
+    (docs/papers.md#gauss-markov).  Raises `ScriptError` if the mean is no speed within bounds.
     """
     if mean is not None and not bounds.min_v <= max(mean, SLOWEST) <= bounds.max_v:
         raise ScriptError(
@@ -244,15 +245,16 @@ def gauss_markov(
     x, y = (rng.uniform(x0, x1), rng.uniform(y0, y1)) if start is None else start[:2]
     mean = (bounds.min_v + bounds.max_v) / 2 if mean is None else mean
     speed, angle = mean, rng.uniform(0, 2 * math.pi)
+    mean_angle = angle
     points = [Waypoint(0.0, x, y)]
     rest = math.sqrt(1 - alpha * alpha) * deviation
     for second in range(1, int(HORIZON) + 1):
         speed = alpha * speed + (1 - alpha) * mean + rest * rng.gauss(0, 1)
         speed = min(max(speed, bounds.min_v), bounds.max_v)
-        angle = angle + rest * rng.gauss(0, 1)
+        angle = alpha * angle + (1 - alpha) * mean_angle + rest * rng.gauss(0, 1)
         nx, ny = x + speed * math.cos(angle), y + speed * math.sin(angle)
         if not (x0 <= nx <= x1 and y0 <= ny <= y1):
-            angle = math.atan2((y0 + y1) / 2 - y, (x0 + x1) / 2 - x)
+            angle = mean_angle = math.atan2((y0 + y1) / 2 - y, (x0 + x1) / 2 - x)
             nx, ny = x + speed * math.cos(angle), y + speed * math.sin(angle)
         x, y = min(max(nx, x0), x1), min(max(ny, y0), y1)
         points.append(Waypoint(float(second), x, y))

@@ -55,9 +55,9 @@ class Mover:
 
     def plan(self, plans: Mapping[Any, Plan], begin: float = 0.0) -> None:
         """Add plans; the motion of models begins `begin` seconds after the network is built."""
-        self._plans.update(plans)
         self._begin = begin
         for node, plan in plans.items():
+            self._plans[node] = _later(plan, begin)
             node.position = plan(0.0)
 
     def start(self) -> None:
@@ -98,7 +98,7 @@ class Mover:
 
     def step(self) -> None:
         """Move all nodes to where they are now."""
-        seconds = max(0.0, self.now() - self._begin)
+        seconds = self.now()
         for node, plan in list(self._plans.items()):
             if node in self._held:
                 continue
@@ -127,4 +127,4 @@ class Mover:
 
 def _later(plan: Plan, since: float) -> Plan:
     """Return a plan whose time 0 is `since`."""
-    return lambda seconds: plan(seconds - since)
+    return lambda seconds: plan(max(0.0, seconds - since))

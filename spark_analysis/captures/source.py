@@ -62,6 +62,8 @@ SMALLEST_SLICE: Final = 1 << 20
 """Bytes below which one more task costs more than it saves."""
 BATCH: Final = 32_768
 """Records in an Arrow batch; `capture.decode` works in blocks of as many."""
+TRUSTED: Final = 100
+"""Records with times in the units of the header, after which one without is damaged itself."""
 FAR: Final = 30 * 86_400
 """Seconds from the middle of a run beyond which a record's time is damaged: no run is so long."""
 
@@ -155,12 +157,14 @@ def survey(captures: Sequence[Capture]) -> Survey:
         try:
             header, data = _map(capture)
             offsets, stop, problem = record_offsets(data, header)
-            times = _times(data, header, offsets)
+            times, damage = _times(data, header, offsets)
         except PcapError as error:
             problem = f"{capture.path.name} is left out: it {error}"
         except OSError as error:
             problem = f"{capture.path.name} is left out: it cannot be read: {error.strerror}"
         else:
+            if damage is not None:
+                stop, offsets, problem = int(offsets[len(times)]), offsets[: len(times)], damage
             if problem is not None:
                 problem = f"{capture.path.name} is read up to record {len(offsets)}: {problem}"
             readable.append(Surveyed(capture, len(offsets), stop, problem))
@@ -180,20 +184,23 @@ def survey(captures: Sequence[Capture]) -> Survey:
 
 def _times(
     data: npt.NDArray[np.uint8], header: PcapHeader, offsets: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Return the seconds of records.
+) -> tuple[npt.NDArray[np.int64], str | None]:
+    """Return the seconds of records up to a damaged one, and what is wrong with that.
 
-    Raises `PcapError` if a time is none in the units of the header: then no time can be trusted.
+    Raises `PcapError` if a time among the first is none in the units of the header: then no time
+    can be trusted.
     """
     seconds, fractions = record_times(data, header, offsets)
     wrong = np.flatnonzero(fractions >= header.ticks)
     if len(wrong):
+        if wrong[0] >= TRUSTED:
+            return seconds[: wrong[0]], "the time of the next one is damaged"
         unit = "nanoseconds" if header.nanoseconds else "microseconds"
         raise PcapError(
             f"says that its times are in {unit}, but record {wrong[0] + 1} has "
             f"{fractions[wrong[0]]:,} of them in a second: the header or the record is damaged"
         )
-    return seconds
+    return seconds, None
 
 
 def _strange(
@@ -368,7 +375,8 @@ def load_slice(part: CaptureSlice) -> LoadedSlice | None:
             file.seek(part.start)
             data = np.fromfile(file, np.uint8, part.end - part.start)
         offsets, _, _ = record_offsets(data, header, 0)
-        seconds = _times(data, header, offsets)
+        seconds, _ = _times(data, header, offsets)
+        offsets = offsets[: len(seconds)]
     except (PcapError, OSError):
         return None
     numbers = np.arange(part.number, part.number + len(offsets), dtype=np.int64)

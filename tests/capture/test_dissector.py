@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nodeapp.auth import TRAILER, Seal
 from nodeapp.routing.aodv_wire import (
     ACKNOWLEDGE,
     GRATUITOUS,
@@ -38,7 +39,7 @@ from nodeapp.wire import (
     encode_body,
     with_sender,
 )
-from tests.capture.packets import ethernet, pcap, udp_ipv4
+from tests.capture.packets import ethernet, file_header, pcap, record, udp_ipv4
 
 SCRIPT = Path(__file__).parents[2] / "capture" / "dissector" / "pubsub.lua"
 
@@ -66,6 +67,11 @@ def tshark(folder: Path, datagrams: list[bytes], *options: str) -> list[str]:
     """Write a capture of `datagrams` and return what tshark says about it, line by line."""
     path = folder / "test.pcap"
     path.write_bytes(pcap(ethernet(udp_ipv4(datagram)) for datagram in datagrams))
+    return shown(path, *options)
+
+
+def shown(path: Path, *options: str) -> list[str]:
+    """Return what tshark says about a capture."""
     # From 4.4 on, Wireshark loads no scripts for root; others cannot read a folder of root's tests.
     somebody = 65534 if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory() as readable:
@@ -209,6 +215,30 @@ def test_messages_of_aodv(tmp_path: Path) -> None:
     ]
     geographic = HELLO._replace(body=encode_hello(1.0, 2.0, 3.0, 4.0)).encode()
     assert fields(tmp_path, [geographic], "kind", "aodv.lifetime") == [["1", ""]]
+
+
+def test_the_seal_of_a_frame_is_not_of_its_body(tmp_path: Path) -> None:
+    seal = Seal(b"a key of sixteen bytes", 1)
+    errors = Frame(Kind.ROUTE_ERROR, 1, body=next(encode_errors([(7, 100)])))
+    request = Frame(Kind.ROUTE_REQUEST, 1, body=RouteRequest(0, 7, 0, 1).encode())
+    frames = [seal.seal(each.encode(), 1.0) for each in (errors, request, Frame(Kind.LINK, 1))]
+    found = fields(tmp_path, frames, "aodv.destination", "aodv.request", "seal", "body")
+    assert [values[:2] for values in found] == [["7", ""], ["", "7"], ["", ""]]
+    assert [values[2] for values in found] == [frame[-TRAILER:].hex() for frame in frames]
+    assert found[2][3] == ""
+
+
+def test_bodies_that_are_not_cbor_and_frames_that_are_cut_short_are_shown(tmp_path: Path) -> None:
+    odd = HELLO._replace(body=b"\xff\x00").encode()
+    assert fields(tmp_path, [odd], "body") == [["ff00"]]
+    whole = GREEDY.encode()
+    path = tmp_path / "cut.pcap"
+    packet = ethernet(udp_ipv4(whole))
+    path.write_bytes(file_header() + record(packet[:-9], length=len(packet)))
+    tree = "\n".join(shown(path, "-V"))
+    assert "cut short by the capture" in tree
+    assert "Malformed frame" not in tree
+    assert "Destination: 0 (any)" in tree
 
 
 def test_every_kind_has_its_name(tmp_path: Path) -> None:

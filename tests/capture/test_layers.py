@@ -17,6 +17,7 @@ from capture.layers import (
     SenderRoute,
 )
 from nodeapp import wire
+from nodeapp.auth import TRAILER, Seal
 from nodeapp.routing.aodv_wire import RouteReply
 from nodeapp.routing.cell_wire import CellRoute
 from nodeapp.routing.cells import Walk
@@ -126,6 +127,13 @@ def test_both_ports_in_both_directions() -> None:
     for ports in ((5550, 9), (9, 5550), (5551, 9), (9, 5551)):
         assert PubSub in UDP(bytes(UDP(sport=ports[0], dport=ports[1]) / datagram))
     assert PubSub not in UDP(bytes(UDP(sport=9, dport=9) / datagram))
+
+
+def test_the_seal_is_shown_beside_the_body() -> None:
+    frame = wire.Frame(wire.Kind.EVENT, 1, body=wire.encode_body(["speed", 10]))
+    sealed = Seal(b"a key of sixteen bytes", 1).seal(frame.encode(), 1.0)
+    shown = str(PubSub(sealed).show(dump=True))
+    assert f"['speed', 10] sealed {sealed[-TRAILER:].hex()}" in shown
 
 
 def test_the_body_is_shown_decoded() -> None:

@@ -31,7 +31,7 @@ from typing import Final, Protocol
 
 from emulation.radio.mac import is_group
 from emulation.radio.medium import BROADCAST
-from emulation.radio.wlan.packets import MeshHeader, Packet, Perr, Prep, Preq
+from emulation.radio.wlan.packets import MOST_BROKEN, MeshHeader, Packet, Perr, Prep, Preq
 
 TIME_UNIT: Final = 1024e-6
 PATH_LIFETIME: Final = 5000 * TIME_UNIT
@@ -299,9 +299,11 @@ class MeshRadio:
         broken = []
         for address, path in self.paths.items():
             if path.next_hop == neighbour:
+                was_used = path.active(now)
                 path.next_hop = None
                 path.sequence = (path.sequence or 0) + 1
-                broken.append((address, path.sequence))
+                if was_used:
+                    broken.append((address, path.sequence))
         if broken:
             self._report(now, tuple(broken))
 
@@ -317,4 +319,6 @@ class MeshRadio:
             self._report(now, tuple(broken), perr.ttl - 1)
 
     def _report(self, now: float, broken: tuple[tuple[bytes, int], ...], ttl: int = TTL) -> None:
-        self._port.transmit(now, BROADCAST, Packet(b"", element=Perr(broken, ttl)))
+        for first in range(0, len(broken), MOST_BROKEN):
+            perr = Perr(broken[first : first + MOST_BROKEN], ttl)
+            self._port.transmit(now, BROADCAST, Packet(b"", element=perr))

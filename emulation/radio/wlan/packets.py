@@ -52,11 +52,24 @@ class Perr(NamedTuple):
     """Path error (802.11-2016, 9.4.2.115): mesh radios that the sender no longer reaches."""
 
     broken: tuple[tuple[bytes, int], ...]
-    """Addresses, each with its sequence number."""
+    """Addresses, each with its sequence number; `MOST_BROKEN` at most."""
     ttl: int
 
 
+MOST_BROKEN: Final = 19
+"""Destinations in a path error: an element has 255 bytes at most."""
+LLC: Final = 8
+"""Bytes of the LLC and SNAP headers that data frames have."""
 Element = Preq | Prep | Perr
+
+
+def _element_bytes(element: Element) -> int:
+    """Return the bytes of an element, with its number and length."""
+    if isinstance(element, Preq):
+        return 39
+    if isinstance(element, Prep):
+        return 33 if element.proxied is None else 39
+    return 4 + 13 * len(element.broken)
 
 
 class Packet(NamedTuple):
@@ -70,7 +83,6 @@ class Packet(NamedTuple):
     def size(self) -> int:
         """Bytes of an Ethernet frame of the same length on the air."""
         if self.element is not None:
-            # Action frame (802.11-2016, 9.6.17.3): category, action and the element.
-            length = {Preq: 39, Prep: 33, Perr: 17}[type(self.element)]
-            return 14 + length
+            # Action frame (802.11-2016, 9.6.17.3): category, action and the element, no LLC.
+            return 14 - LLC + 2 + _element_bytes(self.element)
         return len(self.frame) + (MESH_HEADER if self.mesh is not None else 0)

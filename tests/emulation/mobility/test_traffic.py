@@ -340,3 +340,9 @@ def test_what_cannot_be_driven_is_refused(make: object, message: str) -> None:
     assert callable(make)
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(("roads", "lanes"), [(0, 2), (2, 0), (-1, 1)])
+def test_a_freeway_has_a_road_and_a_lane(roads: int, lanes: int) -> None:
+    with pytest.raises(ValueError, match="at least one road and one lane"):
+        FreewayMobility(AREA, Rules.of(1.0, 2.0, 0.0, 20.0), roads, lanes)

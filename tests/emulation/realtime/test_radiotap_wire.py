@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from capture.radiotap import DATA, MANAGEMENT, decode_air
 from capture.scan import RADIOTAP, read_header, record_offsets
 from emulation.radio.airtime import HT_RATES, OFDM_RATES, Rate
 from emulation.radio.wlan.packets import MeshHeader, Packet, Perr, Prep, Preq
+from emulation.realtime.monitors import MonitorCapture
 from emulation.realtime.radiotap_wire import OnAir, RadiotapLink, encode
 from tests.capture.packets import file_header, pcap
 
@@ -98,6 +101,14 @@ def test_elements_of_path_selection_are_as_long_as_the_standard_says(
     body = bytes(frame)[frame.len + 24 :]
     assert body[:4] == bytes((13, 1, number, length))
     assert len(body) == 4 + length
+    # As the medium counts: an Ethernet frame's bytes, for a frame with LLC/SNAP in place of that.
+    assert Packet(b"", element=element).size + 8 == len(body) + 14
+
+
+def test_destinations_of_a_path_error_are_unreachable() -> None:
+    perr = Packet(b"", element=Perr(((D, 10),), 31))
+    body = bytes(_decoded(perr, RadiotapLink(A, GROUP, GROUP)))
+    assert body[-2:] == (63).to_bytes(2, "little")
 
 
 def test_the_decoder_of_captures_of_the_air_reads_them() -> None:
@@ -120,3 +131,15 @@ def test_the_decoder_of_captures_of_the_air_reads_them() -> None:
     # Header, LLC/SNAP, what follows the Ethernet header, and the frame check sequence.
     assert columns["length"][0] == 24 + 8 + len(IPV4) - 2 + 4
     assert columns["receiver"][0] == int.from_bytes(B, "big")
+
+
+def test_a_monitor_on_a_full_disk_leaves_no_capture_without_its_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        MonitorCapture(tmp_path, "sta1-mon0")
+    assert not list(tmp_path.iterdir())

@@ -253,3 +253,39 @@ def test_the_topology_in_the_page_is_one() -> None:
     assert [node.name for node in line.nodes] == ["sta1", "sta2", "sta3", "sta4"]
     assert line.workload
     assert connected_share(line) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"standard": "a"}, "radio: standard: Input should be 'b', 'g' or 'n', not 'a'"),
+        ({"mode": "managed"}, "radio: mode: .*, not 'managed'"),
+        ({"range": -5.0}, "radio: range: .* greater than 0, not -5"),
+        ({"range": math.nan}, "radio: range: .*finite number"),
+    ],
+)
+def test_a_radio_that_cannot_be_is_refused_when_it_is_chosen(
+    given: dict[str, Any], told: str
+) -> None:
+    class Odd(Topo):
+        def build(self, **_parameters: object) -> None:
+            self.setRadio(**{"range": 250.0} | given)
+
+    with pytest.raises(ScenarioError, match=told):
+        Odd(seed=1, duration=10.0, parameters={}).scenario(ProtocolSpec(name="flooding"))
+
+
+def test_a_propagation_model_that_cannot_be_is_refused() -> None:
+    class Odd(Topo):
+        def build(self, **_parameters: object) -> None:
+            self.setPropagationModel("logDistance", exp=0.5)
+
+    with pytest.raises(
+        ScenarioError, match=r"radio: propagation.*exponent: .* equal to 1, not 0\.5"
+    ):
+        Odd(seed=1, duration=10.0, parameters={}).scenario(ProtocolSpec(name="flooding"))
+
+
+def test_a_square_of_less_than_a_metre_is_refused() -> None:
+    with pytest.raises(ScenarioError, match=r"side 0\.01 m is no field: use 1 m or more, or 0"):
+        roaming(side=0.01)

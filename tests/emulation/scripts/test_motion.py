@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from emulation.scripts import models
+from emulation.scripts import mover as mover_module
 from emulation.scripts.groups import Groups, levy_walk
 from emulation.scripts.motion import (
     RANDOM_MODELS,
@@ -19,6 +20,7 @@ from emulation.scripts.motion import (
     TimedMotion,
     along,
     bounds_of,
+    gauss_markov,
     in_group,
     model_of,
 )
@@ -246,6 +248,33 @@ def test_motion_goes_on_after_a_request_that_was_not_answered() -> None:
     mover.close()
     assert problems == ["no answer within 5 s"]
     assert told == [{"sta1": (1.0, 0.0, 0.0)}]  # though the node has stood still since
+
+
+def test_each_plan_begins_at_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(mover_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    mover = Mover(lambda told: None, lambda what, problem: True)
+    monkeypatch.setattr(mover, "_begin_thread", lambda: None)
+    first, late, followed = (Node(position=(0, 0, 0)) for _ in range(3))
+    plan = along([(0, 0, 0), (10, 0, 0)], 0, 10)
+    mover.plan({first: plan})
+    mover.plan({late: plan}, begin=20.0)
+    mover.start()
+    now[0] += 25.0
+    mover.follow({followed: plan})
+    now[0] += 2.0
+    mover.step()
+    assert [vars(node)["position"][0] for node in (first, late, followed)] == [10, 7, 2]
+
+
+def test_directions_of_gauss_markov_keep_to_a_mean() -> None:
+    bounds = Bounds((0, 0, 1e6, 1e6), 0.001, 10.0)
+    plan = gauss_markov(bounds, (5e5, 5e5, 0), random.Random(1), alpha=0.5, mean=5.0, deviation=0.5)
+    way = [plan(second)[:2] for second in range(2000)]
+    angles = [math.atan2(b[1] - a[1], b[0] - a[0]) for a, b in pairwise(way)]
+    apart = [math.cos(b - a) for a, b in zip(angles, angles[100:], strict=False)]
+    # Directions 100 s apart are independent, of a normal distribution of this deviation.
+    assert sum(apart) / len(apart) == pytest.approx(math.exp(-(0.5**2)), abs=0.05)
 
 
 def test_a_nodes_own_bounds_come_first() -> None:

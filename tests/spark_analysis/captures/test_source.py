@@ -207,6 +207,20 @@ def test_damage_is_reported_and_whole_records_are_read(tmp_path: Path) -> None:
     }
 
 
+def test_what_comes_before_a_damaged_time_is_read(tmp_path: Path) -> None:
+    packet = ethernet(udp_ipv4(HELLO.encode()))
+    records = [record(packet, START + 1_000_000 * number) for number in range(300)]
+    records[200] = records[200][:4] + struct.pack("<I", 2**31) + records[200][8:]
+    folder = tmp_path / "r" / "captures"
+    folder.mkdir(parents=True)
+    (folder / "bit-lo.pcap").write_bytes(file_header() + b"".join(records))
+    found = survey(find_captures([folder]))
+    assert found.problems["r"] == (
+        "bit-lo.pcap is read up to record 200: the time of the next one is damaged",
+    )
+    assert len(rows(folder / "bit-lo.pcap")) == 200
+
+
 def test_times_that_cannot_be_are_told_and_left_out(tmp_path: Path) -> None:
     packet = ethernet(udp_ipv4(HELLO.encode()))
     later = [record(packet, START + 1_000_200_000 * number) for number in range(9)]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
+from emulation.radio.air import Transmission
 from emulation.radio.errors import log_survival
+from emulation.radio.wlan.packets import MOST_BROKEN, Packet, Perr
+from emulation.radio.wlan.radios import WlanChannel
 from tests.emulation.radio.wlan.lab import GROUP, Lab
 
 MESH = {"mode": "mesh", "ssid": "m"}
@@ -81,3 +84,23 @@ def test_meshes_of_different_names_do_not_mix() -> None:
     lab = Lab({"a": MESH, "b": MESH | {"ssid": "n"}, "c": MESH}, [(0, 0), (60, 0), (120, 0)])
     assert lab.send("a", lab.frame("a", "c")) == []
     assert lab.send("a", lab.frame("a", GROUP)) == []
+
+
+def test_a_path_error_has_no_more_destinations_than_an_element_holds() -> None:
+    lab = _chain(2)
+    errors: list[Perr] = []
+
+    def note(channel: WlanChannel, frame: Transmission) -> None:
+        packet = frame.job.frame
+        if isinstance(packet, Packet) and isinstance(packet.element, Perr):
+            errors.append(packet.element)
+
+    lab.network.on_air = note
+    lab.network.listen(0)
+    mesh = lab.network.mesh(0)
+    assert mesh is not None
+    broken = tuple((bytes((2, 0, 0, 0, 0, number)), 7) for number in range(MOST_BROKEN + 3))
+    mesh._report(lab.now, broken)
+    lab.let_pass(1.0)
+    assert [len(each.broken) for each in errors] == [MOST_BROKEN, 3]
+    assert errors[0].broken + errors[1].broken == broken
