@@ -22,6 +22,7 @@ from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.registry import load_paper, paper_names, papers_rows
+from spark_analysis.sweeps.folder import SPEC
 from testbed.display import RunDisplay
 from testbed.options import HOME, INTERRUPTED, USAGE, MasterOption, console, fail
 from testbed.sweep import SweepDisplay
@@ -122,8 +123,7 @@ def reproduce(
                 how = _How(master, so_far, tuple(known or ()), _share(share))
                 _sweeps(*chosen[0], how, folder, markdown)
         finally:
-            if folder.exists():
-                RunFolder(folder).give_to_caller()
+            _give_to_caller(folder)
     else:
         if paper == ALL:
             fail("a slice in real time is of one paper: name it", USAGE)
@@ -298,6 +298,12 @@ def _end_with_failures(results: list[Reproduction]) -> None:
         fail(f"{len(failures)} points failed; the same command runs them again")
 
 
+def _give_to_caller(folder: Path) -> None:
+    """Hand a reproduction's folder over, and no other that was named and refused."""
+    if any(any(folder.glob(f"{depth}{SPEC}")) for depth in ("", "*/", "*/*/")):
+        RunFolder(folder).give_to_caller()
+
+
 def _slice(paper: Paper, backend: str, duration: float, master: str, folder: Path) -> None:
     from spark_analysis.papers.page import PAGE
     from spark_analysis.papers.slice import write_slice
@@ -311,8 +317,12 @@ def _slice(paper: Paper, backend: str, duration: float, master: str, folder: Pat
     runs: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            fail(f"{folder} is not empty: name another folder with --out")
+        empty = not any(folder.iterdir())
+    except OSError as error:
+        fail(f"{error.strerror or error}: {error.filename or folder}")
+    if not empty:
+        fail(f"{folder} is not empty: name another folder with --out")
+    try:
         topologies, protocols = paper.slice.topologies, paper.slice.protocols
         turns = [(t, p, b) for t in topologies for p in protocols for b in used]
         for number, (topology, protocol, name) in enumerate(turns, start=1):

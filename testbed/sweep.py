@@ -19,7 +19,7 @@ from rich.progress import (
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.errors import AnalysisError
-from spark_analysis.sweeps.folder import outdated
+from spark_analysis.sweeps.folder import SPEC, outdated
 from spark_analysis.sweeps.page import write_page, write_pictures
 from spark_analysis.sweeps.spec import SpecError, SweepSpec
 from spark_analysis.sweeps.sweep import Progress as Done
@@ -163,7 +163,7 @@ def sweep(
     except OSError as error:
         fail(f"cannot write in {folder}: {error.strerror or error}")
     finally:
-        if folder.exists():
+        if (folder / SPEC).exists():  # else it is a folder of something else, and was refused
             RunFolder(folder).give_to_caller()
     for point, what in list(outcome.problems.items())[:SHOWN]:
         console.print(f"[yellow]note:[/yellow] {point}: {what}", highlight=False, soft_wrap=True)

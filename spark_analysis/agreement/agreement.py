@@ -170,9 +170,14 @@ class Agreement:
 
     @property
     def needed(self) -> int | None:
-        """Repeats that would decide all criteria; None if they are decided."""
-        wanted = [each.needed for each in self.criteria if each.needed is not None]
-        return max(wanted, default=None)
+        """Repeats that would decide all criteria; None if nothing, or too little, is open.
+
+        As many more of them are lost as of these.
+        """
+        if self.outcome is not AgreementOutcome.NOT_DECIDED:
+            return None
+        wanted = max((each.needed for each in self.criteria if each.needed is not None), default=0)
+        return math.ceil(wanted * len(self.first.runs) / len(self.counted)) if wanted else None
 
     @property
     def slow(self) -> tuple[Measures, ...]:

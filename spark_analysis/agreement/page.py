@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import numpy as np
@@ -164,15 +163,5 @@ def write_result(agreement: Agreement, path: Path) -> None:
         },
     }
     unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(_finite(value), indent=1) + "\n", encoding="utf-8")
+    unfinished.write_text(json.dumps(report.finite(value), indent=1) + "\n", encoding="utf-8")
     unfinished.replace(path)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

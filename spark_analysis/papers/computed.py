@@ -229,9 +229,16 @@ def _run(context: Any, tasks: Sequence[PointTask], report: Callable[[str], None]
 
 
 def kept_rows(point: ComputedPoint, folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of a computed point.  Raises FileNotFoundError if it has none yet."""
-    text = (task(point, folder).folder / ROWS).read_text(encoding="utf-8")
-    return [{**row, POINT: point.key} for row in json.loads(text)]
+    """Return the rows of a computed point.
+
+    Raises FileNotFoundError if it has none yet, and `SweepError` if they are damaged.
+    """
+    path = task(point, folder).folder / ROWS
+    text = path.read_text(encoding="utf-8")
+    try:
+        return [{**row, POINT: point.key} for row in json.loads(text)]
+    except (ValueError, TypeError):
+        raise SweepError(f"{path} is damaged: remove it, and its point is run again") from None
 
 
 def _collect(wanted: Sequence[ComputedPoint], folder: Path) -> Results:

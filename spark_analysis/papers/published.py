@@ -103,7 +103,7 @@ def read_known(paper: Paper, folders: Iterable[Path]) -> Known:
 
 
 def _read_folder(paper: Paper, folder: Path) -> list[PointsFile]:
-    paths = sorted(folder.glob(f"*{SUFFIX}"))
+    paths = sorted(folder.glob(f"[!.]*{SUFFIX}"))  # not what a killed command was writing
     if not paths:
         why = "has no points" if folder.is_dir() else "is no folder"
         raise PublishedError(

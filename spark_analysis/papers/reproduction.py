@@ -39,7 +39,7 @@ from spark_analysis.papers.results import (
     first_seeds,
 )
 from spark_analysis.papers.so_far import so_far_of, whole_seeds
-from spark_analysis.report.page import whole
+from spark_analysis.report.page import finite, whole
 from spark_analysis.report.quantities import count
 from spark_analysis.sweeps.sweep import Progress, run_sweep
 
@@ -184,6 +184,8 @@ class _Work:
                 only=only,
                 progress=report,
             ).failures
+        for key in only:  # one that failed in an earlier round may be there now
+            self.failures.pop(f"{what}: {part.points[key]}", None)
         self.failures |= {f"{what}: {point}": why for point, why in failures.items()}
         return True
 
@@ -246,7 +248,7 @@ def _judged(
     before = {each.variation.key: each for each in earlier}
     judged: list[Judged] = []
     for variation, selected in ways:
-        tables = [part.completed(rows) for part, rows in selected if any(rows.values())]
+        tables = [_exact(part.completed(rows)) for part, rows in selected if any(rows.values())]
         points = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
         if tables or empty or not judged:  # the base is always the first
             base, old = (judged[0] if judged else None), before.get(variation.key)
@@ -256,6 +258,11 @@ def _judged(
             judged.append(old)
     selected = [each for _, of_way in ways for each in of_way]
     return Reproduction(paper, preset, tuple(judged), dict(failures), so_far_of(selected), selected)
+
+
+def _exact(points: pd.DataFrame) -> pd.DataFrame:
+    """Return points whose seeds survive beside a study that has none: floats have 53 bits."""
+    return points.astype({"drawn": "Int64"}) if "drawn" in points else points
 
 
 def judgement(
@@ -287,7 +294,7 @@ def write_results(result: Reproduction, folder: Path) -> Path:
         scratch = folder / f".{RESULTS}"  # --so-far and a run may write the same folder
         pd.concat(tables, ignore_index=True).to_parquet(scratch, index=False)
         scratch.replace(folder / RESULTS)
-    text = json.dumps(findings_of(result), indent=1, default=str)
+    text = json.dumps(finite(findings_of(result)), indent=1, default=str)
     whole(folder / FINDINGS, text + "\n")
     return write_page(result, folder / PAGE)
 
@@ -299,6 +306,6 @@ def write_all(results: Sequence[tuple[Reproduction, str]], path: Path) -> Path:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     found = {result.paper.key: findings_of(result) for result, _ in results}
-    text = json.dumps(found, indent=1, default=str)
+    text = json.dumps(finite(found), indent=1, default=str)
     path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     return write_overview(results, path)

@@ -7,9 +7,11 @@ input gives the same bytes: nothing in a page depends on when or where it was wr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -67,3 +69,14 @@ def numbered(drawings: Sequence[tuple[str, Drawing]]) -> list[NumberedFigure]:
         )
         for number, (name, drawing) in enumerate(drawings, start=1)
     ]
+
+
+def finite(value: Any) -> Any:
+    """Return a value with null for numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from emulation.errors import ScenarioError
+from emulation.scenario.faults import FAULTS, FILE, texts_of
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD
 from nodeapp.parameters import Parameter, ParameterError, convert
@@ -175,6 +176,14 @@ def _drawn(seed: int, draws: tuple[str, ...], values: Mapping[str, Any]) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
+def _faults(setting: str) -> list[str]:
+    """Return the faults of a setting, those in files among them.  Raises `SpecError`."""
+    try:
+        return texts_of(setting)
+    except ScenarioError as error:
+        raise SpecError(str(error)) from None
+
+
 def _repeats(
     spec: SweepSpec,
     protocol: str,
@@ -187,6 +196,10 @@ def _repeats(
     values = convert(parameters.values(), settings)
     files = {}
     for key in settings:
+        if key == FAULTS:
+            if FILE in str(values[key]):  # what is in the files now, which may be edited later
+                files[key] = settings[key] = "; ".join(_faults(str(values[key])))
+            continue
         path = Path(str(values[key]))
         if parameters[key].type is str and not parameters[key].choices and path.is_file():
             settings[key] = str(path.resolve())  # workers have a current folder of their own

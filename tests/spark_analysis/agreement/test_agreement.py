@@ -196,6 +196,7 @@ def test_a_difference_that_chance_does_not_explain_is_one() -> None:
     off = spread_frames(ideal(4), (0.08, 0.09, 0.07, 0.08))
     found = compared(spread_frames(ideal(4), (0.0,) * 4), off)
     assert found.outcome == AgreementOutcome.DISAGREE
+    assert found.needed is None
     assert failed(found) == ["frames on the air"]
 
 

@@ -15,7 +15,7 @@ from spark_analysis.papers.computed import (
     run_computed,
 )
 from spark_analysis.papers.function_code import code_in, code_of, needed
-from spark_analysis.sweeps.spec import SpecError
+from spark_analysis.sweeps.spec import SpecError, SweepError
 from spark_analysis.sweeps.sweep import Progress
 from tests.spark_analysis.papers.made_up import formula, walk
 
@@ -59,6 +59,10 @@ def test_rows_are_kept_and_not_computed_again(tmp_path: Path) -> None:
     more = Computed(walk, {"cells": (4, 8, 16), "lazy": (0,)}, 3, {"walkers": 50}, inline=True)
     assert len(run_computed(more, tmp_path).rows) == 9
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+    for damage in ("", "[{", "7"):
+        min(stamps).write_text(damage)
+        with pytest.raises(SweepError, match=r"rows\.json is damaged: remove it, and its point"):
+            run_computed(WALKS, tmp_path)
 
 
 def test_the_same_seed_gives_the_same_rows(tmp_path: Path) -> None:

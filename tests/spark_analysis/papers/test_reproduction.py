@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ from spark_analysis.papers.claims import judge
 from spark_analysis.papers.markdown import write_markdown
 from spark_analysis.papers.page import marks_table, verdict_table
 from spark_analysis.papers.paper import Preset, Variation
-from spark_analysis.papers.reproduction import judgement, reproduce, write_results
+from spark_analysis.papers.reproduction import _exact, judgement, reproduce, write_results
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.six_schemes import PAPER
 from spark_analysis.papers.six_schemes.claims import CLAIMS
@@ -31,6 +32,7 @@ from spark_analysis.papers.six_schemes.names import PAPER_NAMES, WITHOUT_MAP
 from spark_analysis.papers.six_schemes.ways import BASE
 from spark_analysis.papers.slice import slice_table, write_slice
 from spark_analysis.papers.wording import measured
+from spark_analysis.report.page import finite
 from testbed.reproduce import reproduce as command
 from tests.spark_analysis.papers import made_up
 from tests.spark_analysis.papers.six_points import as_published
@@ -216,6 +218,19 @@ def test_the_page_names_the_commits_that_made_its_points(
     text = page_with((4, 8, 16))
     assert "made by commit" not in text
     assert "3 computed points; what they took is not known.\n" in text
+
+
+def test_seeds_survive_beside_a_study_that_has_none() -> None:
+    drawn = [1739069429453315312, 7]
+    both = [_exact(each) for each in (pd.DataFrame({"drawn": drawn}), pd.DataFrame({"x": [1.0]}))]
+    table = pd.concat(both, ignore_index=True)
+    assert table["drawn"].dropna().tolist() == drawn
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_findings_are_json_whatever_they_are_of(value: float) -> None:
+    text = json.dumps(finite({"a": [value, 1.5, (value,)]}), allow_nan=False)
+    assert json.loads(text) == {"a": [None, 1.5, [None]]}
 
 
 def test_a_slice_stands_beside_virtual_time(tmp_path: Path) -> None:

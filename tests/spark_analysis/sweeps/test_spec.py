@@ -13,7 +13,7 @@ from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.registry import PROTOCOLS
 from spark_analysis.sweeps import spec as spec_module
-from spark_analysis.sweeps.spec import SpecError, points
+from spark_analysis.sweeps.spec import Point, SpecError, points
 from tests.spark_analysis.sweeps.helpers import SMALL, spec
 
 
@@ -100,6 +100,28 @@ def test_points_at_several_speeds_of_one_seed_draw_everything_differently() -> N
 def test_draws_that_protocols_do_not_share_are_refused(key: str) -> None:
     with pytest.raises(SpecError, match=f"draws cannot differ by '{key}'.*speed"):
         points(spec(draws=(key,)))
+
+
+def test_faults_of_a_file_are_what_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = tmp_path / "faults"
+    monkeypatch.chdir(tmp_path)
+    found: list[Point] = []
+    for line in ("crash sta1 at 12", "crash sta2 at 12", "crash sta2 at 12  # the same"):
+        listed.write_text(line + "\nradio sta3 at 13\n")
+        found.append(points(spec(settings={"faults": "file:faults"}))[0])
+    first, other, same = found
+    assert first.key != other.key == same.key
+    assert same.settings["faults"] == "crash sta2 at 12; radio sta3 at 13", "wherever it is run"
+    listed.unlink()
+    with pytest.raises(SpecError, match="cannot read the faults in faults: No such file"):
+        points(spec(settings={"faults": "file:faults"}))
+
+
+def test_faults_may_be_longer_than_the_name_of_a_file() -> None:
+    faults = "; ".join(f"crash sta1 at {second} for 0.1" for second in range(1, 15))
+    assert points(spec(settings={"faults": faults}))[0].settings["faults"] == faults
 
 
 def test_other_code_is_another_point(monkeypatch: pytest.MonkeyPatch) -> None:

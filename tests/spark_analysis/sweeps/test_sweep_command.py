@@ -112,3 +112,25 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "goes on from here" in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sweep", "roaming_field", "flooding"),
+        ("reproduce", "mesh-prediction", "--so-far"),
+        ("reproduce", "six-schemes", "--backend", "tap"),
+    ],
+)
+def test_a_folder_that_is_refused_stays_whose_it_was(
+    app: typer.Typer, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "letter.txt").write_text("mine")
+    for name in ("SUDO_UID", "SUDO_GID"):
+        monkeypatch.setenv(name, "65534")
+    result = CliRunner().invoke(app, [*words, "--out", str(foreign)])
+    assert result.exit_code in (1, 2)
+    assert [path.stat().st_uid for path in (foreign, foreign / "letter.txt")] == [0, 0]

@@ -1,0 +1,18 @@
+"""How many repeats would decide, if some of them lose real time."""
+
+from __future__ import annotations
+
+from spark_analysis.agreement.agreement import AgreementOutcome
+from tests.spark_analysis.agreement.test_agreement import changed, compared, ideal, spread_frames
+
+
+def test_as_many_more_repeats_are_lost_as_of_those_there_are() -> None:
+    shares = (0.08, -0.09, 0.05, -0.07)
+    whole = compared(spread_frames(ideal(4), (0.0,) * 4), spread_frames(ideal(4), shares))
+    half = [spread_frames(ideal(8), 2 * each) for each in ((0.0,) * 4, shares)]
+    lost = changed(half[0], [0, 1, 2, 3], kept_real_time=False, failed_checks=("late",))
+    assert whole.needed is not None
+    assert compared(lost, half[1]).needed == 2 * whole.needed
+    slow = changed(half[0], [*range(7)], kept_real_time=False, failed_checks=("late",))
+    found = compared(slow, half[1])
+    assert (found.outcome, found.needed) == (AgreementOutcome.TOO_SLOW, None)
