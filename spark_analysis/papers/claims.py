@@ -315,12 +315,15 @@ def times(
 ) -> Comparison:
     """Judge whether the factor from `other` to `one` is above a bound or, if given, below one.
 
-    `both` is made by `pairs`, of positive values.  The factor is a geometric mean: logarithms are
-    averaged by the draws.  It is a tie if the interval is within a factor of `margin` around the
-    bound.
+    `both` is made by `pairs`; if a value is not positive, nothing is decided.  The factor is a
+    geometric mean: logarithms are averaged by the draws.  It is a tie if the interval is within a
+    factor of `margin` around the bound.
     """
     bound = above if below is None else below
     sign = 1.0 if below is None else -1.0
+    if (both[["one", "other"]] <= 0).any(axis=None):
+        why = f"{text} (a value is not above 0)"
+        return Comparison(why, None, "times", Verdict.OPEN, measure=measure)
     logarithms: pd.Series[float] = np.log(both["one"] / both["other"])
     independent = clusters(logarithms, draws)
     if not independent:

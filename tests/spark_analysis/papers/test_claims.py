@@ -143,6 +143,9 @@ def test_a_factor_is_compared_with_a_bound(bounds: dict[str, float], verdict: Ve
 
 def test_a_factor_without_pairs_or_draws_is_open() -> None:
     assert times(factor(), "never").verdict is Verdict.OPEN
+    for value in (0.0, -3.0):
+        found = times(factor(3.0, value, 3.1, 2.9), "odd")
+        assert (found.verdict, found.text) == (Verdict.OPEN, "odd (a value is not above 0)")
     assert times(factor(3.0), "once").verdict is Verdict.OPEN
 
 
