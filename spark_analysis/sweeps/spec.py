@@ -166,6 +166,12 @@ def _check_draws(spec: SweepSpec, known: Mapping[tuple[str, str], Mapping[str, P
                 f"draws cannot differ by {key!r}, which is no parameter that all protocols and "
                 f"workloads here have; there are: {', '.join(sorted(shared))}"
             )
+        defaults = {repr(parameters[key].default) for parameters in known.values()}
+        if len(defaults) > 1 and key not in spec.vary and key not in spec.settings:
+            raise SpecError(
+                f"draws cannot differ by {key!r}, whose default is not the same for all protocols: "
+                f"give it with --set or --vary"
+            )
 
 
 def _drawn(seed: int, draws: tuple[str, ...], values: Mapping[str, Any]) -> int:

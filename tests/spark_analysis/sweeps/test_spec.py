@@ -124,6 +124,16 @@ def test_faults_may_be_longer_than_the_name_of_a_file() -> None:
     assert points(spec(settings={"faults": faults}))[0].settings["faults"] == faults
 
 
+def test_draws_by_a_parameter_with_several_defaults_need_its_value() -> None:
+    both = spec(protocols=("flooding", "broker-gpsr"), draws=("ttl",))
+    with pytest.raises(SpecError, match="'ttl', whose default is not the same for all protocols"):
+        points(both)
+    found = points(replace(both, settings={**both.settings, "ttl": "9"}))
+    assert {point.seed: point.drawn for point in found if point.protocol == "flooding"} == {
+        point.seed: point.drawn for point in found if point.protocol == "broker-gpsr"
+    }
+
+
 def test_other_code_is_another_point(monkeypatch: pytest.MonkeyPatch) -> None:
     before = points(spec())[0].key
     monkeypatch.setattr(spec_module, "code_key", lambda *_: "of other code")
