@@ -219,7 +219,7 @@ def compare(first: Side, second: Side, matched: Sequence[Matched]) -> Agreement:
         _frames(compared(a, b, lambda run: run.frames_total)),
         _delay(delay, explained, quicker),
     )
-    own = tuple(_own(a, b, column) for column in OWN if _all_have(a, b, column))
+    own = tuple(_own(a, b, column) for column in OWN if _both_have(a, b, column))
     every = (*criteria, *own)
     if not enough:
         outcome = AgreementOutcome.TOO_SLOW
@@ -259,12 +259,13 @@ def _frames(quantity: ComparedQuantity) -> Criterion:
     return Criterion("frames on the air", quantity, bound, _known(off, why))
 
 
-def _all_have(first: Side, second: Side, column: str) -> bool:
-    return all(column in run.own for run in (*first.runs, *second.runs))
+def _both_have(first: Side, second: Side, column: str) -> bool:
+    """Return whether runs of both sides have a metric; single ones may lack it."""
+    return all(any(column in run.own for run in side.runs) for side in (first, second))
 
 
 def _own(first: Side, second: Side, column: str) -> Criterion:
-    quantity = compared(first, second, lambda run: run.own[column])
+    quantity = compared(first, second, lambda run: run.own.get(column, math.nan))
     off, allowed = abs(quantity.relative), OWN[column].share
     why = f"the means differ by {100 * off:.2f} %, at most {100 * allowed:g} % are allowed"
     return Criterion(OWN[column].name, quantity, allowed * quantity.first.mean, why)

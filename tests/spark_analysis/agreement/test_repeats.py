@@ -1,9 +1,15 @@
-"""How many repeats would decide, if some of them lose real time."""
+"""Repeats of which some lose real time, or lack a value."""
 
 from __future__ import annotations
 
 from spark_analysis.agreement.agreement import AgreementOutcome
-from tests.spark_analysis.agreement.test_agreement import changed, compared, ideal, spread_frames
+from tests.spark_analysis.agreement.test_agreement import (
+    changed,
+    compared,
+    failed,
+    ideal,
+    spread_frames,
+)
 
 
 def test_as_many_more_repeats_are_lost_as_of_those_there_are() -> None:
@@ -16,3 +22,10 @@ def test_as_many_more_repeats_are_lost_as_of_those_there_are() -> None:
     slow = changed(half[0], [*range(7)], kept_real_time=False, failed_checks=("late",))
     found = compared(slow, half[1])
     assert (found.outcome, found.needed) == (AgreementOutcome.TOO_SLOW, None)
+
+
+def test_a_single_run_may_lack_what_the_protocol_is_compared_by() -> None:
+    one, other = (changed(ideal(4), own={"overlay_depth": depth}) for depth in (3.0, 6.0))
+    lacking = changed(other, [3], own={})
+    assert failed(compared(one, lacking)) == ["overlay hops"]
+    assert len(compared(one, changed(other, own={})).criteria) == 3
