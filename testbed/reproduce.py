@@ -300,7 +300,12 @@ def _end_with_failures(results: list[Reproduction]) -> None:
 
 def _give_to_caller(folder: Path) -> None:
     """Hand a reproduction's folder over, and no other that was named and refused."""
-    if any(any(folder.glob(f"{depth}{SPEC}")) for depth in ("", "*/", "*/*/")):
+    from spark_analysis.papers.computed import ROWS
+    from spark_analysis.papers.reproduction import FINDINGS
+
+    # What runs, computes, or only shows has made, at once or in a folder a study, or a paper.
+    made = (FINDINGS, SPEC, f"points/*/{ROWS}")
+    if any(any(folder.glob(f"{depth}{each}")) for each in made for depth in ("", "*/", "*/*/")):
         RunFolder(folder).give_to_caller()
 
 

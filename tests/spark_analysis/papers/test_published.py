@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from spark_analysis.papers.results import Reproduction
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.rows import SUMMARY
 from spark_analysis.sweeps.sweep import Progress
+from testbed.reproduce import _give_to_caller
 from testbed.reproduce import reproduce as command
 from tests.spark_analysis.papers import made_up
 from tests.spark_analysis.papers.made_up import CELLS, LAZY, walk
@@ -309,6 +311,21 @@ def test_the_command_publishes_goes_on_and_shows(app: typer.Typer, tmp_path: Pat
     code, said = run(app, "--out", tmp_path / "none", "--so-far")
     assert code == 1
     assert "there are no results of made-up --preset long" in said
+
+
+@pytest.mark.root
+def test_what_the_command_makes_and_what_it_shows_is_the_callers(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SUDO_UID", "SUDO_GID"):
+        monkeypatch.setenv(name, "65534")
+    assert run(app, "--out", tmp_path / "a", "--markdown", tmp_path / "p.md")[0] == 0
+    assert run(app, "--out", tmp_path / "b", "--known", tmp_path / "p", "--so-far")[0] == 0
+    (tmp_path / "a" / "claims.json").unlink()  # as one that was interrupted
+    os.chown(tmp_path / "a", 0, 0)
+    _give_to_caller(tmp_path / "a")
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        assert {path.stat().st_uid for path in (folder, *folder.rglob("*"))} == {65534}
 
 
 @pytest.mark.parametrize(
