@@ -9,8 +9,8 @@ The counter is a clock in microseconds, and more than in the frame before, so th
 a restart; a node whose clock went back over one is not heard until that has caught up.  A receiver
 remembers of each transmitter the highest counter and which of the `WINDOW` frames up to it have
 come, as in RFC 4303, section 3.4.3: a counter that is among them, or older than they are, or `LATE`
-older than the highest, is a replay.  What a receiver did not get can be played to it until it has
-heard of that transmitter what is newer by `LATE`.  Nothing is encrypted.
+older than the highest, is a replay.  What a receiver did not get can be played to it until it
+hears a frame of that transmitter that is newer by `LATE`.  Nothing is encrypted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_NEIGHBOURS: Final = 4096
 LEAST_KEY: Final = 16
 """Bytes of a key."""
 _PERSON: Final = b"pubsub/1"
-FLAGS_AT: Final = 2
+_FLAGS: Final = 2
 _BODY_LENGTH: Final = 6
 """Where in the header flags and length of the body (16 bits) are."""
 
@@ -51,6 +51,11 @@ def read_key(path: Path) -> bytes:
             "head -c 32 /dev/urandom | base64 makes one"
         )
     return key
+
+
+def is_sealed(datagram: bytes) -> bool:
+    """Return whether a frame says that it is sealed."""
+    return len(datagram) >= HEADER_LENGTH and bool(datagram[_FLAGS] & FLAG_SEALED)
 
 
 class Seal:
@@ -76,9 +81,9 @@ class Seal:
         self._counter = max(self._counter + 1, int(now * 1e6))
         covered = b"".join(
             (
-                datagram[:FLAGS_AT],
-                bytes((datagram[FLAGS_AT] | FLAG_SEALED,)),
-                datagram[FLAGS_AT + 1 : _BODY_LENGTH],
+                datagram[:_FLAGS],
+                bytes((datagram[_FLAGS] | FLAG_SEALED,)),
+                datagram[_FLAGS + 1 : _BODY_LENGTH],
                 body.to_bytes(2, "big"),
                 datagram[_BODY_LENGTH + 2 :],
                 self._counter.to_bytes(8, "big"),
@@ -89,16 +94,16 @@ class Seal:
     @staticmethod
     def strip(datagram: bytes) -> bytes:
         """Return a sealed frame as it was before.  Raises `WireError` if it is not sealed."""
-        if len(datagram) < HEADER_LENGTH + TRAILER or not datagram[FLAGS_AT] & FLAG_SEALED:
+        if len(datagram) < HEADER_LENGTH + TRAILER or not is_sealed(datagram):
             raise WireError("not sealed")
         body = int.from_bytes(datagram[_BODY_LENGTH : _BODY_LENGTH + 2], "big") - TRAILER
         if body < 0:
             raise WireError("too short for a seal")
         return b"".join(
             (
-                datagram[:FLAGS_AT],
-                bytes((datagram[FLAGS_AT] & ~FLAG_SEALED,)),
-                datagram[FLAGS_AT + 1 : _BODY_LENGTH],
+                datagram[:_FLAGS],
+                bytes((datagram[_FLAGS] & ~FLAG_SEALED,)),
+                datagram[_FLAGS + 1 : _BODY_LENGTH],
                 body.to_bytes(2, "big"),
                 datagram[_BODY_LENGTH + 2 : -TRAILER],
             )

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from nodeapp import gps, link_status
 from nodeapp.addressing import address_of, node_of
-from nodeapp.auth import FLAGS_AT, Seal
+from nodeapp.auth import Seal, is_sealed
 from nodeapp.budget import Budgets
 from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event
@@ -38,8 +38,6 @@ from nodeapp.pubsub.base import Environment
 from nodeapp.wire import (
     BROADCAST,
     CLIENT_PORT,
-    FLAG_SEALED,
-    HEADER_LENGTH,
     NODE_PORT,
     Frame,
     TrafficClass,
@@ -362,7 +360,7 @@ class Node:
             except WireError as error:
                 self.counters[f"refused: {error}"] += 1
                 return
-        elif len(datagram) >= HEADER_LENGTH and datagram[FLAGS_AT] & FLAG_SEALED:
+        elif is_sealed(datagram):
             self.counters["refused: sealed, and this node has no key"] += 1
             return
         # Not what strangers send under a neighbour's address.

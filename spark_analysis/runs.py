@@ -153,8 +153,7 @@ class LoadedScript(Loaded):
     def _analysed(self) -> None:
         from spark_analysis.scripts import tables
 
-        found = record.read(self._folder, [])
-        ended = found is not None and found.has_ended
+        ended = record.read_ended(self._folder) is not None
         if self._made or (ended and (self._metrics / f"{tables.LAST}.parquet").is_file()):
             return
         into = self._metrics if ended else self._passing_folder()

@@ -130,9 +130,9 @@ class LiveScript:
 
     def _now(self) -> str | None:
         """Take in what has come; return how the run ended, None if it goes on."""
-        found = record.read(self._folder, [])
+        found = record.read_ended(self._folder)
         self._look()
-        return found.ended if found is not None and found.has_ended else None
+        return None if found is None else found.ended
 
     def _look(self) -> None:
         """Take in the whole lines that the record has got since the last look."""

@@ -105,8 +105,8 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
 
     `code` is None if a signal ended it.
     """
-    found = record.read(folder, [])
-    if found is None or not found.has_ended:
+    found = record.read_ended(folder)
+    if found is None:
         if code is None:
             raise typer.Exit(INTERRUPTED)
         if 0 <= code < KILLED:

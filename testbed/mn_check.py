@@ -87,8 +87,8 @@ def try_script(script: Path, name: str, seconds: float, runs: Path) -> ScriptVer
 
 def verdict_of(name: str, folder: Path) -> ScriptVerdict:
     """Return the verdict of a run folder."""
-    found = record.read(folder, [])
-    if found is None or not found.has_ended:
+    found = record.read_ended(folder)
+    if found is None:
         return ScriptVerdict(name, "cannot", "its process was killed")
     line = f"line {found.line}: " if found.line else ""
     if found.error is not None:

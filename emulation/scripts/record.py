@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from emulation.plain_file import read_plain_file
 from emulation.scenario.provenance import code
 from emulation.scenario.records import CodeRecord, Record
 from emulation.scenario.runfolder import host_facts, package_versions, read_typed
@@ -90,7 +91,7 @@ def read(folder: Path, problems: list[str]) -> ScriptRecord | None:
     if record is None or record.has_ended:
         return record
     try:
-        lines = (folder / LIMITS).read_text(encoding="utf-8").splitlines()
+        lines = read_plain_file(folder / LIMITS).splitlines()
         said = [json.loads(line) for line in lines]
         limits = tuple(f"{each['wish']}: {each['instead']}" for each in said if "wish" in each)
         notes = tuple(each["note"] for each in said if "note" in each)
@@ -100,6 +101,12 @@ def read(folder: Path, problems: list[str]) -> ScriptRecord | None:
         problems.append(f"{LIMITS} cannot be read: {error}")
         return record
     return record.model_copy(update={"limits": limits, "notes": notes})
+
+
+def read_ended(folder: Path) -> ScriptRecord | None:
+    """Return the record of a script that has ended; None if it was killed, or is under way."""
+    record = read_typed(folder / OUTCOME, ScriptRecord, [])
+    return record if record is not None and record.has_ended else None
 
 
 def is_script_run(folder: Path) -> bool:
