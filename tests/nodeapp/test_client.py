@@ -79,7 +79,7 @@ def test_a_request_is_repeated_until_it_is_answered(
     node = fake(lambda request: [] if next(silent, None) else obliging(request))
     with Client(node.port) as client:
         assert client.status()["node"] == 7
-    assert len(node.requests) == 3
+    assert len(node.requests) >= 3  # more if the third answer came late
     assert len(set(node.requests)) == 1  # the same request, token and all
 
 
