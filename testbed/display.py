@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from spark_analysis.metric import Metric
     from spark_analysis.result import Analysis
 
+SHOWN: Final = 5
+"""Runs of many whose problems are printed."""
 _UNSEEN: Final = suppress(OSError)
 """A run goes on, and ends as it should, if its terminal is closed."""
 
@@ -153,3 +155,12 @@ def warn_of_infidelity(console: Console, run: Run) -> None:
                 highlight=False,
                 soft_wrap=True,
             )
+
+
+def print_problems(console: Console, problems: Mapping[str, str]) -> None:
+    """Print what is to be said of runs among many, which their page has in full."""
+    for run, what in list(problems.items())[:SHOWN]:
+        text = escape(f"{run}: {what}")
+        console.print(f"[yellow]note:[/yellow] {text}", highlight=False, soft_wrap=True)
+    if len(problems) > SHOWN:
+        console.print(f"and problems of {len(problems) - SHOWN} more runs: see the report")

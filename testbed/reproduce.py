@@ -23,7 +23,7 @@ from emulation.scenario.runfolder import RunFolder
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.registry import load_paper, paper_names, papers_rows
 from spark_analysis.sweeps.folder import SPEC
-from testbed.display import RunDisplay
+from testbed.display import RunDisplay, print_problems
 from testbed.options import HOME, INTERRUPTED, USAGE, MasterOption, console, fail
 from testbed.sweep import SweepDisplay
 from topologies.catalog import make_scenario
@@ -288,6 +288,7 @@ def _print_claims(result: Reproduction) -> None:
     for row in table.rows:
         shown.add_row(*map(str, row))
     console.print(shown)
+    print_problems(console, result.problems)
 
 
 def _end_with_failures(results: list[Reproduction]) -> None:

@@ -24,6 +24,7 @@ from spark_analysis.sweeps.page import write_page, write_pictures
 from spark_analysis.sweeps.spec import SpecError, SweepSpec
 from spark_analysis.sweeps.sweep import Progress as Done
 from spark_analysis.sweeps.sweep import run_sweep
+from testbed.display import print_problems
 from testbed.options import (
     FAILED,
     HOME,
@@ -42,8 +43,6 @@ from testbed.options import (
 )
 
 SWEEPS = HOME / "sweeps"
-SHOWN = 5
-"""Runs whose problems are printed."""
 QUIET = 5.0
 """Seconds between lines of progress when there is no terminal."""
 
@@ -165,10 +164,7 @@ def sweep(
     finally:
         if (folder / SPEC).exists():  # else it is a folder of something else, and was refused
             RunFolder(folder).give_to_caller()
-    for point, what in list(outcome.problems.items())[:SHOWN]:
-        console.print(f"[yellow]note:[/yellow] {point}: {what}", highlight=False, soft_wrap=True)
-    if len(outcome.problems) > SHOWN:
-        console.print(f"and problems of {len(outcome.problems) - SHOWN} more runs: see the report")
+    print_problems(console, outcome.problems)
     if outcome.failures:
         for point, reason in outcome.failures.items():
             console.print(f"[red]failed:[/red] {point}: {reason}", highlight=False, soft_wrap=True)

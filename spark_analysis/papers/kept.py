@@ -28,6 +28,8 @@ PROCESSOR_SECONDS: Final = "processor_seconds"
 """Column: what the run or computed point took, without its analysis; NaN if it is not known."""
 CODE: Final = "code"
 """Column: the commit that made the row, and whether files differed; empty if it is not known."""
+PROBLEM: Final = "problem"
+"""Column: what is to be said of the run, in a line; rows of which there is nothing lack it."""
 RUN: Final = "run"
 """Column with the key of the run that a row is of."""
 

@@ -102,6 +102,10 @@ def _head(result: Reproduction, command: str) -> Iterator[str]:
         yield from (f"{count(len(result.failures))} points failed:", "")
         yield from (f"- {point}: {why}" for point, why in result.failures.items())
         yield ""
+    if result.problems:
+        yield from (f"Runs with problems: {count(len(result.problems))}", "")
+        yield from (f"- {point}: {what}" for point, what in result.problems.items())
+        yield ""
 
 
 def _studies(result: Reproduction, claim: Claim) -> list[str]:

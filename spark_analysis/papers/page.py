@@ -162,6 +162,7 @@ def write_page(result: Reproduction, path: Path) -> Path:
         facts=facts(result),
         so_far=result.so_far,
         failures=[f"{point}: {why}" for point, why in result.failures.items()],
+        problems=[f"{point}: {what}" for point, what in result.problems.items()],
         verdicts=verdict_table(result),
         studies=study_table(paper, result.preset),
         figures=report.numbered(

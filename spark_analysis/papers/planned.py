@@ -29,7 +29,7 @@ from spark_analysis.papers.computed import (
     is_computed,
     kept_rows,
 )
-from spark_analysis.papers.kept import RUN, beside, cost_and_code, with_pairs
+from spark_analysis.papers.kept import PROBLEM, RUN, beside, cost_and_code, with_pairs
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Study, Variation
 from spark_analysis.sweeps.folder import SweepFolder, as_table
 from spark_analysis.sweeps.spec import Point, SweepSpec, points
@@ -125,7 +125,7 @@ class Part:
         return done
 
     def read(self, keys: Iterable[str]) -> Rows:
-        """Return the rows of finished points, with what they cost and what made them.
+        """Return the rows of finished points: what they cost, what made them, what went wrong.
 
         If the study keeps deliveries, they have the columns of `with_pairs`, over the runs among
         `keys`.  Nothing is written.  Raises OSError.
@@ -140,6 +140,9 @@ class Part:
             }
         sweep = SweepFolder(self.folder)
         rows = {key: {**sweep.row(self.runs[key]), **costs[key]} for key in chosen}
+        for key, row in rows.items():
+            if said := sweep.problem(self.runs[key]):
+                row[PROBLEM] = said
         if self.study.deliveries and rows:
             axes = [axis.column for axis in self.study.axes]
             paired = with_pairs(

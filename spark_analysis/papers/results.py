@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from spark_analysis.papers.claims import SEED, Finding
-from spark_analysis.papers.kept import CODE
+from spark_analysis.papers.kept import CODE, PROBLEM
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Variation
 from spark_analysis.papers.published import Selected
 from spark_analysis.papers.so_far import SoFar
@@ -46,6 +46,17 @@ class Reproduction:
     failures: Mapping[str, str]
     so_far: SoFar | None = None
     selected: Selected = ()
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What is to be said of runs that finished; by point, in a line."""
+        found: dict[tuple[str, str], tuple[str, str]] = {}
+        for part, rows in self.selected:
+            for key, (row, *_) in rows.items():
+                if said := row.get(PROBLEM):  # a point that several variations share counts once
+                    name = f"{part.name}: {part.runs[key]}"
+                    found.setdefault((part.study.name, key), (name, str(said)))
+        return dict(found.values())
 
 
 def made_by(result: Reproduction) -> str:

@@ -149,16 +149,21 @@ class SweepFolder:
         scratch.replace(self.folder / RESULTS)
         return table
 
+    def problem(self, point: Point) -> str:
+        """Return what is to be said of the run of a finished point, in a line; empty if nothing."""
+        said: list[str] = []
+        record = read_record(RunFolder(self.path(point)), said)
+        said += problems_of(record, damaged=bool(said))
+        more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
+        return said[0] + more if said else ""
+
     def remarks(self, wanted: Sequence[Point]) -> tuple[dict[str, str], dict[str, str]]:
         """Return why points have failed, and what is to be said of those that are finished."""
         failures, problems = {}, {}
         for point in wanted:
             if self.finished(point):
-                said: list[str] = []
-                record = read_record(RunFolder(self.path(point)), said)
-                said += problems_of(record, damaged=bool(said))
-                if said:
-                    problems[str(point)] = _first(said)
+                if said := self.problem(point):
+                    problems[str(point)] = said
             elif (reason := failure(self.path(point))) is not None:
                 failures[str(point)] = f"{reason} ({self.path(point) / FAILURE})"
         return failures, problems
@@ -197,10 +202,6 @@ def _of_point(point: Point) -> dict[str, Any]:
     """Return what a row has of its point rather than of its run."""
     drawn = {"drawn": point.drawn} if point.drawn != point.seed else {}
     return {"seed": point.seed, **drawn, **point.values}
-
-
-def _first(problems: Sequence[str]) -> str:
-    return problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
 
 
 def _code(asked: Sequence[Point]) -> dict[str, list[str]]:

@@ -24,7 +24,14 @@ from spark_analysis.papers.claims import judge
 from spark_analysis.papers.markdown import write_markdown
 from spark_analysis.papers.page import marks_table, verdict_table
 from spark_analysis.papers.paper import Preset, Variation
-from spark_analysis.papers.reproduction import _exact, judgement, reproduce, write_results
+from spark_analysis.papers.published import read_known
+from spark_analysis.papers.reproduction import (
+    _exact,
+    judgement,
+    reproduce,
+    show,
+    write_results,
+)
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.papers.six_schemes import PAPER
 from spark_analysis.papers.six_schemes.claims import CLAIMS
@@ -290,13 +297,27 @@ def test_a_small_reproduction_runs_and_is_not_run_again(
     of_both = base["protocol"].str.endswith("aodv") & (base["study"] == "freeway")
     assert shared == set(base.loc[of_both, "run"])
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/points/*/metrics/*")}
-    reproduce(paper, TINY, tmp_path)
+    # What went wrong in a run is told, once for a run that two variations share.
+    assert not result.problems
+    wrong = tmp_path / "freeway" / "points" / sorted(shared)[0] / "run.json"
+    record = json.loads(wrong.read_text(encoding="utf-8"))
+    wrong.write_text(json.dumps({**record, "problems": ["node 3 <broke>"]}), encoding="utf-8")
+    result = reproduce(paper, TINY, tmp_path)
+    ((point, what),) = result.problems.items()
+    assert point.startswith("freeway, as published: ")
+    assert what == "node 3 <broke>"
+    html = (tmp_path / page.PAGE).read_text(encoding="utf-8")
+    assert f"{escape(point)}: node 3 &lt;broke&gt;" in html
     assert stamps
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
     text = write_markdown(result, tmp_path / "six.md", "command").read_text(encoding="utf-8")
     assert "16 runs, 4 simulated minutes" in text
     made = version().rpartition("commit ")[2]
     assert f"The points were made by commit {made}.\n" in text
+    assert f"Runs with problems: 1\n\n- {point}: node 3 <broke>\n" in text
+    # Those who take the points are told as well.
+    known = read_known(paper, [tmp_path / "six"])
+    assert show(paper, TINY, tmp_path / "elsewhere", known=known).problems == result.problems
 
 
 @pytest.fixture
