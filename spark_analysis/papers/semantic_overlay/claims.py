@@ -78,6 +78,8 @@ def _logarithmic(points: pd.DataFrame) -> list[Comparison]:
 def _levels_off(points: pd.DataFrame) -> list[Comparison]:
     sizes = sorted(points["nodes"].unique())
     found = []
+    if len(sizes) < 2:  # the other points have failed
+        return [positive([], "growth of tables to the largest overlay", "")]
     for column, measure in (("table", ""), ("links", "incoming links too")):
         both = pairs(points, column, sizes[-1], sizes[-2], (), of="nodes")
         growth = both["one"] / both["other"] - 1

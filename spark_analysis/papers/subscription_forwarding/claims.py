@@ -93,9 +93,9 @@ def _connected(points: pd.DataFrame) -> list[Comparison]:
     published = points[points["range"] == points["range"].min()]
     low, text = 100 * MOSTLY, "moments at which the graph is connected"
     connected = 100 * values_of(published, "connected", ("time",))
-    found = [within(connected, low, 100.0, text, "%")]
+    found = [within(connected, low, math.inf, text, "%")]
     every = 100 * values_of(published, "pairs", ("time",))
-    return [*found, within(every, 100 * NEARLY, 100.0, "pairs that are connected", "%")]
+    return [*found, within(every, 100 * NEARLY, math.inf, "pairs that are connected", "%")]
 
 
 def _at_rest(points: pd.DataFrame) -> pd.DataFrame:
@@ -113,7 +113,7 @@ def _of(points: pd.DataFrame, system: str) -> pd.Series[float]:
 
 def _everything(points: pd.DataFrame) -> list[Comparison]:
     text = f"delivery: {TREE} without motion"
-    return [within(_of(_at_rest(points), TREE), 100 - EVERYTHING, 100.0, text, "%")]
+    return [within(_of(_at_rest(points), TREE), 100 - EVERYTHING, math.inf, text, "%")]
 
 
 def _fraction(points: pd.DataFrame) -> list[Comparison]:

@@ -85,6 +85,12 @@ def test_late_and_not_lost() -> None:
         for turn in (0.0, 1.0) for seed in range(3) for ratio in (1.0,)
     )  # fmt: skip
     assert verdicts(rows)["late-if-wrong"].verdict is Verdict.HOLDS
+    # An interval that reaches beyond all of them is at least what is asked for, too.
+    nearly = rows.assign(delivery_ratio=rows["seed"].map({0: 0.996, 1: 1.0, 2: 1.0}))
+    interval = verdicts(nearly)["late-if-wrong"].comparisons[0].interval
+    assert interval is not None
+    assert interval.high > 100
+    assert verdicts(nearly)["late-if-wrong"].verdict is Verdict.HOLDS
     lost = rows.assign(delivery_ratio=0.9)
     assert verdicts(lost)["late-if-wrong"].verdict is Verdict.FAILS
 
@@ -114,6 +120,8 @@ def test_equations_2_and_6_hold_and_4_and_5_do_not() -> None:
         "equation-5": Verdict.FAILS,
         "equation-6": Verdict.HOLDS,
     }
+    failed = [row for row in rows if row.get("way") != "integral"]
+    assert {each.verdict for each in verdicts(pd.DataFrame(failed)).values()} == {Verdict.OPEN}
 
 
 def test_equations_are_computed_points(tmp_path: Path) -> None:
