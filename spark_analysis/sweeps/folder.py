@@ -70,10 +70,12 @@ class SweepFolder:
         """Return the run folder of a point."""
         return self._points / point.key
 
-    def finished(self, point: Point, *, deliveries: bool = False) -> bool:
-        """Return whether a point has been run and analysed, and has its deliveries if need be."""
-        return _is_parquet(self._summary(point)) and (
-            not deliveries or _is_parquet(self._summary(point).with_name(DELIVERIES))
+    def finished(self, point: Point, *, deliveries: bool = False, frames: bool = False) -> bool:
+        """Return whether a point has been run and analysed, and has what is kept if need be."""
+        return (
+            _is_parquet(self._summary(point))
+            and (not deliveries or _is_parquet(self._summary(point).with_name(DELIVERIES)))
+            and (not frames or ran(self.path(point)))
         )
 
     def ended(self, point: Point) -> bool:

@@ -95,7 +95,8 @@ def run_sweep(
     """Run what a spec asks for and has not been run yet, or `only` the points with these keys.
 
     Of the packets nothing is kept, unless `keep_frames`; of each delivery its delay
-    (`spark_analysis.sweeps.rows.DELIVERIES`) if `keep_deliveries`.
+    (`spark_analysis.sweeps.rows.DELIVERIES`) if `keep_deliveries`.  Points that have run without
+    are run again for what is to be kept.
     `progress` is called often and ends the sweep with what it raises; points that are finished by
     then are kept.  Raises `SweepError` and other `AnalysisError`.
     """
@@ -120,7 +121,11 @@ def run_sweep(
 
 
 def _left(sweep: SweepFolder, wanted: Sequence[Point], keep: Keep) -> list[Point]:
-    return [each for each in wanted if not sweep.finished(each, deliveries=keep.deliveries)]
+    return [
+        each
+        for each in wanted
+        if not sweep.finished(each, deliveries=keep.deliveries, frames=keep.frames)
+    ]
 
 
 def _check(

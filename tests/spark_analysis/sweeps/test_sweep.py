@@ -193,8 +193,11 @@ def _broken(point: Point) -> Point:
 @pytest.mark.spark
 def test_frames_are_kept_if_asked(spark: SparkSession, tmp_path: Path) -> None:
     one = spec(protocols=("flooding",), vary={}, seeds=1)
-    results = run_sweep(one, tmp_path / "s", keep_frames=True).results
+    without = run_sweep(one, tmp_path / "s").results
     (folder,) = (tmp_path / "s").glob("points/*")
+    assert not list(folder.glob("metrics/frames.parquet"))
+    results = run_sweep(one, tmp_path / "s", keep_frames=True).results
+    pd.testing.assert_frame_equal(results, without)
     assert list(folder.glob("metrics/frames.parquet/*.parquet"))
     # The point is a run folder like any other, and its row the one that `analyze` gives.
     summary = analyse(spark, [folder]).table("summary")
