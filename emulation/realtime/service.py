@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
+from emulation.errors import first_problem
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.delivery import Delivery
 from emulation.radio.faults import RadioFaults
@@ -194,7 +195,7 @@ class MediumService(MediumLoop, Generic[C]):
         try:
             fault = Fault.model_validate(request.get("fault"))
         except ValidationError as error:
-            raise ControlError(f"no fault: {error.errors()[0]['msg']}") from None
+            raise ControlError(f"no fault: {first_problem(error)}") from None
         if not fault.is_of_radio:
             raise ControlError(f"a fault of kind {fault.kind} is not of radios")
         if self.config.wire is not None:

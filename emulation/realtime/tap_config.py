@@ -7,6 +7,7 @@ from typing import Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from emulation.errors import first_problem
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import WireSpec
@@ -100,6 +101,4 @@ def load_as(model: type[C], path: Path) -> C:
     except OSError as error:
         raise TapError(f"cannot read {path}: {error.strerror}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "configuration"
-        raise TapError(f"{path}: {field}: {first['msg']}") from None
+        raise TapError(f"{path}: {first_problem(error, 'configuration')}") from None

@@ -50,6 +50,7 @@ from typing import Any, Final
 import numpy as np
 from pydantic import ValidationError
 
+from emulation.errors import first_problem
 from emulation.radio.wlan.membership import MembershipError
 from emulation.radio.wlan.network import Network
 from emulation.radio.wlan.radios import Override, WlanRadio
@@ -206,9 +207,7 @@ class Requests:
             key = radio.key._replace(frequency_mhz=new.frequency)
             self.network.channels.spec(key, new.standard)
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            raise ControlError(f"set: {field + ': ' if field else ''}{first['msg']}") from None
+            raise ControlError(f"set: {first_problem(error)}") from None
         except ValueError as error:
             raise ControlError(f"set: {error}") from None
         self.network.configure(now, radio, new)
@@ -267,8 +266,7 @@ class Requests:
         try:
             self.network.members.rule = AssociationRule.model_validate(rule)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise ControlError(f"policy: {first['loc'][0]}: {first['msg']}") from None
+            raise ControlError(f"policy: {first_problem(error)}") from None
         self.network.members.changed(now, at_once=True)
         return {}
 

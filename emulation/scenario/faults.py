@@ -24,9 +24,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from emulation.errors import ScenarioError
+from emulation.errors import ScenarioError, first_problem
 from emulation.plain_file import read_plain_file
 from emulation.radio.spec import RadioSpec, UnitDisk
 
@@ -140,11 +140,7 @@ def make_faults(
             if fault is not None:
                 _check_possible(fault, radio)
         except ValueError as error:
-            reason = str(error)
-            if isinstance(error, ValueError) and hasattr(error, "errors"):
-                first = error.errors()[0]
-                named = "".join(f"{name}: " for name in first["loc"])
-                reason = named + str(first["msg"]).removeprefix("Value error, ")
+            reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise ScenarioError(f"fault {text!r}: {reason}") from None
         if fault is not None:
             made.append(fault)

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import ValidationError
 
-from emulation.errors import ScenarioError
+from emulation.errors import ScenarioError, first_problem
 from emulation.radio.spec import NEVER, RadioSpec
 from nodeapp.parameters import Param
 
@@ -140,7 +140,7 @@ class RadioSettings:
         try:
             return RadioSpec.model_validate(radio.model_dump() | update)
         except ValidationError as error:
-            raise ScenarioError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+            raise ScenarioError(first_problem(error)) from None
 
 
 def changed_settings(*radios: RadioSpec | None) -> list[str]:

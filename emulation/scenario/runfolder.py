@@ -27,7 +27,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from capture.scan import AIR
-from emulation.errors import RunFolderError, ScenarioError
+from emulation.errors import RunFolderError, ScenarioError, first_problem
 from emulation.plain_file import read_plain_file
 from emulation.scenario import prompt
 from emulation.scenario.faults import Fault
@@ -253,9 +253,8 @@ def read_typed(path: Path, model: type[_Read], problems: list[str]) -> _Read | N
     except OSError as error:
         problems.append(f"{path.name} cannot be read: {error.strerror}")
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        problems.append(f"{path.name} is damaged and left out: {where}: {first['msg']}")
+        what = first_problem(error, "the file")
+        problems.append(f"{path.name} is damaged and left out: {what}")
     return None
 
 

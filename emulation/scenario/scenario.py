@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from emulation.errors import ScenarioError
+from emulation.errors import ScenarioError, first_problem
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.plain_file import read_plain_file
 from emulation.radio.spec import RadioSpec
@@ -228,9 +228,8 @@ class Scenario(BaseModel):
         except OSError as error:
             raise ScenarioError(f"cannot read {path}: {error.strerror}") from None
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "scenario"
-            raise ScenarioError(f"{path} is not a scenario: {where}: {first['msg']}") from None
+            what = first_problem(error, "scenario")
+            raise ScenarioError(f"{path} is not a scenario: {what}") from None
 
     def rng(self, purpose: str) -> random.Random:
         """Return a generator for one purpose; the same seed and purpose give the same numbers."""
