@@ -243,19 +243,24 @@ def _judged(
 ) -> Reproduction:
     """Return the results of rows; a variation that has none is left out, if not `empty`.
 
-    What was judged `earlier` from the same points is not judged again.
+    Each is compared with the base or, from there on, with a variation that changes nothing of it
+    but how long and how often it runs.  What was judged `earlier` from the same points is not
+    judged again.
     """
     before = {each.variation.key: each for each in earlier}
     judged: list[Judged] = []
+    beside: Judged | None = None
     for variation, selected in ways:
         tables = [_exact(part.completed(rows)) for part, rows in selected if any(rows.values())]
         points = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
         if tables or empty or not judged:  # the base is always the first
-            base, old = (judged[0] if judged else None), before.get(variation.key)
-            same = base is None or base is before.get(base.variation.key)
+            old = before.get(variation.key)
+            same = beside is None or beside is before.get(beside.variation.key)
             if old is None or not same or not old.points.equals(points):
-                old = judgement(paper, variation, points, base)
+                old = judgement(paper, variation, points, beside)
             judged.append(old)
+            if beside is None or (tables and variation.settings == paper.base.settings):
+                beside = old
     selected = [each for _, of_way in ways for each in of_way]
     return Reproduction(paper, preset, tuple(judged), dict(failures), so_far_of(selected), selected)
 

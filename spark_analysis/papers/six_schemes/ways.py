@@ -112,7 +112,18 @@ DEPLOYED: Final = Variation(
     "void is served by the node nearest to it.",
 )
 
+CONTROL: Final = Variation(
+    "as-long",
+    "as published, as long as variations",
+    PUBLISHED,
+    "The base over as many seconds and seeds as variations have, changed in nothing else: what "
+    "turns here is no mechanism's doing, and the others are compared with it.",
+    added="variations run for a third of the base's time, and what that does by itself was not "
+    "known. Its runs are those of schemes that other variations leave as they are.",
+)
+
 VARIATIONS: Final = (
+    CONTROL,
     DEPLOYED,
     Variation(
         "silence",

@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree
 
 import pandas as pd
@@ -20,13 +22,14 @@ from typer.testing import CliRunner
 from emulation.scenario.provenance import version
 from emulation.scenario.records import CodeRecord
 from spark_analysis.papers import computed, page
-from spark_analysis.papers.claims import judge
+from spark_analysis.papers.claims import Finding, judge
 from spark_analysis.papers.markdown import write_markdown
 from spark_analysis.papers.page import marks_table, verdict_table
 from spark_analysis.papers.paper import Preset, Variation
 from spark_analysis.papers.published import read_known
 from spark_analysis.papers.reproduction import (
     _exact,
+    _judged,
     judgement,
     reproduce,
     show,
@@ -145,6 +148,30 @@ def test_a_comparison_shows_its_numbers() -> None:
     )
     beside = replace(finding.comparisons[0], measure="median")
     assert ", by the median (does not decide): +" in measured(beside)
+
+
+def test_variations_are_compared_with_the_base_at_their_own_length() -> None:
+    control = Variation("control", "as long", BASE.settings, "To see.")
+
+    def way(variation: Variation, seeds: int) -> tuple[Variation, Any]:
+        part = SimpleNamespace(
+            study=PAPER.studies[0], variation=variation, spec=None, points={}, groups={},
+            completed=lambda rows: road(seeds, STUDIES[:1]),
+        )  # fmt: skip
+        return variation, [(part, {"": [{}]})]
+
+    found = _judged(PAPER, preset("paper"), [way(BASE, 5), way(control, 2), way(SERVED, 3)], {})
+    published, as_long, served = found.judged
+    assert not published.base
+
+    def seeds(findings: Sequence[Finding]) -> int:
+        parts = [part.interval for each in findings for part in each.comparisons]
+        return max(interval.count for interval in parts if interval is not None) // 3  # speeds
+
+    assert seeds(published.findings) == 5
+    assert seeds(as_long.findings) == seeds(as_long.base) == 2
+    assert seeds(served.findings) == 3
+    assert seeds(served.base) == 2  # those that the control has
 
 
 @pytest.mark.slow

@@ -9,10 +9,11 @@ import pytest
 from spark_analysis.papers.cost import preset_cost
 from spark_analysis.papers.paper import Preset, Variation
 from spark_analysis.papers.six_schemes import PAPER
-from spark_analysis.papers.six_schemes.names import PAPER_NAMES, SCHEMES
+from spark_analysis.papers.six_schemes.names import OVER_AODV, PAPER_NAMES, SCHEMES
 from spark_analysis.papers.six_schemes.ways import (
     AODV,
     BASE,
+    CONTROL,
     DEPLOYED,
     GPSR,
     PUBLISHED,
@@ -83,7 +84,8 @@ def test_the_slice_in_real_time_is_as_deployed_and_publishes_in_the_shortest_run
 
 
 @pytest.mark.parametrize(
-    "each", [each for each in VARIATIONS if each.key not in ("deployed", "rfc", "radio")],
+    "each",
+    [each for each in VARIATIONS if each.key not in ("as-long", "deployed", "rfc", "radio")],
     ids=lambda each: str(each.key),
 )  # fmt: skip
 def test_a_variation_differs_in_one_mechanism(each: Variation) -> None:
@@ -110,6 +112,16 @@ def test_what_is_aodvs_leaves_runs_over_gpsr_as_they_are(key: str) -> None:
     assert not keys(variation(key), "manhattan", "rendezvous-aodv") & keys(
         BASE, "manhattan", "rendezvous-aodv"
     )
+
+
+def test_what_length_alone_does_is_known_from_the_runs_of_others() -> None:
+    assert VARIATIONS[0] is CONTROL
+    for study in ("freeway", "manhattan"):
+        for scheme in SCHEMES:
+            other = "prediction" if scheme in OVER_AODV else "ring"
+            assert keys(variation(other), study, scheme) == keys(CONTROL, study, scheme)
+        planned = specs(preset("paper"), CONTROL)[study]
+        assert (planned.duration, planned.seeds) == (300, 3)
 
 
 def test_presets_cover_the_published_speeds() -> None:
