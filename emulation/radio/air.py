@@ -42,7 +42,7 @@ WORTH_ARRAYS: Final = 60
 class FrameJob:
     """A frame that a host sends, and how far it has got."""
 
-    __slots__ = ("attempts", "delivered", "destination", "frame", "size", "tries")
+    __slots__ = ("aired", "attempts", "delivered", "destination", "frame", "size", "tries")
 
     def __init__(
         self, destination: int, size: int, frame: Any, tries: tuple[Rate, ...] = ()
@@ -53,6 +53,9 @@ class FrameJob:
         self.tries = tries
         """The rate of every try; empty if the medium chooses."""
         self.attempts = 0
+        """Tries so far; if the host chose their rates, an RTS without an answer is one as well."""
+        self.aired = False
+        """Whether it has been on the air itself."""
         self.delivered = False
 
 

@@ -74,10 +74,10 @@ class RadioFaults:
             if self._active[names] == 1:
                 self._switch(names, fail=True)
 
-    def end(self, fault: RadioFault) -> None:
-        """End a fault that was made."""
+    def end(self, fault: RadioFault, now: float) -> None:
+        """End a fault that was made, at time `now`."""
         if fault.kind == "jam":
-            self._channels[0][0].jamming.end(self._jammers[_jammer(fault)].pop())
+            self._channels[0][0].jamming.end(self._jammers[_jammer(fault)].pop(), now)
             return
         if fault.line is not None:
             for medium, _ in self._channels:

@@ -15,7 +15,7 @@ from emulation.radio.jammer import Jammer
 from emulation.radio.links import Links
 from emulation.radio.sensing import CarrierSense
 
-_BEGINS, _ENDS = -1, -2
+_BEGINS, _ENDS, _STOPS = -1, -2, -3
 NOBODY: Final = -2
 
 
@@ -23,7 +23,8 @@ class Jamming:
     """The jammers of a medium.
 
     `push(time, kind, what)` has `step` called at a time, with a negative kind; `silence(frame)`
-    freezes the contenders that sense a burst.
+    freezes the contenders that sense a burst, and `resume(frame, now)` has them count on after one
+    that was cut short.
     """
 
     def __init__(
@@ -33,9 +34,10 @@ class Jamming:
         sensing: CarrierSense,
         push: Callable[[float, int, Any], None],
         silence: Callable[[Transmission], None],
+        resume: Callable[[Transmission, float], None],
     ) -> None:
         self._table, self._air, self._sensing = table, air, sensing
-        self._push, self._silence = push, silence
+        self._push, self._silence, self._resume = push, silence, resume
         self._coding = Coding(table.basic, 1)
 
     def begin(self, now: float, jammer: Jammer) -> int:
@@ -44,18 +46,20 @@ class Jamming:
         self._push(now, _BEGINS, number)
         return number
 
-    def end(self, number: int) -> None:
-        """End a jammer, after the burst that is on the air."""
-        self._table.remove_jammer(number)
+    def end(self, number: int, now: float) -> None:
+        """End a jammer, and its burst that is on the air."""
+        self._push(now, _STOPS, number)
 
     def step(self, kind: int, what: Any, now: float) -> None:
-        """Begin or end a burst."""
+        """Begin or end a burst, or end a jammer."""
         if kind == _BEGINS:
             self._burst(what, now)
-            return
-        self._air.remove(what)
-        self._sensing.end(what, now)
-        self._air.forget(what)
+        elif kind == _STOPS:
+            self._stop(what, now)
+        else:
+            burst: Transmission = what
+            if self._air.active.get(burst.source) is burst:  # it was not cut short
+                self._over(burst, now)
 
     def _burst(self, number: int, now: float) -> None:
         jammer = self._table.jammer(number)
@@ -69,3 +73,16 @@ class Jamming:
         self._silence(frame)
         self._push(end, _ENDS, frame)
         self._push(now + jammer.period, _BEGINS, number)
+
+    def _stop(self, number: int, now: float) -> None:
+        burst = self._air.active.get(number)
+        if burst is not None:
+            burst.end = burst.reserved = now
+            self._over(burst, now)
+            self._resume(burst, now)
+        self._table.remove_jammer(number)
+
+    def _over(self, burst: Transmission, now: float) -> None:
+        self._air.remove(burst)
+        self._sensing.end(burst, now)
+        self._air.forget(burst)

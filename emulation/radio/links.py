@@ -100,7 +100,7 @@ class Links(LinkTable):
         """Beside the matrix, if radios differ: whom each station senses."""
         self._reach = self.budget.reach
         self._next_jammer = count
-        """Never used again: a burst may outlast its jammer."""
+        """Never used again: frames may have met a burst of a jammer that is gone."""
         self._seed = seed
         self._xy = np.zeros((count, 2))
         self._rows: list[LinkRow | None] = [None] * count

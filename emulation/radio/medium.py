@@ -121,8 +121,11 @@ class Medium(Sender):
                 self._reception,
                 self.counters,
                 self._stations,
+                self._contenders,
             )
-        self.jamming = Jamming(self.table, self._air, self._sensing, self.push, self._silence)
+        self.jamming = Jamming(
+            self.table, self._air, self._sensing, self.push, self._silence, self._resume
+        )
 
     # What the owner calls.
 
@@ -358,8 +361,9 @@ class Medium(Sender):
             reserved += response
         counters = self.counters
         counters.sent[source] += 1
-        if job.attempts:
+        if job.aired:
             counters.retries[source] += 1
+        job.aired = True
         job.attempts += 1
         self.put_on_air(
             Transmission(row, destination, now, now + payload, end, reserved, coding, job)
@@ -376,6 +380,13 @@ class Medium(Sender):
     def _silence(self, frame: Transmission) -> None:
         """Freeze the countdown of all contenders that sense a frame that starts."""
         self._sensing.silence(frame, self._contenders, self._stations)
+
+    def _resume(self, frame: Transmission, now: float) -> None:
+        """Have contenders that sense a frame which was cut short count on."""
+        for index in frame.row.sense & self._contenders:
+            station = self._stations[index]
+            if self._sensing.resume(station, now):
+                self.push(station.access_at, _ACCESS, station)
 
     def _end(self, frame: Transmission, now: float) -> None:
         """A frame leaves the air."""

@@ -70,6 +70,7 @@ class RtsCts:
         reception: Reception,
         counters: Counters,
         stations: list[RadioStation],
+        contenders: set[int],
     ) -> None:
         self._sender = sender
         self._table = table
@@ -80,6 +81,7 @@ class RtsCts:
         self._reception = reception
         self._counters = counters
         self._stations = stations
+        self._contenders = contenders
 
     def covers(self, job: FrameJob) -> bool:
         """Return whether a unicast needs an RTS."""
@@ -105,8 +107,12 @@ class RtsCts:
             self._end(frame, now)
         elif kind == NO_CTS:
             self._unanswered(frame, now)
-        elif self._stations[frame.source].job is frame.job and not self._air.busy(frame.source):
-            self._sender.start(self._stations[frame.source], now, True)
+        elif self._stations[frame.source].job is frame.job:
+            own = self._air.active.get(frame.source)
+            if own is None:
+                self._sender.start(self._stations[frame.source], now, True)
+            else:  # an ACK: where frames do not meet, one came while the RTS was on the air
+                self._sender.push(own.end, CLEAR, frame)
 
     def _end(self, frame: ControlFrame, now: float) -> None:
         """Set the NAV of those that decode a frame; have the one that it is for go on."""
@@ -118,7 +124,8 @@ class RtsCts:
         for index in frame.deferring:
             if frame.nav > nav[index]:
                 nav[index] = frame.nav
-                self._sensing.defer(self._stations[index], now, frame.nav)
+                if index in self._contenders:  # others do it when they have something to send
+                    self._sensing.defer(self._stations[index], now, frame.nav)
         heard = frame.destination in decoders
         rts = frame.answers
         if rts is None:

@@ -98,6 +98,16 @@ class CarrierSense:
         station.count_from = station.idle_from + phy.ifs
         station.access_at = station.count_from + station.slots * phy.slot
 
+    def resume(self, station: RadioStation, now: float) -> bool:
+        """Have a countdown go on earlier, after a frame was cut short; return whether it does."""
+        until = max(self.silent_until(station.index, now), now)
+        if until >= station.idle_from:
+            return False
+        station.idle_from = until
+        station.count_from = until + self._phy.ifs
+        station.access_at = station.count_from + station.slots * self._phy.slot
+        return True
+
     def defer(self, station: RadioStation, now: float, until: float) -> None:
         """Stop a countdown from `now` on until a NAV ends."""
         phy = self._phy

@@ -170,7 +170,7 @@ class MediumService(MediumLoop, Generic[C]):
             case "fault":
                 self._faults.begin(self._fault(request), now)
             case "end fault":
-                self._faults.end(self._fault(request))
+                self._faults.end(self._fault(request), now)
             case "links":
                 return {"links": self._links(request)}
             case "position":

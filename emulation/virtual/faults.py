@@ -65,7 +65,7 @@ class VirtualFaults:
     def end(self, fault: Fault) -> None:
         """End a fault."""
         if fault.is_of_radio:
-            self._channel.faults.end(fault)
+            self._channel.faults.end(fault, self._clock.now)
             return
         for name in fault.nodes:
             self._down[name] -= 1

@@ -36,7 +36,7 @@ def test_a_jammer_near_the_receiver_drowns_frames_for_as_long_as_it_is_there(nam
     number = medium.jamming.begin(1.0, Jammer(*position, 12.0, 1.0, 0.01))
     assert medium.table.jam_row(number).sense == {1}  # the sender does not notice
     assert delivered(medium, 1.0) == 0
-    medium.jamming.end(number)
+    medium.jamming.end(number, 2.1)
     assert delivered(medium, 2.1) == 40
 
 
@@ -47,7 +47,7 @@ def test_a_jammer_that_a_sender_senses_silences_it() -> None:
     assert delivered(medium, 0.001, 10) == 0
     assert medium.backlog(0) == 10
     assert medium.counters.sent[0] == 0
-    medium.jamming.end(number)
+    medium.jamming.end(number, 0.06)
     assert len(medium.advance(1.0)) == 10
 
 
@@ -68,7 +68,7 @@ def test_a_partition_cuts_what_crosses_it_wherever_stations_go() -> None:
     medium.set_positions([(0.0, 0.0), (160.0, 0.0), (200.0, 0.0)])
     assert [link.neighbour for link in medium.links(1)] == [2]
     assert delivered(medium, 0.0, 1) == 0
-    faults.end(line)
+    faults.end(line, 0.3)
     assert [link.neighbour for link in medium.links(0)] == [1, 2]
     assert not medium.table.failed
 
@@ -80,10 +80,10 @@ def test_what_two_faults_take_down_is_up_after_both() -> None:
     link = Fault(kind="link", start=0, nodes=("b", "a"))
     for fault in (one, other, link):
         faults.begin(fault, 0.0)
-    faults.end(one)
-    faults.end(link)
+    faults.end(one, 0.0)
+    faults.end(link, 0.0)
     assert medium.links(1) == []
-    faults.end(other)
+    faults.end(other, 0.0)
     assert len(medium.links(1)) == 1
 
 
@@ -92,31 +92,45 @@ def test_jammers_that_are_alike_end_one_by_one() -> None:
     faults = RadioFaults([(medium, {"a": 0, "b": 1})])
     for _ in range(2):
         faults.begin(JAM, 0.0)
-    faults.end(JAM)
+    faults.end(JAM, 0.1)
     assert delivered(medium, 0.1) == 0
-    faults.end(JAM)
+    faults.end(JAM, 1.0)
     assert delivered(medium, 1.0) == 40
 
 
-def test_a_jammer_that_begins_while_the_last_burst_of_another_is_on_the_air() -> None:
+@pytest.mark.parametrize("sense_range", [None, 550.0])
+def test_a_jammer_ends_with_its_fault_and_not_with_its_burst(sense_range: float | None) -> None:
+    medium = channel([(0.0, 0.0), (100.0, 0.0)], RadioSpec(range=250, sense_range=sense_range))
+    long = Jammer(0.0, 50.0, 20.0, 1.0, 10.0)
+    number = medium.jamming.begin(0.0, long)
+    medium.advance(0.5)
+    for frame in range(3):
+        medium.transmit(0.5, 0, BROADCAST, SIZE, frame)
+    assert medium.advance(1.0) == []
+    medium.jamming.end(number, 1.0)
+    heard = medium.advance(1.1)
+    assert [delivery.frame for delivery in heard] == [0, 1, 2]  # at once, and none is disturbed
+    assert heard[0].time > 1.0
+    assert medium.advance(20.0) == []
+    # A frame in the middle of which it ends has met it.
+    near = channel([(0.0, 0.0), (200.0, 0.0)])
+    number = near.jamming.begin(0.0, long._replace(x=300.0, y=0.0))
+    near.advance(0.1)
+    near.transmit(0.1, 0, BROADCAST, SIZE, "late")
+    near.advance(0.1005)
+    near.jamming.end(number, 0.1005)
+    assert near.advance(0.2) == []
+    assert delivered(near, 0.3, 10) == 10
+
+
+def test_a_jammer_that_begins_when_another_ends() -> None:
     medium = channel([(0.0, 0.0), (200.0, 0.0)])
     first = medium.jamming.begin(0.0, Jammer(300.0, 0.0, 12.0, 0.5, 1.0))
     medium.advance(0.1)
-    medium.jamming.end(first)
+    medium.jamming.end(first, 0.2)
     second = medium.jamming.begin(0.2, Jammer(300.0, 0.0, 12.0, 0.5, 1.0))
     assert second != first
     assert delivered(medium, 0.2, 10) == 0
-    medium.jamming.end(second)
+    medium.jamming.end(second, 0.3)
+    assert delivered(medium, 0.3, 10) == 10
     medium.advance(2.0)
-    assert delivered(medium, 2.0) == 40
-
-
-def test_any_number_of_partitions_cut_at_a_time() -> None:
-    medium = channel([(0.0, 0.0), (100.0, 0.0)])
-    faults = RadioFaults([(medium, {"sta1": 0, "sta2": 1})])
-    for number in range(70):
-        line = (1e4 + number, 0.0, 1e4 + number, 1.0)
-        faults.begin(Fault(kind="partition", start=0, line=line), 0.0)
-    assert medium.links(0)
-    faults.begin(Fault(kind="partition", start=0, line=(50.0, 0.0, 50.0, 1.0)), 0.0)
-    assert not medium.links(0)

@@ -10,7 +10,7 @@ import pytest
 from emulation.radio.airtime import CTS_BYTES, OFDM_RATES, RTS_BYTES, phy_for
 from emulation.radio.delivery import Status
 from emulation.radio.medium import BROADCAST, NOBODY, Medium
-from emulation.radio.spec import NEVER, LogDistance, RadioSpec
+from emulation.radio.spec import NEVER, LogDistance, RadioSpec, UnitDisk
 from tests.benchmarks.ns3 import scenes
 from tests.benchmarks.ns3.bianchi import counted_throughput, saturation_throughput
 from tests.emulation.radio.channels import SIZE, channel, drain, into, on_air, poisson
@@ -230,3 +230,49 @@ def test_saturation_throughput_with_rts_is_that_of_bianchi(mbps: float, senders:
     assert ours == pytest.approx(bianchi, rel=0.02)
     counted = counted_throughput(phy, rate, scenes.SIZE, senders, retries, 40_000, rts=True)
     assert ours == pytest.approx(counted, rel=0.015)
+
+
+def test_a_station_that_acknowledges_when_its_turn_comes_sends_then() -> None:
+    # Where frames do not meet, a short unicast arrives in the middle of one's own exchange.
+    radio = RadioSpec(range=250, propagation=UnitDisk(collisions=False), rts_threshold=800)
+    medium = channel([(-200, 0), (0, 0), (200, 0)], radio, seed=0)
+    rng, time = random.Random(100), 0.0
+    sent = [0, 0, 0]
+    for _ in range(2500):
+        time += rng.expovariate(200)
+        source, destination, size = (1, 2, 1200) if rng.random() < 0.5 else (0, 1, 500)
+        sent[destination] += medium.transmit(time, source, destination, size, None)
+        medium.advance(time)
+    drain(medium)
+    assert [medium.backlog(station) for station in range(3)] == [0, 0, 0]
+    assert medium.counters.received == sent
+    assert min(sent[1:]) > 1000
+
+
+@pytest.mark.parametrize("threshold", [0, NEVER])
+def test_a_post_backoff_stands_still_while_an_rts_is_on_the_air(threshold: int) -> None:
+    medium = channel([(0, 0), (50, 0), (100, 0)], RadioSpec(range=250, rts_threshold=threshold))
+    waits = medium._stations[2]
+    medium.transmit(1.0, 2, BROADCAST, 100, None)
+    while not waits.slots:  # of the backoff that it counts with nothing more to send
+        medium.advance(medium.next_event())
+        if not medium.backlog(2) and not waits.slots:
+            medium.transmit(medium._now + 1.0, 2, BROADCAST, 100, None)
+    slots, slot = waits.slots, medium._phy.slot
+    medium.transmit(waits.count_from + 2.5 * slot, 0, 1, SIZE, None)
+    if threshold == 0:
+        medium.advance(waits.count_from + 2.5 * slot + RTS + 1e-6)
+    medium._sensing.still_counting(waits, medium._now)
+    assert waits.slots == slots - 2
+
+
+def test_the_first_transmission_after_a_lost_rts_is_no_retry() -> None:
+    medium = channel([(0, 0), (5, 0)], ALWAYS)
+    medium.fail(1)
+    medium.transmit(0.0, 0, 1, MPDU, None, (OFDM_RATES[0],) * 4)
+    medium.advance(0.0001)
+    medium.heal(1)
+    drain(medium)
+    counters = medium.counters
+    assert (counters.rts[0], counters.cts[1]) == (2, 1)
+    assert (counters.sent[0], counters.retries[0]) == (1, 0)
