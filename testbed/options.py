@@ -171,9 +171,16 @@ def scenario_of(
 def scenario_again(path: Path) -> Scenario:
     """Return the scenario in a file, or that of a run folder with what its prompt made of it."""
     try:
-        scenario = read_run(path).performed if path.is_dir() else Scenario.load(path)
+        run = read_run(path) if path.is_dir() else None
+        scenario = Scenario.load(path) if run is None else run.performed
     except (ScenarioError, RunFolderError) as error:
         fail(str(error), USAGE)
+    if run is not None and run.moved_points:
+        fail(
+            f"{path}: {', '.join(run.moved_points)} moved at the prompt, which a scenario cannot "
+            f"repeat; without that it is --scenario {path / 'scenario.json'}",
+            USAGE,
+        )
     if scenario.protocol.name not in PROTOCOLS:
         known = ", ".join(PROTOCOLS)
         fail(f"{path}: no protocol {scenario.protocol.name!r}; there are: {known}", USAGE)

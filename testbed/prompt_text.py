@@ -36,7 +36,8 @@ def links(rows: list[dict[str, Any]]) -> str:
 def _loss(share: float) -> str:
     if share < NEGLIGIBLE:
         return "0 %"
-    return f"{100 * share:.2g} %" if share < 1 else "100 %"
+    percent = 100 * share
+    return f"{percent:.2g} %" if percent < 99.5 else f"{min(percent, 100.0):.4g} %"
 
 
 def statistics(reply: dict[str, Any]) -> str:
@@ -46,6 +47,7 @@ def statistics(reply: dict[str, Any]) -> str:
     mesh = {"handovers": reply["handovers"]} | reply["lost"]
     rest = mesh | {
         "write_drops": reply["write_drops"],
+        "down_drops": reply["down_drops"],
         "tap_drops": sum(reply["tap_drops"].values()),
     }
     return table(

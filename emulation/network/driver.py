@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.lifetime import die_with_parent
-from capture.limits import explained
+from capture.limits import allow_descriptors, explained
 from capture.namespaces import network_namespace
 from emulation.realtime.control import ControlError, ControlServer
 from emulation.scenario.scenario import Scenario
@@ -296,6 +296,7 @@ class Driver:
 def main() -> int:
     """Run the driver from its configuration file."""
     die_with_parent()
+    allow_descriptors()  # some a node
     try:
         _serve(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     except (OSError, ControlError) as error:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from capture.lifetime import die_with_parent
-from capture.limits import explained
+from capture.limits import allow_descriptors, explained
 from capture.namespaces import network_namespace
 from emulation.mobility.trajectory import Trace, Waypoint
 from emulation.realtime.control import ControlError, ControlServer
@@ -185,6 +185,7 @@ async def _serve(config: Mapping[str, Any]) -> None:
 def main() -> int:
     """Run the position servers from their configuration file."""
     die_with_parent()
+    allow_descriptors()  # some a node
     try:
         config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         asyncio.run(_serve(config))

@@ -38,10 +38,6 @@ from emulation.scenario.access_point import ACCESS, MESH, WIRED, AccessPointSpec
 from emulation.scenario.scenario import NodeSpec
 
 PREFIX_LENGTH: Final = 8
-QUEUE_LENGTH: Final = 100
-"""Frames the kernel queues for a radio whose driver is busy (mac80211 interfaces have 1,000)."""
-
-
 SHELL: Final = ["mnexec", "-cdn"]
 """With what Mininet starts a shell in new namespaces: these are there already."""
 SIOCETHTOOL: Final = 0x8946
@@ -362,6 +358,6 @@ def configure_links(spec: NodeSpec) -> None:
     requests = [
         rtnetlink.link_up("lo"),
         rtnetlink.address(radio, spec.address, PREFIX_LENGTH),
-        rtnetlink.link_up(radio, QUEUE_LENGTH),
+        rtnetlink.link_up(radio),
     ]
     rtnetlink.send(requests, f"setting up {radio}")

@@ -34,7 +34,6 @@ NLM_F_CREATE: Final = 0x400
 IFF_UP: Final = 1
 IFLA_ADDRESS: Final = 1
 IFLA_IFNAME: Final = 3
-IFLA_TXQLEN: Final = 13
 IFLA_LINKINFO: Final = 18
 IFLA_NET_NS_PID: Final = 19
 IFLA_INFO_KIND: Final = 1
@@ -55,15 +54,13 @@ NEIGHBOUR: Final = struct.Struct("=BxxxiHBB")
 """ndmsg: family, interface, state, flags, type."""
 
 
-def link_up(interface: str, queue_length: int | None = None) -> bytes:
-    """Return the request to bring up an interface, with room for so many frames in its queue.
+def link_up(interface: str) -> bytes:
+    """Return the request to bring up an interface.
 
     Raises OSError if there is none of the name in the current namespace.
     """
     index = socket.if_nametoindex(interface)
     body = _LINK.pack(socket.AF_UNSPEC, 0, index, IFF_UP, IFF_UP)
-    if queue_length is not None:
-        body += attribute_u32(IFLA_TXQLEN, queue_length)
     return request_message(RTM_NEWLINK, NLM_F_ACK, body)
 
 

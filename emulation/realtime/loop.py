@@ -12,6 +12,7 @@ so that much earlier than something is due, and asks the devices until then.
 from __future__ import annotations
 
 import abc
+import errno
 import gc
 import os
 import select
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from capture.lifetime import die_with_parent
-from capture.limits import explained
+from capture.limits import allow_descriptors, explained
 from emulation.realtime.control import ControlError, ControlServer
 from emulation.realtime.device import DeviceError
 from emulation.realtime.lateness import Lateness
@@ -37,6 +38,8 @@ WAKE_UP: Final = 30e-6
 Without them the medium added 119 us to a frame in the median, with them 65, for 6 % of a
 processor; 50 us gained 1 us more, for 15 % (docs/benchmarks.md).
 """
+_DOWN: Final = (errno.EIO, errno.EBADFD)
+"""What a device says that somebody has taken down, or deleted."""
 IDLE_WAIT: Final = 1.0
 """Seconds of sleep if nothing is due."""
 
@@ -62,6 +65,7 @@ class MediumLoop(abc.ABC):
     def __init__(self, control: Path) -> None:
         self.lateness = Lateness()
         self.write_drops = 0
+        self.down_drops = 0
         self._stopping = False
         self.priority: PriorityName = "none"
         """The priority that was permitted, for the statistics."""
@@ -154,16 +158,19 @@ class MediumLoop(abc.ABC):
         """Write a frame to a device."""
         try:
             os.write(fd, frame)
-        except OSError:
-            # Down (EIO) or out of buffers (EAGAIN, ENOBUFS): a radio would lose the frame as well.
-            self.write_drops += 1
+        except OSError as error:
+            if error.errno in _DOWN:
+                self.down_drops += 1
+            else:  # out of buffers (EAGAIN, ENOBUFS)
+                self.write_drops += 1
 
     def loop_statistics(self) -> dict[str, Any]:
         """Return how the loop does.
 
         `lateness` is that of deliveries, in us; `write_drops` counts frames that a device did not
-        take; `cpu_share` is of one CPU since the previous request, `cpu_seconds` since the start;
-        `priority` is the one that was permitted.
+        take, `down_drops` those for devices that are down or deleted; `cpu_share` is of one CPU
+        since the previous request, `cpu_seconds` since the start; `priority` is the one that was
+        permitted.
         """
         wall, cpu = time.monotonic(), time.process_time()
         since_wall, since_cpu = self._cpu_from
@@ -171,6 +178,7 @@ class MediumLoop(abc.ABC):
         return {
             "lateness": self.lateness.as_dict(),
             "write_drops": self.write_drops,
+            "down_drops": self.down_drops,
             "cpu_share": (cpu - since_cpu) / max(wall - since_wall, 1e-9),
             "cpu_seconds": cpu,
             "priority": self.priority,
@@ -198,6 +206,7 @@ def serve(
     try:
         config = load(Path(arguments[0]))
         die_with_parent(parent=config.parent)
+        allow_descriptors()  # two a station
         medium = medium_of(config)
     except (TapError, DeviceError, ControlError, OSError) as error:
         reason = explained(error) if isinstance(error, OSError) else error

@@ -227,10 +227,8 @@ class MediumService(MediumLoop, Generic[C]):
         """Return what has happened so far.
 
         `names` gives the order of the lists in `counters`: stations, or interfaces if there are
-        access points; `lateness` is that of deliveries, in us; `write_drops` counts frames that a
-        receiver's device did not take; `lost` counts by reason frames that could not be sent on;
-        `cpu_share` is of one CPU since the previous request, `cpu_seconds` since the start.
-        `own_statistics` are added to them.
+        access points; `lost` counts by reason frames that could not be sent on.  The loop's own
+        (`MediumLoop.loop_statistics`) and `own_statistics` are added to them.
         """
         names = self.names
         if len(self.channels) > 1:

@@ -227,11 +227,21 @@ class Run:
     def performed(self) -> Scenario:
         """The scenario with what was done at the prompt as motion and faults: it can be repeated.
 
-        Events and subscriptions by hand and programs of others are not part of it.
+        Events and subscriptions by hand, programs of others and `moved_points` are not part of it.
         """
         if not self.prompt:
             return self.scenario
-        return self.scenario.model_copy(update={"nodes": self.driven, "faults": self.faults})
+        pairs = zip(self.scenario.nodes, self.driven, strict=True)
+        nodes = tuple(planned if planned.wired else driven for planned, driven in pairs)
+        return self.scenario.model_copy(update={"nodes": nodes, "faults": self.faults})
+
+    @property
+    def moved_points(self) -> tuple[str, ...]:
+        """The access points that were moved at the prompt: a scenario has them stand still."""
+        effects = (command.effect for command in self.prompt if not command.error)
+        moves = (effect for effect in effects if effect is not None and effect.kind == "move")
+        moved = {name for effect in moves for name in effect.nodes}
+        return tuple(each.name for each in self.scenario.access_points if each.name in moved)
 
     def nodes(self) -> list[tuple[str, str, int, int]]:
         """Return (run, name, node id, IPv4 address as an integer) of every node."""

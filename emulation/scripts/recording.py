@@ -84,7 +84,6 @@ class Recording:
         self._file: IO[str] | None = None
         self._epoch = 0.0
         self._next = 0
-        self._too_early = 0
         self._cpu: CpuSampler | None = None
         self._figures: dict[str, Any] | None = None
 
@@ -133,9 +132,6 @@ class Recording:
         """Begin to record, and to capture on all interfaces."""
         self._epoch = time.monotonic()
         self._cpu = CpuSampler()
-        if self._net.air.running:
-            # Frames to devices that were not up yet: no fault of the emulation.
-            self._too_early = int(self._net.air.ask({"op": "stats"}).get("write_drops", 0))
         folder = self._session.spec.folder
         self._description = {
             "epoch_ns": time.time_ns(),
@@ -236,8 +232,6 @@ class Recording:
             figures = None
         self._file.close()
         self._file = None
-        if figures is not None:
-            figures["write_drops"] = int(figures.get("write_drops", 0)) - self._too_early
         self._figures = figures
 
     def finish(self) -> None:

@@ -11,7 +11,6 @@ from mininet.link import Link, TCLink
 
 from capture.namespaces import network_namespace
 from emulation.network import rtnetlink
-from emulation.network.net import QUEUE_LENGTH
 from emulation.network.rtnetlink import IFA_F_NODAD
 from emulation.scripts.links import CELLS, ITSLink, _4address, adhoc, mesh
 from emulation.scripts.nodes import AP, RadioNode, Station
@@ -256,7 +255,7 @@ def _configure_device(radio: Radio) -> None:
                 f"{radio.name}: {text} is no address: give one as 10.0.0.1/8 or fd00::1/64"
             ) from None
     try:
-        requests = [rtnetlink.link_up(radio.name, QUEUE_LENGTH)]
+        requests = [rtnetlink.link_up(radio.name)]
         for each in addresses:
             flags = IFA_F_NODAD if each.version == 6 else 0
             ip, length = str(each.ip), each.network.prefixlen

@@ -120,8 +120,11 @@ def plain(value: object) -> str:
 
 
 def again(run: Run) -> str:
-    """Return the command that repeats a run with what was moved and failed at its prompt, if so."""
-    if run.performed == run.scenario:
+    """Return the command that repeats a run with what was moved and failed at its prompt, if so.
+
+    None can repeat that an access point was moved.
+    """
+    if run.performed == run.scenario or run.moved_points:
         return ""
     backend = f" --backend {shlex.quote(run.record.backend)}" if run.record else ""
     return f"./run_testbed.sh run{backend} --scenario {shlex.quote(str(run.path))}"

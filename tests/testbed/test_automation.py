@@ -20,9 +20,11 @@ from emulation.scenario.prompt import Effect, PromptCommand, append
 from emulation.scenario.provenance import code
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
+from spark_analysis.report import scenario_text
 from testbed.app import app
 from testbed.completion import completions
 from tests.emulation.network.test_fidelity import verdict as measured
+from topologies.catalog import make_scenario
 
 SMALL = "run roaming_field flooding --backend virtual --no-analyze --nodes 6 --duration 21 --quiet"
 
@@ -140,6 +142,21 @@ def test_a_run_folder_runs_again_with_the_motion_of_its_prompt(
     assert exit_code == 0
     nodes = read_run(next((tmp_path / "runs").iterdir())).scenario.nodes
     assert nodes[1].waypoints[-1] == (5.0, 1.0, 2.0)
+
+
+def test_an_access_point_that_was_moved_is_said_instead_of_repeated(tmp_path: Path) -> None:
+    folder = RunFolder.create(
+        tmp_path, make_scenario("mesh_grid", "flooding", seed=1, duration=14, settings={})
+    )
+    effect = Effect(kind="move", nodes=("ap1",), position=(100.0, 100.0))
+    append(folder.prompt, PromptCommand(time=5.0, command="move", effect=effect))
+    run = read_run(folder.path)
+    assert run.performed.nodes == run.scenario.nodes != run.driven
+    assert scenario_text.again(run) == ""
+    exit_code, _, errors = invoke("run", "--scenario", str(folder.path))
+    assert exit_code == 2
+    assert "ap1 moved at the prompt, which a scenario cannot repeat" in errors
+    assert len(errors.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(

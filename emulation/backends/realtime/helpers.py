@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,16 +86,21 @@ class Helpers(dict[str, Process]):
             said = self._last_line() if log is None else last_line(log)
             raise BackendError(f"the {name} did not start: {said}")
 
-    def check(self) -> None:
-        """Raise `BackendError` if one of them has failed since the last call."""
+    def check(self, done: Container[str] = ()) -> None:
+        """Raise `BackendError` if one of them has ended since the last call.
+
+        Those that are `done` may have, by themselves.
+        """
         trouble = self._warm.trouble() if self._warm is not None else None
         if trouble is not None:
             raise BackendError(f"the process that helpers are forked from {trouble}")
         for name, process in self.items():
             code = process.poll()
-            if code not in (None, 0) and name not in self._reported:
-                self._reported.add(name)
-                raise BackendError(f"the {name} {ended(code)}: {self._last_line()}")
+            if code is None or name in self._reported or (code == 0 and name in done):
+                continue
+            self._reported.add(name)
+            why = self._last_line() if code else "somebody has ended it"
+            raise BackendError(f"the {name} {ended(code)}: {why}")
 
     def end(self, *names: str) -> None:
         """End those of these that were started, one after the other."""

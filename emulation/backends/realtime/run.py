@@ -380,7 +380,7 @@ class RealTimeRun(ABC):
 
     def _check(self) -> None:
         self.nodes.check()
-        self.helpers.check()
+        self.helpers.check(("driver",) if self.now() >= self.scenario.duration else ())
         if self.epoch:
             self.faults.pass_time(self.now())
         self._defect_logs.look([*self.nodes])

@@ -17,6 +17,7 @@ import psutil
 import pytest
 from scapy.utils import RawPcapReader
 
+from capture.namespaces import network_namespace
 from emulation.backends.base import BackendError
 from emulation.backends.tap import TapBackend, TapRun
 from emulation.network.interrupts import Interrupts
@@ -28,6 +29,7 @@ from emulation.network.processes import (
     running,
     sweep,
 )
+from emulation.realtime.tap import LEAST_QUEUE
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import ProtocolSpec, Scenario
 from tests.benchmarks.node_startup import footprint
@@ -211,13 +213,20 @@ def test_a_node_app_that_dies_is_reported_and_the_run_goes_on(tmp_path: Path) ->
     folder = RunFolder.create(tmp_path, scenario)
 
     memory: dict[str, float] = {}
+    room: list[int] = []
 
     def kill_one(run: TapRun, seconds: float) -> None:
         if seconds > 1.0 and run.nodes["sta2"].poll() is None:
             memory.update(footprint(run.nodes["sta1"].pid))
+            with network_namespace(run.net["sta1"].pid):
+                (device,) = json.loads(
+                    subprocess.check_output(["ip", "-json", "link", "show", "sta1-wlan0"])
+                )
+            room.append(device["txqlen"])
             run.nodes["sta2"].kill()
 
     observer = perform(scenario, folder, kill_one)
+    assert room[0] >= LEAST_QUEUE > scenario.radio.queue_frames  # the medium's queue is the bound
     assert len(observer.problems) == 1
     assert observer.problems[0].startswith("sta2: the node app was killed by signal 9")
     assert facts(folder.path)["problems"] == observer.problems
@@ -227,15 +236,24 @@ def test_a_node_app_that_dies_is_reported_and_the_run_goes_on(tmp_path: Path) ->
     assert memory["Pss"] < 0.5 * memory["Rss"]
 
 
-def test_the_medium_dying_ends_the_run_with_a_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        (signal.SIGKILL, "the medium was killed by signal 9"),
+        (signal.SIGTERM, "the medium ended with exit code 0: somebody has ended it"),
+    ],
+)
+def test_the_medium_dying_ends_the_run_with_a_reason(
+    tmp_path: Path, how: signal.Signals, reason: str
+) -> None:
     scenario = quiet(duration=30.0)
     folder = RunFolder.create(tmp_path, scenario)
 
     def kill_medium(run: TapRun, seconds: float) -> None:
         if seconds > 0.5:
-            run.helpers["medium"].kill()
+            run.helpers["medium"].send_signal(how)
 
-    with pytest.raises(BackendError, match="the medium was killed by signal 9"):
+    with pytest.raises(BackendError, match=reason):
         perform(scenario, folder, kill_medium)
     assert not folder.fidelity.exists()  # nobody knows
     assert facts(folder.path)["ended"] == "failed"

@@ -270,6 +270,31 @@ def test_a_deleted_device_costs_that_station_alone(stations: list[Station], tmp_
 
 
 @pytest.mark.root
+def test_frames_for_a_device_that_is_down_are_no_fault_of_the_emulation(
+    stations: list[Station], tmp_path: Path
+) -> None:
+    config = write_config(tmp_path, stations, [HERE, NEAR, NEAR], RADIO)
+    with medium(config, stations) as control:
+        first = stations[0]
+        first.run("ip", "link", "set", first.interface, "down")
+        assert not stations[1].reaches(first, timeout=0.2)
+        statistics = request(control, {"op": "stats"})
+        assert statistics["down_drops"] >= 1
+        assert statistics["write_drops"] == 0
+
+
+@pytest.mark.root
+def test_a_soft_limit_of_descriptors_is_raised(stations: list[Station], tmp_path: Path) -> None:
+    config = write_config(tmp_path, stations, [HERE, NEAR, FAR], RADIO)
+    words = ("prlimit", "--nofile=11:4096", sys.executable, "-m", "emulation.realtime.tap")
+    with subprocess.Popen([*words, config], stderr=subprocess.PIPE, text=True) as process:
+        control = tmp_path / "medium.control"
+        await_true(lambda: control.exists() or process.poll() is not None)
+        process.terminate()
+        assert (process.wait(), process.stderr and process.stderr.read()) == (0, "")
+
+
+@pytest.mark.root
 def test_starts_that_cannot_work_end_in_one_line(stations: list[Station], tmp_path: Path) -> None:
     one, *_ = stations
     gone = subprocess.Popen(["true"])
