@@ -40,6 +40,10 @@ RECONNECT: Final = 1.0
 """Seconds between renewals while the node is gone."""
 
 
+PATIENCE: Final = 30.0
+"""Seconds for which a node may refuse renewals: one that was restarted may wait for a position."""
+
+
 class ClientError(Exception):
     """A request that was refused or not answered; the message is one line."""
 
@@ -65,6 +69,9 @@ class Client:
         self._random = random.SystemRandom()
         self._subscriptions: dict[int, Subscription] = {}
         self._renew_at = 0.0
+        self._renewals: set[int] = set()
+        """Tokens of the last renewals."""
+        self._refused_since: float | None = None
         self._arrived: deque[Notification] = deque()
         self._node_id = 0
 
@@ -153,6 +160,7 @@ class Client:
         """Return the next notification; None after `timeout` seconds or with no subscription.
 
         Renews the subscriptions meanwhile, and makes them again at a node that was restarted.
+        Raises `ClientError` if that refuses them for `PATIENCE` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._subscriptions and not self._arrived:
@@ -161,8 +169,8 @@ class Client:
                 self._renew_at = now + (RENEWAL if self._renew() else RECONNECT)
             wake = self._renew_at if deadline is None else min(deadline, self._renew_at)
             frame = self._receive_frame(wake)
-            if frame is not None and frame.kind == Kind.ACK:
-                self._check_ack(frame)
+            if frame is not None and frame.kind == Kind.ACK and frame.originator in self._renewals:
+                self._renewed(frame)
             if deadline is not None and time.monotonic() >= deadline:
                 break
         return self._arrived.popleft() if self._arrived else None
@@ -179,10 +187,25 @@ class Client:
         body = subscription.encode()
         return Frame(Kind.SUBSCRIBE, self._token(), 0, sequence=number, hops=0, body=body)
 
+    def _renewed(self, reply: Frame) -> None:
+        """Take a node's answer to a renewal."""
+        now = time.monotonic()
+        try:
+            self._check_ack(reply)
+            self._refused_since = None
+        except ClientError:
+            self._refused_since = self._refused_since or now
+            if now - self._refused_since >= PATIENCE:
+                raise
+            self._renew_at = min(self._renew_at, now + RECONNECT)
+
     def _renew(self) -> bool:
+        self._renewals.clear()
         try:
             for number, subscription in self._subscriptions.items():
-                self._socket.send(self._subscribe_frame(number, subscription).encode())
+                frame = self._subscribe_frame(number, subscription)
+                self._renewals.add(frame.originator)
+                self._socket.send(frame.encode())
         except OSError:  # the node is gone, perhaps for good, perhaps to come back
             return False
         return True

@@ -286,7 +286,8 @@ class Service(abc.ABC):
     def deliver_event(self, event: Event, hops: int) -> None:
         """Hand an event that came over `hops` to the local clients, unless they had it before."""
         if self.local and self._delivered.add(event.publisher, event.sequence, self.host.now()):
-            self.counters["delivered"] += 1
+            if any(each.accepts(event) for each in self.local):
+                self.counters["delivered"] += 1
             self.host.notify(event, hops)
 
     def status(self) -> dict[str, Any]:

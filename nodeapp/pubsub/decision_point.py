@@ -42,6 +42,7 @@ from nodeapp.pubsub.messages import (
     Subscriber,
     decode_located,
     encode_subscription,
+    issuer_of,
 )
 from nodeapp.pubsub.subscription_table import SubscriptionTable
 from nodeapp.pubsub.topic_hash import TopicHash
@@ -151,10 +152,12 @@ class DecisionPoint(Service):
             raise RefusedError(f"a topic of more than {MAX_TOPIC} bytes")
 
     def _refresh_again(self) -> None:
-        self.refresh()
-        jitter = self.parameters.refresh_jitter
-        delay = self.parameters.refresh_interval * (1 + self.host.rng.uniform(-jitter, jitter))
-        self.host.call_later(delay, self._refresh_again)
+        try:
+            self.refresh()
+        finally:  # an internal error is told, and costs one refresh
+            jitter = self.parameters.refresh_jitter
+            delay = self.parameters.refresh_interval * (1 + self.host.rng.uniform(-jitter, jitter))
+            self.host.call_later(delay, self._refresh_again)
 
     def refresh(self) -> None:
         """Send what is soft state elsewhere again, forget what is out of date here."""
@@ -228,7 +231,7 @@ class DecisionPoint(Service):
     def _subscription_arrived(self, frame: Frame) -> None:
         location, stamp, item = decode_located(frame.body)
         now = self.host.now()
-        self.subscriptions.store(Subscriber(frame.originator, item, location, stamp, now))
+        self.subscriptions.store(Subscriber(issuer_of(frame), item, location, stamp, now))
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: the base's, the router's, and what is stored as the point."""

@@ -19,7 +19,10 @@ routing (`nodeapp.routing.cell_hash_routing`).
     over a cell that is not chosen, it prunes again, or chooses that one if it took fewer hops.
   * A rendezvous cell that no subscriber takes a publisher's events from tells the publisher (PRUNE
     again), which then does not send there.
-  * Subscriptions are refreshed at the chosen cells only.  Every `explore_interval`, and when the m
+  * Subscriptions are refreshed at the chosen cells only.  A refresh names one of the publishers
+    whose events the subscriber takes there, in turn (the frame's publisher), and undoes a prune of
+    it that a node of the cell still has: it may have missed that the subscriber tried again, or
+    chose this cell after all, which tells it so at once.  Every `explore_interval`, and when the m
     nearest have changed, a subscriber subscribes at all again and chooses again.
 
 All nodes of a rendezvous cell share its state (`rendezvous_cell`): the node that gets a message
@@ -142,7 +145,10 @@ class GeoRendezvous(Service):
         self.member = RendezvousMember(self, parameters.subscription_timeout)
         self._targets: dict[str, tuple[Cell, ...]] = {}
         self._published: dict[str, _Published] = {}
-        self._choices = Choices(host, parameters.choice_wait, parameters.tie_break, self._prune)
+        self._choices = Choices(
+            host, parameters.choice_wait, parameters.tie_break, self._prune, self._take
+        )
+        self._refreshes = 0
         self._tried: dict[str, tuple[int, ...]] = {}
         """By topic: the replicas that this node has subscribed at, when it explored last."""
         self._explored: dict[str, float] = {}
@@ -175,6 +181,8 @@ class GeoRendezvous(Service):
         self.router.start()
         wait = self.host.rng.uniform(0.0, self.parameters.refresh_interval)
         self.host.call_later(wait, self._refresh_again)
+        # The nodes of this cell may have been there before: it has come back after a crash.
+        self.host.call_later(self.parameters.hello_interval, self.member.ask)
 
     # Where the rendezvous cells are.
 
@@ -203,10 +211,12 @@ class GeoRendezvous(Service):
         topic, replica = key
         return self.targets(topic)[replica] if replica < self.parameters.replicas else None
 
-    def send_to_point(self, kind: Kind, key: Key, body: bytes, *, flags: int = 0) -> None:
+    def send_to_point(
+        self, kind: Kind, key: Key, body: bytes, *, flags: int = 0, publisher: int = 0
+    ) -> None:
         """Send a message to a rendezvous cell."""
         topic, replica = key
-        frame = Frame(kind, self.host.node_id, ANY_NODE, hops=0, flags=flags, body=body)
+        frame = Frame(kind, self.host.node_id, ANY_NODE, publisher, hops=0, flags=flags, body=body)
         self.router.send(frame, self.targets(topic)[replica], replica)
 
     def location(self) -> tuple[float, float]:
@@ -231,8 +241,9 @@ class GeoRendezvous(Service):
         if topic not in self._tried:
             self._explore(topic)
         else:
-            for replica in self._in_use(topic):
-                self._send_subscription(subscription, replica)
+            chosen = self._choices.chosen(topic)
+            for replica in chosen or self._tried[topic]:  # the others are being tried
+                self._send_subscription(subscription, replica, 0 if chosen else FLAG_EXPLORE)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Remove a local subscription; rendezvous cells forget it in time."""
@@ -257,12 +268,14 @@ class GeoRendezvous(Service):
         """Return the replicas at which subscriptions are refreshed."""
         return self._choices.chosen(topic) or self._tried[topic]
 
-    def _send_subscription(self, subscription: Subscription, replica: int, flags: int = 0) -> None:
+    def _send_subscription(
+        self, subscription: Subscription, replica: int, flags: int = 0, taken: int = 0
+    ) -> None:
         topic = subscription.filter.topic
         assert topic is not None
         stamp = self.stamps.next(self.host.now())
         body = encode_subscription(subscription, self.location(), stamp)
-        self.send_to_point(Kind.SUBSCRIPTION, (topic, replica), body, flags=flags)
+        self.send_to_point(Kind.SUBSCRIPTION, (topic, replica), body, flags=flags, publisher=taken)
 
     def _notified(self, frame: Frame, replica: int) -> None:
         """Take an event over a rendezvous cell, as a subscriber."""
@@ -280,6 +293,12 @@ class GeoRendezvous(Service):
         stamp = self.stamps.next(self.host.now())
         body = encode_prune(topic, publisher, self.location(), stamp)
         self.send_to_point(Kind.PRUNE, (topic, replica), body)
+
+    def _take(self, stream: Stream, replica: int) -> None:
+        topic, publisher = stream
+        for subscription in self.local:
+            if subscription.filter.topic == topic:
+                self._send_subscription(subscription, replica, taken=publisher)
 
     # Publisher.
 
@@ -360,10 +379,12 @@ class GeoRendezvous(Service):
     # Soft state.
 
     def _refresh_again(self) -> None:
-        self.refresh()
-        jitter = self.parameters.refresh_jitter
-        delay = self.parameters.refresh_interval * (1 + self.host.rng.uniform(-jitter, jitter))
-        self.host.call_later(delay, self._refresh_again)
+        try:
+            self.refresh()
+        finally:  # an internal error is told, and costs one refresh
+            jitter = self.parameters.refresh_jitter
+            delay = self.parameters.refresh_interval * (1 + self.host.rng.uniform(-jitter, jitter))
+            self.host.call_later(delay, self._refresh_again)
 
     def refresh(self) -> None:
         """Send what is soft state elsewhere again, forget what is out of date here."""
@@ -380,11 +401,13 @@ class GeoRendezvous(Service):
             if lapsed or set(self.candidates(topic)) != set(self._tried[topic]):
                 self._explore(topic)
                 continue
-            replicas = self._in_use(topic)
-            for subscription in self.local:
-                if subscription.filter.topic == topic:
-                    for replica in replicas:
-                        self._send_subscription(subscription, replica)
+            for replica in self._in_use(topic):
+                publishers = self._choices.publishers(topic, replica)
+                taken = publishers[self._refreshes % len(publishers)] if publishers else 0
+                for subscription in self.local:
+                    if subscription.filter.topic == topic:
+                        self._send_subscription(subscription, replica, taken=taken)
+        self._refreshes += 1
 
     def status(self) -> dict[str, Any]:
         """Return what STATUS reports: the base's, the router's, and what this cell stores."""

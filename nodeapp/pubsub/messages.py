@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from nodeapp import wire
 from nodeapp.events import Subscription
 from nodeapp.geometry import Point
-from nodeapp.wire import BROADCAST, MAX_BODY, WireError
+from nodeapp.wire import BROADCAST, MAX_BODY, Frame, WireError
 
 T = TypeVar("T")
 
@@ -88,6 +88,13 @@ def decode_located(body: bytes) -> Located:
     if heads != _HEADS or not (abs(x) < LIMIT and abs(y) < LIMIT):
         raise WireError("a body without a location")
     return Located((x, y), stamp, body[_LOCATION.size :])
+
+
+def issuer_of(frame: Frame) -> int:
+    """Return the node that a SUBSCRIPTION or an ADVERTISEMENT is of.  Raises `WireError`."""
+    if not 1 <= frame.originator < BROADCAST:
+        raise WireError("a message of no node")
+    return frame.originator
 
 
 def encode_subscription(subscription: Subscription, location: Point, stamp: int) -> bytes:

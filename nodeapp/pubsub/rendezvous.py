@@ -43,6 +43,7 @@ from nodeapp.pubsub.messages import (
     decode_subscribers,
     encode_advertisement,
     encode_subscribers,
+    issuer_of,
 )
 from nodeapp.pubsub.subscription_table import SubscriptionTable
 from nodeapp.wire import Frame, Kind
@@ -198,7 +199,7 @@ class Rendezvous(DecisionPoint):
     def _advertisement_arrived(self, frame: Frame) -> None:
         topic, location, stamp = decode_advertisement(frame.body)
         now = self.host.now()
-        if not self._is_news((frame.originator, topic), stamp, now):
+        if not self._is_news((issuer_of(frame), topic), stamp, now):
             self.counters["stale advertisements"] += 1
             return
         bodies = self._list(topic, now)

@@ -36,10 +36,12 @@ from nodeapp.pubsub.messages import (
     encode_located,
     split_list,
 )
-from nodeapp.wire import BROADCAST, WireError
+from nodeapp.wire import BROADCAST, MAX_BODY, WireError
 
 MAX_ENTRIES: Final = 65_536
 """Advertisers and subscriptions that a node stores at most, so that memory stays bounded."""
+MAX_BYTES: Final = 4 << 20
+"""Bytes of their topics and subscriptions, at most."""
 MAX_PRUNED: Final = 1024
 """Publishers that a subscriber can have pruned at one rendezvous."""
 MAX_REPLICAS: Final = 64
@@ -78,6 +80,7 @@ class RendezvousState:
         self._advertisers: dict[Key, dict[int, Entry]] = {}
         self._subscribed: dict[Key, dict[tuple[int, bytes], _Subscribed]] = {}
         self._size = 0
+        self._bytes = 0
 
     def __len__(self) -> int:
         return self._size
@@ -89,17 +92,19 @@ class RendezvousState:
         """Return the rendezvous points."""
         return list(dict.fromkeys((*self._advertisers, *self._subscribed)))
 
-    def store(self, entry: Entry, *, explore: bool = False) -> bool:
+    def store(self, entry: Entry, *, explore: bool = False, taken: int = 0) -> bool:
         """Store or refresh an entry; return whether it was new or newer than what was known.
 
-        Of a subscription what is pruned stays so, unless it explores.  Raises `WireError` if the
-        subscription is malformed or not to the topic.
+        Of a subscription what is pruned stays so, but for the publisher whose events are `taken`,
+        or unless it explores.  Raises `WireError` if the subscription is malformed or not to the
+        topic.
         """
         if entry.subscription is None:
             advertisers = self._advertisers.get(entry.key, {})
             if not self._is_news(advertisers.get(entry.node), entry):
                 return False
-            self._size += entry.node not in advertisers
+            if entry.node not in advertisers:
+                self._count(entry, 1)
             advertisers[entry.node] = entry
             self._advertisers[entry.key] = advertisers
             return True
@@ -110,17 +115,21 @@ class RendezvousState:
             return False
         if found is None:
             subscribed[pair] = _Subscribed(entry, _decoded(entry.subscription, entry.key[0]))
-            self._size += 1
+            self._count(entry, 1)
             self._subscribed[entry.key] = subscribed
         else:
             pruned = frozenset[int]() if explore else found.entry.pruned | entry.pruned
-            found.entry = entry._replace(pruned=pruned)
+            found.entry = entry._replace(pruned=pruned - {taken})
         return True
 
     def _is_news(self, known: Entry | None, entry: Entry) -> bool:
         if known is None:
-            return self._size < MAX_ENTRIES
+            return self._size < MAX_ENTRIES and self._bytes + _weight(entry) <= MAX_BYTES
         return entry.stamp > known.stamp or known.heard + self._timeout <= entry.heard
+
+    def _count(self, entry: Entry, change: int) -> None:
+        self._size += change
+        self._bytes += change * _weight(entry)
 
     def prune(self, key: Key, node: int, publisher: int, stamp: int) -> bool:
         """Keep a publisher's events from a subscriber; return whether it had got them."""
@@ -179,11 +188,9 @@ class RendezvousState:
             advertisers = self._advertisers.get(key, {})
             subscribed = self._subscribed.get(key, {})
             for node in [n for n, each in advertisers.items() if each.heard <= oldest]:
-                del advertisers[node]
-                self._size -= 1
+                self._count(advertisers.pop(node), -1)
             for pair in [pair for pair, each in subscribed.items() if each.entry.heard <= oldest]:
-                del subscribed[pair]
-                self._size -= 1
+                self._count(subscribed.pop(pair).entry, -1)
             if not advertisers:
                 self._advertisers.pop(key, None)
             if not subscribed:
@@ -193,7 +200,11 @@ class RendezvousState:
         """Forget everything."""
         self._advertisers.clear()
         self._subscribed.clear()
-        self._size = 0
+        self._size = self._bytes = 0
+
+
+def _weight(entry: Entry) -> int:
+    return len(entry.key[0]) + len(entry.subscription or b"")
 
 
 def _decoded(encoded: bytes, topic: str) -> Subscription:
@@ -233,13 +244,19 @@ def encode_state(entries: Iterable[Entry], now: float) -> Iterator[bytes]:
             round((now - entry.heard) * 1000),
             *entry.location,
             entry.subscription,
-            sorted(entry.pruned),
+            sorted(entry.pruned)[: _room(entry)],
         ]
         for entry in entries
     ]
     for chunk in split_list(rows, lambda row: len(wire.encode_body(row))):
         if chunk:
             yield wire.encode_body(chunk)
+
+
+def _room(entry: Entry) -> int:
+    """Return how many pruned publishers fit a frame beside the rest; others are pruned again."""
+    rest = len(entry.key[0].encode()) + len(entry.subscription or b"")
+    return max(0, MAX_BODY - rest - 128) // 5
 
 
 def decode_state(body: bytes, now: float) -> list[Entry]:

@@ -3,7 +3,8 @@
 The first event of a publisher comes over all rendezvous cells at which the node has subscribed.
 Once it has come over all, or after `wait` seconds, the one with the fewest hops is chosen, and the
 others are pruned.  Ties go to the first that notified, or to the nearest one.  Events that come
-over another cell later are pruned again, unless they took fewer hops: then that one is chosen.
+over another cell later are pruned again, unless they took fewer hops: then that one is chosen, and
+told so, as it has been pruned before.
 
 Source: docs/papers.md#georendezvous, section 2.3.
 """
@@ -34,15 +35,25 @@ class _Choice:
 
 
 class Choices:
-    """The choices of one node; `prune(stream, replica)` is called for ways that are not taken."""
+    """The choices of one node.
+
+    `prune(stream, replica)` is called for ways that are not taken, and `take(stream, replica)` for
+    one that is after all.
+    """
 
     def __init__(
-        self, host: Host, wait: float, tie_break: str, prune: Callable[[Stream, int], None]
+        self,
+        host: Host,
+        wait: float,
+        tie_break: str,
+        prune: Callable[[Stream, int], None],
+        take: Callable[[Stream, int], None],
     ) -> None:
         self._host = host
         self._wait = wait
         self._nearest_first = tie_break == "nearest"
         self._prune = prune
+        self._take = take
         self._choices: dict[Stream, _Choice] = {}
 
     def notified(
@@ -73,6 +84,7 @@ class Choices:
         elif hops < choice.hops[choice.chosen]:
             before, choice.chosen = choice.chosen, replica
             choice.hops[replica] = hops
+            self._take(stream, replica)
             self._prune(stream, before)
         else:
             self._prune(stream, replica)
@@ -96,6 +108,14 @@ class Choices:
         if not chosen or None in chosen:
             return None
         return tuple(replica for replica in dict.fromkeys(chosen) if replica is not None)
+
+    def publishers(self, topic: str, replica: int) -> list[int]:
+        """Return the publishers of a topic whose events come over a replica."""
+        return [
+            stream[1]
+            for stream, each in self._choices.items()
+            if stream[0] == topic and each.chosen == replica
+        ]
 
     def ways(self, stream: Stream) -> dict[int, int]:
         """Return the hops of a stream's ways, by replica, in the order in which they notified."""

@@ -4,10 +4,10 @@ The node that gets a message which changes the state tells the others of the cel
 and is responsible for what follows from it: it forwards a subscription to a publisher (DEMAND), or
 a prune if no subscriber takes that publisher's events here any more.
 
-Nodes come and go.  One that comes into a cell asks for the state, with a broadcast; one node of the
-cell answers, and one of each adjacent cell, with what belongs to targets to which the new node's
-cell is nearer.  One that leaves routes what it has to the home cells of its targets: as a rule one
-hop back, but if it was the last, to the next home cell.
+Nodes come and go.  One that comes into a cell, or starts in it, asks for the state, with a
+broadcast; one node of the cell answers, and one of each adjacent cell, with what belongs to targets
+to which the new node's cell is nearer.  One that leaves routes what it has to the home cells of its
+targets: as a rule one hop back, but if it was the last, to the next home cell.
 
 Source: docs/papers.md#georendezvous, sections 2.1 to 2.3.
 """
@@ -25,6 +25,7 @@ from nodeapp.pubsub.messages import (
     decode_advertisement,
     decode_located,
     encode_advertisement,
+    issuer_of,
 )
 from nodeapp.pubsub.rendezvous_cell import (
     Entry,
@@ -116,7 +117,7 @@ class RendezvousMember:
         if entry.subscription is not None:
             advertisers = self.state.advertisers(key, now)
             waiting = [p.node for p in advertisers if not self.state.wants(key, p.node, now)]
-        news = self.state.store(entry, explore=bool(frame.flags & FLAG_EXPLORE))
+        news = self._store(entry, frame)
         self._node.router.tell_cell(frame, route)
         if not news:
             self._counters["stale messages"] += 1
@@ -130,7 +131,7 @@ class RendezvousMember:
 
     def _entry(self, frame: Frame, replica: int) -> Entry:
         """Return what an ADVERTISEMENT or a SUBSCRIPTION says.  Raises `WireError`."""
-        now, node = self._host.now(), frame.originator
+        now, node = self._host.now(), issuer_of(frame)
         if frame.kind == Kind.ADVERTISEMENT:
             topic, location, stamp = decode_advertisement(frame.body)
             entry = Entry((topic, replica), node, stamp, now, location, None)
@@ -206,13 +207,18 @@ class RendezvousMember:
         elif frame.kind in (Kind.ADVERTISEMENT, Kind.SUBSCRIPTION):
             entry = self._entry(frame, told.key)
             known = frame.originator in self.state.publishers(entry.key)
-            self.state.store(entry, explore=bool(frame.flags & FLAG_EXPLORE))
+            self._store(entry, frame)
             if frame.kind == Kind.ADVERTISEMENT and not known:
                 now = self._host.now()
                 raced = self._handled.get(entry.key, -RACE) + RACE > now
                 if raced and self.state.wants(entry.key, entry.node, now):
                     # Who got the advertisement did not know of the subscription that came here.
                     self._tell_publisher(Kind.DEMAND, entry.key, entry.node)
+
+    def _store(self, entry: Entry, frame: Frame) -> bool:
+        """Store what a frame says; return whether it was news."""
+        explore = bool(frame.flags & FLAG_EXPLORE)
+        return self.state.store(entry, explore=explore, taken=frame.publisher)
 
     def _store_state(self, frame: Frame) -> None:
         for entry in decode_state(frame.body, self._host.now()):
@@ -223,7 +229,7 @@ class RendezvousMember:
 
     def moved(self) -> None:
         """Hand over the state of the cell that this node has left; ask for that of the new one."""
-        now, own = self._host.now(), self._node.router.cell()
+        now = self._host.now()
         self.state.expire(now)
         left = {key: list(self.state.entries(key)) for key in self.state.points()}
         self.state.clear()
@@ -234,6 +240,11 @@ class RendezvousMember:
             for body in encode_state(entries, now):
                 self._counters["states handed over"] += 1
                 self._node.send_to_point(Kind.CELL_STATE, key, body)
+        self.ask()
+
+    def ask(self) -> None:
+        """Ask the nodes around for the state of this node's cell."""
+        own = self._node.router.cell()
         route = CellRoute(own, 0, own).encode()
         frame = Frame(Kind.CELL_STATE_REQUEST, self._host.node_id, BROADCAST, route=route)
         self._host.send(BROADCAST, frame.encode())

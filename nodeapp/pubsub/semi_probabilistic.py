@@ -83,6 +83,7 @@ class SemiProbabilistic(Service):
     """Publisher, subscriber and dispatcher in one, as every node is."""
 
     Parameters = SemiProbabilisticParameters
+    needs_position = True  # of the beacons: from out of range they do not count
 
     def __init__(
         self, host: Host, environment: Environment, parameters: SemiProbabilisticParameters

@@ -187,8 +187,10 @@ class CellHashRouting:
 
     def _look(self) -> None:
         """See whether this node is still in its cell."""
-        self._notice(self.cell())
-        self._host.call_later(self._interval, self._look)
+        try:
+            self._notice(self.cell())
+        finally:
+            self._host.call_later(self._interval, self._look)
 
     def _notice(self, own: Cell) -> None:
         if own != self._was:
@@ -299,7 +301,7 @@ class CellHashRouting:
         """Return one of the nodes of a cell: for the frames of one event always the same."""
         if len(nodes) == 1:
             return nodes[0]
-        if not frame.publisher:
+        if frame.kind != Kind.EVENT:
             return self._host.rng.choice(nodes)
         return draw(frame.publisher, frame.sequence, nodes)
 

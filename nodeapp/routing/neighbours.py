@@ -275,10 +275,15 @@ class Neighbours:
         """
         table = self.current()
         now = self._host.now()
-        if self._positions is not None and (self._all_still or self._positions_at == now):
-            return self._positions
+        if self._positions is not None:
+            if self._positions_at == now or (self._all_still and not self._prediction):
+                return self._positions
+            _, _, vx, vy = self._host.position()
+            if self._all_still and not (vx or vy):  # this node has not begun to move either
+                return self._positions
+        else:
+            _, _, vx, vy = self._host.position()
         self._positions_at = now
-        _, _, vx, vy = self._host.position()
         self._all_still = not self._prediction or not (
             vx or vy or any(each.vx or each.vy for each in table.values())
         )

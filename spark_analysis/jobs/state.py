@@ -2,7 +2,8 @@
 
 What a node keeps follows from what its radio sent and heard.  Every `STEP` seconds it knows
 
-    neighbours      of which it heard a HELLO in the last `hello_timeout` intervals
+    neighbours      of which it heard a HELLO in the last `hello_timeout` intervals, and which are
+                    not beyond the nominal range, if the protocol does not use those
     adjacent        those of them in its own cell and the eight around it, which routing uses
     advertisements  and subscriptions that were told in the cell in which it is, by itself or by
                     another node of it, and not refreshed longer than `subscription_timeout` ago
@@ -15,6 +16,7 @@ Protocols without rendezvous cells (`Service.has_rendezvous_cells`) have no rows
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -34,15 +36,17 @@ from spark_analysis.table import Inputs, Kept, Query, Table
 
 STEP: Final = 5.0
 """Seconds between the times at which state is counted."""
-_PLACES: Final = "run string, node_id long, step int, cell_column int, cell_row int"
-_TIMES: Final = "run string, steps int, kept double, heard double"
+_PLACES: Final = (
+    "run string, node_id long, step int, cell_column int, cell_row int, x double, y double"
+)
+_TIMES: Final = "run string, steps int, kept double, heard double, reach double"
 _AT: Final = ["run", "node_id", "step"]
 
 PLACES: Final = Query(
     make=lambda inputs: inputs.rows(list(places(inputs)), _PLACES),
     kept=Kept.IN_DRIVER,
 )
-"""The cell of every node at every step."""
+"""The cell of every node at every step, and where it is, metres."""
 
 
 def _steps(inputs: Inputs) -> dict[str, int]:
@@ -53,7 +57,7 @@ def _steps(inputs: Inputs) -> dict[str, int]:
     }
 
 
-def places(inputs: Inputs) -> Iterator[tuple[str, int, int, int, int]]:
+def places(inputs: Inputs) -> Iterator[tuple[str, int, int, int, int, float, float]]:
     """Yield the rows of `PLACES`."""
     steps = _steps(inputs)
     for run in with_cells(inputs):
@@ -63,17 +67,20 @@ def places(inputs: Inputs) -> Iterator[tuple[str, int, int, int, int]]:
         trace = Trace([node.waypoints for node in run.driven])
         for step in range(1, steps[run.name] + 1):
             for node, (x, y) in zip(scenario.nodes, trace.positions(STEP * step), strict=True):
-                yield run.name, node.id, step, *grid.cell((float(x), float(y)))
+                at = float(x), float(y)
+                yield run.name, node.id, step, *grid.cell(at), *at
 
 
 def _times(inputs: Inputs) -> DataFrame:
-    """Return run, steps, and how long entries and neighbours are kept, seconds."""
+    """Return run, steps, how long entries and neighbours are kept, s, and how far those are, m."""
     steps = _steps(inputs)
     rows = []
     for run in with_cells(inputs):
         values = run.scenario.protocol.parameters
         heard = float(values["hello_timeout"]) * float(values["hello_interval"])
-        rows.append((run.name, steps[run.name], float(values["subscription_timeout"]), heard))
+        reach = math.inf if values["beyond_range"] else run.scenario.environment().radio_range
+        kept = float(values["subscription_timeout"])
+        rows.append((run.name, steps[run.name], kept, heard, reach))
     return inputs.rows(rows, _TIMES)
 
 
@@ -96,7 +103,7 @@ def _neighbours(inputs: Inputs) -> DataFrame:
     heard = inputs.of(PACKETS).filter((sf.col("kind") == Kind.HELLO) & ~sf.col("sent"))
     known = (
         _kept(heard, inputs, "heard")
-        .groupBy(*_AT, "originator")
+        .groupBy(*_AT, "originator", "reach")
         .agg(sf.max_by("body_length", "time_ns").alias("size"))
     )
     places = inputs.of(PLACES)
@@ -106,13 +113,17 @@ def _neighbours(inputs: Inputs) -> DataFrame:
         "step",
         sf.col("cell_column").alias("its_column"),
         sf.col("cell_row").alias("its_row"),
+        sf.col("x").alias("its_x"),
+        sf.col("y").alias("its_y"),
     )
+    distance = sf.hypot(sf.col("x") - sf.col("its_x"), sf.col("y") - sf.col("its_y"))
     beside = (sf.abs(sf.col("cell_column") - sf.col("its_column")) <= 1) & (
         sf.abs(sf.col("cell_row") - sf.col("its_row")) <= 1
     )
     return (
         known.join(places, _AT)
         .join(theirs, ["run", "originator", "step"])
+        .filter(distance <= sf.col("reach"))
         .groupBy(*_AT)
         .agg(
             sf.count("*").alias("neighbours"),

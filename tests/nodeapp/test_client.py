@@ -154,16 +154,35 @@ def test_subscriptions_are_renewed_and_made_again_at_a_restarted_node(
     assert Subscription.decode(second.requests[0].body).filter.topic == "traffic"
 
 
-def test_a_renewal_that_is_refused_is_an_error(
+def test_a_renewal_that_is_refused_for_long_is_an_error(
     fake: Callable[..., FakeNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "RENEWAL", 0.02)
-    refusals = iter([None, "full"])
-    node = fake(lambda request: [ack(request, next(refusals, "full"))])
+    monkeypatch.setattr(client_module, "RECONNECT", 0.02)
+    refusals = iter([None, "no position yet", "no position yet", None])
+    node = fake(lambda request: [ack(request, next(refusals, None))])
+    with Client(node.port) as client:
+        client.subscribe(Filter())
+        assert client.receive(0.3) is None  # a node that was restarted waits for its position
+        assert len(node.requests) > 4
+    node = fake(lambda request: [ack(request, "full" if node.requests[1:] else None)])
+    monkeypatch.setattr(client_module, "PATIENCE", 0.1)
     with Client(node.port) as client:
         client.subscribe(Filter())
         with pytest.raises(ClientError, match="full"):
-            client.receive(1.0)
+            client.receive(20.0)
+
+
+def test_a_late_answer_to_another_request_ends_no_subscription(
+    fake: Callable[..., FakeNode],
+) -> None:
+    def script(request: Frame) -> list[Frame]:
+        late = ack(request._replace(originator=request.originator ^ 1), "no")
+        return [ack(request), late]
+
+    with Client(fake(script).port) as client:
+        client.subscribe(Filter())
+        assert client.receive(0.1) is None
 
 
 def test_a_subscription_ended_from_elsewhere_ends_the_waiting(

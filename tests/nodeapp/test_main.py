@@ -212,6 +212,7 @@ def test_a_second_node_in_a_namespace_is_told_so(start: Callable[..., Process]) 
         (["--gpsd", "here:port"], "not host:port"),
         (["--gpsd", "localhost", "--position", "1,1"], "not allowed with"),
         (["--protocol", "broker-gpsr"], "give --gpsd or --position"),
+        (["--protocol", "semi-probabilistic"], "give --gpsd or --position"),
         (["--protocol", "broker-gpsr-map", "--position", "1,1"], "give --map"),
         (["--protocol", "broker-aodv"], "give --nodes"),
         (["--nodes", "0"], "not a number of nodes"),

@@ -201,6 +201,10 @@ def _same_ways(points: pd.DataFrame) -> list[Comparison]:
         text = f"{column}: largest difference of {len(gap)} values of a network"
         largest = gap.groupby(level="seed").max() if len(gap) else gap
         found.append(within(largest, 0.0, EXACT, text, "hops"))
+    # What did not come has no way, and would not count.
+    for study, axes in (("protocol", ("nodes", "replicas")), ("protocol-trees", ("subscribers",))):
+        missing = values_of(points[points[STUDY] == study], "missing", axes)
+        found.append(within(missing, 0.0, 0.0, f"notifications that did not come, {study}", ""))
     return found
 
 

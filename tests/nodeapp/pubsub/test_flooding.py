@@ -96,3 +96,16 @@ def test_repeated_broadcasts_arrive_if_one_is_lost() -> None:
         assert len(sent) == 40 * repeat
     assert delivered[0] < 15
     assert delivered[1] > 25
+
+
+def test_delivered_is_what_a_client_wants() -> None:
+    network = SimNetwork()
+    one, other = (network.add((x, 0.0), "flooding") for x in (0.0, 100.0))
+    other.subscribe("topic = trains")
+    network.run(2.0)
+    one.publish("cars")
+    network.run(1.0)
+    assert other.service.counters["delivered"] == 0
+    one.publish("trains")
+    network.run(1.0)
+    assert other.service.counters["delivered"] == sum(other.notified().values()) == 1

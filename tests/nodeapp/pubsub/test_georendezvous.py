@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from nodeapp.events import Filter, Subscription
 from nodeapp.host import Position
 from nodeapp.parameters import ParameterError
+from nodeapp.pubsub import registry
 from nodeapp.pubsub.georendezvous import GeoRendezvous
-from nodeapp.routing.cell_wire import decode_cell_route
+from nodeapp.pubsub.messages import encode_subscription
+from nodeapp.routing.cell_wire import CellRoute, decode_cell_route
 from nodeapp.routing.cells import Cell, rank
-from nodeapp.wire import ANY_NODE, FLAG_REPLICA, Kind
+from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_EXPLORE, FLAG_REPLICA, Frame, Kind
 from tests.nodeapp.network import SimHost, SimNetwork
 
 WIDE, HIGH = 10, 6
@@ -423,3 +426,72 @@ def test_clients_are_refused_what_has_no_topic() -> None:
     assert host.subscribe("speed>3") is not None
     assert host.publish("speed=3") is not None
     assert host.advertise("t" * 5000) is not None
+
+
+def test_a_refresh_undoes_a_prune_that_a_node_of_the_cell_still_has() -> None:
+    network = field(replicas=1, nearest=0, **FAST)
+    publisher, subscriber = at(network, 1, 1), at(network, 8, 4)
+    publisher.advertise("cars")
+    subscriber.subscribe("cars")
+    network.run(1.0)
+    publisher.publish("cars")
+    network.run(2.0)
+    home = at(network, *service(publisher).targets("cars")[0])
+    stamp = service(subscriber).stamps.next(network.time)
+    state = service(home).member.state
+    assert state.prune(("cars", 0), subscriber.node_id, publisher.node_id, stamp)
+    network.run(1.5)  # at most 1.1 s between refreshes
+    assert state.wants(("cars", 0), publisher.node_id, network.time)
+    publisher.publish("cars")
+    network.run(1.0)
+    assert subscriber.notified() == {(publisher.node_id, 1): 1, (publisher.node_id, 2): 1}
+
+
+@pytest.mark.parametrize("originator", [ANY_NODE, BROADCAST])
+def test_a_subscription_of_no_node_is_malformed(originator: int) -> None:
+    network = field(replicas=1, nearest=0)
+    publisher, subscriber = at(network, 1, 1), at(network, 8, 4)
+    publisher.advertise("cars")
+    subscriber.subscribe("cars")
+    network.run(1.0)
+    target = service(publisher).targets("cars")[0]
+    home = at(network, *target)
+    body = encode_subscription(Subscription(Filter.parse(["cars"]), {}), in_cell(*target), 1 << 30)
+    route = CellRoute(target, 0, (target[0], target[1] - 1), 100).encode()
+    frame = Frame(Kind.SUBSCRIPTION, originator, ANY_NODE, ttl=100, hops=3, route=route, body=body)
+    neighbour = next(iter(service(home).router.neighbours.positions()))
+    home.hear(frame.encode(), neighbour)
+    assert service(home).counters["malformed"] == 1
+    publisher.publish("cars")
+    network.run(1.0)
+    assert subscriber.notified() == {(publisher.node_id, 1): 1}
+
+
+def test_a_node_app_that_starts_again_asks_its_cell_for_the_state() -> None:
+    network = field(two=True, replicas=1, nearest=0)
+    publisher, subscriber = at(network, 1, 1), at(network, 8, 4)
+    publisher.advertise("cars")
+    subscriber.subscribe("cars")
+    network.run(8.0)
+    home = at(network, *service(publisher).targets("cars")[0])
+    home.service = registry.create(
+        "georendezvous", home, {"replicas": 1, "nearest": 0}, network.environment
+    )
+    home.service.start()
+    assert not service(home).member.state
+    network.run(1.5)
+    assert ("cars", 0) in service(home).member.state
+    assert service(home).member.state.wants(("cars", 0), publisher.node_id, network.time)
+
+
+def test_a_second_filter_takes_part_in_the_choice_that_is_under_way() -> None:
+    network = field(nearest=0)
+    subscriber = at(network, 8, 4)
+    since = network.time
+    subscriber.subscribe("topic = cars", "speed > 1")
+    subscriber.subscribe("topic = cars", "speed > 2", number=2)
+    network.run(0.5)
+    tried = [f for f in network.frames(Kind.SUBSCRIPTION, since) if f.hops == 1]
+    own = [each for each in tried if not each.flags & FLAG_REPLICA]
+    assert len(own) == 2 * 8
+    assert all(each.flags & FLAG_EXPLORE for each in own)

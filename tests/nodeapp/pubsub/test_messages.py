@@ -23,7 +23,8 @@ from nodeapp.pubsub.messages import (
     encode_subscribers,
     encode_subscription,
 )
-from nodeapp.wire import MAX_BODY, WireError
+from nodeapp.wire import BROADCAST, FLAG_REPLICA, MAX_BODY, Frame, Kind, WireError
+from tests.nodeapp.network import SimNetwork
 from tests.nodeapp.strategies import hostile, ids, texts
 
 metres = st.floats(-9e8, 9e8)
@@ -139,3 +140,16 @@ def test_what_is_not_a_list_is_refused(value: object) -> None:
 def test_an_advertisement_of_no_topic_is_refused(topic: object) -> None:
     with pytest.raises(WireError):
         decode_advertisement(encode_located((0.0, 0.0), 1, wire.encode_body(topic)))
+
+
+@pytest.mark.parametrize("originator", [0, BROADCAST])
+@pytest.mark.parametrize("protocol", ["broker-gpsr", "rendezvous-gpsr"])
+def test_what_is_of_no_node_is_not_stored(protocol: str, originator: int) -> None:
+    network = SimNetwork()
+    node = network.add((0.0, 0.0), protocol)
+    network.run(1.0)
+    body = encode_subscription(Subscription(Filter.parse(["traffic"]), {}), (0.0, 0.0), 1)
+    frame = Frame(Kind.SUBSCRIPTION, originator, BROADCAST, flags=FLAG_REPLICA, hops=3, body=body)
+    node.hear(frame.encode(), 2)
+    assert node.service.counters["malformed"] == 1
+    assert node.service.status()["stored subscriptions"] == 0

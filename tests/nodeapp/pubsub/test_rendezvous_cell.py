@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeapp import wire
+from nodeapp.pubsub import rendezvous_cell
 from nodeapp.pubsub.rendezvous_cell import (
     Entry,
     RendezvousState,
@@ -38,9 +39,12 @@ def test_prunes_and_refreshes_count_in_the_order_in_which_they_were_sent() -> No
     assert not state.wants(key, 1, 1.0)
     assert state.store(entry(7, 7, 1.0, CARS))
     assert not state.wants(key, 1, 1.0)  # a refresh leaves it
-    assert state.store(entry(7, 9, 1.0, CARS), explore=True)
+    state.prune(key, 7, 2, 8)
+    state.store(entry(7, 9, 1.0, CARS), taken=2)  # but for a publisher that it names
+    assert [state.wants(key, publisher, 1.0) for publisher in (1, 2)] == [False, True]
+    assert state.store(entry(7, 11, 1.0, CARS), explore=True)
     assert state.wants(key, 1, 1.0)
-    assert not state.prune(key, 7, 1, 8)
+    assert not state.prune(key, 7, 1, 10)
     assert state.wants(key, 1, 1.0)
     state.expire(12.0)
     assert len(state) == 0
@@ -129,3 +133,28 @@ def test_bodies_say_what_they_were_told() -> None:
         body = encode_prune("cars", 7, (1.0, 2.0), 5)[:29] + wire.encode_body(bad)
         with pytest.raises(WireError):
             decode_prune(body)
+
+
+def test_the_bytes_of_what_is_stored_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous_cell, "MAX_BYTES", 3 * (len("cars") + len(CARS)))
+    state = RendezvousState(10.0)
+    assert [state.store(entry(node, 1, 0.0, CARS)) for node in range(1, 6)] == [
+        *[True] * 3,
+        *[False] * 2,
+    ]
+    assert state.store(entry(1, 2, 5.0, CARS))  # those that are there are refreshed
+    state.expire(11.0)
+    assert len(state) == 1
+    assert [state.store(entry(node, 3, 11.0, CARS)) for node in (7, 8, 9)] == [True, True, False]
+
+
+def test_an_entry_with_much_pruned_fits_a_frame() -> None:
+    topic = "c" * 1000
+    wanted = wire.encode_body([[["topic", "=", topic]], {"text": "x" * 53_000}])
+    pruned = frozenset(range(1 << 30, (1 << 30) + 1024))
+    large = Entry((topic, 3), 7, 1, 0.0, (1.0, 2.0), wanted, pruned)
+    (body,) = encode_state([large], 1.0)
+    (read,) = decode_state(body, 1.0)
+    assert Frame(Kind.CELL_STATE, 7, body=body).encode()
+    assert read.subscription == wanted
+    assert 100 < len(read.pruned) < 1024

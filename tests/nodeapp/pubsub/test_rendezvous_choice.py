@@ -20,8 +20,13 @@ class Lab:
         self.network = SimNetwork()
         self.pruned: list[int] = []
         host = SimHost(self.network, 1, (0.0, 0.0))
+        self.taken: list[int] = []
         self.choices = Choices(
-            host, WAIT, tie_break, lambda stream, replica: self.pruned.append(replica)
+            host,
+            WAIT,
+            tie_break,
+            lambda stream, replica: self.pruned.append(replica),
+            lambda stream, replica: self.taken.append(replica),
         )
 
     def event(self, sequence: int, **hops: int) -> None:
@@ -67,8 +72,11 @@ def test_a_shorter_way_that_comes_later_takes_the_place() -> None:
     assert (lab.chosen, sorted(lab.pruned)) == ((2,), [4, 9])
     lab.event(2, r2=5, r9=5)
     assert (lab.chosen, lab.pruned[2:]) == ((2,), [9])
+    assert lab.taken == []
     lab.event(3, r4=4)
     assert (lab.chosen, lab.pruned[3:]) == ((4,), [2])
+    assert lab.taken == [4]  # which has been pruned before
+    assert [lab.choices.publishers("cars", replica) for replica in (2, 4)] == [[], [7]]
     # The chosen way has become longer than another one.
     lab.event(4, r4=8, r9=7)
     assert (lab.chosen, lab.pruned[4:]) == ((9,), [4])

@@ -107,6 +107,23 @@ def test_neighbours_are_moved_on_and_left_out_when_out_of_reach() -> None:
     assert 2 in table(plain).positions()
 
 
+def test_a_node_that_begins_to_move_leaves_standing_neighbours_behind() -> None:
+    network = SimNetwork(radio_range=250.0)
+
+    def track(time: float) -> Position:
+        return Position(50.0 * max(time - 10, 0), 0.0, 50.0 if time >= 10 else 0.0, 0.0)
+
+    mover = network.add(track, "broker-gpsr")
+    network.add((-200.0, 0.0), "broker-gpsr")
+    network.run(9.9)
+    neighbours = table(mover)
+    assert list(neighbours.positions()) == [2]
+    network.run(0.6)
+    assert list(neighbours.positions()) == [2]
+    network.run(1.0)  # 275 m away, before its beacons are missed
+    assert list(neighbours.positions()) == []
+
+
 def test_a_hello_in_anothers_name_is_refused() -> None:
     _, one, _ = pair()
     frame = Frame(Kind.HELLO, 7, BROADCAST, body=encode_hello(0, 0, 0, 0))

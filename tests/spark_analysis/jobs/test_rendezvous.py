@@ -296,8 +296,9 @@ def test_state_is_what_nodes_know(analysed: Analysed, speed: int) -> None:
         for at, (neighbours, stored) in runs.books.items()
     ]
     exact = [sum(each == 0 for each in column) / len(off) for column in zip(*off, strict=True)]
-    # Of nodes that move, books leave out neighbours that should be out of range by now.
-    assert exact == [1.0, 1.0] if not speed else min(exact) > 0.6, exact
+    # Nodes that have just come into a cell may not have its state yet.
+    assert exact[0] > 0.99
+    assert exact[1] > (0.8 if speed else 0.99)
     assert kept["stored"].max() > 3
     assert (kept["adjacent"] <= kept["neighbours"]).all()
     assert (kept["adjacent"] < kept["neighbours"]).any()

@@ -181,6 +181,25 @@ def test_claims_can_fail() -> None:
     assert judge([same], points) == []
 
 
+def test_ways_are_not_the_same_if_notifications_did_not_come() -> None:
+    paper = load_paper("georendezvous")
+    ways = pd.DataFrame(
+        {"study": study, "nodes": 400, "replicas": 2, "seed": seed, "through": 9.0, "missing": 0}
+        for study in ("graph", "protocol") for seed in (1, 2, 3)
+    )  # fmt: skip
+    trees = pd.DataFrame(
+        {"study": study, "subscribers": 8, "seed": seed, "length_several": 9.0, "length_one": 8.0,
+         "missing": 0}
+        for study in ("trees", "protocol-trees") for seed in (1, 2, 3)
+    )  # fmt: skip
+    points = pd.concat([ways, trees])
+    [claim] = [each for each in paper.claims if each.key == "same-ways"]
+    assert [finding.verdict for finding in judge([claim], points)] == [Verdict.HOLDS]
+    lost = (points["study"] == "protocol") & (points["seed"] == 2)
+    points.loc[lost, ["through", "missing"]] = [float("nan"), 16]
+    assert [finding.verdict for finding in judge([claim], points)] != [Verdict.HOLDS]
+
+
 def test_the_presets_say_what_they_cost() -> None:
     paper = load_paper("georendezvous")
     for name, least in (("quick", 10), ("paper", 300)):
