@@ -28,7 +28,8 @@ and relays the body untouched.
 
 ttl is the number of hops still allowed after this one; hops is the number of radio transmissions
 made so far, this one included: 1 when the originator sends, 0 only on loopback.  Publisher and
-sequence number together are the event id; both are 0 in frames that carry no event.
+sequence number together are the event id; both are 0 in frames that carry no event, but for a
+SUBSCRIPTION that names a publisher whose events it takes.
 
 Length, version and kind are checked on receipt; a frame that fails is refused with `WireError`,
 which the caller counts.
