@@ -30,6 +30,11 @@ def workload_names() -> list[str]:
 
 def workload_class(name: str) -> type[Workload]:
     """Return the class of a workload.  Raises `ScenarioError` for an unknown name."""
+    if name.startswith(FILE):  # of several, each would need two settings
+        raise ScenarioError(
+            f"{name} is one recording; a sweep over several is --set {WORKLOAD}=recorded --vary "
+            "recording=PATH,PATH"
+        )
     if name not in workload_names():
         known = ", ".join([*workload_names(), f"{FILE}PATH"])
         raise ScenarioError(f"no workload {name!r}; there are: {known}")

@@ -86,6 +86,9 @@ def test_what_a_workload_does_not_have_is_refused(tmp_path: Path) -> None:
         points(spec(settings=of_file(file, "topics=2")))
     with pytest.raises(SpecError, match="no workload 'poissson'; there are: churn, content, feeds"):
         points(spec(settings={"workload": "poissson"}))
+    varied = {"workload": (f"file:{file}", f"file:{file}2")}
+    with pytest.raises(SpecError, match=r"--set workload=recorded --vary recording=PATH,PATH"):
+        points(spec(vary=varied))
 
 
 @pytest.mark.parametrize("topology", ["roaming_field", "freeway"])
