@@ -86,6 +86,8 @@ def artifact(
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
         fail("two of the runs have one name: rename one of them", USAGE)
+    if any(out.resolve().is_relative_to(run.path) for run in runs):
+        fail(f"{out} is in a run folder that it is to hold: name another with --out", USAGE)
     if out.exists() and not zipfile.is_zipfile(out):
         fail(f"{out} is there and no zip file: name another with --out, or remove it", USAGE)
     unfinished = out.with_name(out.name + ".part")
@@ -96,8 +98,9 @@ def artifact(
             file.writestr(zipfile.ZipInfo(METADATA, EARLIEST), text + "\n")
         unfinished.replace(out)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         fail(f"cannot write {out}: {error.strerror or error}")
+    finally:  # Ctrl-C as well
+        unfinished.unlink(missing_ok=True)
     RunFolder(out).give_to_caller()
     size = out.stat().st_size / 2**20
     console.print(

@@ -309,7 +309,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
             self._effect = Effect(kind=kind, nodes=fault.nodes, fault=fault)
 
     def do_heal(self, line: str) -> None:
-        """heal NODE [NODE]: undo fail and crash; heal: undo all that was done here."""
+        """heal NODE [NODE]: undo fail and crash; heal: undo all done here that has no end set."""
         names = shlex.split(line)
         ended = healed(self._made, names)
         if names and not ended:

@@ -120,7 +120,7 @@ class LiveScript:
                 "next": [self._log.count, 0, self._loads.count, 0],
                 "marks": [],
                 "linked": len(self._linked),
-                "radios": len(network["radios"]),
+                "radios": sum(each.get("mode") == "managed" for each in network["radios"]),
             }
 
     def look(self) -> bool:

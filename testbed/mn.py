@@ -71,6 +71,8 @@ def mn(
         fail(f"no file {commands}: --commands takes a file of commands, one a line", USAGE)
     if check and live:
         fail("--live shows one script: leave it out with --check", USAGE)
+    if check and (commands is not None or context.args):
+        fail("--check tries every script by itself: leave out --commands and arguments", USAGE)
     processes.sweep()
     if check:
         from testbed.mn_check import check_folder

@@ -45,8 +45,9 @@ def reproduce(
         str | None, typer.Argument(help="a paper of --list, or all", metavar="PAPER")
     ] = None,
     preset: Annotated[
-        str, typer.Option("--preset", help="quick (minutes) or paper (as published)")
-    ] = "quick",
+        str | None,
+        typer.Option("--preset", help="quick (minutes; the default) or paper (as published)"),
+    ] = None,
     backend: Annotated[
         str, typer.Option("--backend", help="virtual, or a slice in real time: tap")
     ] = "virtual",
@@ -114,6 +115,7 @@ def reproduce(
     if backend == "virtual":
         if duration is not None:
             fail("--duration is for a slice in real time; choose a --preset instead", USAGE)
+        preset = preset or "quick"
         chosen = [(each, _preset(each, preset, several=paper == ALL)) for each in papers]
         folder = out or (REPRODUCTIONS if paper == ALL else REPRODUCTIONS / f"{paper}-{preset}")
         try:
@@ -127,6 +129,8 @@ def reproduce(
     else:
         if paper == ALL:
             fail("a slice in real time is of one paper: name it", USAGE)
+        if preset is not None:
+            fail("--preset is for the virtual clock; a slice has a --duration instead", USAGE)
         if papers[0].slice is None:
             fail(f"{paper} has no slice in real time: leave out --backend", USAGE)
         if duration is None:

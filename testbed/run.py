@@ -126,7 +126,7 @@ def run(
         # Apache Arrow writes them, which the virtual machine has not.
         from spark_analysis.captures.virtual_run import FramesBackend
 
-        _execute(scenario, FramesBackend(), runs, analyze, end=end)
+        _execute(scenario, FramesBackend(), runs, analyze, end=end, live=live)
         return
     _execute(scenario, _backend(backend), runs, analyze, end=end, live=live)
 

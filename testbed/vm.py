@@ -48,8 +48,14 @@ app = typer.Typer(
 
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 ACCELERATORS = ("auto", "kvm", "tcg")
-ON_THE_HOST = frozenset({"analyze", "sweep", "reproduce", "agree", "test", "vm"})
-"""Commands that need what the guest has not: Spark, the tools of the tests, QEMU."""
+ON_THE_HOST = frozenset(
+    {"analyze", "sweep", "reproduce", "agree", "test", "vm"}
+    | {"artifact", "compile", "export-trace", "export-workload"}
+)
+"""Commands that need what the guest has not: Spark, tools of the tests, QEMU, a disk of yours."""
+RUNNERS = frozenset({"run", "cli", "mn"})
+"""Commands that leave a run folder, which is analysed here."""
+OF_ANALYSIS = ("--strict", "--json", "--quiet")
 
 AccelOption = Annotated[
     str, typer.Option("--accel", help="auto: KVM if it really boots a guest, else tcg")
@@ -226,16 +232,22 @@ def _scenario(
                 "out, the report has a replay of the run",
                 USAGE,
             )
+        if told := [word for word in OF_ANALYSIS if word in words]:
+            fail(f"{told[0]} is for the analysis, which is made here: analyze {told[0]} RUN", USAGE)
         _check_scenario(words)
-        words = [*words, "--no-analyze", "--runs", str(runs.absolute())]
+    here = ["--no-analyze", "--runs", str(runs.absolute())]
+    if words[0] == "mn":  # what follows a script's name is the script's
+        words = [words[0], *here, *words[1:]]
+    elif words[0] in RUNNERS:
+        words = [*words, *here]
     code, folders = _in_guest(testbed(*words), runs, options, terminal=terminal)
     for folder in folders:
         RunFolder(folder).give_to_caller()
-    if code == 0 and analyze and words[0] in {"run", "cli"}:
+    if code == 0 and analyze and words[0] in RUNNERS and folders:
         try:
-            from testbed.analyze import analyse_folders  # Spark, which takes a second to load
+            from testbed.analyze import analyze as report  # Spark, which takes a second to load
 
-            analyse_folders(folders)
+            report(folders)
         finally:
             for folder in folders:
                 RunFolder(folder).give_to_caller()

@@ -82,7 +82,13 @@ def inputs_of(
         raise VmError(f"--extra: no folder {extra}")
     if provision is not None and not provision.is_file():
         raise VmError(f"--provision: no file {provision}")
-    text = (project / "requirements.txt").read_text(encoding="utf-8")
+    try:
+        text = (project / "requirements.txt").read_text(encoding="utf-8")
+    except OSError as error:
+        raise VmError(
+            "the image is made from the project's own folder, not from an installed package: "
+            f"{project / 'requirements.txt'}: {error.strerror}"
+        ) from None
     return ImageInputs(
         pinned(text, PYTHON_PACKAGES),
         extra.resolve() if extra else None,

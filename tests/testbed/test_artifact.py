@@ -8,11 +8,13 @@ import re
 import zipfile
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from emulation.backends.virtual import run_virtual
 from emulation.network.processes import PROJECT
 from emulation.scenario.provenance import code
+from emulation.scenario.runfolder import RunFolder
 from testbed.app import app
 from topologies.catalog import make_scenario
 
@@ -56,6 +58,26 @@ def test_runs_become_one_crate_with_checksums(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "is there and no zip file: name another with --out" in refused.output.replace("\n", " ")
     assert page.read_text() == "ours"
+    inside = runs[0] / "all.zip"  # it would hold itself
+    refused = CliRunner().invoke(app, [*words[:-1], str(inside)])
+    assert refused.exit_code == 2
+    assert "is in a run folder that it is to hold" in refused.output.replace("\n", " ")
+    assert not list(runs[0].glob("all.zip*"))
+
+
+def test_an_interrupted_bundle_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = make_scenario("roaming_field", "flooding", seed=1, duration=14, settings={})
+    run = RunFolder.create(tmp_path, scenario)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("testbed.artifact._store", interrupt)
+    out = tmp_path / "run.zip"
+    assert CliRunner().invoke(app, ["artifact", str(run.path), "--out", str(out)]).exit_code == 130
+    assert not list(tmp_path.glob("run.zip*"))
 
 
 def test_motion_needs_no_time_to_publish(tmp_path: Path) -> None:

@@ -163,6 +163,10 @@ def test_an_access_point_that_was_moved_is_said_instead_of_repeated(tmp_path: Pa
     ("line", "message"),
     [
         ("run a b --scenario /nowhere.json", "--scenario has everything fixed: leave topology out"),
+        (
+            "run roaming_field flooding --backend virtual --no-captures --live",
+            "--live is for runs in real time",
+        ),
         ("run --scenario /nowhere.json --seed 2", "leave seed out"),
         ("run --scenario /nowhere.json --fault radio", "leave fault out"),
         ("run --scenario /nowhere.json", "nowhere.json"),

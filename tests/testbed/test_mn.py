@@ -246,6 +246,8 @@ def test_what_a_script_without_a_network_leaves_is_said(tmp_path: Path) -> None:
         done = mn(tmp_path, script)
         assert (done.returncode, said in done.stderr) == (code, True), done.stderr
     assert "is a folder; --check tries" in mn(tmp_path, tmp_path).stderr
+    alone = mn(tmp_path, tmp_path, "--check", "--commands", str(script))
+    assert "--check tries every script by itself: leave out --commands" in alone.stderr
 
 
 def test_for_ends_a_script_that_never_does_and_nothing_is_left(tmp_path: Path) -> None:

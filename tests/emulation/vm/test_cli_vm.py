@@ -30,6 +30,8 @@ ONE = ["--cpus", "1"]
         ("vm run", "what to run?"),
         ("vm run --accel xen roaming_field flooding", "--accel takes one of auto, kvm, tcg"),
         ("vm run -- sweep roaming_field flooding", "sweep is nothing for the virtual machine"),
+        ("vm run -- export-trace roaming_field", "export-trace is nothing for the virtual machine"),
+        ("vm run roaming_field flooding --strict", "--strict is for the analysis, which is made"),
         ("vm run roaming_field flooding --no-captures", "--no-captures is nothing for"),
         ("vm run roaming_field flooding --live", "leave it out, the report has a replay"),
         ("vm run roaming_field nothing", "no protocol 'nothing'"),

@@ -25,6 +25,11 @@ def test_a_package_without_a_pin_is_named() -> None:
         pinned("numpy==2.4.6\n", ("numpy", "scapy"))
 
 
+def test_an_installed_package_has_no_image(tmp_path: Path) -> None:
+    with pytest.raises(VmError, match="the project's own folder, not from an installed package"):
+        inputs_of(project=tmp_path)
+
+
 def test_every_addition_and_change_makes_another_image(tmp_path: Path) -> None:
     extra, script = tmp_path / "extra", tmp_path / "script"
     (extra / "etc").mkdir(parents=True)

@@ -363,6 +363,7 @@ def app() -> typer.Typer:
         (["six-schemes", "--backend", "mars"], "no backend 'mars'"),
         (["six-schemes", "--duration", "30"], "--duration is for a slice in real time"),
         (["six-schemes", "--backend", "tap", "--duration", "1"], "--duration must be between"),
+        (["six-schemes", "--backend", "tap", "--preset", "paper"], "--preset is for the virtual"),
         (["all", "--preset", "slow"], "six-schemes: no preset 'slow'; there are: quick, paper"),
         (["all", "--backend", "tap"], "a slice in real time is of one paper: name it"),
         (["six-schemes", "--markdown", "six.html"], "--markdown names a file that ends in .md"),
