@@ -44,6 +44,7 @@ from nodeapp.pubsub.messages import (
     encode_subscription,
     issuer_of,
 )
+from nodeapp.pubsub.refreshing import refresh_for_ever
 from nodeapp.pubsub.subscription_table import SubscriptionTable
 from nodeapp.pubsub.topic_hash import TopicHash
 from nodeapp.wire import BROADCAST, FLAG_REPLICA, Frame, Kind
@@ -135,7 +136,7 @@ class DecisionPoint(Service):
         self.handlers[Kind.SUBSCRIPTION] = self._subscription_received
         self.router.start()
         interval = self.parameters.refresh_interval
-        self.host.call_later(self.host.rng.uniform(0.0, interval), self._refresh_again)
+        self.host.call_later(self.host.rng.uniform(0.0, interval), refresh_for_ever, self)
 
     # Subscriber.
 
@@ -150,14 +151,6 @@ class DecisionPoint(Service):
         super()._check_topic(topic, what)
         if topic is not None and len(topic.encode()) > MAX_TOPIC:
             raise RefusedError(f"a topic of more than {MAX_TOPIC} bytes")
-
-    def _refresh_again(self) -> None:
-        try:
-            self.refresh()
-        finally:  # an internal error is told, and costs one refresh
-            jitter = self.parameters.refresh_jitter
-            delay = self.parameters.refresh_interval * (1 + self.host.rng.uniform(-jitter, jitter))
-            self.host.call_later(delay, self._refresh_again)
 
     def refresh(self) -> None:
         """Send what is soft state elsewhere again, forget what is out of date here."""

@@ -58,6 +58,7 @@ from nodeapp.pubsub.messages import (
     encode_advertisement,
     encode_subscription,
 )
+from nodeapp.pubsub.refreshing import refresh_for_ever
 from nodeapp.pubsub.rendezvous_cell import (
     MAX_REPLICAS,
     Key,
@@ -180,7 +181,7 @@ class GeoRendezvous(Service):
         self.handlers[Kind.CELL_STATE_REQUEST] = self.member.state_requested
         self.router.start()
         wait = self.host.rng.uniform(0.0, self.parameters.refresh_interval)
-        self.host.call_later(wait, self._refresh_again)
+        self.host.call_later(wait, refresh_for_ever, self)
         # The nodes of this cell may have been there before: it has come back after a crash.
         self.host.call_later(self.parameters.hello_interval, self.member.ask)
 
@@ -377,14 +378,6 @@ class GeoRendezvous(Service):
             raise WireError("a message for rendezvous cells")
 
     # Soft state.
-
-    def _refresh_again(self) -> None:
-        try:
-            self.refresh()
-        finally:  # an internal error is told, and costs one refresh
-            jitter = self.parameters.refresh_jitter
-            delay = self.parameters.refresh_interval * (1 + self.host.rng.uniform(-jitter, jitter))
-            self.host.call_later(delay, self._refresh_again)
 
     def refresh(self) -> None:
         """Send what is soft state elsewhere again, forget what is out of date here."""
