@@ -38,8 +38,6 @@ REPEAT: Final = 0.5
 BY_HAND: Final = wire.BY_HAND
 RECONNECT: Final = 1.0
 """Seconds between renewals while the node is gone."""
-
-
 PATIENCE: Final = 30.0
 """Seconds for which a node may refuse renewals: one that was restarted may wait for a position."""
 

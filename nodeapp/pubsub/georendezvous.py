@@ -242,9 +242,9 @@ class GeoRendezvous(Service):
         if topic not in self._tried:
             self._explore(topic)
         else:
-            chosen = self._choices.chosen(topic)
-            for replica in chosen or self._tried[topic]:  # the others are being tried
-                self._send_subscription(subscription, replica, 0 if chosen else FLAG_EXPLORE)
+            flags = 0 if self._choices.chosen(topic) else FLAG_EXPLORE  # the others are being tried
+            for replica in self._in_use(topic):
+                self._send_subscription(subscription, replica, flags)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Remove a local subscription; rendezvous cells forget it in time."""
@@ -296,6 +296,7 @@ class GeoRendezvous(Service):
         self.send_to_point(Kind.PRUNE, (topic, replica), body)
 
     def _take(self, stream: Stream, replica: int) -> None:
+        """Subscribe at a chosen rendezvous cell; publisher 0 of the stream names none."""
         topic, publisher = stream
         for subscription in self.local:
             if subscription.filter.topic == topic:
@@ -397,9 +398,7 @@ class GeoRendezvous(Service):
             for replica in self._in_use(topic):
                 publishers = self._choices.publishers(topic, replica)
                 taken = publishers[self._refreshes % len(publishers)] if publishers else 0
-                for subscription in self.local:
-                    if subscription.filter.topic == topic:
-                        self._send_subscription(subscription, replica, taken=taken)
+                self._take((topic, taken), replica)
         self._refreshes += 1
 
     def status(self) -> dict[str, Any]:

@@ -48,6 +48,7 @@ from nodeapp.pubsub.interests import (
     encode_interests,
 )
 from nodeapp.pubsub.messages import Stamps
+from nodeapp.pubsub.refreshing import refresh_for_ever
 from nodeapp.routing.gpsr_parameters import BeaconParameters
 from nodeapp.routing.neighbours import Neighbours
 from nodeapp.wire import BROADCAST, Frame, Kind, WireError
@@ -89,7 +90,7 @@ class SemiProbabilistic(Service):
         self, host: Host, environment: Environment, parameters: SemiProbabilisticParameters
     ) -> None:
         super().__init__(host, environment, parameters)
-        self._parameters = parameters
+        self.parameters = parameters
         self.neighbours = Neighbours(host, parameters, environment.radio_range)
         self.table = InterestTable(
             parameters.subscription_timeout,
@@ -109,8 +110,8 @@ class SemiProbabilistic(Service):
     def start(self) -> None:
         """Begin with beacons and refreshes, at random times of their first intervals."""
         self.neighbours.start()
-        interval = self._parameters.refresh_interval
-        self.host.call_later(self.host.rng.uniform(0.0, interval), self._refresh_again)
+        interval = self.parameters.refresh_interval
+        self.host.call_later(self.host.rng.uniform(0.0, interval), refresh_for_ever, self)
 
     # Subscriptions.
 
@@ -131,26 +132,24 @@ class SemiProbabilistic(Service):
         self._change()
 
     def _change(self) -> None:
-        if self._parameters.horizon and not self._changing:
+        if self.parameters.horizon and not self._changing:
             self._changing = True  # those that change at once are told at once
-            delay = self.host.rng.uniform(0.0, self._parameters.max_jitter)
+            delay = self.host.rng.uniform(0.0, self.parameters.max_jitter)
             self.host.call_later(delay, self._tell_change)
 
     def _tell_change(self) -> None:
         self._changing = False
         self._tell()
 
-    def _refresh_again(self) -> None:
+    def refresh(self) -> None:
+        """Tell local subscriptions again, forget those of others that are out of date."""
         self.table.expire(self.host.now())
-        if self.local and self._parameters.horizon:
+        if self.local and self.parameters.horizon:
             self._tell()
-        jitter = self._parameters.refresh_jitter
-        delay = self._parameters.refresh_interval * (1 + self.host.rng.uniform(-jitter, jitter))
-        self.host.call_later(delay, self._refresh_again)
 
     def _tell(self) -> None:
         stamp = self._stamps.next(self.host.now())
-        ttl = self._parameters.horizon - 1
+        ttl = self.parameters.horizon - 1
         for body in encode_interests(stamp, (each.encode() for each in self.local)):
             frame = Frame(Kind.INTERESTS, self.host.node_id, ttl=ttl, body=body)
             self.host.send(BROADCAST, frame.encode())
@@ -161,16 +160,16 @@ class SemiProbabilistic(Service):
             return
         if not 0 < origin < BROADCAST or not distance or (distance == 1) != (sender == origin):
             raise WireError("subscriptions that cannot have come this way")
-        if distance > self._parameters.horizon:
+        if distance > self.parameters.horizon:
             self.counters["beyond the horizon"] += 1
             return
         if not self.table.store(origin, frame.body, sender, distance, self.host.now()):
             return
-        if frame.ttl == 0 or distance == self._parameters.horizon:
+        if frame.ttl == 0 or distance == self.parameters.horizon:
             return
         key = origin, decode_head(frame.body)[0].part
         if key not in self._waiting:
-            delay = self.host.rng.uniform(0.0, self._parameters.max_jitter)
+            delay = self.host.rng.uniform(0.0, self.parameters.max_jitter)
             self.host.call_later(delay, self._pass_on_interests, key)
         self._waiting[key] = frame
 
@@ -182,7 +181,7 @@ class SemiProbabilistic(Service):
     def disseminate(self, event: Event) -> None:
         """Send a local client's event on its way."""
         self._seen.add(event.publisher, event.sequence, self.host.now())
-        frame = self.event_frame(event, ttl=self._parameters.ttl - 1, hops=1)
+        frame = self.event_frame(event, ttl=self.parameters.ttl - 1, hops=1)
         self._send_event(frame, event, 0)
 
     def _event_received(self, frame: Frame, sender: int) -> None:
@@ -197,7 +196,7 @@ class SemiProbabilistic(Service):
         if frame.ttl == 0 or frame.hops == 255:
             self.counters["time to live used up"] += 1
             return
-        delay = self.host.rng.uniform(0.0, self._parameters.max_jitter)
+        delay = self.host.rng.uniform(0.0, self.parameters.max_jitter)
         self.host.call_later(delay, self._send_event, frame.forwarded(b""), event, sender)
 
     def _send_event(self, frame: Frame, event: Event, incoming: int) -> None:
@@ -206,7 +205,7 @@ class SemiProbabilistic(Service):
         self.counters["sent by subscription"] += len(chosen)
         links = len(around) - (incoming in around)
         # Rounded up, but not for what binary fractions add: 0.3 of 10 links are 3.
-        missing = math.ceil(self._parameters.fraction * links - 1e-9) - len(chosen)
+        missing = math.ceil(self.parameters.fraction * links - 1e-9) - len(chosen)
         if missing > 0:
             others = sorted(node for node in around if node != incoming and node not in chosen)
             chosen.update(self.host.rng.sample(others, missing))
@@ -215,7 +214,7 @@ class SemiProbabilistic(Service):
             self._transmit(frame, sorted(chosen))
 
     def _transmit(self, frame: Frame, to: list[int]) -> None:
-        if self._parameters.addressing == UNICAST:
+        if self.parameters.addressing == UNICAST:
             datagram = frame.encode()
             for neighbour in to:
                 self.host.send(neighbour, datagram)

@@ -275,16 +275,15 @@ class Neighbours:
         """
         table = self.current()
         now = self._host.now()
-        if self._positions is not None:
-            if self._positions_at == now or (self._all_still and not self._prediction):
-                return self._positions
-            _, _, vx, vy = self._host.position()
-            if self._all_still and not (vx or vy):  # this node has not begun to move either
-                return self._positions
-        else:
-            _, _, vx, vy = self._host.position()
+        known = self._positions
+        predicts = self._prediction
+        if known is not None and (self._positions_at == now or (self._all_still and not predicts)):
+            return known
+        _, _, vx, vy = self._host.position()
+        if known is not None and self._all_still and not (vx or vy):  # nor has this one moved
+            return known
         self._positions_at = now
-        self._all_still = not self._prediction or not (
+        self._all_still = not predicts or not (
             vx or vy or any(each.vx or each.vy for each in table.values())
         )
         if self._all_still:

@@ -55,6 +55,21 @@ def at(network: SimNetwork, column: int, row: int) -> SimHost:
     )
 
 
+def followed(
+    one: Cell, other: Cell, seconds: float, **parameters: Any
+) -> tuple[SimNetwork, SimHost, SimHost]:
+    """Return a field some seconds after a node of `other` subscribed to what one of `one` offers.
+
+    Publisher and subscriber come with it.
+    """
+    network = field(**parameters)
+    publisher, subscriber = at(network, *one), at(network, *other)
+    publisher.advertise("cars")
+    subscriber.subscribe("cars")
+    network.run(seconds)
+    return network, publisher, subscriber
+
+
 def keys(network: SimNetwork, kind: Kind, since: float) -> list[int]:
     """Return the replicas of messages of a kind that were originated since a time."""
     return [
@@ -201,11 +216,7 @@ def test_without_subscribers_events_stay_where_they_are() -> None:
 
 
 def test_state_ends_without_refreshes() -> None:
-    network = field(**FAST)
-    publisher, subscriber = at(network, 0, 0), at(network, 9, 5)
-    publisher.advertise("cars")
-    subscriber.subscribe("cars")
-    network.run(5.0)
+    network, publisher, subscriber = followed((0, 0), (9, 5), 5.0, **FAST)
     assert sum(len(service(host).member.state) for host in network.nodes.values()) > 0
     subscriber.failed = True
     publisher.publish("cars")
@@ -221,11 +232,7 @@ def test_state_ends_without_refreshes() -> None:
 
 
 def test_advertisements_are_never_pruned() -> None:
-    network = field(nearest=1, **FAST)
-    publisher, subscriber = at(network, 0, 0), at(network, 9, 5)
-    publisher.advertise("cars")
-    subscriber.subscribe("cars")
-    network.run(3.0)
+    network, publisher, _ = followed((0, 0), (9, 5), 3.0, nearest=1, **FAST)
     publisher.publish("cars")
     since = network.time
     network.run(3.0)
@@ -233,11 +240,9 @@ def test_advertisements_are_never_pruned() -> None:
 
 
 def test_a_subscriber_chooses_again_when_it_explores() -> None:
-    network = field(nearest=0, explore_interval=4.0, **FAST)
-    publisher, subscriber = at(network, 0, 0), at(network, 9, 5)
-    publisher.advertise("cars")
-    subscriber.subscribe("cars")
-    network.run(2.5)
+    network, publisher, subscriber = followed(
+        (0, 0), (9, 5), 2.5, nearest=0, explore_interval=4.0, **FAST
+    )
     publisher.publish("cars")
     network.run(1.0)
     chosen = service(subscriber)._choices.chosen("cars")
@@ -429,11 +434,7 @@ def test_clients_are_refused_what_has_no_topic() -> None:
 
 
 def test_a_refresh_undoes_a_prune_that_a_node_of_the_cell_still_has() -> None:
-    network = field(replicas=1, nearest=0, **FAST)
-    publisher, subscriber = at(network, 1, 1), at(network, 8, 4)
-    publisher.advertise("cars")
-    subscriber.subscribe("cars")
-    network.run(1.0)
+    network, publisher, subscriber = followed((1, 1), (8, 4), 1.0, replicas=1, nearest=0, **FAST)
     publisher.publish("cars")
     network.run(2.0)
     home = at(network, *service(publisher).targets("cars")[0])
@@ -449,11 +450,7 @@ def test_a_refresh_undoes_a_prune_that_a_node_of_the_cell_still_has() -> None:
 
 @pytest.mark.parametrize("originator", [ANY_NODE, BROADCAST])
 def test_a_subscription_of_no_node_is_malformed(originator: int) -> None:
-    network = field(replicas=1, nearest=0)
-    publisher, subscriber = at(network, 1, 1), at(network, 8, 4)
-    publisher.advertise("cars")
-    subscriber.subscribe("cars")
-    network.run(1.0)
+    network, publisher, subscriber = followed((1, 1), (8, 4), 1.0, replicas=1, nearest=0)
     target = service(publisher).targets("cars")[0]
     home = at(network, *target)
     body = encode_subscription(Subscription(Filter.parse(["cars"]), {}), in_cell(*target), 1 << 30)
@@ -468,11 +465,7 @@ def test_a_subscription_of_no_node_is_malformed(originator: int) -> None:
 
 
 def test_a_node_app_that_starts_again_asks_its_cell_for_the_state() -> None:
-    network = field(two=True, replicas=1, nearest=0)
-    publisher, subscriber = at(network, 1, 1), at(network, 8, 4)
-    publisher.advertise("cars")
-    subscriber.subscribe("cars")
-    network.run(8.0)
+    network, publisher, _ = followed((1, 1), (8, 4), 8.0, two=True, replicas=1, nearest=0)
     home = at(network, *service(publisher).targets("cars")[0])
     home.service = registry.create(
         "georendezvous", home, {"replicas": 1, "nearest": 0}, network.environment
