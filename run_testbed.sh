@@ -5,15 +5,14 @@ set -euo pipefail
 project=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
 venv=$project/.venv
 ryu=$project/.ryu
-stamp=$venv/.testbed-setup
 log=$project/.setup.log
 system_python=/usr/bin/python3
 
-# mininet: namespaces and CLI; tshark: checks the dissector in the tests; a Java runtime: Spark;
-# net-tools, iputils-ping: what people type at the Mininet prompt; openvswitch-switch: the bridges of
-# mesh access points, started by each run for itself.
-packages=(mininet python3-venv iproute2 net-tools iputils-ping tcpdump tshark openvswitch-switch)
-
+# What runs and analyses need.  mininet: namespaces and CLI; net-tools, iputils-ping: what people type at the
+# Mininet prompt; openvswitch-switch: the bridges of mesh access points, started by each run for itself;
+# gcc, libc6-dev, python3-dev: machine code for what runs spend their time in.  And Java, for Spark.
+packages=(mininet python3-venv iproute2 net-tools iputils-ping tcpdump openvswitch-switch
+    gcc libc6-dev python3-dev)
 say() { printf '==> %s\n' "$*" >&2; }
 fail() { printf 'run_testbed.sh: %s\n' "$*" >&2; exit 1; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -25,15 +24,16 @@ java_version() {
     printf '%s' "${line%%[.\"-]*}"
 }
 
-missing_packages() {
+missing_packages() { # of those named, and Java if it is among them
     local package version
-    for package in "${packages[@]}"; do
-        installed "$package" || printf '%s\n' "$package"
+    for package in "$@"; do
+        if [ "$package" = openjdk-JRE ]; then
+            version=$(java_version || true)
+            if ! [[ $version =~ ^[0-9]+$ ]] || [ "$version" -lt 17 ]; then printf '%s\n' "$package"; fi
+        else
+            installed "$package" || printf '%s\n' "$package"
+        fi
     done
-    version=$(java_version || true)
-    if ! [[ $version =~ ^[0-9]+$ ]] || [ "$version" -lt 17 ]; then
-        printf '%s\n' openjdk-JRE
-    fi
 }
 
 resolve_java() { # the newest Java that Spark 4 runs on and this release has
@@ -48,48 +48,85 @@ resolve_java() { # the newest Java that Spark 4 runs on and this release has
     fail "this release has no Java 17 or 21; install one by hand and start again"
 }
 
-install_packages() {
-    local missing=("$@") index
+apt() { # waits for others that use apt, such as unattended upgrades of a fresh machine
+    local output waited=0
+    until output=$(LC_ALL=C apt-get "$@" 2>&1); do
+        printf '%s\n' "$output" >>"$log"
+        if ! [[ $output =~ (Could not get lock|Unable to lock|Unable to acquire) ]] || [ "$waited" -ge 900 ]; then
+            fail "apt-get $1 failed: $(grep '^E: ' <<<"$output" | head -n 1) (all of it: $log)"
+        fi
+        [ "$waited" -gt 0 ] || say "waiting for another program to finish with apt: $(
+            grep -oE '(lock|lock directory) /[^ ]*|held by process .*' <<<"$output" | tr '\n' ' ')"
+        sleep 2
+        waited=$((waited + 2))
+    done
+    printf '%s\n' "$output" >>"$log"
+}
+
+install_packages() { # one at a time on this host, however many checkouts and processes want to
+    local missing index
+    mapfile -t missing < <(missing_packages "$@")
+    if [ "${#missing[@]}" -eq 0 ]; then return; fi
     command -v apt-get >/dev/null ||
         fail "needs Debian or Ubuntu; elsewhere install by hand: ${packages[*]} and Java 17 or later"
     [ "$(id -u)" = 0 ] ||
         fail "set-up installs packages (${missing[*]}): run it once with sudo: sudo $0 setup"
-    say "installing Debian packages: ${missing[*]} (log: $log)"
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update >>"$log" 2>&1 || fail "apt-get update failed; see the end of $log"
-    for index in "${!missing[@]}"; do
-        [ "${missing[$index]}" != openjdk-JRE ] || missing[index]=$(resolve_java)
-    done
-    # Mininet recommends Open vSwitch and more; a run over radios alone needs none of it.
-    apt-get install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1 ||
-        fail "apt-get install failed; see the end of $log"
+    exec 8>/run/testbed-packages.lock
+    flock --nonblock 8 || { say "waiting for another set-up to install packages"; flock 8; }
+    mapfile -t missing < <(missing_packages "$@")
+    if [ "${#missing[@]}" -gt 0 ]; then
+        say "installing Debian packages: ${missing[*]} (log: $log)"
+        export DEBIAN_FRONTEND=noninteractive
+        apt update
+        for index in "${!missing[@]}"; do
+            [ "${missing[$index]}" != openjdk-JRE ] || missing[index]=$(resolve_java)
+        done
+        # Mininet recommends Open vSwitch and more; a run over radios alone needs none of it.
+        apt install -y --no-install-recommends "${missing[@]}"
+    fi
+    exec 8>&-
 }
 
 make_venv() {
     "$system_python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
         fail "needs Python 3.11 or later at $system_python (Debian 12, Ubuntu 24.04 or newer)"
-    if ! "$venv/bin/python" -c pass 2>/dev/null; then
+    if ! "$venv/bin/python" -c pass 2>/dev/null ||
+        grep -q 'system-site-packages = true' "$venv/pyvenv.cfg"; then
         say "making the virtual environment $venv"
         rm -rf "$venv"
-        "$system_python" -m venv --system-site-packages "$venv" >>"$log" 2>&1 ||
-            fail "cannot make $venv; see the end of $log"
+        "$system_python" -m venv "$venv" >>"$log" 2>&1 || fail "cannot make $venv; see the end of $log"
     fi
     say "installing Python packages (about 500 MB; a few minutes)"
-    "$venv/bin/python" -m pip install --disable-pip-version-check -r "$project/requirements.txt" \
-        >>"$log" 2>&1 || fail "pip failed; see the end of $log"
+    pip_install "$venv" "$project/requirements/run.lock" || fail "pip failed; see the end of $log"
+    link_mininet
+}
+
+pip_install() { # ENVIRONMENT LOCK [OPTION...]
+    "$1/bin/python" -m pip install --disable-pip-version-check --require-hashes "${@:3}" -r "$2" \
+        >>"$log" 2>&1
+}
+
+link_mininet() { # Of the system's packages, Mininet's are all that the environment sees
+    "$system_python" - "$venv"/lib/python3*/site-packages <<'PYTHON'
+import importlib.util, pathlib, sys
+for name in ("mininet", "mn_wifi"):
+    link, spec = pathlib.Path(sys.argv[1], name), importlib.util.find_spec(name)
+    if link.is_symlink():
+        link.unlink()
+    if spec is not None:
+        link.symlink_to(spec.submodule_search_locations[0])
+PYTHON
 }
 
 make_ryu() { # without it all but mesh access points works, so a failure is said and no more
-    local wanted build
-    wanted=$(sha256sum <"$project/requirements-ryu.txt")
+    local wanted
+    wanted=$(sha256sum <"$project/requirements/ryu.lock")
     [ "$(cat "$ryu/.testbed-setup" 2>/dev/null)" != "$wanted" ] || return 0
     say "installing the Ryu controller in $ryu"
-    mapfile -t build < <(grep -oE '^(setuptools|wheel|pbr)==[^ ]+' "$project/requirements-ryu.txt")
     rm -rf "$ryu"
     if "$system_python" -m venv "$ryu" >>"$log" 2>&1 &&
-        "$ryu/bin/pip" install --disable-pip-version-check "${build[@]}" >>"$log" 2>&1 &&
-        "$ryu/bin/pip" install --disable-pip-version-check --no-build-isolation \
-            -r "$project/requirements-ryu.txt" >>"$log" 2>&1 &&
+        pip_install "$ryu" <(sed -nE '/^(setuptools|wheel|pbr)==/,/[^\\]$/p' "$project/requirements/ryu.lock") &&
+        pip_install "$ryu" "$project/requirements/ryu.lock" --no-build-isolation &&
         "$ryu/bin/python" -W ignore -c 'import eventlet.wsgi, ryu.cmd' >>"$log" 2>&1; then
         printf '%s\n' "$wanted" >"$ryu/.testbed-setup"
     else
@@ -104,32 +141,61 @@ compile() { # without it all works, but slower, so a failure is said and no more
         say "not compiled, so runs take twice as long: $(tail -n 1 "$log")"
 }
 
-setup() {
-    local wanted missing
-    wanted=$(cat "$project"/requirements*.txt "${BASH_SOURCE[0]}" | sha256sum)
-    if [ -x "$venv/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+current() { [ -x "$venv/bin/python" ] && [ "$(cat "$1" 2>/dev/null)" = "$2" ]; } # STAMP WANTED
+
+setup() { # for runs, and for tests if the argument is `test`
+    local wanted purpose=${1-run} stamp=$venv/.testbed-setup
+    wanted=$(cat "$project"/requirements/*.lock "${BASH_SOURCE[0]}" | sha256sum)
+    if current "$stamp" "$wanted" && { [ "$purpose" = run ] || current "$stamp-test" "$wanted"; }; then
         return
     fi
     # Two first uses at once: the second waits and then finds everything there.
     exec 9>"$project/.setup.lock" || fail "cannot write to $project: run it with sudo, or chown it"
     flock 9
-    if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
-        : >"$log"
-        mapfile -t missing < <(missing_packages)
-        if [ "${#missing[@]}" -gt 0 ]; then install_packages "${missing[@]}"; fi
+    : >"$log"
+    if ! current "$stamp" "$wanted"; then
+        install_packages "${packages[@]}" openjdk-JRE
         make_venv
         make_ryu
         compile
         printf '%s\n' "$wanted" >"$stamp"
-        say "set-up is complete"
     fi
+    if [ "$purpose" = test ] && ! current "$stamp-test" "$wanted"; then
+        setup_for_tests
+        printf '%s\n' "$wanted" >"$stamp-test"
+    fi
+    say "set-up is complete"
     flock -u 9
     exec 9>&-
 }
 
-setup
+setup_for_tests() { # tshark checks the dissector; without root, tests of it and of the virtual machine are skipped
+    local machine
+    say "installing Python packages for tests"
+    pip_install "$venv" "$project/requirements/dev.lock" || fail "pip failed; see the end of $log"
+    if [ "$(id -u)" = 0 ]; then
+        machine=$(PYTHONPATH=$project "$venv/bin/python" -m emulation.vm.tools)
+        # shellcheck disable=SC2086  # a word a package
+        install_packages tshark $machine
+    fi
+}
+
+case ${1-} in
+    install-packages) # what the virtual machine needs of Debian, for `vm build`
+        log=/var/log/testbed-packages.log
+        install_packages "${@:2}"
+        exit
+        ;;
+    test) setup test ;;
+    setup)
+        [ $# -le 2 ] && [[ ${2-test} = test ]] || fail "usage: $0 setup [test]"
+        setup "${2-run}"
+        ;;
+    *) setup ;;
+esac
 export PYTHONPATH=$project${PYTHONPATH:+:$PYTHONPATH}
 if [ "${1-}" = setup ]; then
+    link_mininet # Mininet-WiFi may have come since
     [ ! -w "$project" ] || "$venv/bin/python" -m testbed compile --if-needed || true
     say "ready: $project/run_testbed.sh --help"
     exit 0

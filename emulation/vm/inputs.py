@@ -17,6 +17,7 @@ from emulation.vm.errors import VmError
 SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"
 """Python of the suite, for which wheels are fetched."""
+LOCK: Final = "requirements/dev.lock"
 FORMAT: Final = 1
 """To be raised when a change to the build gives another image for the same inputs."""
 
@@ -83,11 +84,11 @@ def inputs_of(
     if provision is not None and not provision.is_file():
         raise VmError(f"--provision: no file {provision}")
     try:
-        text = (project / "requirements.txt").read_text(encoding="utf-8")
+        text = (project / LOCK).read_text(encoding="utf-8")
     except OSError as error:
         raise VmError(
             "the image is made from the project's own folder, not from an installed package: "
-            f"{project / 'requirements.txt'}: {error.strerror}"
+            f"{project / LOCK}: {error.strerror}"
         ) from None
     return ImageInputs(
         pinned(text, PYTHON_PACKAGES),
@@ -105,7 +106,7 @@ def pinned(requirements: str, names: tuple[str, ...]) -> tuple[str, ...]:
             found[match[1].lower()] = f"{match[1]}=={match[2]}"
     missing = [name for name in names if name not in found]
     if missing:
-        raise VmError(f"requirements.txt pins no {', '.join(missing)}, which the guest needs")
+        raise VmError(f"{LOCK} pins no {', '.join(missing)}, which the guest needs")
     return tuple(found[name] for name in names)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from emulation.network.processes import PROJECT
 from emulation.vm.errors import VmError
 
 PACKAGES: Final = {
@@ -38,21 +39,29 @@ def obstacle() -> str | None:
 
 
 def install_missing(say: Callable[[str], None]) -> None:
-    """Install with apt what is missing.  Raises `VmError` if that is not possible."""
+    """Install with apt what is missing, one process at a time on this host.
+
+    Raises `VmError` if that is not possible.
+    """
     lacking = missing()
     if not lacking:
         return
     command = f"apt-get install {' '.join(lacking)}"
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+    script = PROJECT / "run_testbed.sh"
+    if os.geteuid() != 0 or shutil.which("apt-get") is None or not script.is_file():
         raise VmError(f"programs are missing: {command}")
-    say(f"installing Debian packages: {' '.join(lacking)}")
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for step in (["update"], ["install", "-y", "--no-install-recommends", *lacking]):
-        done = subprocess.run(
-            ["apt-get", *step], env=environment, capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            lines = done.stderr.strip().splitlines() or ["it says nothing"]
-            raise VmError(f"apt-get {step[0]} failed: {lines[-1]}")
+    installation = subprocess.Popen(
+        [script, "install-packages", *lacking], stderr=subprocess.PIPE, text=True
+    )
+    last = ""
+    for line in installation.stderr or ():
+        last = line.strip().removeprefix("==> ").removeprefix("run_testbed.sh: ")
+        say(last)
+    if installation.wait():
+        raise VmError(last or f"programs are missing: {command}")
     if missing():
         raise VmError(f"programs are missing: {command}")
+
+
+if __name__ == "__main__":
+    print(*missing())

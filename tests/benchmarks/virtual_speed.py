@@ -189,7 +189,7 @@ def core() -> None:
             speed = statistics.median(results)
             print(f"  {name:24} {speed:12,.0f} calls/s; ours is {ratio(own, speed)}")
         else:
-            print(f"  {name:24} not installed: pip install -r requirements.txt")
+            print(f"  {name:24} not installed: ./run_testbed.sh setup test")
 
 
 # AODV.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -144,8 +145,8 @@ def test_set_up_says_what_it_needs_if_it_may_not_install() -> None:
 
 def set_up_as_nobody(tmp_path: Path) -> subprocess.CompletedProcess[str]:
     """Run the script for the first time, on a system without packages."""
-    for name in ("run_testbed.sh", "requirements.txt"):
-        (tmp_path / name).write_bytes((PROJECT / name).read_bytes())
+    shutil.copy(PROJECT / "run_testbed.sh", tmp_path)
+    shutil.copytree(PROJECT / "requirements", tmp_path / "requirements")
     (tmp_path / "run_testbed.sh").chmod(0o755)
     tmp_path.chmod(0o777)
     (tmp_path / "bin").mkdir()

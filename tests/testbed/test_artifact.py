@@ -89,6 +89,7 @@ def test_motion_needs_no_time_to_publish(tmp_path: Path) -> None:
 
 def test_every_dependency_has_its_licence_listed() -> None:
     page = (PROJECT / "docs" / "licences.md").read_text(encoding="utf-8")
-    pinned = (PROJECT / "requirements.txt").read_text(encoding="utf-8")
+    lists = ("run.txt", "dev.txt")
+    pinned = "".join((PROJECT / "requirements" / name).read_text() for name in lists)
     for name in re.findall(r"^([a-z0-9-]+)==", pinned, re.MULTILINE):
         assert re.search(rf"\b{name}\b.*\| ", page), name

@@ -1,0 +1,78 @@
+"""Set-up: one installation at a time on a host, and locks that hold what is asked for."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from emulation.network.processes import PROJECT
+
+PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
+UNKNOWN: Final = "package-that-is-not-there"
+
+
+@contextmanager
+def installing(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Have set-up install a package with an apt of the test's own, which knows of none."""
+    configuration = folder / "apt.conf"
+    configuration.write_text(
+        f'Dir::State "{folder}";\nDir::Cache "{folder}";\nDir::Etc "{folder}";\n', encoding="ascii"
+    )
+    with subprocess.Popen(
+        [PROJECT / "run_testbed.sh", "install-packages", UNKNOWN],
+        env=os.environ | {"APT_CONFIG": str(configuration)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+
+
+@pytest.mark.root
+def test_set_up_waits_for_others_that_install(tmp_path: Path) -> None:
+    lists = tmp_path / "lists"
+    (lists / "partial").mkdir(parents=True)
+    with (lists / "lock").open("w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)  # as unattended upgrades do
+        with installing(tmp_path) as first:
+            assert first.stderr is not None
+            assert UNKNOWN in first.stderr.readline()
+            waits = first.stderr.readline()
+            assert "waiting for another program to finish with apt" in waits
+            assert f"held by process {os.getpid()}" in waits
+            with installing(tmp_path) as second:
+                assert second.stderr is not None
+                assert "waiting for another set-up" in second.stderr.readline()
+                fcntl.lockf(lock, fcntl.LOCK_UN)
+                for process in (first, second):
+                    assert process.stderr is not None
+                    last = process.stderr.read().splitlines()[-1]
+                    assert f"E: Unable to locate package {UNKNOWN}" in last
+                    assert process.wait() == 1
+
+
+@pytest.mark.parametrize("name", ["run", "dev", "ryu"])
+def test_a_lock_has_all_that_its_list_pins_with_hashes(name: str) -> None:
+    pinned = dict(PIN.findall((PROJECT / f"requirements/{name}.txt").read_text()))
+    lock = (PROJECT / f"requirements/{name}.lock").read_text()
+    locked = {package.lower(): version for package, version in PIN.findall(lock)}
+    assert pinned
+    for package, version in pinned.items():
+        assert locked[package.lower()] == version, f"{package}: run requirements/lock"
+    entries = re.split(r"^(?=[A-Za-z0-9])", lock, flags=re.MULTILINE)[1:]
+    assert all("--hash=sha256:" in entry for entry in entries)
+
+
+def test_runs_and_tests_use_the_same_versions() -> None:
+    run, dev = (
+        set(PIN.findall((PROJECT / f"requirements/{name}.lock").read_text()))
+        for name in ("run", "dev")
+    )
+    assert run <= dev
