@@ -81,7 +81,7 @@ class StateFolder:
             "PATH": os.pathsep.join((str(PROJECT / "nodeapp" / "bin"), os.environ["PATH"])),
             "PUBSUB_PYTHON": sys.executable,
             "PYTHONPATH": str(PROJECT),
-            "NO_COLOR": "1",  # a node's shell has a terminal, for which Debian 13's ip writes colours
+            "NO_COLOR": "1",  # nodes' shells have a terminal: ip of Debian 13 writes colours
             "PYTHONFAULTHANDLER": "1",  # on SIGABRT, log where each thread is
         }
 
