@@ -34,6 +34,7 @@ from nodeapp.wire import TrafficClass
 RYU_PYTHON: Final = PROJECT / ".ryu" / "bin" / "python"
 CONTROLLER_PORT: Final = 6653
 """TCP, IANA's for OpenFlow; on the loopback of the run's own namespace."""
+CONTROLLER_LOG: Final = "controller.log"
 RETRY_MS: Final = 1000
 """Milliseconds between a bridge's attempts to reach its controller, at most."""
 REVALIDATION_MS: Final = 100
@@ -89,7 +90,7 @@ class Switches:
             "emulation.network.controller",
             str(config),
         ]
-        return self._popen(command, self._logs / "controller.log")
+        return self._popen(command, self._logs / CONTROLLER_LOG)
 
     def make_bridges(self) -> None:
         """Make all bridges with their ports, which must exist, and connect them to the controller.

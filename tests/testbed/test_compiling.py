@@ -127,6 +127,7 @@ def test_what_cannot_be_compiled_is_one_line(
 
 def test_where_it_cannot_write_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "FOLDER", "/proc/compiled")
+    monkeypatch.setattr(compiling, "obstacle", lambda: None)
     monkeypatch.setattr(class_data, "is_missing", lambda: False)
     code, output = invoke("compile")
     assert code == 1

@@ -16,7 +16,7 @@ from emulation.backends.realtime.helpers import Helpers
 from emulation.backends.realtime.signs import UNIXCTL, Heartbeat, Replaced, Sign
 from emulation.network.openvswitch import SwitchError, environment
 from emulation.network.processes import StateFolder, end, read_json
-from emulation.network.switches import Switches
+from emulation.network.switches import CONTROLLER_LOG, Switches
 from emulation.scenario.access_point import ACCESS, MESH, AccessPointSpec
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
@@ -114,7 +114,8 @@ class MeshBackbone:
             switches.make_bridges()
         except SwitchError as error:
             raise BackendError(str(error)) from None
-        self._helpers.await_ready(CONTROLLER, switches.status.exists)
+        log = self._folder.logs / CONTROLLER_LOG
+        self._helpers.await_ready(CONTROLLER, switches.status.exists, log)
 
     def ports(self) -> list[tuple[int, str]]:
         """Return process and interface of every port that has a radio."""

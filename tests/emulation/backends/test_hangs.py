@@ -45,18 +45,20 @@ def helper(name: str) -> psutil.Process:
     return min(found, key=psutil.Process.create_time)  # the recorder has a guard beside it
 
 
-@pytest.mark.parametrize(("name", "moment"), [("medium", 0.5), ("recorder", 0.5), ("driver", 2.5)])
+@pytest.mark.parametrize(
+    ("name", "duration"),
+    [("medium", 20.0), ("recorder", 20.0), ("driver", 3.0)],  # or noticed only after the end
+)
 def test_a_helper_that_hangs_fails_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, moment: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, duration: float
 ) -> None:
     monkeypatch.setattr(watchdog, "LIMIT", 3.0)
-    duration = 20.0 if moment < 2 else 3.0  # or only at the end
     scenario = quiet(duration=duration)
     folder = RunFolder.create(tmp_path, scenario)
     stopped: list[psutil.Process] = []
 
     def stop(seconds: float) -> None:
-        if seconds > moment and not stopped:
+        if seconds > 0.5 and not stopped:
             stopped.append(helper(name))
             stopped[0].suspend()
 

@@ -232,6 +232,18 @@ def test_without_ryu_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_pat
         TapBackend().execute(scenario, folder, Recorded())
 
 
+def test_a_controller_that_does_not_start_is_quoted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho \"No module named 'eventlet'\" >&2; exit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(switches, "RYU_PYTHON", python)
+    folder = RunFolder.create(tmp_path, cells())
+    with pytest.raises(BackendError, match="controller did not start: No module named 'eventlet'"):
+        TapBackend().execute(cells(), folder, Recorded())
+
+
 def test_the_prompt_knows_access_points(tmp_path: Path) -> None:
     settings = "--set side=2 --set nodes=2 --set topics=0 --set speed=0 --set scan=0.1"
     words = f"cli mesh_grid flooding --no-analyze {settings} --runs {tmp_path}"
