@@ -116,16 +116,19 @@ def settings(
 
     `java_options` are given to Java besides the usual ones (default: those for its class data).
     """
-    further = class_data.options() if java_options is None else java_options
     local = master.startswith("local")
+    if java_options is None:  # a cluster's class path is its own
+        java_options = class_data.options() if local else ()
     cores = _cores(master)
     options = {
         "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
-        "spark.driver.extraJavaOptions": " ".join((*_DRIVER_OPTIONS, *_JAVA_OPTIONS, *further)),
-        "spark.executor.extraJavaOptions": " ".join((*_JAVA_OPTIONS, *class_data.options())),
+        "spark.driver.extraJavaOptions": " ".join(
+            (*_DRIVER_OPTIONS, *_JAVA_OPTIONS, *java_options)
+        ),
+        "spark.executor.extraJavaOptions": " ".join(_JAVA_OPTIONS),
         "spark.driver.memory": f"{heap_megabytes()}m",
         # Every sort, hash table and broadcast begins with a page or block of memory, which is
         # cleared; those of the default, up to 64 MiB, have all of the heap collected every minute.
