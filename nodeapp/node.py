@@ -325,7 +325,7 @@ class Node:
             log.info("first fix: %.1f,%.1f", position.x, position.y)
             try:
                 self._start_service()
-            except Exception as error:  # else the task that follows gpsd would end with it, unseen
+            except Exception as error:  # noqa: BLE001  else the task that follows gpsd would end with it, unseen
                 self._defect("at the start", error)
 
     def close(self) -> None:
@@ -418,7 +418,7 @@ class Node:
     ) -> None:
         try:
             receiver(datagram, source)
-        except Exception as error:  # a defect: keep the evidence and the node
+        except Exception as error:  # noqa: BLE001  a defect: keep the evidence and the node
             self._defect(f"at a datagram from {source}: {datagram.hex()}", error)
 
     def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

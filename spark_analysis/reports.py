@@ -169,7 +169,7 @@ def write_report(analysis: Analysis, run: Run) -> Path:
         tiles=tiles(tables, METRICS),
         figures=numbered(drawings(tables)),
         replay=replay and shown(replay),
-        replay_json=Markup(as_script(replay or {})),  # which escapes it
+        replay_json=Markup(as_script(replay or {})),  # which escapes it  # noqa: S704
         tables=[
             *(table for job in JOBS for table in job.section.tables(tables)),
             fidelity_text.check_table(run, tables.table("lateness")),
@@ -200,7 +200,7 @@ def write_comparison(analysis: Analysis, path: Path) -> Path:
     ]
     html = report_environment().get_template("comparison.html").render(
         title=f"{len(runs)} runs side by side",
-        meta=Markup(_runs_meta(analysis.runs)),
+        meta=Markup(_runs_meta(analysis.runs)),  # noqa: S704
         page=page,
         links=links,
         figures=numbered(page.drawings),

@@ -135,7 +135,7 @@ class Analyst:
         # At the lowest priority it might take long to see that it is ordered.
         _raise_priority(self._process.pid, self._niceness, self._share)
         try:
-            told = pickle.load(self._answers)
+            told = pickle.load(self._answers)  # noqa: S301  from a child of ours
         except (EOFError, pickle.UnpicklingError):  # it was killed, perhaps as it answered
             code = self._process.wait()
         else:

@@ -94,7 +94,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
             return bool(super().onecmd(line))
         except PromptEnded:
             raise
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001  the prompt goes on
             self._refuse(f"{words[0]}: {_one_line(error)}")
             return False
         finally:

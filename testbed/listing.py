@@ -85,7 +85,7 @@ def _summary(topology: str) -> str:
     """Return what a topology is; why not, if its file cannot be read: the others still can."""
     try:
         lines = (topology_class(topology).__doc__ or "").splitlines()
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001  code of users
         first = str(error).strip().splitlines() or [""]
         return f"cannot be loaded: {type(error).__name__}: {first[0]}"
     return lines[0] if lines else ""

@@ -82,7 +82,7 @@ def page_of(scene: dict[str, Any]) -> str:
     from spark_analysis.replay.packing import as_script
     from spark_analysis.report.environment import environment
 
-    data = Markup(as_script({name: scene[name] for name in scene if name != "legend"}))
+    data = Markup(as_script({name: scene[name] for name in scene if name != "legend"}))  # noqa: S704
     replay = {
         "title": "The run, while it goes on",
         "legend": scene["legend"],
@@ -173,7 +173,7 @@ class Server(ThreadingHTTPServer):
         try:
             while self.state.look():
                 time.sleep(LOOK)
-        except Exception as error:  # requests meet it too
+        except Exception as error:  # noqa: BLE001  requests meet it too
             self._complain(error)
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ AGAIN: Final = 1.0
 
 def make_folder(runs: Path, script: Path) -> Path:
     """Make a run folder named after time and script, with a copy of the script."""
-    stem = f"{datetime.now():%Y%m%d-%H%M%S}-mn-{script.stem}"
+    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-mn-{script.stem}"
     try:
         runs.mkdir(parents=True, exist_ok=True)
         number = 1

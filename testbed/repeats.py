@@ -7,10 +7,10 @@ turns, so that a machine that becomes slower or faster does so for both.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -59,7 +59,7 @@ def make_folder(out: Path | None, runs: Path, scenario: Scenario) -> Path:
 
     Raises `AgreeError`.
     """
-    stem = f"agree-{datetime.now():%Y%m%d-%H%M%S}-{scenario.topology}-{scenario.protocol.name}"
+    stem = f"agree-{time.strftime('%Y%m%d-%H%M%S')}-{scenario.topology}-{scenario.protocol.name}"
     path = runs / stem if out is None else out
     try:
         path.mkdir(parents=True, exist_ok=True)

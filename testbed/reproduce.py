@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -137,7 +137,7 @@ def reproduce(
             duration = SLICE_DURATION
         if not 12 <= duration <= 3600:
             fail("--duration must be between 12 and 3600 s", USAGE)
-        stamp = f"{datetime.now():%Y%m%d-%H%M%S}"
+        stamp = f"{time.strftime('%Y%m%d-%H%M%S')}"
         folder = out or REPRODUCTIONS / f"{paper}-{backend}-{stamp}"
         _slice(papers[0], backend, duration, master, folder)
 

@@ -213,7 +213,7 @@ class MininetWifiNetwork:
                 await_no_radios()
                 self.net.setPropagationModel(**self._settings.propagation)
                 self.net.configureNodes()
-            except (Exception, SystemExit) as error:
+            except (Exception, SystemExit) as error:  # noqa: BLE001  a thread hands on whatever it meets
                 failed.append(f"{type(error).__name__}: {error}")
 
         # A thread enters the namespaces and never leaves them: they are its own.

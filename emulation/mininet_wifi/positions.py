@@ -119,7 +119,7 @@ class PositionThread:
                 now = time.monotonic()
                 if now >= positions.due:
                     positions.update(now)
-        except Exception as error:  # whatever it is, stations stand still from now on
+        except Exception as error:  # noqa: BLE001  whatever it is, stations stand still from now on
             self.error = f"{type(error).__name__}: {error}"
         finally:
             server.close()

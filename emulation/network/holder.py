@@ -104,7 +104,7 @@ def _hold(run: socket.socket, home: int | None) -> None:
     # What Python ignores, a shell's commands would ignore as well.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    os.execvpe(words[0], words, environment)
+    os.execvpe(words[0], words, environment)  # noqa: S606  a command of ours, no shell
 
 
 def serve(run: socket.socket) -> None:

@@ -63,7 +63,7 @@ class RunFolder:
 
         Raises OSError if `root` cannot be written.
         """
-        stem = f"{datetime.now():%Y%m%d-%H%M%S}-{scenario.topology}-{scenario.protocol.name}"
+        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{scenario.topology}-{scenario.protocol.name}"
         root.mkdir(parents=True, exist_ok=True)
         number = 1
         while True:

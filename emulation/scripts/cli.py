@@ -80,7 +80,7 @@ class CLI(MininetCLI):  # type: ignore[misc]  # Mininet has no types
         """Do one command; whatever it raises is one line."""
         try:
             return super().onecmd(line)
-        except (Exception, SystemExit) as problem:  # whatever a command does, the prompt goes on
+        except (Exception, SystemExit) as problem:  # noqa: BLE001  whatever a command does, the prompt goes on
             said = str(problem).strip().splitlines() or [type(problem).__name__]
             error(f"*** {said[0]}\n")
             return None

@@ -178,7 +178,7 @@ def _caught(work: Callable[[], None], session: Session, outcome: Outcome) -> Non
             return
         outcome.line = error.lineno
         _failed(session, outcome, error, f"syntax error: {error.msg}")
-    except BaseException as error:  # whatever a script raises ends in one line
+    except BaseException as error:  # noqa: BLE001  whatever a script raises ends in one line
         _failed(session, outcome, error)
 
 
@@ -249,7 +249,7 @@ def _close(net: Any) -> None:
     """Stop a network that the script has left; what fails then is in the log."""
     try:
         net.stop()
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001  others are still to be stopped
         log = net.session.logs / "script.log"
         with log.open("a", encoding="utf-8") as file:
             traceback.print_exception(error, file=file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+import time
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ def new_log(folder: Path) -> Path:
     for old in sorted(folder.glob("*.log"))[: -(KEPT - 1)]:
         old.unlink(missing_ok=True)
         old.with_suffix(".qemu").unlink(missing_ok=True)
-    stem = f"{datetime.now():%Y%m%d-%H%M%S}"
+    stem = f"{time.strftime('%Y%m%d-%H%M%S')}"
     number = 1
     while True:
         path = folder / (f"{stem}.log" if number == 1 else f"{stem}-{number}.log")

@@ -118,7 +118,7 @@ class PointTask:
             scratch = self.folder / f".{ROWS}"
             scratch.write_text(text + "\n", encoding="utf-8")
             scratch.replace(self.folder / ROWS)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  the other points go on
             note_failure(self.folder, error)
 
 

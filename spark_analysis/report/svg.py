@@ -175,7 +175,7 @@ def to_svg(
             format="svg",
             metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
         )
-    root = ElementTree.fromstring(document.getvalue())
+    root = ElementTree.fromstring(document.getvalue())  # noqa: S314  what Matplotlib has just written
     _drop_style_sheet(root)
     references = _references(root)
     for element in root.iter():

@@ -66,7 +66,7 @@ class Task:
             )
             spent = time.process_time() - start  # a worker has one task at a time
             (self.folder / COST).write_text(f"{spent:.3f}\n", encoding="utf-8")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  the other points go on
             note_failure(self.folder, error)
 
 
@@ -186,7 +186,7 @@ def run_job(
         try:
             count = min(partitions or len(tasks), len(tasks))
             context.parallelize(tasks, count).foreach(methodcaller("run"))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  raised by who waits
             errors.append(error)
 
     thread: Thread = InheritableThread(target=job, daemon=True)
