@@ -29,4 +29,5 @@ def write(table: pa.Table, schema: StructType, path: Path) -> None:
         field.with_metadata({"comment": comments[field.name]}) if field.name in comments else field
         for field in table.schema
     ]
-    pq.write_table(table.cast(pa.schema(fields, table.schema.metadata)), path)
+    schema_with_comments = pa.schema(fields).with_metadata(table.schema.metadata)
+    pq.write_table(table.cast(schema_with_comments), path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -40,8 +41,8 @@ def survey_of(run: Run) -> Survey:
 def rows_of(inputs: Inputs, table: Table) -> pa.Table:
     """Make a table and return its rows, sorted, with the comments of its columns."""
     found = inputs.collected(table)
-    comments = [{"comment": str(field.metadata.get("comment", ""))} for field in table.schema]
+    comments = [str(field.metadata.get("comment", "")) for field in table.schema]
     fields = zip(found.schema, comments, strict=True)
-    schema = pa.schema([field.with_metadata(comment) for field, comment in fields])
-    keys = [(name, "ascending") for name in ("run", *table.order)]
-    return found.sort_by(keys).cast(schema)
+    schema = pa.schema([field.with_metadata({"comment": comment}) for field, comment in fields])
+    ascending: Literal["ascending"] = "ascending"
+    return found.sort_by([(name, ascending) for name in ("run", *table.order)]).cast(schema)

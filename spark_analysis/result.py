@@ -11,6 +11,7 @@ import pandas as pd
 
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
+from spark_analysis.pandas_rows import records
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class RunTables:
         self._analysis = analysis
         self.problems = tuple(dict.fromkeys((*run.problems, *analysis.problems.get(run.name, ()))))
         summary = self.table("summary")
-        self.summary: Mapping[str, Any] = {} if summary.empty else summary.iloc[0].to_dict()
+        self.summary: Mapping[str, Any] = next(iter(records(summary)), {})
 
     def table(self, name: str) -> pd.DataFrame:
         """Return the run's rows of the table called `name`."""

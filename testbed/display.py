@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from emulation.backends.base import RUNNING
+from spark_analysis.pandas_rows import records
 
 if TYPE_CHECKING:
     from emulation.scenario.runfolder import Run
@@ -113,7 +114,7 @@ class AnalysisDisplay(_Display):
 def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -> None:
     """Print the key figures of every run, and whether it kept real time."""
     printed = [metric for metric in metrics if metric.terminal is not None]
-    for row in analysis.table("summary").to_dict("records"):
+    for row in records(analysis.table("summary")):
         console.print(f"[bold]{row['run']}[/bold]", highlight=False, soft_wrap=True)
         words = ", ".join(metric.words(row) for metric in printed)
         console.print(f"  {words}", highlight=False, soft_wrap=True)

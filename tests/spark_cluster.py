@@ -80,7 +80,7 @@ class Cluster:
 
     def stop(self) -> None:
         """End the master, the workers, and what they have started."""
-        everything = list(self._processes)
+        everything: list[psutil.Process | psutil.Popen] = list(self._processes)
         for process in self._processes:
             with suppress(psutil.NoSuchProcess):
                 everything += process.children(recursive=True)

@@ -17,6 +17,7 @@ from spark_analysis.agreement.agreement import (
 from spark_analysis.agreement.measures import Measures, Side
 from spark_analysis.agreement.overhead import ComparedQuantity, along_the_way, half_width
 from spark_analysis.jobs.stages import DelayStage
+from spark_analysis.pandas_rows import groups
 from spark_analysis.report import svg
 from spark_analysis.report.comparison import delay_curves
 from spark_analysis.report.figures import STEPS, WIDTH, Array, Drawing, empty_drawing, formatted
@@ -270,15 +271,15 @@ def differences_by_hops(agreement: Agreement, pairs: pd.DataFrame) -> Drawing:
         "same repeat, over as many hops on both: median and the middle half of the deliveries. "
         "Line: the overhead that counts, of a delivery over so many hops, mean."
     )
-    groups = [
-        (int(hops), np.asarray(group, dtype=float))
-        for hops, group in pairs.groupby("hops")["difference"]
+    by_hops = [
+        (int(hops), group["difference"].to_numpy(float))
+        for hops, group in groups(pairs, "hops")
         if len(group) >= LEAST_PAIRS
     ]
-    if not groups:
+    if not by_hops:
         return empty_drawing(title, caption, "Too few deliveries took as many hops on both.")
-    hops = np.array([hop for hop, _ in groups])
-    quartiles = np.array([np.percentile(values, (25, 50, 75)) for _, values in groups])
+    hops = np.array([hop for hop, _ in by_hops])
+    quartiles = np.array([np.percentile(values, (25, 50, 75)) for _, values in by_hops])
     sign = 1.0 if agreement.slower is agreement.first else -1.0
     line = np.array([along_the_way(agreement.overhead, hop) for hop in hops])
     with svg.style():
@@ -300,7 +301,7 @@ def differences_by_hops(agreement: Agreement, pairs: pd.DataFrame) -> Drawing:
         axes.set_xlim(0.5, max(float(hops.max()), 3.0) + 0.5)
         formatted(axes.yaxis, seconds)
         figure.legend(loc="outside upper right", ncols=2)
-    everything = np.concatenate([values for _, values in groups])
+    everything = np.concatenate([values for _, values in by_hops])
     description = f"Median of all: {seconds(float(np.median(everything)))}. " + " ".join(
         f"{hop} hops: {seconds(float(value))}, overhead {seconds(float(sign * explained))}."
         for hop, value, explained in zip(hops, middle, line, strict=True)

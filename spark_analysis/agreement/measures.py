@@ -15,6 +15,7 @@ from emulation.scenario.runfolder import Run
 from spark_analysis.jobs.stages import DelayStage
 from spark_analysis.metric import AgreementBound
 from spark_analysis.metrics.known import DELAY_P50, DELIVERY_RATIO, HOPS_MEAN, METRICS
+from spark_analysis.pandas_rows import tuples
 
 if TYPE_CHECKING:
     from spark_analysis.result import Analysis
@@ -114,10 +115,10 @@ def measure(run: Run, analysis: Analysis, tables: Mapping[str, pd.DataFrame]) ->
         delivery=float(summary[DELIVERY_RATIO.column]),
         delay=float(summary[DELAY_P50.column]),
         hops=float(summary[HOPS_MEAN.column]),
-        frames={str(row.kind_name): float(row.frames) for row in sent.itertuples()},
+        frames={str(row.kind_name): float(row.frames) for row in tuples(sent)},
         stages={
             DelayStage(row.stage): StageMeasure(float(row.p50), float(row.per_delivery))
-            for row in of_run.itertuples()
+            for row in tuples(of_run)
         },
         ways=tuple(
             DeliveryWay(
@@ -127,7 +128,7 @@ def measure(run: Run, analysis: Analysis, tables: Mapping[str, pd.DataFrame]) ->
                 tuple(map(float, row.forwards)),
                 float(row.notify),
             )
-            for row in ways.itertuples()
+            for row in tuples(ways)
         ),
         traced=float(of_run["deliveries"].max()) / delivered if delivered and len(of_run) else 0.0,
         kept_real_time=run.fidelity.kept_real_time if checks and run.fidelity else None,

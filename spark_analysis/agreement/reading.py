@@ -13,6 +13,7 @@ from spark_analysis.agreement.measures import Side, measure
 from spark_analysis.errors import AnalysisError, plain_errors
 from spark_analysis.jobs.stages import DelayStage, on_air, stages, steps, ways
 from spark_analysis.jobs.stages import matched as matched_steps
+from spark_analysis.pandas_rows import tuples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +48,7 @@ def read_agreements(
     found = []
     for other, table in zip(others, longer, strict=True):
         matched: list[dict[DelayStage, float]] = [{} for _ in folders]
-        for row in table.itertuples():
+        for row in tuples(table):
             matched[row.repeat][DelayStage(row.stage)] = float(row.longer)
         found.append(compare(first, other, matched))
     return found, analysis

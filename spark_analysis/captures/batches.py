@@ -20,7 +20,7 @@ Values = npt.NDArray[Any]
 
 def record_batch(
     schema: pa.Schema,
-    labels: Mapping[str, str | pa.Array],
+    labels: Mapping[str, str | pa.Array[Any]],
     number: int | Values,
     data: npt.NDArray[np.uint8],
     decoded: Mapping[str, Values],
@@ -38,7 +38,7 @@ def record_batch(
     is_frame = decoded["is_frame"]
     frame, ip = _bits(is_frame), _bits(decoded["is_ip"])
     by_cells = _routed_by_cells(data, decoded)
-    arrays: list[pa.Array] = []
+    arrays: list[pa.Array[Any]] = []
     for field in schema:
         name, kind = field.name, field.type
         if name in labels:
@@ -77,23 +77,23 @@ def record_batch(
 
 
 def _bits(mask: npt.NDArray[np.bool_]) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(mask, bitorder="little"))
+    return pa.py_buffer(np.packbits(mask, bitorder="little").data)
 
 
-def _column(kind: pa.DataType, values: Values, valid: pa.Buffer | None = None) -> pa.Array:
-    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values)])
+def _column(kind: pa.DataType, values: Values, valid: pa.Buffer | None = None) -> pa.Array[Any]:
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values.data)])
 
 
-def _constant(text: str, rows: int) -> pa.Array:
+def _constant(text: str, rows: int) -> pa.Array[Any]:
     raw = text.encode()
     offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(len(raw))
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw * rows)]
+    buffers = [None, pa.py_buffer(offsets.data), pa.py_buffer(raw * rows)]
     return pa.Array.from_buffers(pa.string(), rows, buffers)
 
 
 def _addressees(
-    kind: pa.DataType, data: npt.NDArray[np.uint8], decoded: Mapping[str, Values]
-) -> pa.Array:
+    kind: pa.ListType[Any], data: npt.NDArray[np.uint8], decoded: Mapping[str, Values]
+) -> pa.Array[Any]:
     """Return the node ids in routing extensions that list addressees (`nodeapp.wire`)."""
     length = decoded["route_length"]
     starts = decoded["body_offset"] - length
@@ -107,7 +107,7 @@ def _addressees(
     values = np.frombuffer(nodes, ">u4").astype(np.int64)
     offsets = np.zeros(len(wanted) + 1, np.int32)
     np.cumsum(np.where(wanted, length // 4, 0), out=offsets[1:])
-    buffers = [_bits(wanted), pa.py_buffer(offsets)]
+    buffers: list[pa.Buffer | None] = [_bits(wanted), pa.py_buffer(offsets.data)]
     children = [pa.array(values, kind.value_type)]
     return pa.Array.from_buffers(kind, len(wanted), buffers, children=children)
 
@@ -126,7 +126,7 @@ def _routed_by_cells(
 
 def _spans(
     data: npt.NDArray[np.uint8], starts: Values, lengths: Values, wanted: npt.NDArray[np.bool_]
-) -> pa.Array:
+) -> pa.Array[Any]:
     """Return the bytes of `data` from each start on, null for rows that are not wanted."""
     view = data.data
     chosen = starts[wanted]
@@ -135,5 +135,9 @@ def _spans(
     values = b"".join([view[start:end] for start, end in spans])
     offsets = np.zeros(len(wanted) + 1, np.int32)
     np.cumsum(np.where(wanted, lengths, 0), out=offsets[1:])
-    buffers = [_bits(wanted), pa.py_buffer(offsets), pa.py_buffer(values)]
+    buffers: list[pa.Buffer | None] = [
+        _bits(wanted),
+        pa.py_buffer(offsets.data),
+        pa.py_buffer(values),
+    ]
     return pa.Array.from_buffers(pa.binary(), len(wanted), buffers)

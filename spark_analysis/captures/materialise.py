@@ -153,7 +153,7 @@ def parquet_writer(path: str | Path, schema: pa.Schema) -> pq.ParquetWriter:
     Dictionaries of numbers would take as long as all the rest, and make the file no smaller.
     """
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
-    return pq.ParquetWriter(path, schema, use_dictionary=texts, compression="lz4")
+    return pq.ParquetWriter(path, schema, use_dictionary=texts, compression="lz4")  # type: ignore[arg-type]  # stubs: bool
 
 
 def _write(task: tuple[str, Sequence[CaptureSlice], Decoded]) -> None:

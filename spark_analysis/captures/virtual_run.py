@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -91,10 +92,10 @@ class _FramesFile:
         self._file.close()
 
     def write(self, seen: Observations) -> None:
-        labels: Mapping[str, str | pa.Array] = {
+        labels: Mapping[str, str | pa.Array[Any]] = {
             "run": self._run,
-            "node": self._names.take(pa.array(seen.capture)),
-            "interface": self._interfaces.take(pa.array(seen.capture)),
+            "node": self._names.take(seen.capture),
+            "interface": self._interfaces.take(seen.capture),
         }
         batch = record_batch(
             self._schema,

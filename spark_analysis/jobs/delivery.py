@@ -16,7 +16,7 @@ counts as settled if it was published `settle` seconds before the end or earlier
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -160,7 +160,8 @@ def _accepted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Keep the candidates whose subscription accepts the event.  Every body is decoded once."""
     interest: dict[bytes, Subscription] = {}
     for batch in batches:
-        heads, bodies = batch["head"].to_pylist(), batch["body"].to_pylist()
+        heads: list[Any] = batch["head"].to_pylist()
+        bodies: list[Any] = batch["body"].to_pylist()
         events = {head: Event.decode(0, 0, head) for head in set(heads)}
         interest |= {body: Subscription.decode(body) for body in set(bodies) - set(interest)}
         keep = [

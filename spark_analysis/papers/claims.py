@@ -324,7 +324,7 @@ def times(
     if (both[["one", "other"]] <= 0).any(axis=None):
         why = f"{text} (a value is not above 0)"
         return Comparison(why, None, "times", Verdict.OPEN, measure=measure)
-    logarithms: pd.Series[float] = np.log(both["one"] / both["other"])
+    logarithms = pd.Series(np.log(both["one"] / both["other"]))
     independent = clusters(logarithms, draws)
     if not independent:
         return _nothing(text, "times", measure)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from spark_analysis.confidence import Interval, mean_interval
+from spark_analysis.pandas_rows import groups
 from spark_analysis.papers.paper import CURVE, STUDY, WAY, Axis, Figure, Paper
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.curves import Curve, multiples
@@ -98,7 +99,7 @@ def _beside_each_other(figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
     if not there:
         return points
     parts = [
-        points.assign(**{figure.quantity.column: points[column], CURVE.column: name})
+        points.assign(**{figure.quantity.column: points[column]}, **{CURVE.column: name})
         for column, name in there.items()
     ]
     return pd.concat(parts, ignore_index=True)
@@ -142,8 +143,8 @@ def _curves(figure: Figure, rows: pd.DataFrame, everywhere: Sequence[Any]) -> di
     axes = [axis for axis in figure.series if axis.column in rows]
     columns = [axis.column for axis in axes]
     made: dict[str, Curve] = {}
-    groups = rows.groupby(columns, sort=False, dropna=False) if columns else [((), rows)]
-    for values, of_series in groups:
+    series = groups(rows, columns, sort=False, dropna=False) if columns else [((), rows)]
+    for values, of_series in series:
         named = [
             axis.text(value) for axis, value in zip(axes, values, strict=True) if not pd.isna(value)
         ]

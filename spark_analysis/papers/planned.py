@@ -21,6 +21,7 @@ from typing import Any
 
 import pandas as pd
 
+from spark_analysis.pandas_rows import records
 from spark_analysis.papers.computed import (
     POINT,
     Computed,
@@ -149,7 +150,7 @@ class Part:
                 self.table({k: [row] for k, row in rows.items()}), self.folder, axes
             )
             columns = [beside(str(each)) for each in paired["protocol"].unique()]
-            for key, pairs in zip(paired[RUN], paired[columns].to_dict("records"), strict=True):
+            for key, pairs in zip(paired[RUN], records(paired[columns]), strict=True):
                 rows[key] |= pairs
         return {key: [row] for key, row in rows.items()}
 

@@ -177,9 +177,10 @@ def _write(paper: Paper, study: str, rows: Sequence[Row], folder: Path) -> Path:
     return path
 
 
-def _column(path: Path, name: str, values: list[Any]) -> pa.Array:
+def _column(path: Path, name: str, values: list[Any]) -> pa.Array[Any]:
     try:
-        return pa.array(values, from_pandas=False)
+        column: pa.Array[Any] = pa.array(values, from_pandas=False)
+        return column
     except pa.ArrowException as error:
         raise PublishedError(
             f"{path}: the rows' column {name!r} has values of several types: {first_line(error)}"

@@ -78,9 +78,9 @@ def has_frames(run: Run) -> bool:
 class _ColumnIndices(NodeIndices):
     """Those of columns of decoded captures, too."""
 
-    def of_names(self, names: pa.ChunkedArray | pa.Array) -> Ints:
+    def of_names(self, names: pa.Array[Any]) -> Ints:
         """Return the indices of captures' nodes, -1 for those that are not in the scenario."""
-        encoded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
+        encoded = names.dictionary_encode()
         known = np.array(
             [self.by_name.get(str(name), -1) for name in encoded.dictionary.to_pylist()] or [-1],
             np.int64,
@@ -105,16 +105,16 @@ def _batches(run: Run, wanted: Chosen) -> Iterator[pa.RecordBatch]:
 
 
 def _of_events(batch: pa.RecordBatch) -> Any:
-    by_radio = pc.not_equal(batch["interface"].cast(pa.string()), "lo")
+    by_radio = pc.not_equal(batch["interface"].cast(pa.string()), pa.scalar("lo"))
     return pc.and_(by_radio, pc.is_in(batch["kind"], _CARRIES))
 
 
 def _of_access(batch: pa.RecordBatch) -> Any:
-    return pc.equal(batch["interface"].cast(pa.string()), ACCESS)
+    return pc.equal(batch["interface"].cast(pa.string()), pa.scalar(ACCESS))
 
 
-def _ints(column: pa.Array) -> Ints:
-    values = pc.fill_null(pc.cast(column, pa.int64()), -1)
+def _ints(column: pa.Array[Any]) -> Ints:
+    values = column.cast(pa.int64()).fill_null(-1)
     found: Ints = values.to_numpy(zero_copy_only=False)
     return found
 

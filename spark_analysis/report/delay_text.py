@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from nodeapp.pubsub.registry import service_of
+from spark_analysis.pandas_rows import tuples
 from spark_analysis.report.figures import Drawing, delay_cdf, floats
 from spark_analysis.report.quantities import count, number, seconds
 from spark_analysis.report.section import Section
@@ -25,10 +26,11 @@ def hops_table(tables: RunTables) -> TextTable:
             "0 (publisher's node)" if row.hops == 0 else number(row.hops), count(row.count_),
             *(seconds(value) for value in (row.mean_, row.p50, row.p90, row.p99, row.max_)),
         ]
-        for row in tables.table("delay_by_hops")
-        .rename(columns={"count": "count_", "mean": "mean_", "max": "max_"})
-        .sort_values("hops")
-        .itertuples()
+        for row in tuples(
+            tables.table("delay_by_hops")
+            .rename(columns={"count": "count_", "mean": "mean_", "max": "max_"})
+            .sort_values("hops")
+        )
     ]  # fmt: skip
     if rows:
         statistics = ("delay_mean", "delay_p50", "delay_p90", "delay_p99", "delay_max")

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from emulation.mobility.trajectory import Trace, until
+from spark_analysis.pandas_rows import tuples
 from spark_analysis.report import node_map
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import quantity
@@ -63,7 +64,7 @@ def links(tables: RunTables, *, only_from_start: bool) -> list[node_map.HeardLin
     index = {node: number for number, node in enumerate(ids)}
     heard: dict[tuple[int, int], float] = {}
     first: dict[tuple[int, int], float] = {}
-    for row in tables.table("links").itertuples():
+    for row in tuples(tables.table("links")):
         if row.sender in index and row.receiver in index and row.sender != row.receiver:
             heard[row.sender, row.receiver] = row.hellos
             pair = min(row.sender, row.receiver), max(row.sender, row.receiver)

@@ -9,6 +9,7 @@ import pandas as pd
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.registry import service_of
 from nodeapp.pubsub.topic_hash import NodeHash
+from spark_analysis.pandas_rows import tuples
 from spark_analysis.recovering import BEFORE, RECOVERED, WINDOW, came_back, recoveries
 from spark_analysis.report.quantities import NOTHING, printable, seconds, share
 from spark_analysis.report.section import Section
@@ -22,7 +23,7 @@ SHOWN = 6
 def fault_table(tables: RunTables) -> list[TextTable]:
     """Return a row for each fault; no table if there is none."""
     rows: list[list[Cell]] = []
-    for row in tables.table("recovery").sort_values("fault").itertuples():
+    for row in tuples(tables.table("recovery").sort_values("fault")):
         names = [name for name in str(row.nodes).split(", ") if name]
         late = "not in this run" if pd.notna(row.before) and pd.notna(row.lowest) else NOTHING
         rows.append(

@@ -11,6 +11,7 @@ import pandas as pd
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.scenario import Scenario
 from nodeapp.auth import TRAILER
+from spark_analysis.pandas_rows import tuples
 from spark_analysis.report.figures import Drawing, floats, load_per_node, overhead_by_kind
 from spark_analysis.report.quantities import (
     NOTHING,
@@ -131,7 +132,7 @@ def node_table(tables: RunTables) -> TextTable:
     publishers, subscribers = roles(tables)
     heard = tables.table("links").groupby("receiver").size()
     rows: list[list[Cell]] = []
-    for row in per_node(tables).itertuples():
+    for row in tuples(per_node(tables)):
         role = [
             name
             for name, ids in (("publisher", publishers), ("subscriber", subscribers))

@@ -12,6 +12,7 @@ from emulation.scenario.runfolder import UNFINISHED, RunFolder, read_fidelity
 from emulation.scripts import record
 from emulation.scripts.record import ScriptRecord
 from spark_analysis.errors import AnalysisError
+from spark_analysis.pandas_rows import groups, tuples
 from spark_analysis.report import node_map, svg
 from spark_analysis.report.fidelity_text import verdict_of
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_axis
@@ -203,12 +204,11 @@ def draw_signals(tables: ScriptTables) -> Drawing:
 
 def draw_peers(tables: ScriptTables) -> Drawing:
     """Draw the levels between radios without access points."""
-    heard = tables.peers.groupby(["interface", "sender"])
-    pairs = set(heard.groups)
+    heard = dict(groups(tables.peers, ("interface", "sender")))
     curves = {
         f"{sender} at {receiver}": (group["time"].to_numpy(), group["signal_dbm"].to_numpy())
-        for (receiver, sender), group in heard
-        if receiver < sender or (sender, receiver) not in pairs
+        for (receiver, sender), group in heard.items()
+        if receiver < sender or (sender, receiver) not in heard
     }
     caption = f"Levels between radios of a cell or mesh, dBm; one way if both hear. {RECORDED}"
     return _curves("Received level of neighbours", caption, curves, "level, dBm", None)
@@ -272,7 +272,7 @@ def link_table(tables: ScriptTables) -> TextTable:
             row.interface, row.to, count(float(row.frames)), quantity(float(row.bytes), "B"),
             quantity(8 * float(row.bytes) / span, "b/s"),
         ]
-        for row in ordered.itertuples()
+        for row in tuples(ordered)
     ]  # fmt: skip
     note = "Frames in the captures of the radios that sent them, by Ethernet destination."
     head = ("Radio", "To", "Frames", "Bytes", "Mean rate")
@@ -296,7 +296,7 @@ def association_table(tables: ScriptTables) -> TextTable:
     """Return the table of associations and handovers."""
     rows = [
         [f"{row.time:.1f} s", row.interface, row.old or "none", row.new or "none"]
-        for row in tables.associations.replace({np.nan: None}).itertuples()
+        for row in tuples(tables.associations.replace({np.nan: None}))
     ]
     note = "Seconds since the network was built."
     head = ("Time", "Station", "From", "To")

@@ -184,7 +184,7 @@ def _summed(frame: pd.DataFrame, *keys: str) -> pd.DataFrame:
 
 
 def _together(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(columns))
 
 
 def _heard(folder: Path, network: Mapping[str, Any], owners: Mapping[int, str]) -> pd.DataFrame:

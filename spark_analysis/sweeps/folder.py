@@ -47,7 +47,7 @@ RESULT_COLUMNS: Final = StructType(
     ]
 )
 """Columns of the results of every sweep; between `protocol` and `seed` are the varied ones."""
-_TYPES: Final = {int: "Int64", float: "float64", bool: "boolean", str: "object"}
+_TYPES: Final[dict[type, Any]] = {int: "Int64", float: "float64", bool: "boolean", str: "object"}
 """Types of columns that may have gaps: not every protocol has every parameter."""
 _PARQUET: Final = b"PAR1"
 """What a Parquet file ends with."""
@@ -192,7 +192,7 @@ def as_table(
     kinds = {key: type(value) for point in wanted for key, value in point.values.items()}
     varied = [key for key in varied if key in kinds]
     for key in varied:
-        kind = kinds[key]
+        kind: Any = kinds[key]
         column = table[key] if key in table else pd.Series(None, table.index, dtype=object)
         gaps = bool(column.isna().any())
         table[key] = column.astype(_TYPES[kind] if gaps else kind)

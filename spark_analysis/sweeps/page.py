@@ -14,6 +14,7 @@ import pandas as pd
 
 from spark_analysis.confidence import Interval, mean_interval
 from spark_analysis.metrics.known import METRICS
+from spark_analysis.pandas_rows import groups
 from spark_analysis.report import page as report
 from spark_analysis.report.curves import Quantity, multiples
 from spark_analysis.report.figures import Drawing
@@ -51,7 +52,7 @@ def grouped(
     """
     series: dict[str, list[tuple[Any, Interval]]] = {}
     keys = ["protocol", *others]
-    for names, rows in results.groupby(keys, sort=False, dropna=False):
+    for names, rows in groups(results, keys, sort=False, dropna=False):
         texts = [str(names[0])]
         texts += [
             f"{key} {plain(_plain(value))}"
@@ -143,8 +144,8 @@ def number_table(outcome: SweepOutcome) -> TextTable:
     varied = list(outcome.spec.vary)
     rows: list[list[str]] = []
     shown = quantities(outcome.results)
-    groups = outcome.results.groupby(["protocol", *varied], sort=False, dropna=False)
-    for names, points in groups:
+    keys = ["protocol", *varied]
+    for names, points in groups(outcome.results, keys, sort=False, dropna=False):
         row = [NOTHING if pd.isna(name) else plain(_plain(name)) for name in names]
         for quantity in shown:
             values = [float(value) for value in points[quantity.column].dropna()]

@@ -71,6 +71,6 @@ def write_summaries(
 def _write(table: pa.Table, folder: Path, name: str, columns: Sequence[str]) -> None:
     path = folder / "metrics" / name
     scratch = path.with_suffix(".tmp")
-    rows = table.filter(pc.equal(table["run"], folder.name)).select(list(columns))
+    rows = table.filter(pc.equal(table["run"], pa.scalar(folder.name))).select(list(columns))
     pq.write_table(rows, scratch)
     scratch.replace(path)

@@ -378,7 +378,7 @@ def test_tables_have_their_schemas_and_are_written_to_each_run(runs: Runs) -> No
         for name, schema in ((job.table.name, job.table.schema) for job in JOBS):
             table = pq.read_table(run.metrics / f"{name}.parquet")
             assert table.schema.names == schema.fieldNames()
-            comments = [field.metadata[b"comment"].decode() for field in table.schema]
+            comments = [(field.metadata or {})[b"comment"].decode() for field in table.schema]
             assert comments == [field.metadata["comment"] for field in schema]
             pd.testing.assert_frame_equal(table.to_pandas(), of_run.table(name), check_dtype=False)
         assert not list(run.metrics.glob(".*"))

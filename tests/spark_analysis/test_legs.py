@@ -18,6 +18,7 @@ from nodeapp.pubsub import registry
 from nodeapp.wire import Kind
 from spark_analysis.jobs.legs import LEGS
 from spark_analysis.metrics.summary import SUMMARY
+from spark_analysis.pandas_rows import groups
 from spark_analysis.report.legs_text import CLIENTS
 from spark_analysis.result import RunTables
 from spark_analysis.summaries import tables
@@ -66,7 +67,7 @@ def test_legs_are_what_the_run_did(
     summary = summary.set_index("protocol")
     names = {folder.path.name: protocol for protocol, folder in folders.items()}
     legs = legs.assign(protocol=legs["run"].map(names))
-    for protocol, of in legs.groupby("protocol"):
+    for protocol, of in groups(legs, "protocol"):
         assert len(of) == of["client"].nunique() == 4
         assert set(of["leg"]) == {1}
         assert (of["start"].sub(12.0).abs() < 1e-3).all()

@@ -20,6 +20,7 @@ from typing import Final
 
 import pandas as pd
 
+from spark_analysis.pandas_rows import groups
 from spark_analysis.papers.claims import (
     Claim,
     Comparison,
@@ -135,7 +136,7 @@ def _trees(points: pd.DataFrame) -> list[Comparison]:
 
 def _unnecessary(points: pd.DataFrame) -> list[Comparison]:
     found = []
-    for tried, rows in points.groupby("tried"):
+    for tried, rows in groups(points, "tried"):
         if tried == 1:
             continue
         wanted = 3 * (tried - 1)

@@ -14,6 +14,7 @@ from typing import Final
 
 import pandas as pd
 
+from spark_analysis.pandas_rows import groups
 from spark_analysis.papers.claims import (
     Claim,
     Comparison,
@@ -77,7 +78,7 @@ def _formula(k: float) -> float:
 
 
 def _by_k(points: pd.DataFrame) -> Iterator[tuple[float, pd.DataFrame]]:
-    for k, rows in points.groupby("k"):
+    for k, rows in groups(points, "k"):
         yield float(k), rows
 
 
@@ -123,7 +124,7 @@ def _flat_in_rate(points: pd.DataFrame) -> list[Comparison]:
 def _below(other: str) -> Callable[[pd.DataFrame], list[Comparison]]:
     def judge(points: pd.DataFrame) -> list[Comparison]:
         found = []
-        for (k, interval), rows in points.groupby(["k", "interval"]):
+        for (k, interval), rows in groups(points, ["k", "interval"]):
             for measure, column in MEASURES:
                 both = pairs(rows, column, PREDICTION, other, AXES)
                 text = f"packets of prediction below {other}, k = {k:g}, {interval:g} s"
@@ -141,7 +142,7 @@ def _saved(points: pd.DataFrame, other: str, column: str) -> pd.Series[float]:
 
 def _a_third_and_a_half(points: pd.DataFrame) -> list[Comparison]:
     found = []
-    for (k, interval), rows in points.groupby(["k", "interval"]):
+    for (k, interval), rows in groups(points, ["k", "interval"]):
         low, high = A_THIRD if float(k) <= 10 else A_HALF
         for measure, column in MEASURES:
             saved = _saved(rows, PROBING, column)
@@ -155,7 +156,7 @@ def _a_third_and_a_half(points: pd.DataFrame) -> list[Comparison]:
 def _depends_on_rate(points: pd.DataFrame) -> list[Comparison]:
     """Compare with 1 / (1 + interval / 10): a probe every 10 s, as far as an event goes."""
     found = []
-    for (k, interval), rows in points.groupby(["k", "interval"]):
+    for (k, interval), rows in groups(points, ["k", "interval"]):
         saved = _saved(rows, PROBING, "leg_mesh_packets")
         expected = 100 * (1 - 1 / (1 + float(interval) / 10))
         text = f"share by which prediction is below probing, k = {k:g}, {interval:g} s"

@@ -141,7 +141,8 @@ def _others(of: Sequence[str]) -> list[str]:
 
 
 def _fastest(points: pd.DataFrame) -> pd.DataFrame:
-    return points[points["speed"] == points["speed"].max()]
+    fastest: pd.DataFrame = points[points["speed"] == points["speed"].max()]
+    return fastest
 
 
 def _very_low_without_map(points: pd.DataFrame) -> list[Comparison]:
@@ -246,10 +247,8 @@ def _less_with_load(points: pd.DataFrame) -> list[Comparison]:
         for one in GEOGRAPHIC:
             other = OVER_AODV[one.startswith("rendezvous")]
             # Each is a factor by itself; one over the other is how much it has grown.
-            factors = [
-                pairs(each, "load_mean", one, other, ()).eval("one / other")
-                for each in (most, fewest)
-            ]
+            loads = (pairs(each, "load_mean", one, other, ()) for each in (most, fewest))
+            factors = [both["one"] / both["other"] for both in loads]
             grown = pd.concat(factors, axis=1, keys=("one", "other"), join="inner")
             text = f"{study}: load of {one} over {other}, at the most events to the fewest"
             found.append(times(grown, text, below=1.0, margin=SAME_LOAD))
@@ -285,9 +284,9 @@ def _nodes_better(points: pd.DataFrame) -> list[Comparison]:
             ("log_delay", "mean delay", SAME_DELAY),
             ("log_load", "load", SAME_LOAD),
         ):
-            both = np.exp(pairs(rows, metric, "position", "node", AXES, of="side", draws=DRAWS))
+            logarithms = pairs(rows, metric, "position", "node", AXES, of="side", draws=DRAWS)
             text = f"{label}: {geographic} above {scheme}"
-            found.append(times(both, text, DRAWS, margin=margin))
+            found.append(times(pd.DataFrame(np.exp(logarithms)), text, DRAWS, margin=margin))
     return found
 
 

@@ -103,7 +103,8 @@ def _at_rest(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _fastest(points: pd.DataFrame) -> pd.DataFrame:
-    return points[points["speed"] == points["speed"].max()]
+    fastest: pd.DataFrame = points[points["speed"] == points["speed"].max()]
+    return fastest
 
 
 def _of(points: pd.DataFrame, system: str) -> pd.Series[float]:

@@ -100,7 +100,9 @@ def test_hundreds_end_while_nobody_listens(warm: Warm) -> None:
 def test_a_warm_process_that_dies_is_told(warm: Warm, tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as log:
         process = warm.start("asked", ["wait"], log, dies_with_run=True)
-        psutil.Process(process.pid).parent().kill()
+        parent = psutil.Process(process.pid).parent()
+        assert parent is not None
+        parent.kill()
         assert process.wait(10.0) == -signal.SIGKILL
         with pytest.raises(OSError, match="the process that starts asked has ended"):
             warm.start("asked", ["wait"], log)

@@ -36,10 +36,10 @@ class Made(NamedTuple):
     delivery: dict[str, pd.DataFrame]
 
     def should(self, name: str) -> set[Delivery]:
-        return _deliveries(self.delivery[name][lambda table: table["expected"]])
+        return _deliveries(self.delivery[name].loc[lambda table: table["expected"]])
 
     def did(self, name: str) -> set[Delivery]:
-        return _deliveries(self.delivery[name][lambda table: table["notifications"] > 0])
+        return _deliveries(self.delivery[name].loc[lambda table: table["notifications"] > 0])
 
 
 def _deliveries(table: pd.DataFrame) -> set[Delivery]:

@@ -17,6 +17,7 @@ from nodeapp.events import Filter
 from spark_analysis.captures.virtual_run import run_to_frames
 from spark_analysis.jobs.delivery import DELIVERY
 from spark_analysis.jobs.subscriptions import SUBSCRIPTIONS
+from spark_analysis.pandas_rows import tuples
 from spark_analysis.summaries import tables
 from topologies.catalog import make_scenario
 
@@ -55,10 +56,10 @@ class Made(NamedTuple):
         return self.delivery[self.delivery["run"] == name]
 
     def due(self, name: str) -> set[Delivery]:
-        return _deliveries(self.rows(name)[lambda table: table["expected"]])
+        return _deliveries(self.rows(name).loc[lambda table: table["expected"]])
 
     def received(self, name: str) -> set[Delivery]:
-        return _deliveries(self.rows(name)[lambda table: table["notifications"] > 0])
+        return _deliveries(self.rows(name).loc[lambda table: table["notifications"] > 0])
 
 
 def _deliveries(table: pd.DataFrame) -> set[Delivery]:
@@ -138,7 +139,7 @@ def test_the_number_of_operations_is_as_drawn(made: Made) -> None:
         assert len(found) == len(drawn)
         lasted = {
             (row.node_id, row.subscription): (row.until_ns - row.from_ns) / 1e9
-            for row in found.itertuples()
+            for row in tuples(found)
         }
         for o, end in drawn:
             if end < math.inf:

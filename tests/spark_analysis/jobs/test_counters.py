@@ -66,12 +66,16 @@ COUNTS = [
 ]
 
 
+def _row(frame: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(frame.get(name) for name in FRAMES.names)
+
+
 def compared(
     spark: SparkSession, frames: list[dict[str, Any]], counts: list[tuple[Any, ...]]
 ) -> dict[tuple[str, str, str], tuple[int, int]]:
     """Return counted and captured frames by port, direction and class."""
     table = counters(
-        spark.createDataFrame([{**dict.fromkeys(FRAMES.names), **row} for row in frames], FRAMES),
+        spark.createDataFrame(list(map(_row, frames)), FRAMES),
         spark.createDataFrame(NODES_ROWS, NODES.schema),
         spark.createDataFrame(counts, COUNTED),
     )
@@ -115,7 +119,7 @@ def test_a_run_without_counters_is_not_compared(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_a_brokers_broadcast_is_on_the_air_twice_and_on_the_wire_not(spark: SparkSession) -> None:
-    frames = [{**dict.fromkeys(FRAMES.names), **row} for row in passing()]
+    frames = list(map(_row, passing()))
     nodes = spark.createDataFrame(NODES_ROWS, NODES.schema)
     table = overhead(radio_packets(spark.createDataFrame(frames, FRAMES), nodes)).collect()
     found = {

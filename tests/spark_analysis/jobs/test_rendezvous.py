@@ -292,7 +292,7 @@ def test_state_is_what_nodes_know(analysed: Analysed, speed: int) -> None:
     assert kept[counts].equals(both[1].set_index(["node_id", "time"])[counts])
     kept = kept.assign(stored=kept["advertisements"] + kept["subscriptions"])
     off = [
-        (abs(kept.loc[at, "neighbours"] - neighbours), abs(kept.loc[at, "stored"] - stored))
+        (abs(kept["neighbours"][at] - neighbours), abs(kept["stored"][at] - stored))
         for at, (neighbours, stored) in runs.books.items()
     ]
     exact = [sum(each == 0 for each in column) / len(off) for column in zip(*off, strict=True)]

@@ -6,7 +6,7 @@ It has what a paper may have: runs, a Monte Carlo, a closed form, axes of its ow
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pandas as pd
@@ -70,7 +70,7 @@ def _as_the_formula(points: pd.DataFrame) -> list[Comparison]:
     walks = points[points["protocol"] == "walk"].astype({"seed": int})
     expected = points[points["protocol"] == "formula"].set_index(["cells", "lazy"])["hops"]
     gap = walks.set_index(["cells", "lazy", "seed"])["hops"]
-    by_formula = gap.index.droplevel("seed").map(expected)
+    by_formula = gap.index.droplevel("seed").map(expected.to_dict())
     text = "hops of the walks less those of the formula"
     return [within(gap - by_formula.to_numpy(), -BOLDNESS, BOLDNESS, text, "hops")]
 
@@ -80,7 +80,7 @@ def _laziness_costs_nothing(points: pd.DataFrame) -> list[Comparison]:
 
 
 def _grows(points: pd.DataFrame) -> list[Comparison]:
-    by_cells: Mapping[int, float] = points[points["lazy"] == 0].set_index("cells")["hops"]
+    by_cells = points[points["lazy"] == 0].set_index("cells")["hops"].to_dict()
     return [exact(by_cells[8] - by_cells[4], "hops of 8 cells less those of 4", "hops")]
 
 

@@ -100,8 +100,10 @@ def same(one: Reproduction, other: Reproduction) -> None:
     """Assert that results are the same but for what they took."""
     assert [each.variation for each in one.judged] == [each.variation for each in other.judged]
     for mine, its in zip(one.judged, other.judged, strict=True):
-        tables = [each.points.drop(columns="processor_seconds") for each in (mine, its)]
-        pd.testing.assert_frame_equal(*tables)
+        one_table, other_table = (
+            each.points.drop(columns="processor_seconds") for each in (mine, its)
+        )
+        pd.testing.assert_frame_equal(one_table, other_table)
         assert mine.findings == its.findings
 
 

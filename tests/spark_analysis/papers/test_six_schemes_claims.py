@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 import pytest
@@ -50,7 +50,7 @@ def verdicts(points: pd.DataFrame, *keys: str) -> dict[str, Verdict]:
 
 
 def changed(
-    protocols: tuple[str, ...], column: str, change: Callable[[pd.Series[float]], object]
+    protocols: tuple[str, ...], column: str, change: Callable[[pd.Series[float]], Any]
 ) -> pd.DataFrame:
     """Return points as published, but for a change in a column of some protocols."""
     points = everywhere(as_published)

@@ -20,6 +20,7 @@ from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import NodeSpec
 from spark_analysis import reports as report
 from spark_analysis.jobs.links import LINKS
+from spark_analysis.pandas_rows import groups, records
 from spark_analysis.registry import JOBS
 from spark_analysis.report import map_text, scenario_text
 from spark_analysis.report.fidelity_text import verdict, verdict_of
@@ -116,7 +117,7 @@ def test_tables_hold_the_numbers_of_the_jobs(run: MadeUpRun) -> None:
     topics = {row[0]: row for row in page.tables["delivery-per-topic"][1:]}
     assert topics.pop("all")[1] == str(len(settled))
     assert set(topics) == set(events["topic"])
-    for topic, group in settled.groupby("topic"):
+    for topic, group in groups(settled, "topic"):
         assert topics[topic][1:4] == [
             str(len(group)), str(group["expected"].sum()), str(group["received"].sum()),
         ]  # fmt: skip
@@ -343,7 +344,7 @@ def test_every_null_that_the_schemas_allow(run: MadeUpRun) -> None:
         rows = (
             extra if name == "summary" else [*table.to_dict("records"), *extra.to_dict("records")]
         )
-        run.tables[name] = frame(schema, pd.DataFrame(rows).to_dict("records"))
+        run.tables[name] = frame(schema, records(pd.DataFrame(rows)))
     assert "nan" not in write(run, figures=True).text.lower()
 
 

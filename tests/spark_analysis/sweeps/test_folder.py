@@ -166,7 +166,7 @@ def test_parameters_keep_their_types_if_not_all_have_them(tmp_path: Path) -> Non
     assert [str(results[key].dtype) for key in vary] == ["boolean", "Int64", "float64", "object"]
     assert results["ttl"].isna().tolist() == [True] * 2 + [False] * 4
     table = pq.read_table(tmp_path / "s" / "results.parquet")
-    assert table.schema.field("nodes").metadata[b"comment"] == b"nodes of the scenario"
+    assert (table.schema.field("nodes").metadata or {})[b"comment"] == b"nodes of the scenario"
     written = table.to_pandas()
     pd.testing.assert_frame_equal(written, results)
 
