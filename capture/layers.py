@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """scapy layers for the wire format: dissect captures, build packets by hand.
 
     >>> from capture.layers import PubSub

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """The recorder: one process that captures on many interfaces in many network namespaces.
 
 Theory of operation.  Every interface has a scapy listening socket (`capture.sockets`) with a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Listening sockets in other network namespaces, and what the kernel says about them.
 
 The sockets are scapy's (`L2ListenSocket`): packets of both directions, kernel time stamps in

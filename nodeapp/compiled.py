@@ -1,6 +1,6 @@
 """Compiled modules: machine code of this source, used as long as it is of this very source.
 
-Theory of operation.  `run_testbed.sh compile` translates some modules with mypyc into a folder
+Theory of operation.  The command `compile` translates some modules with mypyc into a folder
 below `.compiled`, beside the packages, and notes there the hash of each source that the machine
 code depends on: of the modules themselves and of all that they import of the project.  Whoever
 imports a package of the project first comes here: if all those sources are as they were, and the
@@ -25,11 +25,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+from nodeapp.installation import PROGRAM, ROOT
+
 FOLDER: Final = ".compiled"
 MANIFEST: Final = "manifest.json"
 VARIABLE: Final = "TESTBED_COMPILED"
-COMMAND: Final = "run_testbed.sh compile"
+COMMAND: Final = f"{PROGRAM} compile"
 SUFFIX: Final = EXTENSION_SUFFIXES[0]
 """Ending of a compiled module; it has the version of the interpreter and the processor."""
 

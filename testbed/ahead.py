@@ -122,7 +122,8 @@ class Analyst:
     def _done(self, order: _Order, again: str) -> Any:
         """Return what an order has brought; `again` is the command to repeat if it was killed."""
         # Not above: the process loads it when it has its priority.
-        from testbed.options import PROGRAM, fail
+        from nodeapp.installation import PROGRAM
+        from testbed.options import fail
 
         self.start()
         self._idle = False

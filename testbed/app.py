@@ -1,4 +1,4 @@
-"""The command line of the testbed: `./run_testbed.sh COMMAND`."""
+"""The command line: `./run_testbed.sh COMMAND` in a checkout, `testbed COMMAND` installed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from emulation.scenario.provenance import version
+from nodeapp.installation import PROGRAM
 from testbed.commands import COMMANDS
-from testbed.options import INTERRUPTED, PROGRAM
+from testbed.options import INTERRUPTED
 from testbed.run import DEMO, run
 
 

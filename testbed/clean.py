@@ -7,8 +7,9 @@ import os
 from emulation.network import processes
 from emulation.vm import build, staging
 from emulation.vm.errors import VmError
+from nodeapp.installation import PROGRAM
 from spark_analysis import scratch
-from testbed.options import PROGRAM, RUNS, console, fail
+from testbed.options import RUNS, console, fail
 
 
 def clean() -> None:

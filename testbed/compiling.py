@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -23,7 +24,8 @@ from typing import Annotated, Final
 import typer
 
 from nodeapp import compiled
-from nodeapp.compiled import FOLDER, MANIFEST, ROOT, SUFFIX, VARIABLE, digest
+from nodeapp.compiled import FOLDER, MANIFEST, SUFFIX, VARIABLE, digest
+from nodeapp.installation import ROOT
 from spark_analysis.captures import class_data
 from testbed.options import console, fail
 
@@ -55,7 +57,9 @@ CONFIGURATION: Final = """\
 strict = true
 follow_imports = silent
 ignore_missing_imports = true
+explicit_package_bases = true
 """
+"""The last line: where the testbed is installed, its folder is a package to others, not to it."""
 SCRIPT: Final = """\
 import sys
 from mypyc.build import mypycify
@@ -127,6 +131,8 @@ def obstacle() -> str | None:
     compiler = sysconfig.get_config_var("CC") or "cc"
     if not any(map(shutil.which, (compiler.split()[0], "cc"))):
         return "no C compiler: apt-get install gcc"
+    if importlib.util.find_spec("mypyc") is None:
+        return "no mypyc: pip install mypy setuptools"
     header = Path(sysconfig.get_paths()["include"], "Python.h")
     if not header.is_file():
         return f"no {header}: apt-get install python3-dev"

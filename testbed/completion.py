@@ -11,9 +11,9 @@ from typer.main import get_command
 from emulation.backends.registry import backends
 from emulation.errors import ScenarioError
 from emulation.workloads.registry import workload_names
+from nodeapp.installation import PROGRAM
 from nodeapp.pubsub.registry import PROTOCOLS
 from testbed.commands import COMMANDS
-from testbed.options import PROGRAM
 from topologies.catalog import all_parameters, topology_names
 
 _SCRIPT: Final = """\
@@ -35,8 +35,8 @@ def completion(
 ) -> None:
     """Print what makes bash complete commands, topologies, protocols and --set keys.
 
-    Example: eval "$(./run_testbed.sh completion)"; in zsh after: autoload -U bashcompinit;
-    bashcompinit
+    Example: eval "$(testbed completion)", in a checkout eval "$(./run_testbed.sh completion)"; in
+    zsh after: autoload -U bashcompinit; bashcompinit
     """
     if words:
         print("\n".join(completions(words[:at], words[at] if at < len(words) else "")))

@@ -16,6 +16,7 @@ from rich.table import Column, Table
 from emulation.backends.registry import backends
 from emulation.network import switches
 from nodeapp import compiled
+from nodeapp.installation import PROGRAM
 from spark_analysis.captures import class_data
 from testbed.options import FAILED, JsonOption
 from testbed.outcome import print_json
@@ -139,7 +140,7 @@ def _virtual_machine() -> Diagnosis:
     try:
         image = build.find_image()
         if image is None:
-            return without("no image yet: sudo run_testbed.sh vm build")
+            return without(f"no image yet: sudo {PROGRAM} vm build")
         verdict = probe.kvm_verdict(image, build.cache_folder())
     except VmError as error:
         return without(str(error))

@@ -10,16 +10,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from emulation.errors import RunFolderError, ScenarioError
-from emulation.network import processes
 from emulation.scenario.faults import FAULTS
 from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD, expanded
+from nodeapp.installation import IS_CHECKOUT, ROOT
 from nodeapp.pubsub.registry import PROTOCOLS
 from topologies.catalog import make_scenario
 
-PROGRAM = "run_testbed.sh"
-HOME = processes.PROJECT if (processes.PROJECT / "run_testbed.sh").exists() else Path.cwd()
+HOME = ROOT if IS_CHECKOUT else Path.cwd()
 """Where runs, sweeps and reproductions go: here if the testbed is installed as a package."""
 RUNS = HOME / "runs"
 FAILED, USAGE, INTERRUPTED = 1, 2, 130

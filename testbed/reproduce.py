@@ -20,6 +20,7 @@ from emulation.backends.registry import backends
 from emulation.errors import ScenarioError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
+from nodeapp.installation import COMMAND
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.registry import load_paper, paper_names, papers_rows
 from spark_analysis.sweeps.folder import SPEC
@@ -195,7 +196,7 @@ def _sweeps(paper: Paper, preset: Preset, how: _How, folder: Path, markdown: Pat
     _print_claims(result)
     console.print(f"report: {folder / PAGE}", soft_wrap=True)
     if markdown is not None:
-        words = ("./run_testbed.sh", "reproduce", paper.key, "--preset", preset.name)
+        words = (COMMAND, "reproduce", paper.key, "--preset", preset.name)
         try:
             markdown.parent.mkdir(parents=True, exist_ok=True)
             write_markdown(result, markdown, shlex.join(words))

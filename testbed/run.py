@@ -13,13 +13,13 @@ from emulation.backends.base import Backend, BackendError, LiveRun
 from emulation.backends.registry import backends
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
+from nodeapp.installation import PROGRAM
 from testbed.ahead import AnalysisOutcome, Analyst, possible
 from testbed.display import RunDisplay, warn_of_infidelity
 from testbed.live import Live, tell_address
 from testbed.options import (
     FAILED,
     INTERRUPTED,
-    PROGRAM,
     PROTOCOL_ARGUMENT,
     RUNS,
     TOPOLOGY_ARGUMENT,

@@ -18,6 +18,7 @@ from typing import Annotated, Final
 import typer
 
 from emulation.network.processes import PROJECT
+from nodeapp.installation import IS_CHECKOUT
 from testbed.options import USAGE, console, fail
 
 STYLE: Final = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
@@ -44,6 +45,8 @@ def test(
 
     Example: test --fast tests/nodeapp -k gpsr
     """
+    if not IS_CHECKOUT:
+        fail("the installed package has no tests: run them in a checkout", USAGE)
     os.chdir(PROJECT)
     tests = tests_of(fast, context.args)
     if context.args:

@@ -26,10 +26,10 @@ from emulation.vm.inputs import inputs_of
 from emulation.vm.probe import Choice
 from emulation.vm.run import MachineOptions, run_in_vm, testbed
 from emulation.vm.staging import Staging, staging
+from nodeapp.installation import PROGRAM
 from testbed.commands import COMMANDS
 from testbed.options import (
     INTERRUPTED,
-    PROGRAM,
     RUNS,
     USAGE,
     AnalyseOption,

@@ -29,6 +29,7 @@ from emulation.network.openvswitch import (
 from emulation.network.processes import PROJECT
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.scenario import Scenario
+from nodeapp.installation import COMMAND, IS_CHECKOUT
 from nodeapp.wire import TrafficClass
 
 RYU_PYTHON: Final = PROJECT / ".ryu" / "bin" / "python"
@@ -47,7 +48,8 @@ def obstacles() -> list[str]:
     if not installed():
         found.append(f"mesh access points need {NEEDED}")
     if not RYU_PYTHON.exists():
-        found.append("mesh access points need the Ryu controller: run ./run_testbed.sh setup")
+        advice = f"run {COMMAND} setup" if IS_CHECKOUT else "run in a checkout, whose set-up has it"
+        found.append(f"mesh access points need the Ryu controller: {advice}")
     return found
 
 

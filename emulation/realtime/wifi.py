@@ -31,6 +31,7 @@ from emulation.realtime.netlink_wire import (
     family_request,
     messages,
 )
+from nodeapp.installation import COMMAND
 
 NETLINK_GENERIC: Final = 16
 SOL_NETLINK: Final = 270
@@ -52,7 +53,7 @@ BEACON_INTERVAL: Final = 1000
 """Time units of 1,024 us; beacons are most of the work in an idle network."""
 MISSING: Final = (
     "the kernel has no mac80211_hwsim: load it (modprobe mac80211_hwsim radios=0), "
-    "or run in the virtual machine (./run_testbed.sh vm run ... --backend hwsim)"
+    f"or run in the virtual machine ({COMMAND} vm run ... --backend hwsim)"
 )
 
 

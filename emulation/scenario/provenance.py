@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from emulation.scenario.records import CodeRecord
+from nodeapp.installation import IS_CHECKOUT
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
+DISTRIBUTION: Final = "pubsub-testbed"
+"""Name of the package that pip installs."""
 PATIENCE: Final = 10.0
 """Seconds for git to answer."""
 
@@ -30,10 +33,15 @@ def code() -> CodeRecord | None:
 
 def version() -> str:
     """Return the version in words: of the package, and the commit if that is known."""
+    from importlib import metadata  # 20 ms, which every run would pay
+
     try:
-        project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
-        number = str(project["project"]["version"])
-    except (OSError, ValueError, KeyError):
+        if IS_CHECKOUT:
+            project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
+            number = str(project["project"]["version"])
+        else:
+            number = metadata.version(DISTRIBUTION)
+    except (OSError, ValueError, KeyError, metadata.PackageNotFoundError):
         number = "unknown"
     found = code()
     if found is None:

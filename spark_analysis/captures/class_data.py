@@ -1,6 +1,6 @@
 """Java's class data: the classes of an analysis, read and verified once and mapped at each start.
 
-Loading classes is much of what a cold Java machine does.  `run_testbed.sh compile` has Java write
+Loading classes is much of what a cold Java machine does.  the command `compile` has Java write
 what it had loaded at the end of a short analysis (dynamic class data sharing, JEP 350) into a file
 below `.compiled`; later machines map that.  Java itself checks that the file is of this very Java
 and of these jars, and does without it otherwise; results do not depend on it.
@@ -18,7 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from nodeapp.compiled import FOLDER, ROOT
+from nodeapp.compiled import COMMAND, FOLDER
+from nodeapp.installation import ROOT
 
 SUFFIX: Final = ".jsa"
 FORMAT: Final = 2
@@ -57,7 +58,7 @@ def obstacle() -> str | None:
     path = archive()
     if path is None:
         return "no Java, no package pyspark, or another Spark in SPARK_HOME"
-    return None if path.is_file() else "none written: run_testbed.sh compile"
+    return None if path.is_file() else f"none written: {COMMAND}"
 
 
 def options() -> tuple[str, ...]:

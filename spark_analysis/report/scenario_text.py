@@ -11,6 +11,7 @@ import numpy as np
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
+from nodeapp.installation import COMMAND
 from spark_analysis.report.quantities import NOTHING, count, moment, number, printable, seconds
 from spark_analysis.report.text_table import Cell, TextTable
 from spark_analysis.result import RunTables
@@ -127,12 +128,12 @@ def again(run: Run) -> str:
     if run.performed == run.scenario or run.moved_points:
         return ""
     backend = f" --backend {shlex.quote(run.record.backend)}" if run.record else ""
-    return f"./run_testbed.sh run{backend} --scenario {shlex.quote(str(run.path))}"
+    return f"{COMMAND} run{backend} --scenario {shlex.quote(str(run.path))}"
 
 
 def command(scenario: Scenario, backend: str | None) -> str:
     """Return the command line that makes this scenario again, every parameter spelled out."""
-    parts = ["./run_testbed.sh run", shlex.quote(scenario.topology)]
+    parts = [f"{COMMAND} run", shlex.quote(scenario.topology)]
     parts[0] = " ".join([*parts, shlex.quote(scenario.protocol.name)])
     parts[1:] = [f"--backend {shlex.quote(backend)}"] if backend else []
     parts += [f"--duration {plain(scenario.duration)}", f"--seed {scenario.seed}"]

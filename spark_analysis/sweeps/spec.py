@@ -26,6 +26,7 @@ from emulation.errors import ScenarioError
 from emulation.scenario.faults import FAULTS, FILE, texts_of
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD
+from nodeapp.installation import COMMAND
 from nodeapp.parameters import Parameter, ParameterError, convert
 from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.source_key import code_key
@@ -59,7 +60,7 @@ class SweepSpec:
 
     def command(self) -> str:
         """Return the command that asks for it."""
-        words = ["./run_testbed.sh", "sweep", self.topology, *self.protocols]
+        words = [COMMAND, "sweep", self.topology, *self.protocols]
         for key, values in self.vary.items():
             words += ["--vary", f"{key}={','.join(values)}"]
         words += ["--seeds", str(self.seeds), "--duration", f"{self.duration:.12g}"]

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from nodeapp import compiled
+from nodeapp.installation import ROOT
 from spark_analysis.captures import class_data
 from testbed import compiling
 from testbed.compiling import MODULES, CompilingError, closure, compile_modules
@@ -29,8 +30,9 @@ def project(root: Path) -> Path:
     """Make a project of one module to compile, which imports another one."""
     package = root / "nodeapp"
     package.mkdir(parents=True)
-    for name in ("__init__.py", "compiled.py", "geometry.py"):
-        shutil.copy(compiled.ROOT / "nodeapp" / name, package)
+    (root / "__init__.py").touch()  # as where the testbed is installed
+    for name in ("__init__.py", "compiled.py", "geometry.py", "installation.py"):
+        shutil.copy(ROOT / "nodeapp" / name, package)
     (package / "host_range.py").write_text("RANGE = 250.0\n")
     source = (package / "geometry.py").read_text()
     first = "from __future__ import annotations\n"
@@ -101,10 +103,19 @@ def test_code_of_another_python_is_not_used(tmp_path: Path) -> None:
 
 def test_a_compiled_module_depends_on_what_it_imports() -> None:
     files = [f"{name.replace('.', '/')}.py" for name in MODULES]
-    sources = closure(compiled.ROOT, files)
+    sources = closure(ROOT, files)
     assert set(files) < set(sources)
     assert {"emulation/radio/spec.py", "emulation/radio/delivery.py"} < set(sources)
     assert not any("pubsub" in name for name in sources)
+
+
+def test_without_mypyc_as_in_an_installed_package_it_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(CompilingError, match="pip install mypy setuptools"):
+        compile_modules()
 
 
 def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,41 +12,106 @@ from pathlib import Path
 import pytest
 
 from emulation.network.processes import PROJECT
+from nodeapp.installation import program_of
+
+SOURCES = ("setup.py", "pyproject.toml", "README.md", "LICENSES")
+FOLDERS = ("testbed", "topologies", "nodeapp", "emulation", "capture", "spark_analysis")
+DATA = (
+    "spark_analysis/report/templates/replay.js",
+    "spark_analysis/captures/log4j2.properties",
+    "capture/dissector/pubsub.lua",
+    "emulation/vm/guest/agent.py",
+)
+RUN = "run roaming_field flooding --backend virtual --nodes 6 --duration 21 --no-analyze"
+
+
+class Installed:
+    """The package in an environment of its own, which sees the libraries of this one."""
+
+    def __init__(self, folder: Path) -> None:
+        source, self.venv = folder / "source", folder / "venv"
+        source.mkdir()
+        for name in (*FOLDERS, *SOURCES):  # a build leaves files beside its sources
+            (source / name).symlink_to(PROJECT / name)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.venv], check=True)
+        [self.site] = self.venv.glob("lib/python*/site-packages")
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+        wheel = f"wheel --no-deps --no-build-isolation --quiet -w {folder} {source}".split()
+        subprocess.run([*pip, *wheel], check=True, capture_output=True)
+        [built] = folder.glob("*.whl")
+        install = f"--python {self.venv}/bin/python install --no-deps --quiet {built}".split()
+        subprocess.run([*pip, *install], check=True, capture_output=True)
+        self.brought = {path.name for path in self.site.iterdir()}
+        libraries = [path for path in sys.path if path.endswith("-packages")]
+        (self.site / "libraries.pth").write_text("\n".join(libraries) + "\n")
+
+    def testbed(self, command: str, folder: Path, code: int = 0) -> str:
+        """Run the command in a folder; return what it prints.  It ends with `code`."""
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(
+            [self.venv / "bin" / "testbed", *command.split()],
+            cwd=folder,
+            env=environment | {"COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    # The first that knows licence expressions.
+    pytest.importorskip("setuptools", minversion="77", reason="builds no package: setuptools < 77")
+    return Installed(tmp_path_factory.mktemp("package"))
 
 
 @pytest.mark.slow
-def test_a_package_runs_a_scenario_in_any_folder(tmp_path: Path) -> None:
-    setuptools = pytest.importorskip("setuptools")
-    if int(setuptools.__version__.partition(".")[0]) < 71:  # it makes wheels by itself since
-        pytest.importorskip("wheel", reason="setuptools needs wheel: pip install wheel")
-    source, site, work = tmp_path / "source", tmp_path / "site", tmp_path / "work"
-    source.mkdir()
-    work.mkdir()
-    tracked = ("testbed", "topologies", "nodeapp", "emulation", "capture", "spark_analysis")
-    for name in (*tracked, "pyproject.toml"):  # a build leaves files beside its sources
-        (source / name).symlink_to(PROJECT / name)
-    install = ["install", "--no-deps", "--no-build-isolation", "--no-compile", "--quiet"]
-    words = [*install, "--disable-pip-version-check", "--target", str(site), str(source)]
-    subprocess.run([sys.executable, "-m", "pip", *words], check=True, capture_output=True)
-    for wanted in (
-        "spark_analysis/report/templates/replay.js",
-        "spark_analysis/captures/log4j2.properties",
-        "capture/dissector/pubsub.lua",
-        "nodeapp/bin/pubsub",
-    ):
-        assert (site / wanted).exists(), wanted
-    command = "run roaming_field flooding --backend virtual --no-analyze --nodes 6 --duration 21"
-    done = subprocess.run(
-        [sys.executable, str(site / "bin" / "testbed"), *command.split()],
-        cwd=work,
-        env=os.environ | {"PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (folder,) = (work / "runs").iterdir()
+def test_a_package_takes_one_name(installed: Installed) -> None:
+    assert {name for name in installed.brought if not name.endswith(".dist-info")} == {
+        "pubsub_testbed"
+    }
+    package = installed.site / "pubsub_testbed"
+    for wanted in DATA:
+        assert (package / wanted).is_file(), wanted
+    assert os.access(package / "nodeapp" / "bin" / "pubsub", os.X_OK)
+    for folder in FOLDERS:
+        assert {path.name for path in (package / folder).glob("*.py")} == {
+            path.name for path in (PROJECT / folder).glob("*.py")
+        }
+
+
+@pytest.mark.slow
+def test_a_package_names_its_own_command(installed: Installed, tmp_path: Path) -> None:
+    commands = installed.testbed("--help", tmp_path)
+    assert commands.startswith("Usage: testbed ")
+    pages = [commands, *(installed.testbed(f"{name} --help", tmp_path) for name in ("run", "vm"))]
+    assert not [page for page in pages if "run_testbed" in page]
+    version = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
+    assert installed.testbed("--version", tmp_path) == f"testbed {version}\n"
+    assert "roaming_field" in installed.testbed("list", tmp_path)
+    assert "complete -o default" in (script := installed.testbed("completion", tmp_path))
+    assert script.endswith(" testbed\n")
+    assert "run them in a checkout" in installed.testbed("test", tmp_path, code=2)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_package_runs_and_analyses_in_any_folder(installed: Installed, tmp_path: Path) -> None:
+    installed.testbed(RUN, tmp_path)
+    [folder] = (tmp_path / "runs").iterdir()
+    installed.testbed(f"analyze {folder}", tmp_path)  # `run` would warm up Spark first
     assert (folder / "captures" / "sta1-wlan0.pcap").exists()
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "testbed run" in page
+    assert "run_testbed" not in page
+    assert {path.name for path in tmp_path.iterdir()} == {"runs"}
+
+
+def test_the_command_is_called_as_it_was_installed(tmp_path: Path) -> None:
+    assert program_of(PROJECT) == "run_testbed.sh"
+    assert program_of(tmp_path) == "testbed"
 
 
 def test_the_package_needs_what_running_needs() -> None:
