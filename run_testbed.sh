@@ -135,6 +135,9 @@ make_ryu() { # without it all but mesh access points works, so a failure is said
     fi
 }
 
+# Until the testbed itself handles it: what set-up has begun is kept or made again.
+trap 'printf "interrupted: the next start goes on from here\n" >&2; exit 130' INT
+
 compile() { # without it all works, but slower, so a failure is said and no more
     say "compiling what runs spend their time in (under a minute)"
     PYTHONPATH=$project "$venv/bin/python" -m testbed compile --if-needed >>"$log" 2>&1 ||
@@ -200,4 +203,4 @@ if [ "${1-}" = setup ]; then
     say "ready: $project/run_testbed.sh --help"
     exit 0
 fi
-exec "$venv/bin/python" -m testbed "$@"
+exec env --block-signal=INT "$venv/bin/python" -m testbed "$@" # until it can say that it was interrupted

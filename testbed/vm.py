@@ -27,8 +27,8 @@ from emulation.vm.probe import Choice
 from emulation.vm.run import MachineOptions, run_in_vm, testbed
 from emulation.vm.staging import Staging, staging
 from testbed.commands import COMMANDS
+from testbed.interruption import INTERRUPTED
 from testbed.options import (
-    INTERRUPTED,
     PROGRAM,
     RUNS,
     USAGE,
