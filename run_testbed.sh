@@ -15,6 +15,7 @@ packages=(mininet python3-venv iproute2 net-tools iputils-ping tcpdump openvswit
     gcc libc6-dev python3-dev)
 say() { printf '==> %s\n' "$*" >&2; }
 fail() { printf 'run_testbed.sh: %s\n' "$*" >&2; exit 1; }
+trap 'printf "interrupted%s\n" "${resumes-}" >&2; exit 130' INT # until the testbed handles it itself
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
 java_version() {
@@ -135,9 +136,6 @@ make_ryu() { # without it all but mesh access points works, so a failure is said
     fi
 }
 
-# Until the testbed itself handles it: what set-up has begun is kept or made again.
-trap 'printf "interrupted: the next start goes on from here\n" >&2; exit 130' INT
-
 compile() { # without it all works, but slower, so a failure is said and no more
     say "compiling what runs spend their time in (under a minute)"
     PYTHONPATH=$project "$venv/bin/python" -m testbed compile --if-needed >>"$log" 2>&1 ||
@@ -156,6 +154,7 @@ setup() { # for runs, and for tests if the argument is `test`
     exec 9>"$project/.setup.lock" || fail "cannot write to $project: run it with sudo, or chown it"
     flock 9
     : >"$log"
+    resumes=": the next start goes on from here"
     if ! current "$stamp" "$wanted"; then
         install_packages "${packages[@]}" openjdk-JRE
         make_venv
@@ -168,6 +167,7 @@ setup() { # for runs, and for tests if the argument is `test`
         printf '%s\n' "$wanted" >"$stamp-test"
     fi
     say "set-up is complete"
+    resumes=
     flock -u 9
     exec 9>&-
 }
