@@ -15,6 +15,7 @@ packages=(mininet python3-venv iproute2 net-tools iputils-ping tcpdump openvswit
     gcc libc6-dev python3-dev)
 say() { printf '==> %s\n' "$*" >&2; }
 fail() { printf 'run_testbed.sh: %s\n' "$*" >&2; exit 1; }
+trap 'printf "interrupted%s\n" "${resumes-}" >&2; exit 130' INT # until the testbed handles it itself
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
 java_version() {
@@ -153,6 +154,7 @@ setup() { # for runs, and for tests if the argument is `test`
     exec 9>"$project/.setup.lock" || fail "cannot write to $project: run it with sudo, or chown it"
     flock 9
     : >"$log"
+    resumes=": the next start goes on from here"
     if ! current "$stamp" "$wanted"; then
         install_packages "${packages[@]}" openjdk-JRE
         make_venv
@@ -165,6 +167,7 @@ setup() { # for runs, and for tests if the argument is `test`
         printf '%s\n' "$wanted" >"$stamp-test"
     fi
     say "set-up is complete"
+    resumes=
     flock -u 9
     exec 9>&-
 }
@@ -200,4 +203,4 @@ if [ "${1-}" = setup ]; then
     say "ready: $project/run_testbed.sh --help"
     exit 0
 fi
-exec "$venv/bin/python" -m testbed "$@"
+exec env --block-signal=INT "$venv/bin/python" -m testbed "$@" # until it can say that it was interrupted

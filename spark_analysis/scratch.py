@@ -82,6 +82,16 @@ def clean(root: Path | None = None) -> list[str]:
     return [f"removed {folder} of a killed analysis" for folder in killed]
 
 
+def java_of_this_process() -> list[psutil.Process]:
+    """Return the processes of Java that this one has started, and those of their workers."""
+    processes = []
+    for process in psutil.Process().children():
+        with suppress(psutil.Error, OSError):
+            if TOLD_BY_JAVA in process.environ():
+                processes += [process, *process.children(recursive=True)]
+    return processes
+
+
 def has_ended(number: int) -> bool:
     """Return whether a process has ended; one that was killed is waited for.
 

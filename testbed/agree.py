@@ -24,13 +24,13 @@ from testbed.comparing import compare_folders, keep_session
 from testbed.display import RunDisplay
 from testbed.options import (
     FAILED,
-    INTERRUPTED,
     RUNS,
     USAGE,
     FaultOption,
     SetOption,
     WorkloadOption,
     console,
+    end_interrupted,
     fail,
     scenario_of,
 )
@@ -119,8 +119,7 @@ def agree(
                 console.print(f"not decided after {len(folders)} repeats: {more} are tried")
                 folders += _run(scenario, chosen, more, folder, under_way, len(folders))
     except KeyboardInterrupt:
-        console.print(f"interrupted: stopped everything; runs up to here are in {folder}")
-        raise typer.Exit(INTERRUPTED) from None
+        end_interrupted(f"interrupted: stopped everything; runs up to here are in {folder}")
     except AgreeError as error:
         fail(str(error))
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +11,6 @@ from typer.main import get_command, get_group
 from emulation.scenario.provenance import version
 from nodeapp.installation import PROGRAM
 from testbed.commands import COMMANDS
-from testbed.options import INTERRUPTED
 from testbed.run import DEMO, run
 
 
@@ -80,8 +78,5 @@ def demo(
 
 
 def main() -> None:
-    """Run the command line; interrupts end with one line."""
-    try:
-        app(prog_name=PROGRAM)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    """Run the command line, as `testbed.interruption.guarded` has it run."""
+    app(prog_name=PROGRAM)

@@ -16,8 +16,9 @@ from rich.table import Table
 
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts import record
+from testbed.interruption import INTERRUPTED
 from testbed.mn_run import make_folder, run_script
-from testbed.options import FAILED, INTERRUPTED, USAGE, console, fail
+from testbed.options import FAILED, USAGE, console, fail
 
 SECONDS: Final = 3.0
 """Seconds that each network runs unless `--for` says otherwise."""

@@ -16,12 +16,13 @@ from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD, expanded
 from nodeapp.installation import IS_CHECKOUT, ROOT
 from nodeapp.pubsub.registry import PROTOCOLS
+from testbed.interruption import INTERRUPTED, interruption
 from topologies.catalog import make_scenario
 
 HOME = ROOT if IS_CHECKOUT else Path.cwd()
 """Where runs, sweeps and reproductions go: here if the testbed is installed as a package."""
 RUNS = HOME / "runs"
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
+FAILED, USAGE = 1, 2
 
 console = Console(stderr=True)
 
@@ -99,9 +100,17 @@ MasterOption = Annotated[
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
-    """End with one line that says what to do."""
+    """End with one line that says what to do; after Ctrl-C, with what that ends with."""
+    interruption.check()
     print_error(message)
     raise typer.Exit(code)
+
+
+def end_interrupted(message: str) -> NoReturn:
+    """End after Ctrl-C with a line that says what is kept and how to go on."""
+    interruption.announced = True
+    console.print(message, highlight=False, soft_wrap=True)
+    raise typer.Exit(INTERRUPTED)
 
 
 def print_error(message: str) -> None:

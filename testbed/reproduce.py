@@ -25,7 +25,7 @@ from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.registry import load_paper, paper_names, papers_rows
 from spark_analysis.sweeps.folder import SPEC
 from testbed.display import RunDisplay, print_problems
-from testbed.options import HOME, INTERRUPTED, USAGE, MasterOption, console, fail
+from testbed.options import HOME, USAGE, MasterOption, console, end_interrupted, fail
 from testbed.sweep import SweepDisplay
 from topologies.catalog import make_scenario
 
@@ -258,12 +258,10 @@ def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Repro
                     )
                 )
     except KeyboardInterrupt:
-        console.print(
+        end_interrupted(
             "interrupted: finished points are kept; the same command resumes, and with --so-far it "
-            "shows what is there",
-            soft_wrap=True,
+            "shows what is there"
         )
-        raise typer.Exit(INTERRUPTED) from None
     except AnalysisError as error:
         fail(str(error))
     except OSError as error:
@@ -350,8 +348,7 @@ def _slice(paper: Paper, backend: str, duration: float, master: str, folder: Pat
         rows, problems = _summaries(runs, master)
         page = write_slice(paper, rows, used, problems, folder / PAGE)
     except KeyboardInterrupt:
-        console.print(f"interrupted: stopped everything; runs up to here are in {folder}")
-        raise typer.Exit(INTERRUPTED) from None
+        end_interrupted(f"interrupted: stopped everything; runs up to here are in {folder}")
     except (BackendError, ScenarioError, AnalysisError) as error:
         fail(str(error))
     except OSError as error:

@@ -19,7 +19,6 @@ from testbed.display import RunDisplay, warn_of_infidelity
 from testbed.live import Live, tell_address
 from testbed.options import (
     FAILED,
-    INTERRUPTED,
     PROTOCOL_ARGUMENT,
     RUNS,
     TOPOLOGY_ARGUMENT,
@@ -41,6 +40,7 @@ from testbed.options import (
     Topology,
     WorkloadOption,
     console,
+    end_interrupted,
     fail,
     quiet,
     scenario_again,
@@ -227,8 +227,7 @@ def _perform(
         finally:
             folder.give_to_caller()
         _refuse_defects(folder)
-        console.print(f"analyse it: {PROGRAM} analyze {folder.path}", soft_wrap=True)
-        raise typer.Exit(INTERRUPTED) from None
+        end_interrupted(f"analyse it: {PROGRAM} analyze {folder.path}")
     except BackendError as error:
         note_failure(folder, backend.name, str(error))
         folder.give_to_caller()
@@ -257,6 +256,10 @@ def _conclude(folder: RunFolder, analyze: bool, end: _End, ahead: Analyst | None
             told = AnalysisOutcome(found, flaws([found]))
         else:
             warn_of_infidelity(console, read_run(folder.path))
+    except KeyboardInterrupt:
+        end_interrupted(
+            f"interrupted: the run is complete; analyse it: {PROGRAM} analyze {folder.path}"
+        )
     finally:
         folder.give_to_caller()
     if end.as_json:

@@ -28,7 +28,6 @@ from testbed.display import print_problems
 from testbed.options import (
     FAILED,
     HOME,
-    INTERRUPTED,
     USAGE,
     DurationOption,
     FaultOption,
@@ -38,6 +37,7 @@ from testbed.options import (
     Topology,
     WorkloadOption,
     console,
+    end_interrupted,
     fail,
     settings_of,
 )
@@ -153,8 +153,7 @@ def sweep(
         console.print(f"results: {folder / 'results.parquet'}", soft_wrap=True)
         console.print(f"report: {write_page(outcome)}", soft_wrap=True)
     except KeyboardInterrupt:
-        console.print("interrupted: finished points are kept; the same command goes on from here")
-        raise typer.Exit(INTERRUPTED) from None
+        end_interrupted("interrupted: finished points are kept; the same command goes on from here")
     except SpecError as error:
         fail(str(error), USAGE)
     except AnalysisError as error:

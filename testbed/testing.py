@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
@@ -30,6 +31,8 @@ those that look at all of the host and mostly wait, two have a Spark session eac
 tests/conftest.py gives them out.
 """
 FAST_WORKERS: Final = 2
+TO_END: Final = 30.0
+"""Seconds in which interrupted tests end the runs, machines and sessions that they have."""
 
 
 def test(
@@ -74,9 +77,19 @@ def test(
 
 
 def run(step: Sequence[str]) -> int:
-    """Run a module with its arguments; return its exit code."""
+    """Run a module with its arguments; return its exit code.
+
+    Ctrl-C reaches it as well: it is given the time to end what it has started.
+    """
     console.rule(shlex.join(step))
-    return subprocess.run([sys.executable, "-m", *step], check=False).returncode
+    with subprocess.Popen([sys.executable, "-m", *step]) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(TO_END)
+            process.kill()
+            raise
 
 
 def tests_of(fast: bool, arguments: list[str]) -> tuple[str, ...]:

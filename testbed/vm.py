@@ -28,8 +28,8 @@ from emulation.vm.run import MachineOptions, run_in_vm, testbed
 from emulation.vm.staging import Staging, staging
 from nodeapp.installation import PROGRAM
 from testbed.commands import COMMANDS
+from testbed.interruption import INTERRUPTED
 from testbed.options import (
-    INTERRUPTED,
     RUNS,
     USAGE,
     AnalyseOption,

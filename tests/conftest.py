@@ -18,8 +18,8 @@ from hypothesis import settings
 
 from tests.examples import VARIABLE, factor, multiply
 
-# A machine that is busy elsewhere must not fail a property for being slow.  The usual examples are the
-# same each time, so that who changes nothing breaks nothing; more of them are drawn anew.
+# A machine that is busy elsewhere must not fail a property for being slow.  The usual examples are
+# the same each time, so that who changes nothing breaks nothing; more of them are drawn anew.
 settings.register_profile("testbed", deadline=None, derandomize=VARIABLE not in os.environ)
 settings.load_profile("testbed")
 

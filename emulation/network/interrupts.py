@@ -19,7 +19,7 @@ import socket
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any, Final, NoReturn, Self
@@ -36,7 +36,10 @@ class PromptEnded(SystemExit):
 
 
 class Interrupts:
-    """Context in which these signals only set `requested`; for the main thread only."""
+    """Context in which these signals only set `requested`; for the main thread only.
+
+    What fails after one, as something else that got it has ended, leaves it as KeyboardInterrupt.
+    """
 
     def __init__(self) -> None:
         self.requested = False
@@ -48,9 +51,11 @@ class Interrupts:
         self._before = {number: signal.signal(number, self._note) for number in heeded()}
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if self.requested and isinstance(error, Exception):
+            raise KeyboardInterrupt from error
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         let_go_after(number)
@@ -99,22 +104,28 @@ class Interrupts:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def undisturbed(meanwhile: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Let no signal handler cut the block short: what comes meanwhile is handled after it.
 
-    SIGALRM is among them.  In another thread than the main one, in which no handler runs, nothing
-    is changed.
+    `meanwhile` is called when something comes, to have the block end sooner.  What handlers the
+    block sets are undone.  SIGALRM is among them.  In another thread than the main one, in which no
+    handler runs, nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before: dict[int, Any] = {}
     came: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        meanwhile()
+
     try:
         # Not the thread's mask: another thread would take the signal, and its handler run here.
         for each in (*SIGNALS, signal.SIGALRM):
             before[each] = signal.getsignal(each)
-            signal.signal(each, lambda number, _frame: came.append(number))
+            signal.signal(each, note)
         yield
     finally:
         for number, handler in before.items():

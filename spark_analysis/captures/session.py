@@ -29,6 +29,8 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from emulation.network.interrupts import undisturbed
+from emulation.network.processes import end_processes
 from spark_analysis import scratch
 from spark_analysis.captures import class_data
 from spark_analysis.captures.java_names import remember_names
@@ -217,14 +219,17 @@ def spark_session(
     with scratch.folder() as folder:
         options = settings(master, folder, java_options) | sockets(master, scratch.lasting())
         options |= dict(extra or {})
-        spark = _start(master, options, folder)
         try:
+            spark = _start(master, options, folder)
             spark.dataSource.register(PcapDataSource)
             yield spark
+        except KeyboardInterrupt:
+            _end_java()
+            raise
         finally:
-            # A signal to the whole process group ends the Java machine first.
-            with suppress(Py4JError, OSError):
-                spark.stop()
+            if SparkContext._active_spark_context is not None:
+                with suppress(Py4JError, OSError):
+                    SparkContext._active_spark_context.stop()
 
 
 def find_master(master: str) -> None:
@@ -247,10 +252,34 @@ def find_master(master: str) -> None:
     )
 
 
+def _end_java() -> None:
+    """End Java, and have the next session start it again.
+
+    KeyboardInterrupt may have come in the middle of an answer, which the next question would get.
+    """
+    with undisturbed():
+        end_processes(scratch.java_of_this_process(), scratch.GRACE)
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
+
+
+def _ask_java_to_end() -> None:
+    for process in scratch.java_of_this_process():
+        with suppress(psutil.Error):
+            process.terminate()
+
+
 def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSession:
     conf = SparkConf().setAppName("testbed").setAll(list(options.items()))
     log = folder / scratch.LOG
+    # Mininet, if loaded, gives every logger a level of its own, so py4j's are named one by one.
+    of_py4j = [name for name in logging.root.manager.loggerDict if name.startswith("py4j.")]
+    for name in (*_LOGGERS, *of_py4j):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     with (
+        # An exception would leave Java behind, and PySpark sets a handler of SIGINT that asks Java
+        # to cancel its jobs, even in the middle of another question.
+        undisturbed(_ask_java_to_end),
         _environment(local=master.startswith("local")),
         scratch.instead_of_tmp(folder),  # PySpark makes a file, and removes it if it is not killed
         log.open("w") as errors,
@@ -260,17 +289,15 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
             # bar.  PySpark keeps one Java machine for the life of the process.
             gateway = SparkContext._gateway
             if gateway is None:
-                gateway = launch_gateway(conf, {"stderr": errors})  # type: ignore[no-untyped-call]
+                # Ctrl-C is for this process alone.  Not a session: it would get a share of its own.
+                options_of_java = {"stderr": errors, "process_group": 0}
+                gateway = launch_gateway(conf, options_of_java)  # type: ignore[no-untyped-call]
                 remember_names(gateway)
             SparkContext(conf=conf, gateway=gateway)
         except (PySparkException, Py4JError) as error:
             said = log.read_text(encoding="utf-8", errors="replace").splitlines()
             reason = next((line for line in said if "rror" in line or "xception" in line), error)
             raise SessionError(f"Spark does not start: {first_line(reason)}") from None
-    # Mininet, if loaded, gives every logger a level of its own, so py4j's are named one by one.
-    of_py4j = [name for name in logging.root.manager.loggerDict if name.startswith("py4j.")]
-    for name in (*_LOGGERS, *of_py4j):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         return SparkSession.builder.getOrCreate()
     except Py4JError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,3 +78,22 @@ def test_runs_and_tests_use_the_same_versions() -> None:
         for name in ("run", "dev")
     )
     assert run <= dev
+
+
+@pytest.mark.slow
+def test_set_up_that_is_interrupted_says_that_it_goes_on(tmp_path: Path) -> None:
+    shutil.copy(PROJECT / "run_testbed.sh", tmp_path)
+    shutil.copytree(PROJECT / "requirements", tmp_path / "requirements")
+    with subprocess.Popen(
+        [tmp_path / "run_testbed.sh", "list"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        assert "making the virtual environment" in process.stderr.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        output = process.communicate(timeout=60)
+    assert output == ("", "interrupted: the next start goes on from here\n")
+    assert process.returncode == 130

@@ -96,7 +96,10 @@ class RealTimeBackend:
                 run.ended = "interrupted"
                 raise
             except Exception as error:
-                run.problems.append(f"the run failed: {error}")
+                if interrupts.requested:
+                    run.ended = "interrupted"
+                else:
+                    run.problems.append(f"the run failed: {error}")
                 raise
             finally:
                 run.stop()

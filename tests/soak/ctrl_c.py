@@ -1,0 +1,171 @@
+"""Ctrl-C at random moments of every command: does each end with 130, in words, and leave nothing?
+
+    sudo .venv/bin/python -m tests.soak.ctrl_c [--times 20] [COMMAND...]
+
+Each command is run once to its end, for its length, and then interrupted at moments drawn from it:
+SIGINT to the whole process group, as a terminal sends it.  Prints a row a command, and each output
+that is wrong: another code than 130, a traceback or an error, a process or a temporary file that is
+left.  A command that had done its work before the signal, and ends with 0, does not count.  Ends
+with 1 if anything is wrong.  Not part of `test`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from emulation.network.processes import PROJECT
+from tests.soak.hundred import left, marked, there
+
+FIELD: Final = "roaming_field flooding --nodes 6"
+COMMANDS: Final = {
+    "list": "list",
+    "doctor": "doctor",
+    "completion": "completion bash",
+    "clean": "clean",
+    "compile": "compile --if-needed",
+    "export-trace": "export-trace roaming_field {out}/trace --duration 600 --nodes 60",
+    "export-workload": "export-workload roaming_field {out}/workload --duration 600",
+    "virtual": f"run {FIELD} --backend virtual --duration 200 --no-analyze --runs {{out}}",
+    "run": f"run {FIELD} --backend virtual --duration 21 --runs {{out}}",
+    "tap": f"run {FIELD} --duration 4 --runs {{out}}",
+    "analyze": "analyze {run} --out {out}",
+    "sweep": "sweep roaming_field flooding --seeds 2 --nodes 6 --duration 25 --out {out}/sweep",
+    "agree": f"agree {FIELD} --backends virtual,virtual --repeats 2 --duration 25 --out {{out}}/a",
+    "reproduce": "reproduce subscription-forwarding --preset smoke --out {out}/reproduction",
+    "artifact": "artifact {run} --out {out}/bundle.zip",
+    "mn": "mn --for 3 tests/testbed/mn_scripts/roaming.py",
+    "test": "test tests/nodeapp/test_wire.py tests/nodeapp/test_events.py",
+}
+WRONG: Final = re.compile(
+    r"^Traceback|^Exception ignored|Py4J|^\s+at [a-z]+\.|Exception:|Error:|^error:", re.MULTILINE
+)
+TOGETHER: Final = 60.0
+"""Seconds in which an interrupted command has to end."""
+
+
+class Outcome(NamedTuple):
+    """How a command ended: whether the signal came before, its code, what it wrote, how long."""
+
+    interrupted: bool
+    code: int
+    output: str
+    seconds: float
+
+
+def words(command: str, run: Path, out: Path) -> list[str]:
+    """Return the command line, begun as run_testbed.sh does."""
+    told = COMMANDS[command].format(run=run, out=out).split()
+    return ["env", "--block-signal=INT", sys.executable, "-m", "testbed", *told]
+
+
+def perform(line: list[str], temporary: Path, moment: float | None = None) -> Outcome:
+    """Run a command, interrupted after `moment` seconds if that is given."""
+    log = temporary.parent / "output"
+    begin = time.monotonic()
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            line,
+            cwd=PROJECT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=marked(temporary),
+            start_new_session=True,
+        ) as process,
+    ):
+        interrupted = False
+        if moment is not None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(moment)
+            if process.returncode is None:
+                interrupted = True
+                os.killpg(process.pid, signal.SIGINT)
+        sent = time.monotonic()
+        try:
+            process.wait(TOGETHER if interrupted else 1800.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    took = time.monotonic() - (sent if interrupted else begin)
+    return Outcome(interrupted, process.returncode, log.read_text(errors="replace"), took)
+
+
+def faults(outcome: Outcome, behind: list[str]) -> list[str]:
+    """Return what is wrong with an interrupted command."""
+    wrong = [] if outcome.code == 130 else [f"code {outcome.code}"]
+    if outcome.output.count("interrupted") != 1 and "KeyboardInterrupt !!" not in outcome.output:
+        wrong.append("not one line")
+    wrong += sorted({f"{each.strip()!r}" for each in WRONG.findall(outcome.output)})
+    return wrong + [f"left {each}" for each in behind]
+
+
+def soak(command: str, times: int, run: Path, folder: Path, rng: random.Random) -> Counter[str]:
+    """Interrupt one command; print its row and what is wrong; return how often that was what."""
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    length = perform(words(command, run, folder / "whole"), temporary).seconds
+    seen: Counter[str] = Counter()
+    slowest = 0.0
+    for number in range(times):
+        out = folder / str(number)
+        out.mkdir()
+        moment = rng.uniform(0.0, length)
+        before = there(temporary)
+        outcome = perform(words(command, run, out), temporary, moment)
+        if not outcome.interrupted or (outcome.code == 0 and "interrupted" not in outcome.output):
+            seen["ended before"] += 1
+            continue
+        slowest = max(slowest, outcome.seconds)
+        wrong = faults(outcome, left(before, temporary))
+        seen["wrong" if wrong else "right"] += 1
+        if wrong:
+            print(f"{command} at {moment:.2f} s: {'; '.join(wrong)}\n{outcome.output}", flush=True)
+    shutil.rmtree(folder)
+    print(
+        f"| `{command}` | {length:.1f} s | {seen['right']} | {seen['wrong']} "
+        f"| {seen['ended before']} | {slowest:.1f} s |",
+        flush=True,
+    )
+    return seen
+
+
+def main() -> int:
+    """Interrupt all commands, or those that are named."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("commands", nargs="*", metavar="COMMAND", help=", ".join(COMMANDS))
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="soak-") as made:
+        folder = Path(made)
+        (folder / "tmp").mkdir()
+        recorded = COMMANDS["virtual"].format(out=folder / "runs").split()
+        first = [sys.executable, "-m", "testbed", *recorded]
+        assert perform(first, folder / "tmp").code == 0
+        (run,) = (folder / "runs").iterdir()
+        print("| command | takes | ended right | wrong | ended before | slowest to end |")
+        print("| --- | --- | --- | --- | --- | --- |", flush=True)
+        for command in options.commands or COMMANDS:
+            place = folder / command
+            place.mkdir()
+            wrong += soak(command, options.times, run, place, rng)["wrong"]
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""Ctrl-C, which a terminal sends to the whole process group: one line and 130, at any moment."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from emulation.network.processes import PROJECT
+from spark_analysis.scratch import TOLD_BY_JAVA
+from tests.processes import lives
+
+RUN = "run roaming_field flooding --nodes 6 --backend virtual"
+SWEEP = "sweep roaming_field flooding --nodes 6 --seeds 1 --duration 25"
+LIMIT = 120.0
+"""Seconds until a moment has come, or a command has ended; it takes far less."""
+
+
+def start(
+    words: str, folder: Path, python: tuple[str, ...] = ("-m", "testbed")
+) -> subprocess.Popen[str]:
+    """Start a command as run_testbed.sh does, as leader of a process group."""
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    return subprocess.Popen(
+        ["env", "--block-signal=INT", sys.executable, *python, *words.split()],
+        cwd=PROJECT,
+        env=os.environ | {"TMPDIR": str(temporary)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def interrupt(process: subprocess.Popen[str], folder: Path) -> str:
+    """Send the signal; return what the command has written, which has left nothing else."""
+    children = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGINT)
+    output = process.communicate(timeout=LIMIT)[0]
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert "error" not in output.lower()
+    assert len(re.findall("^interrupted", output, re.MULTILINE)) == 1
+    psutil.wait_procs(children, LIMIT)
+    assert not [child for child in children if lives(child)]
+    assert list((folder / "tmp").glob("testbed-spark-*")) == []
+    return output
+
+
+def when(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Wait until something is true of a process that goes on."""
+    until = time.monotonic() + LIMIT
+    while not true():
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def loaded(process: subprocess.Popen[str], library: str) -> Callable[[], bool]:
+    maps = Path(f"/proc/{process.pid}/maps")
+    return lambda: library in maps.read_text(encoding="ascii")
+
+
+def java(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Return the processes of Java that a command has, from when it is their turn to start."""
+    started = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        try:
+            if TOLD_BY_JAVA in child.environ():
+                started.append(child)
+        except psutil.Error:
+            continue
+    return started
+
+
+@pytest.mark.parametrize("library", ["env", "libc.so", "_multiarray_umath"])
+def test_a_command_that_is_being_loaded_ends_with_a_line(library: str, tmp_path: Path) -> None:
+    with start("list", tmp_path) as process:
+        if library != "env":  # at once, before Python
+            when(loaded(process, library), process)
+        assert interrupt(process, tmp_path) == "interrupted\n"
+
+
+SWALLOWED = """
+import os, signal, time
+from testbed.interruption import guarded
+
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+
+def dropped():
+    Finalized()
+    time.sleep(60)
+
+def translated():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise OSError("a pipe is broken") from None
+
+def printed():
+    from testbed.options import fail
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        fail("Spark failed")
+
+def in_text():
+    exec("import signal; signal.raise_signal(signal.SIGINT)")
+
+def repeated():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.raise_signal(signal.SIGINT)
+        print("cleaned")
+
+raise SystemExit(guarded({}))
+"""
+
+
+@pytest.mark.parametrize("kind", ["dropped", "translated", "printed", "in_text", "repeated"])
+def test_an_interruption_that_libraries_swallow_is_still_one(kind: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SWALLOWED.replace("{}", kind)],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    assert done.stdout == ("cleaned\n" if kind == "repeated" else "")
+
+
+def test_what_is_not_interrupted_ends_as_it_does() -> None:
+    guarded = "import sys; from testbed.interruption import guarded as g; sys.exit(g({}))"
+    for end, code in {"0": 0, "2": 2, "None": 0, "'no'": 1}.items():
+        program = guarded.format(f"lambda: sys.exit({end})")
+        done = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, check=False)
+        assert done.returncode == code
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """Return a run folder."""
+    words = f"{RUN} --duration 25 --no-analyze --quiet --runs {tmp_path / 'runs'}".split()
+    subprocess.run([sys.executable, "-m", "testbed", *words], cwd=PROJECT, check=True)
+    (folder,) = (tmp_path / "runs").iterdir()
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("moment", ["Java starts", "Spark works"])
+def test_an_analysis_ends_with_java(moment: str, recorded: Path, tmp_path: Path) -> None:
+    with start(f"analyze {recorded} --out {tmp_path / 'out'}", tmp_path) as process:
+        if moment == "Java starts":
+            when(lambda: bool(java(process)), process)
+        else:  # which has workers in Python
+            when(lambda: any("python" in each.name() for each in java(process)), process)
+        assert interrupt(process, tmp_path) == "interrupted\n"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_run_interrupted_in_its_analysis_says_how_to_go_on(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    with start(f"{RUN} --duration 25 --runs {runs}", tmp_path) as process:
+        when(lambda: any(runs.glob("*/run.json")), process)
+        when(lambda: bool(java(process)), process)
+        output = interrupt(process, tmp_path)
+    (folder,) = runs.iterdir()
+    assert f"run_testbed.sh analyze {folder}\n" in output
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_sweep_that_starts_spark_ends_with_its_own_line(tmp_path: Path) -> None:
+    with start(f"{SWEEP} --out {tmp_path / 'sweep'}", tmp_path) as process:
+        when(lambda: any(each.name() == "java" for each in java(process)), process)
+        assert "the same command goes on from here" in interrupt(process, tmp_path)
