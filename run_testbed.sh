@@ -121,19 +121,30 @@ PYTHON
 
 make_ryu() { # without it all but mesh access points works, so a failure is said and no more
     local wanted
-    wanted=$(sha256sum <"$project/requirements/ryu.lock")
+    wanted=$(cat "$project"/requirements/{ryu,os-ken}.lock | sha256sum)
     [ "$(cat "$ryu/.testbed-setup" 2>/dev/null)" != "$wanted" ] || return 0
     say "installing the Ryu controller in $ryu"
-    rm -rf "$ryu"
-    if "$system_python" -m venv "$ryu" >>"$log" 2>&1 &&
-        pip_install "$ryu" <(sed -nE '/^(setuptools|wheel|pbr)==/,/[^\\]$/p' "$project/requirements/ryu.lock") &&
-        pip_install "$ryu" "$project/requirements/ryu.lock" --no-build-isolation &&
-        "$ryu/bin/python" -W ignore -c 'import eventlet.wsgi, ryu.cmd' >>"$log" 2>&1; then
+    if install_ryu || { say "Ryu cannot be installed; installing os-ken in its place" && install_os_ken; }; then
         printf '%s\n' "$wanted" >"$ryu/.testbed-setup"
     else
         rm -rf "$ryu"
-        say "Ryu cannot be installed, so there are no mesh access points; see the end of $log"
+        say "nor can os-ken, so there are no mesh access points; see the end of $log"
     fi
+}
+
+install_ryu() {
+    rm -rf "$ryu"
+    "$system_python" -m venv "$ryu" >>"$log" 2>&1 &&
+        pip_install "$ryu" <(sed -nE '/^(setuptools|wheel|pbr)==/,/[^\\]$/p' "$project/requirements/ryu.lock") &&
+        pip_install "$ryu" "$project/requirements/ryu.lock" --no-build-isolation &&
+        "$ryu/bin/python" -W ignore -c 'import eventlet.wsgi, ryu.cmd' >>"$log" 2>&1
+}
+
+install_os_ken() { # Ryu's maintained fork
+    rm -rf "$ryu"
+    "$system_python" -m venv "$ryu" >>"$log" 2>&1 &&
+        pip_install "$ryu" "$project/requirements/os-ken.lock" &&
+        "$ryu/bin/python" -W ignore -c 'import eventlet.wsgi, os_ken.base' >>"$log" 2>&1
 }
 
 compile() { # without it all works, but slower, so a failure is said and no more

@@ -106,7 +106,9 @@ def examine() -> list[Diagnosis]:
         for name, backend in backends().items()
     ]
     mesh = tuple(switches.obstacles())
-    purpose = "topologies with access points"
+    controller = switches.controller()
+    on = f" (controller: {controller.framework})" if controller else ""
+    purpose = f"topologies with access points{on}"
     findings.append(Diagnosis("mesh access points", purpose, mesh, needed=False))
     checks: tuple[tuple[str, str, Callable[[], str | None], bool], ...] = (
         ("analysis", "Spark jobs and reports", _java, True),

@@ -34,13 +34,13 @@ from tests.house import (
 
 EMULATION = (
     *("vm", "backends", "scripts", "mininet_wifi", "virtual", "network", "realtime"),
-    *("scenario", "workloads", "mobility", "radio", "plain_file", "errors"),
+    *("scenario", "workloads", "mobility", "radio", "plain_file", "caller", "errors"),
 )
 """The rooms of `emulation`, from the top."""
 FOR_TOPOLOGIES = ("scenario", "workloads", "mobility", "radio", "errors")
 """Rooms of `emulation` that a topology may use."""
 RYU = "emulation.network.controller"
-"""What runs in the controller's own environment: Ryu, eventlet and the standard library."""
+"""What runs in the controller's own environment: Ryu or os-ken, eventlet, standard library."""
 LONGEST = 500
 IN_THE_GUEST = {
     Import("emulation.vm.run", "testbed"): "makes the command line of a command in the guest",
@@ -61,7 +61,6 @@ PAGES = ("README.md", "run_testbed.sh", "docs/**/*.md")
 
 USED_BY_OTHERS = {
     ("emulation.backends.virtual", "run_virtual"): "programs: docs/data.md",
-    ("emulation.network.controller.ryu_app", "MeshAccessPoints"): "Ryu, which finds it",
     ("emulation.vm.channel", "ALIVE_INTERVAL"): "the guest's agent, which has the file beside it",
     ("spark_analysis.papers.paper", "per_second"): "papers: docs/extending/paper.md",
 }
@@ -221,7 +220,7 @@ def test_the_controller_needs_nothing_of_the_testbeds_environment() -> None:
                 waiting.append(imported)
             elif imported.split(".")[0] not in sys.stdlib_module_names:
                 foreign.add(imported.split(".")[0])
-    assert foreign <= {"ryu", "eventlet"}
+    assert foreign <= {"ryu", "os_ken", "eventlet"}
 
 
 @pytest.mark.parametrize("folder", [*FLOORS, "tests"])

@@ -5,6 +5,10 @@ vSwitch (`emulation.network.openvswitch`), its files in the run's state folder, 
 controller (`emulation.network.controller`), whose OpenFlow channel is TCP on that namespace's
 loopback.
 
+The controller runs in an environment of its own, `.ryu`, which has Ryu, or os-ken if Ryu cannot be
+installed.  The guest of the virtual machine sees that of the host, whose packages another Python
+does not find; it has Debian's os-ken.
+
 A bridge without flows passes nothing on (fail_mode secure).  Flow counters come from the datapath
 at every revalidation, so these are made frequent (`REVALIDATION_MS`).
 """
@@ -15,7 +19,7 @@ import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulation.network.controller.flows import ACCESS_PORT, BROKER_PORT, MESH_PORT
 from emulation.network.openvswitch import (
@@ -33,6 +37,11 @@ from nodeapp.installation import COMMAND, IS_CHECKOUT
 from nodeapp.wire import TrafficClass
 
 RYU_PYTHON: Final = PROJECT / ".ryu" / "bin" / "python"
+SYSTEM_PYTHON: Final = Path("/usr/bin/python3")
+SYSTEM_PACKAGES: Final = Path("/usr/lib/python3/dist-packages")
+"""Where Debian's packages are, of its own Python."""
+FRAMEWORKS: Final[Mapping[str, str]] = {"ryu": "Ryu", "os_ken": "os-ken"}
+"""Packages that the controller runs on, the first choice first, and their names for people."""
 CONTROLLER_PORT: Final = 6653
 """TCP, IANA's for OpenFlow; on the loopback of the run's own namespace."""
 CONTROLLER_LOG: Final = "controller.log"
@@ -47,10 +56,31 @@ def obstacles() -> list[str]:
     found = []
     if not installed():
         found.append(f"mesh access points need {NEEDED}")
-    if not RYU_PYTHON.exists():
+    if controller() is None:
         advice = f"run {COMMAND} setup" if IS_CHECKOUT else "run in a checkout, whose set-up has it"
         found.append(f"mesh access points need the Ryu controller: {advice}")
     return found
+
+
+class Controller(NamedTuple):
+    """A Python that can run the controller, and the name of what it runs it on."""
+
+    python: Path
+    framework: str
+
+
+def controller() -> Controller | None:
+    """Return what runs the controller: that of `.ryu`, else the system's; None without both.
+
+    Looks for files alone, as a Python takes a second to start in an emulated processor.
+    """
+    # A link to python3.11, say, which looks for its packages in lib/python3.11.
+    packages = RYU_PYTHON.parent.parent / "lib" / RYU_PYTHON.resolve().name / "site-packages"
+    for python, folder in ((RYU_PYTHON, packages), (SYSTEM_PYTHON, SYSTEM_PACKAGES)):
+        for package, name in FRAMEWORKS.items():
+            if python.exists() and (folder / package).is_dir():
+                return Controller(python, name)
+    return None
 
 
 def controller_config(scenario: Scenario, flows: Path, status: Path) -> dict[str, object]:
@@ -84,8 +114,11 @@ class Switches:
         config = self._folder / "controller.json"
         text = json.dumps(controller_config(self._scenario, flows, self.status))
         config.write_text(text, encoding="utf-8")
+        chosen = controller()
+        if chosen is None:
+            raise SwitchError(obstacles()[-1])
         command = [
-            str(RYU_PYTHON),
+            str(chosen.python),
             "-W",
             "ignore",
             "-m",

@@ -26,6 +26,8 @@ DEBIAN_PACKAGES: Final = (
     *("linux-image-amd64", "kmod", "busybox-static"),
     *("python3", "procps", "psmisc"),
     *("mininet", "openvswitch-switch", "openvswitch-testcontroller"),
+    # The controller, when the host's .ryu is of another Python; 39 MB installed.
+    "python3-os-ken",
     *("hostapd", "wpasupplicant", "iw", "rfkill", "wireless-regdb"),
     *("iproute2", "iputils-ping", "net-tools", "ethtool", "tcpdump"),
 )

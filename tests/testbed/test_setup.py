@@ -60,7 +60,7 @@ def test_set_up_waits_for_others_that_install(tmp_path: Path) -> None:
                     assert process.wait() == 1
 
 
-@pytest.mark.parametrize("name", ["run", "dev", "ryu"])
+@pytest.mark.parametrize("name", ["run", "dev", "ryu", "os-ken"])
 def test_a_lock_has_all_that_its_list_pins_with_hashes(name: str) -> None:
     pinned = dict(PIN.findall((PROJECT / f"requirements/{name}.txt").read_text()))
     lock = (PROJECT / f"requirements/{name}.lock").read_text()

@@ -1,4 +1,4 @@
-"""The Ryu application of the mesh access points: the only file that imports Ryu.
+"""The Ryu application of the mesh access points: the only file that imports Ryu or os-ken.
 
     .ryu/bin/python -m emulation.network.controller CONFIG.json
 
@@ -11,15 +11,20 @@ appears when every bridge has confirmed its flows (OpenFlow barrier); then it is
 `POLL` seconds, a sign of life that needs no bridge.  The file `flows` always holds the last
 complete round of counters; on SIGTERM the application requests a last round, marks it `complete`
 and ends.  Both files are written whole or not at all.
+
+It runs on Ryu or, where that is not installed, on os-ken, Ryu's maintained fork, whose modules have
+the same names; the first line of its log says which.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
 import time
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +32,8 @@ import emulation.network.plain_distutils  # noqa: F401  before Ryu
 
 # Nothing here looks up names.  Resolving them in green threads is a quarter of what is loaded.
 os.environ["EVENTLET_NO_GREENDNS"] = "yes"
+# os-ken since version 4 has threads of the system by default; the handlers below take turns.
+os.environ["OSKEN_HUB_TYPE"] = "eventlet"
 import eventlet
 
 eventlet.monkey_patch()
@@ -35,18 +42,10 @@ import eventlet.wsgi  # noqa: E402
 # Ryu 4.34 imports a name that newer eventlets lack, for a web server not used here.
 eventlet.wsgi.ALREADY_HANDLED = [b""]
 
-from ryu import cfg  # noqa: E402
-from ryu.base.app_manager import RyuApp  # noqa: E402
-from ryu.cmd import manager  # noqa: E402
-from ryu.controller import ofp_event  # noqa: E402
-from ryu.controller.handler import (  # noqa: E402
-    CONFIG_DISPATCHER,
-    HANDSHAKE_DISPATCHER,
-    MAIN_DISPATCHER,
-    set_ev_cls,
-)
-from ryu.lib import hub  # noqa: E402
-from ryu.ofproto import ofproto_v1_3  # noqa: E402
+try:
+    import ryu as framework
+except ModuleNotFoundError:
+    import os_ken as framework
 
 from emulation.network.controller.flows import (  # noqa: E402
     CONTROLLER,
@@ -55,6 +54,20 @@ from emulation.network.controller.flows import (  # noqa: E402
     Flow,
     FlowComputation,
 )
+
+
+def _module(name: str) -> Any:
+    return import_module(f"{framework.__name__}.{name}")
+
+
+app_manager, cfg, hub = _module("base.app_manager"), _module("cfg"), _module("lib.hub")
+ofp_event, handler = _module("controller.ofp_event"), _module("controller.handler")
+ofproto_v1_3 = _module("ofproto.ofproto_v1_3")
+log = _module("log")
+_module("controller.controller")  # registers the options of the OpenFlow port
+CONFIG_DISPATCHER, MAIN_DISPATCHER = handler.CONFIG_DISPATCHER, handler.MAIN_DISPATCHER
+HANDSHAKE_DISPATCHER, set_ev_cls = handler.HANDSHAKE_DISPATCHER, handler.set_ev_cls
+App: Any = app_manager.RyuApp if framework.__name__ == "ryu" else app_manager.OSKenApp
 
 FORMAT: Final = 1
 """Version of the file of counters."""
@@ -71,7 +84,7 @@ OPTION: Final = "mesh-config"
 cfg.CONF.register_cli_opts([cfg.StrOpt(OPTION, default="", help="configuration file")])
 
 
-class MeshAccessPoints(RyuApp):  # type: ignore[misc]  # Ryu has no types
+class MeshAccessPoints(App):  # type: ignore[misc]  # no types
     """Flows and counters of all access points."""
 
     OFP_VERSIONS = (ofproto_v1_3.OFP_VERSION,)
@@ -198,7 +211,7 @@ class MeshAccessPoints(RyuApp):  # type: ignore[misc]  # Ryu has no types
         while len(self._answered) < len(self._computation.bridges) and time.monotonic() < deadline:
             hub.sleep(0.02)
         self._export(complete=len(self._answered) == len(self._computation.bridges))
-        # Ryu's manager would wait for its applications forever; it has nothing left to write.
+        # The manager would wait for its applications forever; it has nothing left to write.
         os._exit(0)
 
     def _ask(self) -> None:
@@ -253,7 +266,7 @@ def _write(path: Path, value: Any) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the application under Ryu's manager; return the exit code."""
+    """Run the application; return the exit code."""
     if len(arguments) != 1:
         print("usage: python -m emulation.network.controller CONFIG.json", file=sys.stderr)
         return 2
@@ -263,12 +276,15 @@ def main(arguments: list[str]) -> int:
     except (OSError, ValueError, LookupError) as error:
         print(f"controller: {arguments[0]}: {error}", file=sys.stderr)
         return 1
-    manager.main(
-        [
-            "--ofp-listen-host=127.0.0.1",
-            f"--ofp-tcp-listen-port={port}",
-            f"--{OPTION}={arguments[0]}",
-            "emulation.network.controller.ryu_app",
-        ]
-    )
+    options = [
+        "--ofp-listen-host=127.0.0.1",
+        f"--ofp-tcp-listen-port={port}",
+        f"--{OPTION}={arguments[0]}",
+    ]
+    name = framework.__name__
+    cfg.CONF(args=options, project=name, default_config_files=[])
+    log.init_log()
+    version = metadata.version(name.replace("_", "-"))
+    logging.getLogger(__name__).info("controller: %s %s", name.replace("_", "-"), version)
+    app_manager.AppManager.run_apps([MeshAccessPoints.__module__])
     return 0

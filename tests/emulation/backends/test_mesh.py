@@ -226,6 +226,7 @@ def test_without_open_vswitch_it_says_what_to_do(tmp_path: Path) -> None:
 
 def test_without_ryu_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(switches, "RYU_PYTHON", tmp_path / "nothing")
+    monkeypatch.setattr(switches, "SYSTEM_PACKAGES", tmp_path / "nothing")
     scenario = mesh(1.0, {"sta1": (Waypoint(0, 130, 125),)}, ())
     folder = RunFolder.create(tmp_path, scenario)
     with pytest.raises(BackendError, match=r"the Ryu controller: run \./run_testbed\.sh setup"):
@@ -235,9 +236,11 @@ def test_without_ryu_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_a_controller_that_does_not_start_is_quoted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    python = tmp_path / "python"
+    python = tmp_path / "bin" / "python3.11"
+    python.parent.mkdir()
     python.write_text("#!/bin/sh\necho \"No module named 'eventlet'\" >&2; exit 1\n")
     python.chmod(0o755)
+    (tmp_path / "lib/python3.11/site-packages/ryu").mkdir(parents=True)
     monkeypatch.setattr(switches, "RYU_PYTHON", python)
     folder = RunFolder.create(tmp_path, cells())
     with pytest.raises(BackendError, match="controller did not start: No module named 'eventlet'"):
