@@ -270,7 +270,8 @@ class Client:
 
 def _publish(client: Client, asked: argparse.Namespace) -> None:
     policy = Filter.parse(asked.policy) if asked.policy else None
-    client.publish(parse_attributes(asked.words), policy, size=asked.size)
+    event = client.publish(parse_attributes(asked.words), policy, size=asked.size)
+    print(f"published event {event.sequence} of node {event.publisher}", file=sys.stderr)
 
 
 def _advertise(client: Client, asked: argparse.Namespace) -> None:

@@ -9,16 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:  # a page needs no Spark, and a row nothing of how it is shown
     from spark_analysis.result import RunTables
     from spark_analysis.table import Measure
 
 
+LARGE: Final = 999.5
+"""From here on three digits would be written with an exponent."""
+
+
 def significant(value: float) -> str:
     """Return a number as comparisons write it; how pages do is no part of what makes a row."""
-    return "–" if math.isnan(value) else f"{value:.3g}"
+    if math.isnan(value):
+        return "–"
+    return f"{value:.3g}" if abs(value) < LARGE else f"{value:,.0f}"
 
 
 def to_units(value: float) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
 from spark_analysis.pandas_rows import records
+
+NOTHING_DUE: Final = "nothing was to be delivered: no event that was published had a subscriber"
+"""A problem of a run."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,12 @@ class RunTables:
     def __init__(self, analysis: Analysis, run: Run) -> None:
         self.run = run
         self._analysis = analysis
-        self.problems = tuple(dict.fromkeys((*run.problems, *analysis.problems.get(run.name, ()))))
         summary = self.table("summary")
         self.summary: Mapping[str, Any] = next(iter(records(summary)), {})
+        problems = [*run.problems, *analysis.problems.get(run.name, ())]
+        if self.summary.get("expected_all") == 0:
+            problems.append(NOTHING_DUE)
+        self.problems = tuple(dict.fromkeys(problems))
 
     def table(self, name: str) -> pd.DataFrame:
         """Return the run's rows of the table called `name`."""

@@ -88,8 +88,8 @@ def artifact(
         fail("two of the runs have one name: rename one of them", USAGE)
     if any(out.resolve().is_relative_to(run.path) for run in runs):
         fail(f"{out} is in a run folder that it is to hold: name another with --out", USAGE)
-    if out.exists() and not zipfile.is_zipfile(out):
-        fail(f"{out} is there and no zip file: name another with --out, or remove it", USAGE)
+    if out.exists():
+        fail(f"{out} is there: name another file with --out, or remove it", USAGE)
     unfinished = out.with_name(out.name + ".part")
     try:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as file:

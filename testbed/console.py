@@ -306,6 +306,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
             self.testbed.faults.begin(fault)
             if fault.end is None:
                 self._made.append(fault)
+            self._say(prompt_text.begun(fault))
             self._effect = Effect(kind=kind, nodes=fault.nodes, fault=fault)
 
     def do_heal(self, line: str) -> None:
@@ -320,9 +321,17 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         for fault in ended:
             self.testbed.faults.end(fault)
             self._made.remove(fault)
-        if not names:
-            self._say(f"healed {len(ended)}" if ended else "nothing to heal")
+        what = ", ".join(prompt_text.begun(fault) for fault in ended)
+        self._say(f"healed {len(ended)}: {what}" if ended else "nothing to heal")
         self._effect = Effect(kind="heal", nodes=tuple(sorted(names)))
+
+    def do_help(self, line: str) -> None:
+        """help [COMMAND]: what commands do."""
+        if line.strip():
+            super().do_help(line)
+            return
+        names = sorted({name[3:] for name in dir(self) if name.startswith("do_")} - {"EOF"})
+        self._say(prompt_text.commands({name: getattr(self, f"do_{name}") for name in names}))
 
     def do_stats(self, _line: str) -> None:
         """stats: time of the scenario and counters of the radio medium."""

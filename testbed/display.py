@@ -113,13 +113,17 @@ class AnalysisDisplay(_Display):
 
 def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -> None:
     """Print the key figures of every run, and whether it kept real time."""
+    from spark_analysis.result import RunTables  # with pandas, which an analysis has loaded
+
     printed = [metric for metric in metrics if metric.terminal is not None]
     for row in records(analysis.table("summary")):
         console.print(f"[bold]{row['run']}[/bold]", highlight=False, soft_wrap=True)
         words = ", ".join(metric.words(row) for metric in printed)
         console.print(f"  {words}", highlight=False, soft_wrap=True)
     for run in analysis.runs:
-        for problem in analysis.problems[run.name]:
+        for problem in RunTables(analysis, run).problems:
+            if problem in run.problems:
+                continue
             console.print(
                 f"[yellow]warning:[/yellow] {run.name}: {escape(problem)}",
                 highlight=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -82,6 +83,7 @@ def mn(
     if not script.is_file():
         folders = ": it is a folder; --check tries every script in it" if script.is_dir() else ""
         fail(f"no script {script}{folders}", USAGE)
+    _refuse_no_python(script)
     folder = make_folder(runs, script)
     spec = {
         "script": script.resolve(),
@@ -100,6 +102,18 @@ def mn(
         _finish(folder, code, analyze)
     finally:
         RunFolder(folder).give_to_caller()
+
+
+def _refuse_no_python(script: Path) -> None:
+    try:
+        compile(script.read_bytes(), str(script), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        why = getattr(error, "msg", None) or error
+        print(f"mn: {script.name}:{line}: syntax error: {why}", file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+    except OSError as error:
+        fail(f"cannot read {script}: {error.strerror}")
 
 
 def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:

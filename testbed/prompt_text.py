@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
+
+from emulation.scenario.faults import Fault
 
 NEGLIGIBLE: Final = 1e-4
 """Loss below this is none, to a reader."""
 _UNITS: Final = {"us": "µs", "seconds": "s", "airtime": "s"}
 """Units by the end of a name."""
+
+
+_BEGUN: Final = {
+    "crash": "crashed",
+    "radio": "silenced",
+    "access-point": "silenced",
+    "link": "cut the link of",
+    "partition": "parted the area",
+    "jam": "jammed",
+}
+"""What a kind of fault does."""
+
+
+def begun(fault: Fault) -> str:
+    """Return what a fault has done, and to whom."""
+    where = "" if fault.position is None else "at {:g},{:g}".format(*fault.position)
+    line = "" if fault.line is None else "along {:g},{:g} to {:g},{:g}".format(*fault.line)
+    length = "" if fault.end is None else f"for {fault.end - fault.start:g} s"
+    words = (_BEGUN[fault.kind], ", ".join(fault.nodes), where, line, length)
+    return " ".join(filter(None, words))
+
+
+def commands(methods: Mapping[str, Callable[..., object]]) -> str:
+    """Return a line for each command: its name, and what its documentation begins with."""
+    width = max(map(len, methods))
+    lines = (
+        f"  {name:<{width}}  {((method.__doc__ or '').strip().splitlines() or [''])[0].rstrip('.')}"
+        for name, method in methods.items()
+    )
+    return "\n".join((*lines, "A node's name and a command run it there: sta1 ping -c 3 sta2"))
 
 
 def table(rows: list[dict[str, Any]]) -> str:

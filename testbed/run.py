@@ -177,6 +177,8 @@ def _execute(
 ) -> None:
     if live and backend.name == "virtual":
         fail("--live is for runs in real time: the report of a virtual run has its replay", USAGE)
+    if interact is not None and backend.name == "virtual":
+        fail("cli needs a backend in real time: the time of a virtual run does not wait", USAGE)
     obstacles = backend.obstacles()
     if obstacles:
         fail(obstacles[0])

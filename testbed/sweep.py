@@ -131,7 +131,7 @@ def sweep(
     """
     spec = SweepSpec(
         topology,
-        tuple(dict.fromkeys(protocols)),
+        tuple(protocols),
         _varied(vary or []),
         seeds,
         duration,

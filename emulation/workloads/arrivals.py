@@ -54,5 +54,5 @@ def check_duration(duration: float, warm_up: float, tail: float) -> None:
         raise ScenarioError(
             f"a run of {duration:g} s leaves no time to publish: the first {warm_up:g} s "
             f"are for subscriptions, the last {tail:g} s (tail) for events under way; "
-            f"use --duration {warm_up + tail + 10:g} or more, or lower tail"
+            f"use --duration above {warm_up + tail:g}, or lower tail"
         )

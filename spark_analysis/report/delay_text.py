@@ -43,7 +43,7 @@ def hops_table(tables: RunTables) -> TextTable:
         )
     return TextTable(
         "Delay by hop count",
-        "PUBLISH in the publisher's to first NOTIFY in the receiver's loopback capture.",
+        "From PUBLISH of the publisher's client to the first NOTIFY of the receiver's.",
         ("radio hops", "n", "mean", "median", "p90", "p99", "max"),
         rows,
         empty="Nothing was delivered.",

@@ -25,6 +25,8 @@ class FidelityVerdict:
     headline: str
     detail: str
     checks: tuple[Check, ...] = ()
+    virtual: bool = False
+    """There was no real time to keep."""
 
 
 def verdict(run: Run) -> FidelityVerdict:
@@ -37,7 +39,10 @@ def verdict_of(fidelity: Fidelity | None, backend: str | None) -> FidelityVerdic
     if fidelity is None:
         if backend == "virtual":
             return FidelityVerdict(
-                "good", "Virtual clock", "The run cannot fall behind: its clock is computed."
+                "good",
+                "Virtual clock",
+                "The run cannot fall behind: its clock is computed.",
+                virtual=True,
             )
         return FidelityVerdict(
             "unknown",

@@ -117,9 +117,9 @@ def delivery_over_time(
     """
     title = "Delivery over time"
     caption = (
-        "Each published event counts at the time its PUBLISH appears in the publisher's loopback "
-        "capture. Expected: clients whose captured subscription matched at that time. Received: "
-        "those of them that were notified (NOTIFY in the loopback capture of their node), whenever."
+        "Each event counts at the time at which its publisher's client sends PUBLISH. Expected: "
+        "clients whose subscription matched at that time. Received: those of them that their node "
+        "notified (NOTIFY), whenever."
     )
     known = np.isfinite(start + width + expected + received)
     start, width, expected, received = (
@@ -253,9 +253,9 @@ def delay_cdf(delays: Array, hops: npt.NDArray[np.int64]) -> Drawing:
     """Draw the distribution of delays, seconds, of all deliveries and by hop count."""
     title = "Delay"
     caption = (
-        "Cumulative distribution of the time from the PUBLISH in the publisher's loopback capture "
-        "to the first NOTIFY to a client at another node, in that node's loopback capture, by "
-        "kernel time stamps; all, and by the number of radio hops the event travelled."
+        "Cumulative distribution of the time from PUBLISH of the publisher's client to the first "
+        "NOTIFY to a client at another node; all, and by the number of radio hops the event "
+        "travelled."
     )
     known = np.isfinite(delays)
     delays, hops = positive(delays), hops[known]

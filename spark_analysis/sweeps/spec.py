@@ -17,6 +17,7 @@ import hashlib
 import itertools
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,6 +120,9 @@ def points(spec: SweepSpec) -> list[Point]:
     """
     if not spec.protocols:
         raise SpecError("name at least one protocol")
+    for protocol, times in Counter(spec.protocols).items():
+        if times > 1:
+            raise SpecError(f"{protocol} is named {times} times: name each protocol once")
     if spec.seeds < 1:
         raise SpecError("--seeds is a number from 1")
     for key in spec.vary:
@@ -142,7 +146,9 @@ def points(spec: SweepSpec) -> list[Point]:
                 if chosen.get(WORKLOAD, workload) != workload:
                     continue
                 for point in _repeats(spec, protocol, parameters, common, chosen):
-                    found.setdefault(point.key, point)  # 5 and 5.0 are one value
+                    if point.key in found:  # 5 and 5.0 are one value
+                        raise SpecError(f"{point} comes twice: give each value of --vary once")
+                    found[point.key] = point
     except (ScenarioError, ParameterError) as error:
         raise SpecError(str(error)) from None
     return sorted(found.values(), key=lambda point: point.seed)

@@ -31,6 +31,10 @@ def test_runs_become_one_crate_with_checksums(tmp_path: Path) -> None:
     words = ["artifact", *map(str, runs), "--out", str(out)]
     assert CliRunner().invoke(app, words).exit_code == 0
     first = out.read_bytes()
+    refused = CliRunner().invoke(app, words)
+    assert (refused.exit_code, out.read_bytes()) == (2, first)
+    assert "is there: name another file with --out" in refused.output.replace("\n", " ")
+    out.unlink()
     assert CliRunner().invoke(app, words).exit_code == 0
     assert out.read_bytes() == first
     with zipfile.ZipFile(out) as file:
@@ -56,7 +60,7 @@ def test_runs_become_one_crate_with_checksums(tmp_path: Path) -> None:
     page.write_text("ours")
     refused = CliRunner().invoke(app, [*words[:-1], str(page)])
     assert refused.exit_code == 2
-    assert "is there and no zip file: name another with --out" in refused.output.replace("\n", " ")
+    assert "is there: name another file with --out" in refused.output.replace("\n", " ")
     assert page.read_text() == "ours"
     inside = runs[0] / "all.zip"  # it would hold itself
     refused = CliRunner().invoke(app, [*words[:-1], str(inside)])

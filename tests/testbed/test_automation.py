@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -192,6 +193,15 @@ def test_a_strict_run_fails_if_something_is_wrong(
     exit_code, _, said = invoke(*words, "--strict")
     assert exit_code == 1
     assert "--strict: a client was refused" in said
+
+
+@pytest.mark.spark
+def test_a_strict_run_fails_if_nothing_was_to_be_delivered(tmp_path: Path) -> None:
+    words = "run roaming_field flooding --backend virtual --nodes 3 --duration 12 --set topics=0"
+    exit_code, _, said = invoke(*words.split(), "--runs", str(tmp_path), "--strict")
+    assert exit_code == 1
+    assert re.search("warning: .*: nothing was to be delivered", said)
+    assert said.splitlines()[-1].endswith("no event that was published had a subscriber")
 
 
 def test_a_strict_run_fails_if_it_lost_real_time(

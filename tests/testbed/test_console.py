@@ -73,6 +73,15 @@ def test_publishing_at_the_prompt(terminal: Terminal) -> None:
         answer = terminal.ask(line)
         assert "Traceback" not in answer
         assert "rror" not in answer
+        assert re.search(r"published event \d+ of node 1\b", answer)
+
+
+def test_help_has_a_line_for_each_command(terminal: Terminal) -> None:
+    lines = terminal.ask("help").splitlines()
+    for name in ("pub", "crash", "iperf", "py", "net"):
+        (line,) = (line for line in lines if line.split()[:1] == [name])
+        assert len(line.split()) > 3
+    assert "publish an event at a station" in terminal.ask("help pub")
 
 
 def test_what_the_radio_and_the_nodes_know(terminal: Terminal) -> None:
@@ -153,12 +162,12 @@ def test_a_stations_position_is_the_present_one(terminal: Terminal) -> None:
 
 
 def test_everything_failed_heals_at_once(terminal: Terminal) -> None:
-    terminal.ask("fail sta1 sta2")
-    terminal.ask("fail sta3")
+    assert "cut the link of sta1, sta2" in terminal.ask("fail sta1 sta2")
+    assert "silenced sta3" in terminal.ask("fail sta3")
     answer = terminal.ask("pingall", 10)
     assert "sta1 -> X X sta4" in answer
     assert "50% dropped (6/12 received)" in answer or "67% dropped (4/12" in answer
-    assert "healed 2" in terminal.ask("heal")
+    assert "healed 2: cut the link of sta1, sta2, silenced sta3" in terminal.ask("heal")
     assert "0% dropped (12/12 received)" in terminal.ask("pingall", 10)
 
 

@@ -233,6 +233,8 @@ def test_a_bad_script_ends_with_one_line(kind: str, tmp_path: Path) -> None:
     lines = [line for line in done.stderr.splitlines() if line.startswith("mn:")]
     assert len(lines) == 1
     assert re.match(said, lines[0])
+    if kind == "syntax":  # a file that is no script leaves no run
+        assert not list(tmp_path.glob("**/*-mn-bad*"))
     assert "Traceback" not in done.stderr
 
 

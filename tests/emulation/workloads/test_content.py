@@ -137,7 +137,7 @@ def test_nodes_take_them() -> None:
         ({"zipf": -1}, "zipf: -1 is below 0"),
         ({"zipf": "steep"}, "zipf: 'steep' is not a number"),
         ({"topics": 0}, "topics: 0 is below 1"),
-        ({"tail": 60}, "use --duration 78 or more, or lower tail"),
+        ({"tail": 60}, "use --duration above 68, or lower tail"),
         ({"selectivity": 0.5}, "'selectivity' is a parameter of the workload topic, which content"),
     ],
 )

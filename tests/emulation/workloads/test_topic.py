@@ -150,8 +150,8 @@ def test_the_seed_decides() -> None:
     ("nodes", "duration", "tail", "message"),
     [
         (3, 60.0, 3.0, "raise nodes"),
-        (30, 9.0, 3.0, "--duration 21"),
-        (30, 40.0, 45.0, r"the last 45 s \(tail\) .*use --duration 63 or more, or lower tail"),
+        (30, 9.0, 3.0, "--duration above 11"),
+        (30, 40.0, 45.0, r"the last 45 s \(tail\) .*use --duration above 53, or lower tail"),
     ],
 )
 def test_impossible_workloads_say_what_to_change(
@@ -171,7 +171,7 @@ def test_impossible_workloads_say_what_to_change(
         ("admitted", "0", "admitted: 0 is below 0.01 .*policy admits"),
         ("admitted", "2", "admitted: 2 is above 1"),
         ("tail", "-1", "tail: -1 is below 0"),
-        ("tail", "60", "use --duration 78 or more, or lower tail"),
+        ("tail", "60", "use --duration above 68, or lower tail"),
         ("advertise", "maybe", "advertise: 'maybe' is not true or false"),
     ],
 )

@@ -35,6 +35,8 @@ def app() -> typer.Typer:
         (["--vary", "speed=1", "--vary", "speed=2"], "given twice"),
         (["--set", "speed"], "--set takes KEY=VALUE"),
         (["--duration", "-1"], "--duration"),
+        (["flooding"], "flooding is named 2 times"),
+        (["--vary", "speed=1,1.0"], "speed=1.0 seed=1 comes twice: give each value"),
         (["--vary", "colour=red"], "no parameter 'colour'"),
         (["--draws", "colour"], "draws cannot differ by 'colour'"),
     ],
