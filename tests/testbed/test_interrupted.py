@@ -20,6 +20,8 @@ from tests.processes import lives
 
 RUN = "run roaming_field flooding --nodes 6 --backend virtual"
 SWEEP = "sweep roaming_field flooding --nodes 6 --seeds 1 --duration 25"
+SIGNALS = ("--default-signal=INT", "--block-signal=INT")
+"""The tests may run in the background of a shell, which ignores it."""
 LIMIT = 120.0
 """Seconds until a moment has come, or a command has ended; it takes far less."""
 
