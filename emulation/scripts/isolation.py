@@ -60,7 +60,8 @@ def lacking_capabilities(status: str) -> list[str]:
 def start(config: Path, environment: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
     """Start the runner with its configuration; `options` are those of `subprocess.Popen`.
 
-    It ends with the thread that calls.  SIGINT is held back until it can handle it.  Raises OSError.
+    It ends with the thread that calls.  SIGINT is held back until it can handle it.  Raises
+    OSError.
     """
     command = [
         *(

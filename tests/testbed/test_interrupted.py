@@ -33,7 +33,7 @@ def start(
     temporary = folder / "tmp"
     temporary.mkdir()
     return subprocess.Popen(
-        ["env", "--block-signal=INT", sys.executable, *python, *words.split()],
+        ["env", *SIGNALS, sys.executable, *python, *words.split()],
         cwd=PROJECT,
         env=os.environ | {"TMPDIR": str(temporary)},
         stdin=subprocess.DEVNULL,
