@@ -20,7 +20,8 @@ installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = i
 
 java_version() {
     local line
-    line=$(java -version 2>&1 | head -n 1) || return 1
+    line=$(java -version 2>&1) || return 1 # all of it: head would end Java by SIGPIPE now and then
+    line=${line%%$'\n'*}
     line=${line#*\"}
     printf '%s' "${line%%[.\"-]*}"
 }

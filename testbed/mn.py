@@ -13,7 +13,6 @@ from emulation.network import processes
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts import isolation, record
 from nodeapp.installation import PROGRAM
-from testbed.interruption import INTERRUPTED
 from testbed.live import Live, tell_address
 from testbed.mn_run import make_folder, run_script
 from testbed.options import (
@@ -22,6 +21,7 @@ from testbed.options import (
     USAGE,
     LiveOption,
     console,
+    end_interrupted,
     fail,
 )
 
@@ -124,7 +124,7 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
     found = record.read_ended(folder)
     if found is None:
         if code is None:
-            raise typer.Exit(INTERRUPTED)
+            end_interrupted("interrupted")
         if 0 <= code < KILLED:
             said = f"the script ended its process itself, with os._exit({code})"
             fail(f"{said}; what there is is in {folder}", code or FAILED)
@@ -141,5 +141,5 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
     else:
         console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
     if code is None or found.ended == "interrupted":
-        raise typer.Exit(INTERRUPTED)
+        end_interrupted("interrupted")
     raise typer.Exit(code if 0 <= code < 128 else FAILED)

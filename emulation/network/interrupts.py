@@ -125,7 +125,8 @@ def undisturbed(meanwhile: Callable[[], None] = lambda: None) -> Iterator[None]:
         # Not the thread's mask: another thread would take the signal, and its handler run here.
         for each in (*SIGNALS, signal.SIGALRM):
             before[each] = signal.getsignal(each)
-            signal.signal(each, note)
+            if before[each] != signal.SIG_IGN:
+                signal.signal(each, note)
         yield
     finally:
         for number, handler in before.items():

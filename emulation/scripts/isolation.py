@@ -60,10 +60,21 @@ def lacking_capabilities(status: str) -> list[str]:
 def start(config: Path, environment: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
     """Start the runner with its configuration; `options` are those of `subprocess.Popen`.
 
-    It ends with the thread that calls.  Raises OSError.
+    It ends with the thread that calls.  SIGINT is held back until it can handle it.  Raises
+    OSError.
     """
     command = [
-        *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"),
+        *(
+            "env",
+            "--block-signal=INT",
+            "unshare",
+            "--mount",
+            "--net",
+            "--pid",
+            "--fork",
+            "--kill-child=KILL",
+            "--mount-proc",
+        ),
         *(sys.executable, "-m", RUNNER, str(config)),
     ]
     return subprocess.Popen(

@@ -140,6 +140,7 @@ def _run(session: Session, nets: list[Any]) -> None:
     """Run the script as `python SCRIPT ARGUMENTS` would."""
     from emulation.scripts.provided import provide
 
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     record.begin(session)
     _prepare(session)
     spec = session.spec

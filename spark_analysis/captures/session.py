@@ -258,6 +258,10 @@ def _end_java() -> None:
     KeyboardInterrupt may have come in the middle of an answer, which the next question would get.
     """
     with undisturbed():
+        # A thread of PySpark prints that Java has gone.
+        server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+        if server is not None:
+            server.handle_error = lambda *_: None
         end_processes(scratch.java_of_this_process(), scratch.GRACE)
         SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = None

@@ -68,7 +68,15 @@ class Outcome(NamedTuple):
 def words(command: str, run: Path, out: Path) -> list[str]:
     """Return the command line, begun as run_testbed.sh does."""
     told = COMMANDS[command].format(run=run, out=out).split()
-    return ["env", "--block-signal=INT", sys.executable, "-m", "testbed", *told]
+    return [
+        "env",
+        "--default-signal=INT",
+        "--block-signal=INT",
+        sys.executable,
+        "-m",
+        "testbed",
+        *told,
+    ]
 
 
 def perform(line: list[str], temporary: Path, moment: float | None = None) -> Outcome:

@@ -20,6 +20,8 @@ from tests.processes import lives
 
 RUN = "run roaming_field flooding --nodes 6 --backend virtual"
 SWEEP = "sweep roaming_field flooding --nodes 6 --seeds 1 --duration 25"
+SIGNALS = ("--default-signal=INT", "--block-signal=INT")
+"""The tests may run in the background of a shell, which ignores it."""
 LIMIT = 120.0
 """Seconds until a moment has come, or a command has ended; it takes far less."""
 
@@ -31,7 +33,7 @@ def start(
     temporary = folder / "tmp"
     temporary.mkdir()
     return subprocess.Popen(
-        ["env", "--block-signal=INT", sys.executable, *python, *words.split()],
+        ["env", *SIGNALS, sys.executable, *python, *words.split()],
         cwd=PROJECT,
         env=os.environ | {"TMPDIR": str(temporary)},
         stdin=subprocess.DEVNULL,
@@ -71,16 +73,16 @@ def loaded(process: subprocess.Popen[str], library: str) -> Callable[[], bool]:
     return lambda: library in maps.read_text(encoding="ascii")
 
 
-def java(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Return the processes of Java that a command has, from when it is their turn to start."""
-    started = []
+def java(process: subprocess.Popen[str]) -> list[str]:
+    """Return the names of a command's processes of Java and its workers, while they start too."""
+    names = []
     for child in psutil.Process(process.pid).children(recursive=True):
         try:
             if TOLD_BY_JAVA in child.environ():
-                started.append(child)
+                names.append(child.name())
         except psutil.Error:
             continue
-    return started
+    return names
 
 
 @pytest.mark.parametrize("library", ["env", "libc.so", "_multiarray_umath"])
@@ -170,7 +172,7 @@ def test_an_analysis_ends_with_java(moment: str, recorded: Path, tmp_path: Path)
         if moment == "Java starts":
             when(lambda: bool(java(process)), process)
         else:  # which has workers in Python
-            when(lambda: any("python" in each.name() for each in java(process)), process)
+            when(lambda: any("python" in name for name in java(process)), process)
         assert interrupt(process, tmp_path) == "interrupted\n"
 
 
@@ -190,5 +192,5 @@ def test_a_run_interrupted_in_its_analysis_says_how_to_go_on(tmp_path: Path) -> 
 @pytest.mark.spark
 def test_a_sweep_that_starts_spark_ends_with_its_own_line(tmp_path: Path) -> None:
     with start(f"{SWEEP} --out {tmp_path / 'sweep'}", tmp_path) as process:
-        when(lambda: any(each.name() == "java" for each in java(process)), process)
+        when(lambda: "java" in java(process), process)
         assert "the same command goes on from here" in interrupt(process, tmp_path)

@@ -84,8 +84,14 @@ def test_runs_and_tests_use_the_same_versions() -> None:
 def test_set_up_that_is_interrupted_says_that_it_goes_on(tmp_path: Path) -> None:
     shutil.copy(PROJECT / "run_testbed.sh", tmp_path)
     shutil.copytree(PROJECT / "requirements", tmp_path / "requirements")
+    programs = tmp_path / "bin"  # with which nothing is missing, so that nothing is installed
+    programs.mkdir()
+    for name, answer in {"dpkg-query": "installed", "java": 'openjdk version "17.0"'}.items():
+        (programs / name).write_text(f"#!/bin/sh\nprintf '%s' '{answer}'\n", encoding="ascii")
+        (programs / name).chmod(0o755)
     with subprocess.Popen(
         [tmp_path / "run_testbed.sh", "list"],
+        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
