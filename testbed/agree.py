@@ -102,12 +102,14 @@ def agree(
     except AgreeError as error:
         fail(str(error))
     try:
-        with Analyst() as analyst, ExitStack() as stack:
+        RunFolder(folder).give_to_caller()  # whose analysis writes there
+        with Analyst(folder) as analyst, ExitStack() as stack:
             ahead = analyst if possible() else None
             under_way = ahead.start if ahead is not None else _nothing
             folders = _run(scenario, chosen, wanted, folder, under_way)
             while True:
                 if ahead is not None:
+                    RunFolder(folder).give_to_caller()
                     written = ahead.compare(folders, names(chosen), folder)
                 else:
                     keep_session(stack)

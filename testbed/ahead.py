@@ -11,7 +11,8 @@ orders then, with the same Spark.
     standard input       a line of JSON an order (`_Order`); its end: end
     a pipe of its own    pickled, the result of each order: an `AnalysisOutcome`, or the comparisons
 
-It is a process rather than a thread so that it can have a priority, and as nothing of it shall
+It is a process rather than a thread so that it can have a priority, needs no root
+(`emulation.caller`), and as nothing of it shall
 disturb the loop that watches the run.
 """
 
@@ -33,6 +34,7 @@ import psutil
 import typer
 
 from capture.lifetime import die_with_parent
+from emulation.caller import drop
 from emulation.network.processes import share_as
 from emulation.scenario.runfolder import RunFolder, read_run
 from spark_analysis import scratch
@@ -72,7 +74,9 @@ def possible() -> bool:
 class Analyst:
     """A process that is ready to analyse runs; a context, at whose end it is gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
+        """`folder` is what it is to write in."""
+        self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: IO[bytes] | None = None
         self._idle = False
@@ -94,6 +98,7 @@ class Analyst:
         ours, theirs = os.pipe()
         self._answers = os.fdopen(ours, "rb")
         words = [str(theirs), str(os.getpid()), str(self._niceness), str(self._share)]
+        words += [str(self._folder)] if self._folder is not None else []
         self._process = background.start(
             __spec__.name, words, stdin=subprocess.PIPE, pass_fds=[theirs]
         )
@@ -165,8 +170,12 @@ class Analyst:
 
 
 def main(arguments: list[str]) -> int:
-    """Be the process: the arguments are the pipe, the parent, its niceness and its session's."""
-    pipe, parent, niceness, share = map(int, arguments)
+    """Be the process: the arguments are the pipe, the parent, its niceness and its session's.
+
+    And the folder to write in, if that is known.
+    """
+    pipe, parent, niceness, share = map(int, arguments[:4])
+    drop(*map(Path, arguments[4:]))
     die_with_parent(parent=parent)
     if _may_return_to(niceness):
         os.setpriority(os.PRIO_PROCESS, 0, LOWEST)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from emulation.caller import drop
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts.record import is_script_run
 from spark_analysis.errors import AnalysisError
@@ -53,6 +54,9 @@ def analyze(
     quiet(be_quiet)
     resolved = {folder: _resolve(folder) for folder in folders}
     found = [there for there in resolved.values() if there is not None]
+    for there in found:
+        RunFolder(there).give_to_caller()
+    drop(*found, *([out] if out is not None else []))
     missing = [folder for folder, there in resolved.items() if there is None]
     if not found:
         fail(f"no run folder {missing[0]}; runs are made under {RUNS}", USAGE)

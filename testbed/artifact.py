@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from emulation.caller import drop
 from emulation.errors import RunFolderError
 from emulation.scenario.provenance import code, version
 from emulation.scenario.records import CodeRecord
@@ -83,6 +84,7 @@ def artifact(
     Example: artifact runs/*-flooding --out flooding.zip
     """
     runs = [_read(folder) for folder in folders]
+    drop(out.parent, *(run.path for run in runs))
     names = [run.name for run in runs]
     if len(set(names)) < len(names):
         fail("two of the runs have one name: rename one of them", USAGE)

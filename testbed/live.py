@@ -27,6 +27,7 @@ from typing import Any, Final, Protocol, Self
 from urllib.parse import parse_qs, urlsplit
 
 from capture.lifetime import die_with_parent
+from emulation.caller import drop
 from emulation.errors import RunFolderError
 from emulation.network.processes import share_as
 from testbed import background
@@ -280,6 +281,7 @@ def serve(folder: Path, say: Callable[[str], None]) -> None:
 
 
 if __name__ == "__main__":
+    drop()
     die_with_parent(parent=int(sys.argv[2]))
     os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
     share_as(os.getpid(), LOWEST)

@@ -17,6 +17,7 @@ from rich.table import Column, Table
 
 from emulation.backends.base import BackendError
 from emulation.backends.registry import backends
+from emulation.caller import drop
 from emulation.errors import ScenarioError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
@@ -119,6 +120,8 @@ def reproduce(
         preset = preset or "quick"
         chosen = [(each, _preset(each, preset, several=paper == ALL)) for each in papers]
         folder = out or (REPRODUCTIONS if paper == ALL else REPRODUCTIONS / f"{paper}-{preset}")
+        _give_to_caller(folder)
+        drop(folder, *(known or []), *([markdown.parent] if markdown is not None else []))
         try:
             if paper == ALL:
                 _all(chosen, preset, master, folder)

@@ -186,7 +186,8 @@ def _execute(
         folder = RunFolder.create(runs, scenario)
     except OSError as error:
         fail(f"cannot write a run folder under {runs}: {error.strerror}; name another by --runs")
-    with Analyst() as analyst:
+    folder.give_to_caller()  # whose analysis writes there
+    with Analyst(folder.path) as analyst:
         ahead = analyst if analyze and possible() else None
 
         def prompt(run: LiveRun) -> None:
@@ -246,6 +247,7 @@ def _tell_folder(folder: RunFolder) -> None:
 def _conclude(folder: RunFolder, analyze: bool, end: _End, ahead: Analyst | None) -> None:
     """Analyse the run if that is wanted, tell the outcome, and fail if it is not good enough."""
     told = None
+    folder.give_to_caller()
     try:
         if ahead is not None:
             told = ahead.analyse(folder.path, quiet=console.quiet)

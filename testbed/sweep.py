@@ -16,6 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from emulation.caller import drop
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.errors import AnalysisError
@@ -139,6 +140,9 @@ def sweep(
         tuple(dict.fromkeys(key.replace("-", "_") for key in draws or [])),
     )
     folder = out or SWEEPS / _name(spec.topology, spec.protocols, list(spec.vary))
+    if (folder / SPEC).exists():
+        RunFolder(folder).give_to_caller()
+    drop(folder)
     try:
         if changed := outdated(spec, folder):
             every = set(changed) == set(spec.protocols)

@@ -27,6 +27,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from capture.scan import AIR
+from emulation.caller import caller
 from emulation.errors import RunFolderError, ScenarioError, first_problem
 from emulation.plain_file import read_plain_file
 from emulation.scenario import prompt
@@ -150,12 +151,10 @@ class RunFolder:
         And the folders above it that root has made below one of theirs, as `runs`: else they could
         make no further one in it.
         """
-        try:
-            uid, gid = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
-        except (KeyError, ValueError):
+        user = caller()
+        if user is None:
             return
-        if os.geteuid() != 0:
-            return
+        uid, gid = user
         path = self.path.resolve()
         above = [each for each in path.parents if each.stat().st_uid == uid]
         made = path.parents[: path.parents.index(above[0])] if above else ()

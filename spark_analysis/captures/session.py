@@ -157,6 +157,8 @@ def settings(
     }
     if local:
         options |= {
+            # Spark draws a secret for each session; a cluster's own is its owner's affair.
+            "spark.authenticate": "true",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             # A session that is ready at the lowest priority, for the end of a long run on a busy

@@ -1,0 +1,126 @@
+"""The user behind sudo: what needs no root runs as them, and what root made becomes theirs.
+
+Root is for namespaces, radios and captures.  Spark, with Java and all of its workers, the reports
+and the live page need none of it.  They are processes, or commands, of their own, and each begins
+with `drop`, which gives root up for good.  Without sudo (a container, CI) root stays root, and so
+it does where that user could not read the project or write what is to be written.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import resource
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from capture.lifetime import prctl
+
+PR_SET_DUMPABLE: Final = 4
+PROJECT: Final = Path(__file__).resolve().parents[1]
+OF_ROOT: Final = ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+TEMPORARY: Final = ("TMPDIR", "TEMP", "TMP")
+
+
+class Caller(NamedTuple):
+    """Who called sudo."""
+
+    uid: int
+    gid: int
+
+
+def caller() -> Caller | None:
+    """Return the user behind sudo if this process is root; None if there is none."""
+    try:
+        user = Caller(int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"]))
+    except (KeyError, ValueError):
+        return None
+    return user if os.geteuid() == 0 and user.uid != 0 else None
+
+
+def drop(*writes: Path) -> bool:
+    """Become the user behind sudo, for good; return whether this process did.
+
+    It does not if they could not write one of `writes`, which need not exist.  Home, temporary
+    files and caches are theirs then, and the process may still return to the niceness that it has.
+    Called before there are threads, and before `die_with_parent`, which the kernel then forgets.
+    """
+    user = caller()
+    if user is None:
+        return False
+    name, home = _account(user)
+    groups = os.getgrouplist(name, user.gid) if name else [user.gid]
+    with _for_now(user, groups):
+        if not all(map(_reads, (PROJECT / "testbed", Path(sys.executable)))):
+            return False
+        if not all(map(_writes, writes)):
+            return False
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    with suppress(ValueError):  # a container whose root may not; then it keeps its niceness
+        resource.setrlimit(resource.RLIMIT_NICE, (20 - niceness, 20 - niceness))
+    os.setgroups(groups)
+    os.setresgid(user.gid, user.gid, user.gid)
+    os.setresuid(user.uid, user.uid, user.uid)
+    with suppress(OSError):  # its files in /proc would stay root's
+        prctl(PR_SET_DUMPABLE, 1)
+    _adapt_environment(user, name, home)
+    return True
+
+
+def _account(user: Caller) -> tuple[str, str]:
+    """Return a user's name and home; none in a container that does not know them."""
+    try:
+        account = pwd.getpwuid(user.uid)
+    except KeyError:
+        return "", "/"
+    return account.pw_name, account.pw_dir
+
+
+@contextmanager
+def _for_now(user: Caller, groups: list[int]) -> Iterator[None]:
+    """Have the rights of a user for a block."""
+    before = os.getgroups(), os.getegid()
+    os.setgroups(groups)
+    os.setegid(user.gid)
+    os.seteuid(user.uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(before[1])
+        os.setgroups(before[0])
+
+
+def _reads(path: Path) -> bool:
+    return os.access(path, os.R_OK | os.X_OK, effective_ids=True)
+
+
+def _writes(path: Path) -> bool:
+    """Return whether a path can be written, or made below the folder that is there."""
+    path = path.resolve()
+    while not os.path.lexists(path) and path != path.parent:
+        path = path.parent
+    right = os.W_OK | (os.X_OK if path.is_dir() else 0)
+    return os.access(path, right, effective_ids=True)
+
+
+def _adapt_environment(user: Caller, name: str, home: str) -> None:
+    """Have no variable name a folder of root's."""
+    kept = os.environ.get("HOME", "")
+    with suppress(OSError):
+        if kept and Path(kept).stat().st_uid == user.uid:  # sudo was told to keep it
+            home = kept
+    os.environ["HOME"] = home
+    if name:
+        os.environ |= {"USER": name, "LOGNAME": name}
+    for variable in OF_ROOT:
+        if variable in os.environ and not os.access(os.environ[variable], os.W_OK):
+            del os.environ[variable]
+    for variable in TEMPORARY:
+        if variable in os.environ and not os.access(os.environ[variable], os.W_OK | os.X_OK):
+            del os.environ[variable]
+    tempfile.tempdir = None
