@@ -55,7 +55,7 @@ def analyze(
     resolved = {folder: _resolve(folder) for folder in folders}
     found = [there for there in resolved.values() if there is not None]
     for there in found:
-        RunFolder(there).give_to_caller()
+        _give_to_caller(there)
     drop(*found, *([out] if out is not None else []))
     missing = [folder for folder, there in resolved.items() if there is None]
     if not found:
@@ -92,8 +92,7 @@ def _report_scripts(
             refused.append(str(error))
             continue
         finally:
-            if results.exists():
-                RunFolder(results).give_to_caller()
+            _give_to_caller(folder, results)
         told.append(script_outcome(folder, report))
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
     return told, refused
@@ -109,13 +108,19 @@ def analyse_folders(
     except AnalysisError as error:
         fail(str(error))
     finally:
-        for folder in folders if out is None else [out]:
-            if folder.exists():
-                RunFolder(folder).give_to_caller()
+        for folder in folders:
+            _give_to_caller(folder, folder if out is None else out / folder.resolve().name)
     summarise(console, made.analysis, METRICS)
     for page in made.pages:
         console.print(f"report: {page}", highlight=False, soft_wrap=True)
     return made
+
+
+def _give_to_caller(run: Path, results: Path | None = None) -> None:
+    """Hand over a run folder, or what was made of one elsewhere, and no other folder."""
+    made = results or run
+    if made.is_dir() and (is_script_run(run) or (run / "scenario.json").is_file()):
+        RunFolder(made).give_to_caller()
 
 
 def _resolve(folder: Path) -> Path | None:

@@ -32,6 +32,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Commands give root up for the user behind sudo; those that run in this process must not.
+for name in ("SUDO_UID", "SUDO_GID"):
+    os.environ.pop(name, None)
+
 # Java machines of tests live for seconds: the optimising compiler costs them more than it saves.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 

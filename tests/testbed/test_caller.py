@@ -51,6 +51,13 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(PROJECT)} | sudo | more
 
 
+@pytest.fixture(autouse=True)
+def _readable() -> None:
+    may = ["setpriv", f"--reuid={USER}", "--clear-groups", "test", "-r", str(PROJECT / "testbed")]
+    if os.geteuid() == 0 and subprocess.run(may, check=False).returncode:
+        pytest.skip(f"the user may not read {PROJECT}")
+
+
 def dropping(variables: dict[str, str], *writes: Path) -> list[str]:
     words = [sys.executable, "-c", DROP, *map(str, writes)]
     done = subprocess.run(words, env=variables, capture_output=True, text=True, check=True)
@@ -107,6 +114,16 @@ def users_of(words: list[str], home: Path) -> dict[str, set[int]]:
                 command.wait(0.02)
         assert command.returncode == 0
     return users
+
+
+def test_a_folder_that_is_no_run_stays_roots(home: Path) -> None:
+    other = home / "other"
+    other.mkdir()
+    words = [sys.executable, "-m", "testbed", "analyze", str(other)]
+    variables = environment(home) | {"SUDO_UID": "1", "SUDO_GID": "1"}
+    done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
+    assert "scenario.json" in done.stderr
+    assert other.stat().st_uid == 0
 
 
 @pytest.mark.spark
