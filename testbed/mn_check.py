@@ -16,9 +16,8 @@ from rich.table import Table
 
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts import record
-from testbed.interruption import INTERRUPTED
 from testbed.mn_run import make_folder, run_script
-from testbed.options import FAILED, USAGE, console, fail
+from testbed.options import FAILED, USAGE, console, end_interrupted, fail
 
 SECONDS: Final = 3.0
 """Seconds that each network runs unless `--for` says otherwise."""
@@ -78,8 +77,7 @@ def try_script(script: Path, name: str, seconds: float, runs: Path) -> ScriptVer
             stderr=subprocess.DEVNULL,
         )
         if code is None:
-            console.print("interrupted: the other scripts were not tried")
-            raise typer.Exit(INTERRUPTED)
+            end_interrupted("interrupted: the other scripts were not tried")
         return verdict_of(name, folder)
     finally:
         RunFolder(folder).give_to_caller()  # and the folder of runs, which stays

@@ -223,14 +223,12 @@ def _perform(
         ) as display:
             backend.execute(scenario, folder, display, interact)
     except KeyboardInterrupt:
-        console.print("interrupted: stopped everything; captures up to here are kept")
-        _tell_folder(folder)
-        try:
-            warn_of_infidelity(console, read_run(folder.path))
-        finally:
-            folder.give_to_caller()
+        folder.give_to_caller()
         _refuse_defects(folder)
-        end_interrupted(f"analyse it: {PROGRAM} analyze {folder.path}")
+        end_interrupted(
+            "interrupted: captures up to here are kept; analyse them: "
+            f"{PROGRAM} analyze {folder.path}"
+        )
     except BackendError as error:
         note_failure(folder, backend.name, str(error))
         folder.give_to_caller()

@@ -28,13 +28,13 @@ from emulation.vm.run import MachineOptions, run_in_vm, testbed
 from emulation.vm.staging import Staging, staging
 from nodeapp.installation import PROGRAM
 from testbed.commands import COMMANDS
-from testbed.interruption import INTERRUPTED
 from testbed.options import (
     RUNS,
     USAGE,
     AnalyseOption,
     RunsOption,
     console,
+    end_interrupted,
     fail,
     scenario_again,
     scenario_of,
@@ -312,10 +312,8 @@ def _in_guest(
             return code, stage.folders
         except KeyboardInterrupt:
             stages.hide()
-            console.print("interrupted: the virtual machine is ended")
-            for folder in stage.folders if stage else ():
-                console.print(f"kept: {folder}", highlight=False, soft_wrap=True)
-            raise typer.Exit(INTERRUPTED) from None
+            kept = "".join(f"; kept: {folder}" for folder in (stage.folders if stage else ()))
+            end_interrupted(f"interrupted: the virtual machine is ended{kept}")
         except VmError:
             stages.hide()
             for folder in stage.folders if stage else ():
@@ -330,8 +328,7 @@ def _errors() -> Iterator[None]:
     except VmError as error:
         fail(str(error))
     except KeyboardInterrupt:
-        console.print("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
+        end_interrupted("interrupted")
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename or ''}")
 

@@ -263,8 +263,7 @@ def test_sigterm_at_the_prompt_ends_the_run(tmp_path: Path) -> None:
         # The address is above the prompt, unless the machine has no time for it.
         terminal.until(r"(?s)live: http://127\..*testbed> |testbed> .*live: http://127\.")
         terminal.process.send_signal(signal.SIGTERM)
-        terminal.until("interrupted: stopped everything")
-        terminal.until("analyse it")
+        terminal.until("interrupted: captures up to here are kept; analyse them: ")
         assert terminal.ended() == 130
     finally:
         terminal.close()
