@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from emulation.errors import ScenarioError
+from emulation.errors import ScenarioError, first_problem
 from emulation.mobility.base import Mobility
 from emulation.mobility.registry import mobility
 from emulation.mobility.routes import Leg, deviating, legs
@@ -242,9 +242,7 @@ class Topo:
         try:
             self.radio = RadioSpec.model_validate(self.radio.model_dump() | dict(update))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise ScenarioError(f"radio: {where}: {first['msg']}, not {first['input']!r}") from None
+            raise ScenarioError(f"radio: {first_problem(error)}") from None
 
     def setMobilityModel(
         self,

@@ -13,6 +13,7 @@ from typing import Any, Final
 from mininet.link import Intf
 from pydantic import ValidationError
 
+from emulation.errors import first_problem
 from emulation.radio.channel_plan import ChannelError, frequency_of
 from emulation.radio.wlan.settings import STATION_MODES, WlanSettings
 from emulation.scripts import manet
@@ -461,10 +462,7 @@ class Radio(Intf):  # type: ignore[misc]  # Mininet has no types
         try:
             return WlanSettings.model_validate(self.describe() | {"range": None})
         except ValidationError as error:
-            first = error.errors()[0]
-            what = "".join(f"{part} {first['input']!r}: " for part in first["loc"][:1])
-            reason = first["msg"].removeprefix("Value error, ")
-            raise ScriptError(f"{self.name}: {what}{reason}") from None
+            raise ScriptError(f"{self.name}: {first_problem(error)}") from None
 
     def config_tc(self, bw: float = 0, loss: float = 0, latency: float = 0) -> None:
         """Bound the link to its access point: Mb/s, percent of frames, milliseconds."""

@@ -348,8 +348,8 @@ def test_without_privileges_the_reason_is_given(stations: list[Station], tmp_pat
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "Invalid JSON"),
-        ("{}", "radio: Field required"),
+        ("", "not JSON"),
+        ("{}", "radio: is missing"),
         ('{"radio": {"standard": "z"}}', "radio.standard"),
     ],
 )

@@ -86,10 +86,10 @@ def test_who_fails_is_drawn_from_the_seed() -> None:
         ("partition 1,1 1,1 at 5", "a partition needs a line through two points"),
         ("jam 1,2,3 at 5", "is no point X,Y"),
         ("jam 1,2 duty at 5", "a jammer is `jam X,Y power DBM duty SHARE"),
-        ("jam 1,2 duty 2 at 5", "duty: Input should be less than or equal to 1"),
+        ("jam 1,2 duty 2 at 5", "duty: must be 1 or less, not 2"),
         ("jam 1,nan at 5", "y is a number from -1e9 to 1e9, not 'nan'"),
         ("crash 30% at 5 for 1e300", "is a number from -1e9 to 1e9, not '1e300'"),
-        ("crash 30% at -1", "start: Input should be greater than or equal to 0"),
+        ("crash 30% at -1", "start: must be 0 or more, not -1"),
         ("melt 30% at 5", "melt is none of crash, radio"),
     ],
 )

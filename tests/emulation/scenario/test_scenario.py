@@ -295,5 +295,5 @@ def test_access_points_that_do_not_fit_are_refused_in_one_line(
 def test_a_scenario_that_is_no_text_is_refused_in_a_line(tmp_path: Path) -> None:
     path = tmp_path / "scenario.json"
     path.write_bytes(b'{"topology": "\xff"}')
-    with pytest.raises(ScenarioError, match="is not a scenario: scenario: Invalid JSON"):
+    with pytest.raises(ScenarioError, match="is not a scenario: scenario: not JSON"):
         Scenario.load(path)

@@ -258,9 +258,9 @@ def test_the_topology_in_the_page_is_one() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"standard": "a"}, "radio: standard: Input should be 'b', 'g' or 'n', not 'a'"),
+        ({"standard": "a"}, "radio: standard: must be one of 'b', 'g' or 'n', not 'a'"),
         ({"mode": "managed"}, "radio: mode: .*, not 'managed'"),
-        ({"range": -5.0}, "radio: range: .* greater than 0, not -5"),
+        ({"range": -5.0}, "radio: range: must be above 0, not -5"),
         ({"range": math.nan}, "radio: range: .*finite number"),
     ],
 )
@@ -281,7 +281,7 @@ def test_a_propagation_model_that_cannot_be_is_refused() -> None:
             self.setPropagationModel("logDistance", exp=0.5)
 
     with pytest.raises(
-        ScenarioError, match=r"radio: propagation.*exponent: .* equal to 1, not 0\.5"
+        ScenarioError, match=r"radio: propagation.*exponent: must be 1 or more, not 0\.5"
     ):
         Odd(seed=1, duration=10.0, parameters={}).scenario(ProtocolSpec(name="flooding"))
 

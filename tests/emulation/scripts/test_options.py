@@ -267,7 +267,7 @@ def test_links_below_the_slowest_rate_are_said_once(make: Make, session: Watched
         "ap1-wlan1: a link slower than 6 Mb/s: frames have 6 Mb/s, the slowest rate of 802.11g"
     ]
     wrong = net.addAccessPoint("ap2", encrypt="wpa2-psk")
-    with pytest.raises(ScriptError, match=r"ap2-wlan1: security 'wpa2-psk': Input should be 'op"):
+    with pytest.raises(ScriptError, match=r"ap2-wlan1: security: must be one of 'open'"):
         net.addLink(sta, wrong, bw=2)
     with pytest.raises(ScriptError, match="sta1-wlan0: no interface with this name"):
         wireless.configure_devices(net)

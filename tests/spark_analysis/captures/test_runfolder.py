@@ -62,7 +62,7 @@ def test_a_folder_that_is_no_run(tmp_path: Path, missing: str, message: str) -> 
 def test_a_scenario_that_is_none(tmp_path: Path) -> None:
     folder = RunBuilder(tmp_path / "x").write()
     (folder / "scenario.json").write_text("{}")
-    with pytest.raises(RunFolderError, match="is not a scenario: topology: Field required"):
+    with pytest.raises(RunFolderError, match="is not a scenario: topology: is missing"):
         read_run(folder)
 
 
