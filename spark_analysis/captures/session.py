@@ -264,7 +264,8 @@ def _end_java() -> None:
         server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
         if server is not None:
             server.handle_error = lambda *_: None
-        end_processes(scratch.java_of_this_process(), scratch.GRACE)
+        # Java removes its files when it ends: on a busy machine that takes a while.
+        end_processes(scratch.java_of_this_process(), 3 * scratch.GRACE)
         SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = None
 

@@ -26,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from emulation.network.processes import PROJECT
+from emulation.network.processes import PROJECT, await_condition
 from tests.soak.hundred import left, marked, there
 
 FIELD: Final = "roaming_field flooding --nodes 6"
@@ -52,6 +52,8 @@ COMMANDS: Final = {
 WRONG: Final = re.compile(
     r"^Traceback|^Exception ignored|Py4J|^\s+at [a-z]+\.|Exception:|Error:|^error:", re.MULTILINE
 )
+AFTERWARDS: Final = 3.0
+"""Seconds in which what a command has started has to end after it."""
 TOGETHER: Final = 60.0
 """Seconds in which an interrupted command has to end."""
 
@@ -137,6 +139,8 @@ def soak(command: str, times: int, run: Path, folder: Path, rng: random.Random) 
             seen["ended before"] += 1
             continue
         slowest = max(slowest, outcome.seconds)
+        # A worker of Spark ends by itself when Java has.
+        await_condition(lambda: not left(before, temporary), AFTERWARDS)
         wrong = faults(outcome, left(before, temporary))
         seen["wrong" if wrong else "right"] += 1
         if wrong:
