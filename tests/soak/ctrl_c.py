@@ -12,6 +12,7 @@ with 1 if anything is wrong.  Not part of `test`.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import random
 import re
@@ -122,6 +123,10 @@ def faults(outcome: Outcome, behind: list[str]) -> list[str]:
     return wrong + [f"left {each}" for each in behind]
 
 
+def _nothing_left(before: dict[str, set[str]], temporary: Path) -> bool:
+    return not left(before, temporary)
+
+
 def soak(command: str, times: int, run: Path, folder: Path, rng: random.Random) -> Counter[str]:
     """Interrupt one command; print its row and what is wrong; return how often that was what."""
     temporary = folder / "tmp"
@@ -140,7 +145,7 @@ def soak(command: str, times: int, run: Path, folder: Path, rng: random.Random) 
             continue
         slowest = max(slowest, outcome.seconds)
         # A worker of Spark ends by itself when Java has.
-        await_condition(lambda: not left(before, temporary), AFTERWARDS)
+        await_condition(functools.partial(_nothing_left, before, temporary), AFTERWARDS)
         wrong = faults(outcome, left(before, temporary))
         seen["wrong" if wrong else "right"] += 1
         if wrong:
