@@ -16,6 +16,7 @@ import math
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 Scalar = int | float | str | bool
@@ -26,6 +27,12 @@ _FALSE: Final = frozenset({"false", "no", "off", "0"})
 
 class ParameterError(ValueError):
     """A name or a value that is not allowed; the message says what is."""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return what to add to the message about an unknown name; empty if no known one is near."""
+    near = get_close_matches(name, known, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +139,9 @@ def convert(parameters: Iterable[Parameter], values: Mapping[str, object]) -> di
     for name in values:
         if name not in known:
             names = ", ".join(known) or "none at all"
-            raise ParameterError(f"no parameter {name!r}; there are: {names}")
+            raise ParameterError(
+                f"no parameter {name!r}{suggestion(name, known)}; there are: {names}"
+            )
     return {
         name: parameter.convert(values[name]) if name in values else parameter.default
         for name, parameter in known.items()

@@ -17,8 +17,10 @@ from emulation.backends.registry import backends
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.vm.backend import SUFFIX, GuestBackend
+from nodeapp.parameters import suggestion
 from spark_analysis.agreement import text
 from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, AgreementOutcome
+from testbed import completing
 from testbed.ahead import Analyst, possible
 from testbed.comparing import compare_folders, keep_session
 from testbed.display import RunDisplay
@@ -27,7 +29,9 @@ from testbed.options import (
     RUNS,
     USAGE,
     FaultOption,
+    Protocol,
     SetOption,
+    Topology,
     WorkloadOption,
     console,
     end_interrupted,
@@ -54,14 +58,15 @@ AT_FIRST = 3
 
 
 def agree(
-    topology: Annotated[str, typer.Argument(help="a topology; see list", metavar="TOPOLOGY")],
-    protocol: Annotated[str, typer.Argument(help="a protocol; see list", metavar="PROTOCOL")],
+    topology: Topology,
+    protocol: Protocol,
     backends: Annotated[
         str,
         typer.Option(
             "--backends",
             help="two or more, by name (see doctor), or NAME@vm: in the virtual machine; "
             "the others are compared with the first",
+            autocompletion=completing.several_backends,
         ),
     ] = "tap,virtual",
     repeats: Annotated[
@@ -163,7 +168,8 @@ def _backends(text: str) -> list[Backend]:
     for name in wanted:
         if name.removesuffix(SUFFIX) not in known:
             names = ", ".join(known)
-            fail(f"no backend {name!r}; there are: {names}, and each as NAME{SUFFIX}", USAGE)
+            near = suggestion(name, known)
+            fail(f"no backend {name!r}{near}; there are: {names}, and each as NAME{SUFFIX}", USAGE)
     if not 2 <= len(wanted) <= MOST:
         fail(f"--backends takes two to {MOST} names with commas between, not {text!r}", USAGE)
     return [

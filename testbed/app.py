@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
+from typer._click.core import Command
+from typer._click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from emulation.scenario.provenance import version
 from nodeapp.installation import PROGRAM
+from nodeapp.parameters import suggestion
 from testbed.commands import COMMANDS
+from testbed.completing import ASKS
 from testbed.run import DEMO, run
 
 
@@ -36,6 +41,17 @@ class LazyGroup(TyperGroup):
         alone.command(cmd_name, context_settings=settings if command.passes_on else None)(found)
         return get_command(alone)
 
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        """Return the command that a line names.  Raises UsageError, which says what is near."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            ctx.fail(f"no command {args[0]!r}{suggestion(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return how a command or option begins, without loading the commands."""
+        names = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
+        return [*names, *Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the names and what each does, without loading them."""
         width = formatter.width - 6 - max(map(len, COMMANDS))
@@ -57,6 +73,7 @@ app = typer.Typer(
     f"({DEMO[1]} on {DEMO[0]}), then opens nothing but writes a report.",
     rich_markup_mode=None,
     no_args_is_help=False,
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -79,4 +96,8 @@ def demo(
 
 def main() -> None:
     """Run the command line, as `testbed.interruption.guarded` has it run."""
-    app(prog_name=PROGRAM)
+    if ASKS in os.environ:
+        from testbed.completion import enable  # asked for by shells only
+
+        enable()
+    app(prog_name=PROGRAM, complete_var=ASKS)

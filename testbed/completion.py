@@ -1,98 +1,135 @@
-"""The command `completion`: what bash needs to complete the other commands."""
+"""The command `completion`: what bash, zsh and fish need to complete the other commands.
+
+Typer answers a shell that asks how a line may go on: parameters name their completers
+(`testbed.completing`).  Here are the scripts that ask, which call the program as it is typed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
-from typer.main import get_command
+from typer import _completion_classes as of_typer
+from typer._click.shell_completion import CompletionItem, ShellComplete, add_completion_class
+from typer._completion_shared import _get_shell_name as detected_shell
 
-from emulation.backends.registry import backends
-from emulation.errors import ScenarioError
-from emulation.workloads.registry import workload_names
-from nodeapp.installation import PROGRAM
-from nodeapp.pubsub.registry import PROTOCOLS
-from testbed.commands import COMMANDS
-from topologies.catalog import all_parameters, topology_names
+from nodeapp.installation import COMMAND, PROGRAM
+from testbed.completing import ASKS, SETS
+from testbed.options import USAGE, fail
 
-_SCRIPT: Final = """\
-_run_testbed_sh() {
+_BASH: Final = """\
+%(function)s() {
     local IFS=$'\\n'
-    COMPREPLY=($("$1" completion --at "$COMP_CWORD" -- "${COMP_WORDS[@]}" 2>/dev/null))
-    [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+    COMPREPLY=($(env _TYPER_COMPLETE_ARGS="${COMP_LINE:0:COMP_POINT}" \\
+        %(variable)s=complete_bash "${1/#\\~/$HOME}" 2>/dev/null))
+    [[ ${COMPREPLY[0]-} == *[=:] ]] && compopt -o nospace 2>/dev/null
     return 0
 }
-complete -o default -F _run_testbed_sh NAME
+complete -o default -F %(function)s %(program)s
 """
-SCENARIOS: Final = ("run", "cli", "sweep", "agree", "export-trace", "export-workload")
-"""Commands whose arguments are a topology and protocols."""
+_ZSH: Final = """\
+#compdef %(program)s
+%(function)s() {
+    local -a nospace=(-S '')
+    eval "$(env _TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" \\
+        %(variable)s=complete_zsh "${${(Q)words[1]}/#\\~/$HOME}" 2>/dev/null)"
+}
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+compdef %(function)s %(program)s
+"""
+_FISH: Final = """\
+function %(function)s
+    set -l words (commandline -opc)
+    set -l program (string replace -r '^~' $HOME -- $words[1])
+    set -l known (env _TYPER_COMPLETE_ARGS=(commandline -cp | string collect) \\
+        _TYPER_COMPLETE_FISH_ACTION=get-args %(variable)s=complete_fish $program 2>/dev/null)
+    if test -n "$known"
+        printf '%%s\\n' $known
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete --command %(program)s --no-files --arguments "(%(function)s)"
+"""
+
+
+class _OfNames(ShellComplete):
+    """Leaves files to the shell, which knows them better."""
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        """Return how a word may go on after others."""
+        found = super().get_completions(args, incomplete)
+        return [item for item in found if item.type == "plain"]
+
+    def source_vars(self) -> dict[str, Any]:
+        """Return what the script is filled with."""
+        function = "_" + "".join(each if each.isalnum() else "_" for each in PROGRAM)
+        return {"function": function, "variable": ASKS, "program": PROGRAM}
+
+
+class _Zsh(_OfNames, of_typer.ZshComplete):
+    source_template = _ZSH
+
+    def complete(self) -> str:
+        """Return what zsh evaluates; after the key of a setting no space follows."""
+        args, incomplete = self.get_completion_args()
+        values = [item.value for item in self.get_completions(args, incomplete)]
+        open_end = bool(values) and all(value.endswith(SETS) for value in values)
+        text = super().complete()
+        return text.replace("_arguments", "_arguments -O nospace", 1) if open_end else text
+
+
+class _Bash(_Zsh):
+    """Reads the line as zsh has it: bash's own words are cut at '=' and ':'."""
+
+    name = "bash"
+    source_template = _BASH
+
+    def complete(self) -> str:
+        """Return the words, one a line."""
+        args, incomplete = self.get_completion_args()
+        return "\n".join(item.value for item in self.get_completions(args, incomplete))
+
+
+class _Fish(_OfNames, of_typer.FishComplete):
+    source_template = _FISH
+
+
+SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
+
+
+def enable() -> None:
+    """Let Typer answer these shells."""
+    for name, each in SHELLS.items():
+        add_completion_class(each, name)
+
+
+def completions(command: Any, words: list[str], incomplete: str) -> list[CompletionItem]:
+    """Return how a word may go on after others, which name a command of `command` first."""
+    return _Bash(command, {}, PROGRAM, ASKS).get_completions(words, incomplete)
 
 
 def completion(
-    words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    at: Annotated[int, typer.Option("--at", hidden=True)] = 0,
+    context: typer.Context,
+    shell: Annotated[
+        str | None,
+        typer.Argument(
+            help="bash, zsh or fish; without it the one that calls",
+            metavar="SHELL",
+            autocompletion=lambda: list(SHELLS),
+        ),
+    ] = None,
 ) -> None:
-    """Print what makes bash complete commands, topologies, protocols and --set keys.
+    """Print what makes bash, zsh or fish complete commands, names, options and --set keys.
 
     Example: eval "$(testbed completion)", in a checkout eval "$(./run_testbed.sh completion)"; in
-    zsh after: autoload -U bashcompinit; bashcompinit
+    fish: testbed completion fish | source
     """
-    if words:
-        print("\n".join(completions(words[:at], words[at] if at < len(words) else "")))
-    else:
-        print(_SCRIPT.replace("NAME", PROGRAM), end="")
-
-
-def completions(before: Sequence[str], begun: str) -> list[str]:
-    """Return how a word may go on after the words `before`, of which the first is the program."""
-    if len(before) <= 1:
-        return _beginning(COMMANDS, begun)
-    command, *given = before[1:]
-    if command not in COMMANDS:
-        return []
-    arguments = _arguments(given)
-    last = given[-1] if given else ""
-    if begun.startswith("-"):
-        return _beginning(_options(command), begun)
-    if last == "--backend":
-        return _beginning(backends(), begun)
-    if last == "--workload":
-        return _beginning(workload_names(), begun)
-    if last == "--set":
-        return _beginning([f"{key}=" for key in _keys(arguments)], begun)
-    if last.startswith("--") or command not in SCENARIOS:
-        return _beginning([*topology_names(), *PROTOCOLS], begun) if command == "list" else []
-    return _beginning(PROTOCOLS if arguments else topology_names(), begun)
-
-
-def _beginning(names: Iterable[str], text: str) -> list[str]:
-    return [name for name in names if name.startswith(text)]
-
-
-def _arguments(given: Sequence[str]) -> list[str]:
-    """Return the words that are neither options nor their values."""
-    return [
-        word
-        for previous, word in zip(["", *given], given, strict=False)
-        if not word.startswith("-") and not previous.startswith("--")
-    ]
-
-
-def _keys(arguments: Sequence[str]) -> list[str]:
-    try:
-        topology = arguments[0] if arguments else ""
-        protocol = arguments[1] if len(arguments) > 1 else next(iter(PROTOCOLS))
-        return list(all_parameters(topology, protocol))
-    except ScenarioError:
-        return []
-
-
-def _options(command: str) -> list[str]:
-    loaded = COMMANDS[command].load()
-    if isinstance(loaded, typer.Typer):
-        return []
-    alone = typer.Typer(add_completion=False)
-    alone.command()(loaded)
-    parameters = get_command(alone).params
-    return [name for each in parameters for name in each.opts if name.startswith("--")]
+    if shell is None:
+        detected = detected_shell()
+        shell = detected if detected in SHELLS else "bash"
+    if shell not in SHELLS:
+        known = ", ".join(SHELLS)
+        fail(f"no completion for {shell!r}; there is: {COMMAND} completion with {known}", USAGE)
+    command = context.find_root().command
+    print(SHELLS[shell](command, {}, PROGRAM, ASKS).source(), end="")

@@ -12,9 +12,10 @@ from rich.table import Table
 from emulation.backends.registry import backends
 from emulation.errors import ScenarioError
 from emulation.workloads.registry import workload_names, workload_parameters, workload_summary
-from nodeapp.parameters import Parameter
+from nodeapp.parameters import Parameter, suggestion
 from nodeapp.pubsub.registry import PROTOCOLS
 from spark_analysis.papers.registry import PAPERS, papers_rows
+from testbed import completing
 from testbed.options import USAGE, JsonOption, fail
 from testbed.outcome import print_json
 from topologies.catalog import (
@@ -27,7 +28,11 @@ from topologies.catalog import (
 
 def list_(
     name: Annotated[
-        str | None, typer.Argument(help="a topology, workload or protocol: lists its parameters")
+        str | None,
+        typer.Argument(
+            help="a topology, workload or protocol: lists its parameters",
+            autocompletion=completing.listed,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -56,8 +61,11 @@ def list_(
             rest = {**dict.fromkeys(backends(), "backend"), **dict.fromkeys(PAPERS, "paper")}
             if name in rest:
                 fail(f"{name} is a {rest[name]}, which has no parameters to list", USAGE)
-            known = ", ".join([*topology_names(), *PROTOCOLS, *workload_names()])
-            fail(f"no topology or protocol {name!r}, nor a workload; there are: {known}", USAGE)
+            known = ", ".join(completing.listed())
+            near = suggestion(name, completing.listed())
+            fail(
+                f"no topology or protocol {name!r}, nor a workload{near}; there are: {known}", USAGE
+            )
     except ScenarioError as error:
         fail(str(error), USAGE)
     if as_json:

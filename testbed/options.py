@@ -15,7 +15,9 @@ from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD, expanded
 from nodeapp.installation import IS_CHECKOUT, ROOT
+from nodeapp.parameters import suggestion
 from nodeapp.pubsub.registry import PROTOCOLS
+from testbed import completing
 from testbed.interruption import INTERRUPTED, interruption
 from topologies.catalog import make_scenario
 
@@ -27,11 +29,20 @@ FAILED, USAGE = 1, 2
 console = Console(stderr=True)
 
 
-TOPOLOGY_ARGUMENT: Final = typer.Argument(help="a topology; see list", metavar="TOPOLOGY")
-PROTOCOL_ARGUMENT: Final = typer.Argument(help="a protocol; see list", metavar="PROTOCOL")
+TOPOLOGY_ARGUMENT: Final = typer.Argument(
+    help="a topology; see list", metavar="TOPOLOGY", autocompletion=completing.topologies
+)
+PROTOCOL_ARGUMENT: Final = typer.Argument(
+    help="a protocol; see list", metavar="PROTOCOL", autocompletion=completing.protocols
+)
 Topology = Annotated[str, TOPOLOGY_ARGUMENT]
 Protocol = Annotated[str, PROTOCOL_ARGUMENT]
-BackendOption = Annotated[str, typer.Option("--backend", help="how to execute; see doctor")]
+BackendOption = Annotated[
+    str,
+    typer.Option(
+        "--backend", help="how to execute; see doctor", autocompletion=completing.backend_names
+    ),
+]
 ScenarioOption = Annotated[
     Path | None,
     typer.Option(
@@ -69,6 +80,7 @@ SetOption = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="a parameter of topology, protocol or workload; see list NAME",
+        autocompletion=completing.settings,
     ),
 ]
 WorkloadOption = Annotated[
@@ -77,6 +89,7 @@ WorkloadOption = Annotated[
         "--workload",
         metavar="NAME",
         help="what the clients do, instead of the topology's own: see list, or file:PATH",
+        autocompletion=completing.workloads,
     ),
 ]
 FaultOption = Annotated[
@@ -191,7 +204,8 @@ def scenario_again(path: Path) -> Scenario:
         )
     if scenario.protocol.name not in PROTOCOLS:
         known = ", ".join(PROTOCOLS)
-        fail(f"{path}: no protocol {scenario.protocol.name!r}; there are: {known}", USAGE)
+        near = suggestion(scenario.protocol.name, PROTOCOLS)
+        fail(f"{path}: no protocol {scenario.protocol.name!r}{near}; there are: {known}", USAGE)
     return scenario
 
 

@@ -25,6 +25,7 @@ from nodeapp.installation import COMMAND
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.registry import load_paper, paper_names, papers_rows
 from spark_analysis.sweeps.folder import SPEC
+from testbed import completing
 from testbed.display import RunDisplay, print_problems
 from testbed.options import HOME, USAGE, MasterOption, console, end_interrupted, fail
 from testbed.sweep import SweepDisplay
@@ -44,14 +45,26 @@ SLICE_DURATION = 45.0
 
 def reproduce(
     paper: Annotated[
-        str | None, typer.Argument(help="a paper of --list, or all", metavar="PAPER")
+        str | None,
+        typer.Argument(
+            help="a paper of --list, or all", metavar="PAPER", autocompletion=completing.papers
+        ),
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option("--preset", help="quick (minutes; the default) or paper (as published)"),
+        typer.Option(
+            "--preset",
+            help="quick (minutes; the default) or paper (as published)",
+            autocompletion=completing.presets,
+        ),
     ] = None,
     backend: Annotated[
-        str, typer.Option("--backend", help="virtual, or a slice in real time: tap")
+        str,
+        typer.Option(
+            "--backend",
+            help="virtual, or a slice in real time: tap",
+            autocompletion=completing.backend_names,
+        ),
     ] = "virtual",
     duration: Annotated[
         float | None, typer.Option("--duration", help="seconds of a run of the slice")

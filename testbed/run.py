@@ -14,6 +14,7 @@ from emulation.backends.registry import backends
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from nodeapp.installation import PROGRAM
+from nodeapp.parameters import suggestion
 from testbed.ahead import AnalysisOutcome, Analyst, possible
 from testbed.display import RunDisplay, warn_of_infidelity
 from testbed.live import Live, tell_address
@@ -162,7 +163,8 @@ def cli(
 def _backend(name: str) -> Backend:
     known = backends()
     if name not in known:
-        fail(f"no backend {name!r}; there are: {', '.join(known)}", USAGE)
+        near = suggestion(name, known)
+        fail(f"no backend {name!r}{near}; there are: {', '.join(known)}", USAGE)
     return known[name]
 
 

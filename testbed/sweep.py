@@ -25,6 +25,7 @@ from spark_analysis.sweeps.page import write_page, write_pictures
 from spark_analysis.sweeps.spec import SpecError, SweepSpec
 from spark_analysis.sweeps.sweep import Progress as Done
 from spark_analysis.sweeps.sweep import run_sweep
+from testbed import completing
 from testbed.display import print_problems
 from testbed.options import (
     FAILED,
@@ -96,19 +97,30 @@ class SweepDisplay:
 def sweep(
     topology: Topology,
     protocols: Annotated[
-        list[str], typer.Argument(metavar="PROTOCOL...", help="protocols to compare; see list")
+        list[str],
+        typer.Argument(
+            metavar="PROTOCOL...",
+            help="protocols to compare; see list",
+            autocompletion=completing.protocols,
+        ),
     ],
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            "--vary", metavar="KEY=V,V...", help="a parameter and its values; the first is the axis"
+            "--vary",
+            metavar="KEY=V,V...",
+            help="a parameter and its values; the first is the axis",
+            autocompletion=completing.settings,
         ),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", help="runs of every point: seeds 1 to N")] = 3,
     draws: Annotated[
         list[str] | None,
         typer.Option(
-            "--draws", metavar="KEY", help="a parameter by whose values random draws differ as well"
+            "--draws",
+            metavar="KEY",
+            help="a parameter by whose values random draws differ as well",
+            autocompletion=completing.keys,
         ),
     ] = None,
     nodes: NodesOption = None,

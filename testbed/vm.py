@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from typer.core import TyperCommand
 from typer.exceptions import TyperException
 from typer.main import get_command
 
@@ -57,8 +58,29 @@ RUNNERS = frozenset({"run", "cli", "mn"})
 """Commands that leave a run folder, which is analysed here."""
 OF_ANALYSIS = ("--strict", "--json", "--quiet")
 
+
+class GuestCommand(TyperCommand):
+    """Takes the words of a command that runs in the machine."""
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return how a word may go on: an option of this command, or what the other one takes."""
+        words = list(ctx.args)
+        if self.name != "run" or not words or words[0] not in COMMANDS:
+            words.insert(0, str(self.name))
+        from testbed.completion import completions  # only when a shell asks
+
+        own = super().shell_complete(ctx, incomplete)
+        there = completions(ctx.find_root().command, words, incomplete)
+        return list({item.value: item for item in (*own, *there)}.values())
+
+
 AccelOption = Annotated[
-    str, typer.Option("--accel", help="auto: KVM if it really boots a guest, else tcg")
+    str,
+    typer.Option(
+        "--accel",
+        help="auto: KVM if it really boots a guest, else tcg",
+        autocompletion=lambda: list(ACCELERATORS),
+    ),
 ]
 MemoryOption = Annotated[int, typer.Option("--memory", min=512, help="MiB of the machine")]
 CpusOption = Annotated[int, typer.Option("--cpus", min=1, max=64, help="processors of it")]
@@ -122,7 +144,7 @@ def boot(
     raise typer.Exit(code)
 
 
-@app.command(context_settings=PASS_ON)
+@app.command(cls=GuestCommand, context_settings=PASS_ON)
 def run(
     context: typer.Context,
     accel: AccelOption = "auto",
@@ -150,7 +172,7 @@ def run(
     _scenario(words, runs, options, analyze, terminal=_at_terminal())
 
 
-@app.command(context_settings=PASS_ON)
+@app.command(cls=GuestCommand, context_settings=PASS_ON)
 def cli(
     context: typer.Context,
     accel: AccelOption = "auto",

@@ -19,7 +19,7 @@ from emulation.workloads.registry import (
     workload_names,
     workload_parameters,
 )
-from nodeapp.parameters import Parameter, ParameterError, convert, parameters_of
+from nodeapp.parameters import Parameter, ParameterError, convert, parameters_of, suggestion
 from nodeapp.pubsub.registry import PROTOCOLS, obstacle
 
 _HERE: Final = __name__.rpartition(".")[2]
@@ -35,7 +35,9 @@ def topology_names() -> list[str]:
 def topology_class(name: str) -> type[Topo]:
     """Return the class of a topology.  Raises `ScenarioError` for an unknown name."""
     if name not in topology_names():
-        raise ScenarioError(f"no topology {name!r}; there are: {', '.join(topology_names())}")
+        known = topology_names()
+        near = suggestion(name, known)
+        raise ScenarioError(f"no topology {name!r}{near}; there are: {', '.join(known)}")
     module = importlib.import_module(f"topologies.{name}")
     for value in vars(module).values():
         if (
@@ -58,7 +60,10 @@ def topology_parameters(name: str) -> list[Parameter]:
 def protocol_parameters(name: str) -> list[Parameter]:
     """Return what `--set` takes for a protocol.  Raises `ScenarioError` for an unknown name."""
     if name not in PROTOCOLS:
-        raise ScenarioError(f"no protocol {name!r}; there are: {', '.join(sorted(PROTOCOLS))}")
+        near = suggestion(name, PROTOCOLS)
+        raise ScenarioError(
+            f"no protocol {name!r}{near}; there are: {', '.join(sorted(PROTOCOLS))}"
+        )
     return parameters_of(PROTOCOLS[name].parameters)
 
 
@@ -179,4 +184,5 @@ def _check_keys(
             f"{unknown!r} is a parameter of the workload {_own(topology)}, which {other} "
             f"replaces: leave it out; {there}"
         )
-    raise ScenarioError(f"no parameter {unknown!r}; {there}")
+    near = suggestion(unknown, set().union(*names))
+    raise ScenarioError(f"no parameter {unknown!r}{near}; {there}")

@@ -16,7 +16,8 @@ from emulation.radio.spec import PROPAGATION_MODELS, LogDistance, RadioSpec, Sha
 from emulation.radio.wlan.settings import Policy
 from emulation.realtime.control import ControlError, answers, request
 from emulation.scripts.radios import Radio
-from emulation.scripts.session import ScriptError, Session, suggestion
+from emulation.scripts.session import ScriptError, Session
+from nodeapp.parameters import suggestion
 
 MEDIUM: Final = "emulation.realtime.wireless"
 RECORDER: Final = "capture"

@@ -34,8 +34,8 @@ from emulation.scripts.session import (
     SessionSpec,
     TimeIsUp,
     environment,
-    suggestion,
 )
+from nodeapp.parameters import suggestion
 
 TO_BUILD: Final = 120.0
 """Seconds that a script with `--for` may take until its network is built, beside those."""

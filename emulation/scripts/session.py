@@ -11,8 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Self
@@ -20,17 +19,12 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict
 
 from emulation.network import openvswitch
+from nodeapp.parameters import suggestion
 
 LIMITS: Final = "limits.jsonl"
 """File of the run folder that holds what was said about the script."""
 AGAIN: Final = 3.0
 """Seconds after which a script is told again to end: a bare `except` may have taken the first."""
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return what to add to the message about an unknown name; empty if no known one is near."""
-    near = get_close_matches(name, known, 1)
-    return f" (do you mean {near[0]}?)" if near else ""
 
 
 class ScriptError(Exception):

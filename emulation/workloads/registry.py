@@ -13,7 +13,7 @@ from typing import Any, Final
 import emulation.workloads
 from emulation.errors import ScenarioError
 from emulation.workloads.base import Workload
-from nodeapp.parameters import Parameter, ParameterError, convert
+from nodeapp.parameters import Parameter, ParameterError, convert, suggestion
 
 WORKLOAD: Final = "workload"
 """The setting that chooses the workload."""
@@ -37,7 +37,8 @@ def workload_class(name: str) -> type[Workload]:
         )
     if name not in workload_names():
         known = ", ".join([*workload_names(), f"{FILE}PATH"])
-        raise ScenarioError(f"no workload {name!r}; there are: {known}")
+        near = suggestion(name, workload_names())
+        raise ScenarioError(f"no workload {name!r}{near}; there are: {known}")
     module = importlib.import_module(f"{emulation.workloads.__name__}.{name}")
     for value in vars(module).values():
         if (

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from nodeapp.parameters import suggestion
 from spark_analysis.errors import AnalysisError
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def paper_names() -> list[str]:
 def load_paper(name: str) -> Paper:
     """Return a paper.  Raises `AnalysisError` for an unknown name."""
     if name not in PAPERS:
-        raise AnalysisError(f"no paper {name!r}; there are: {', '.join(PAPERS)}")
+        near = suggestion(name, PAPERS)
+        raise AnalysisError(f"no paper {name!r}{near}; there are: {', '.join(PAPERS)}")
     paper: Paper = importlib.import_module(PAPERS[name]).PAPER
     return paper
 

@@ -1,4 +1,4 @@
-"""What scripts need: rerunning, JSON, strictness, completion, and mistakes that are refused."""
+"""What scripts need: rerunning, JSON, strictness, and mistakes that are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from spark_analysis.report import scenario_text
 from testbed.app import app
-from testbed.completion import completions
 from tests.emulation.network.test_fidelity import verdict as measured
 from topologies.catalog import make_scenario
 
@@ -241,35 +240,3 @@ def test_one_broken_topology_does_not_hide_the_others(
     assert exit_code == 0
     assert "roaming_field" in shown
     assert "cannot be loaded: SyntaxError" in shown
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("x ru", "run"),
-        ("x run roam", "roaming_field"),
-        ("x run roaming_field --backend vir", "virtual"),
-        ("x run roaming_field broker-gpsr-c", "broker-gpsr-cell"),
-        ("x run roaming_field flooding --set ttl", "ttl="),
-        ("x sweep roaming_field flooding --set spe", "speed="),
-        ("x run --scen", "--scenario"),
-        ("x run roaming_field flooding --workload con", "content"),
-    ],
-)
-def test_words_complete(line: str, expected: str) -> None:
-    *before, begun = line.split()
-    assert completions(before, begun) == [expected]
-
-
-def test_bash_completes_with_the_script_that_is_printed() -> None:
-    script = (
-        f'run_testbed.sh() {{ (cd {PROJECT}; python -m testbed "$@"); }}\n'
-        'eval "$(run_testbed.sh completion)"\n'
-        "COMP_WORDS=(run_testbed.sh list roaming_f); COMP_CWORD=2; _run_testbed_sh run_testbed.sh\n"
-        'echo "${COMPREPLY[@]}"\n'
-    )
-    environment = {"PATH": f"{PROJECT / '.venv/bin'}:/usr/bin:/bin", "PYTHONPATH": str(PROJECT)}
-    found = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, check=True, env=environment
-    )
-    assert found.stdout.strip() == "roaming_field", found.stderr

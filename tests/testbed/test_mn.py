@@ -203,11 +203,11 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     ),
     "option": (
         "from mn_wifi.net import Mininet_wifi\nMininet_wifi().addStation('s1', postion='1,2')\n",
-        r"mn: bad.py:2: addStation\(postion=...\): .* \(do you mean position\?\)",
+        r"mn: bad.py:2: addStation\(postion=...\): .* \(did you mean position\?\)",
     ),
     "renamed": (
         "from mn_wifi.net import MininetWiFi\n",
-        r"mn: bad.py:1: ImportError: .* 'mn_wifi.net' \(do you mean Mininet_wifi\?\)",
+        r"mn: bad.py:1: ImportError: .* 'mn_wifi.net' \(did you mean Mininet_wifi\?\)",
     ),
     "channel": (
         "from mn_wifi.net import Mininet_wifi\nnet = Mininet_wifi()\n"

@@ -91,8 +91,9 @@ def test_a_package_names_its_own_command(installed: Installed, tmp_path: Path) -
     version = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
     assert installed.testbed("--version", tmp_path) == f"testbed {version}\n"
     assert "roaming_field" in installed.testbed("list", tmp_path)
-    assert "complete -o default" in (script := installed.testbed("completion", tmp_path))
-    assert script.endswith(" testbed\n")
+    for shell in ("bash", "zsh"):
+        assert installed.testbed(f"completion {shell}", tmp_path).endswith(" testbed\n")
+    assert "complete --command testbed " in installed.testbed("completion fish", tmp_path)
     assert "run them in a checkout" in installed.testbed("test", tmp_path, code=2)
 
 

@@ -185,7 +185,7 @@ def test_what_cannot_be_done_is_said(make: Make, session: Watched) -> None:
     ):
         with pytest.raises(ScriptError, match="there is no such option"):
             call(**wrong)
-    meant = r"setPropagationModel\(model='logDistnace'\): there is no such model \(do you mean log"
+    meant = r"setPropagationModel\(model='logDistnace'\): there is no such model \(did you mean log"
     with pytest.raises(ScriptError, match=meant):
         net.setPropagationModel(model="logDistnace")
     for choose in (make, net.setMobilityModel):

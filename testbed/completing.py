@@ -1,0 +1,92 @@
+"""How the values of arguments and options may go on, for completion in a shell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import typer
+
+from emulation.backends.registry import backends
+from emulation.errors import ScenarioError
+from emulation.workloads.registry import FILE, workload_names
+from nodeapp.pubsub.registry import PROTOCOLS
+from spark_analysis.papers.registry import load_paper, paper_names
+from topologies.catalog import all_parameters, topology_names
+
+ASKS: Final = "_TESTBED_COMPLETE"
+"""Environment variable by which a shell asks how a line may go on."""
+SETS: Final = "="
+"""What stands between a parameter and its value."""
+
+
+def topologies() -> list[str]:
+    """Return the topologies."""
+    return topology_names()
+
+
+def protocols() -> list[str]:
+    """Return the protocols."""
+    return list(PROTOCOLS)
+
+
+def workloads() -> list[str]:
+    """Return what `--workload` takes."""
+    return [*workload_names(), FILE]
+
+
+def backend_names() -> list[str]:
+    """Return the backends."""
+    return list(backends())
+
+
+def listed() -> list[str]:
+    """Return what `list` has parameters of."""
+    return [*topology_names(), *PROTOCOLS, *workload_names()]
+
+
+def papers() -> list[str]:
+    """Return what `reproduce` takes."""
+    return [*paper_names(), "all"]
+
+
+def presets(context: typer.Context) -> list[str]:
+    """Return the presets of the paper that the line has."""
+    paper = next(iter(_arguments(context)), "")
+    return [preset.name for preset in load_paper(paper).presets] if paper in paper_names() else []
+
+
+def several_backends(incomplete: str) -> list[str]:
+    """Return what `--backends` may be: names with commas between."""
+    before, comma, _ = incomplete.rpartition(",")
+    chosen = before.split(",")
+    return [f"{before}{comma}{name}" for name in backends() if name not in chosen]
+
+
+def _arguments(context: typer.Context) -> list[str]:
+    """Return the words that are neither options nor their values."""
+    line = context.params
+    several = line.get("protocols") or [line.get("protocol")]
+    assigned = [word for word in (line.get("paper"), line.get("topology"), *several) if word]
+    # At an option whose value is yet to come, Typer assigns none to arguments but leaves them here.
+    return assigned or list(context.args)
+
+
+def keys(context: typer.Context) -> list[str]:
+    """Return the parameters of the topology, protocols and workload that the line has."""
+    topology, *protocols = _arguments(context) or [""]
+    workload = str(context.params.get("workload") or "")
+    if workload.startswith(FILE):
+        workload = "recorded"
+    names: dict[str, None] = {}
+    for protocol in protocols or list(PROTOCOLS)[:1]:
+        try:
+            known = all_parameters(topology, protocol, workload)
+        except ScenarioError:
+            continue
+        names |= dict.fromkeys(known)
+    return list(names)
+
+
+def settings(context: typer.Context) -> list[str]:
+    """Return how `--set` and `--vary` begin."""
+    return [f"{key}{SETS}" for key in keys(context)]
