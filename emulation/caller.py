@@ -3,7 +3,8 @@
 Root is for namespaces, radios and captures.  Spark, with Java and all of its workers, the reports
 and the live page need none of it.  They are processes, or commands, of their own, and each begins
 with `drop`, which gives root up for good.  Without sudo (a container, CI) root stays root, and so
-it does where that user could not read the project or write what is to be written.
+it does where that user could not read the project or write what is to be written, or is unknown to
+this machine: Java needs their name.
 """
 
 from __future__ import annotations
@@ -45,15 +46,16 @@ def caller() -> Caller | None:
 def drop(*writes: Path) -> bool:
     """Become the user behind sudo, for good; return whether this process did.
 
-    It does not if they could not write one of `writes`, which need not exist.  Home, temporary
-    files and caches are theirs then, and the process may still return to the niceness that it has.
+    It does not if they are unknown here or could not write one of `writes`, which need not exist.
+    Home, temporary files and caches are theirs then, and the process may still return to the
+    niceness that it has.
     Called before there are threads, and before `die_with_parent`, which the kernel then forgets.
     """
     user = caller()
-    if user is None:
+    account = None if user is None else _account(user)
+    if user is None or account is None:
         return False
-    name, home = _account(user)
-    groups = os.getgrouplist(name, user.gid) if name else [user.gid]
+    groups = os.getgrouplist(account.pw_name, user.gid)
     with _for_now(user, groups):
         if not all(map(_reads, (PROJECT / "testbed", Path(sys.executable)))):
             return False
@@ -67,17 +69,16 @@ def drop(*writes: Path) -> bool:
     os.setresuid(user.uid, user.uid, user.uid)
     with suppress(OSError):  # its files in /proc would stay root's
         prctl(PR_SET_DUMPABLE, 1)
-    _adapt_environment(user, name, home)
+    _adapt_environment(account)
     return True
 
 
-def _account(user: Caller) -> tuple[str, str]:
-    """Return a user's name and home; none in a container that does not know them."""
+def _account(user: Caller) -> pwd.struct_passwd | None:
+    """Return a user's entry in the password database; None in a container without one."""
     try:
-        account = pwd.getpwuid(user.uid)
+        return pwd.getpwuid(user.uid)
     except KeyError:
-        return "", "/"
-    return account.pw_name, account.pw_dir
+        return None
 
 
 @contextmanager
@@ -108,15 +109,14 @@ def _writes(path: Path) -> bool:
     return os.access(path, right, effective_ids=True)
 
 
-def _adapt_environment(user: Caller, name: str, home: str) -> None:
+def _adapt_environment(account: pwd.struct_passwd) -> None:
     """Have no variable name a folder of root's."""
+    home = account.pw_dir
     kept = os.environ.get("HOME", "")
     with suppress(OSError):
-        if kept and Path(kept).stat().st_uid == user.uid:  # sudo was told to keep it
+        if kept and Path(kept).stat().st_uid == account.pw_uid:  # sudo was told to keep it
             home = kept
-    os.environ["HOME"] = home
-    if name:
-        os.environ |= {"USER": name, "LOGNAME": name}
+    os.environ |= {"HOME": home, "USER": account.pw_name, "LOGNAME": account.pw_name}
     for variable in OF_ROOT:
         if variable in os.environ and not os.access(os.environ[variable], os.W_OK):
             del os.environ[variable]

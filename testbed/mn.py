@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from emulation.caller import drop
 from emulation.network import processes
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts import isolation, record
@@ -130,6 +131,8 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
             fail(f"{said}; what there is is in {folder}", code or FAILED)
         fail(f"the script's process was killed; what there is is in {folder}")
     if analyze and found.reached == "built":
+        RunFolder(folder).give_to_caller()
+        drop(folder)  # before the analysis loads what has threads
         from spark_analysis.errors import AnalysisError
         from spark_analysis.scripts import page
 

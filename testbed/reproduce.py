@@ -361,6 +361,8 @@ def _slice(paper: Paper, backend: str, duration: float, master: str, folder: Pat
             with _turn(number, len(turns), run.path.name, duration) as display:
                 known[name].execute(scenario, run, display)
             runs.append(run.path)
+        RunFolder(folder).give_to_caller()
+        drop(folder)  # the runs have ended
         rows, problems = _summaries(runs, master)
         page = write_slice(paper, rows, used, problems, folder / PAGE)
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,12 @@ def test_roots_home_is_not_the_users(home: Path) -> None:
     assert told["home"] == "/nonexistent"
 
 
+def unknown() -> int:
+    """Return a user that this machine does not know."""
+    known = {account.pw_uid for account in pwd.getpwall()}
+    return next(uid for uid in range(50_000, 60_000) if uid not in known)
+
+
 def test_root_stays_where_the_user_may_not_write_and_without_sudo(
     home: Path, tmp_path: Path
 ) -> None:
@@ -88,6 +95,7 @@ def test_root_stays_where_the_user_may_not_write_and_without_sudo(
         dropping(environment(home), home, tmp_path / "runs"),
         dropping(environment(home, SUDO_UID="0")),
         dropping(environment(home, SUDO_UID="")),
+        dropping(environment(home, SUDO_UID=str(unknown()))),  # Java does not start without a name
     ):
         facts = json.loads(told[0])
         assert not facts["dropped"]
@@ -95,8 +103,8 @@ def test_root_stays_where_the_user_may_not_write_and_without_sudo(
 
 
 def users_of(words: list[str], home: Path) -> dict[str, set[int]]:
-    """Run a command; return the users that Java and Python workers ran as."""
-    users: dict[str, set[int]] = {"java": set(), "pyspark.daemon": set()}
+    """Run a command; return the users that it, Java and Python workers ran as."""
+    users: dict[str, set[int]] = {"java": set(), "pyspark.daemon": set(), "testbed": set()}
     with psutil.Popen(
         [sys.executable, "-m", "testbed", *words],
         cwd=PROJECT,
@@ -105,7 +113,7 @@ def users_of(words: list[str], home: Path) -> dict[str, set[int]]:
     ) as command:
         while command.poll() is None:
             with suppress(psutil.Error):
-                for process in command.children(recursive=True):
+                for process in (command, *command.children(recursive=True)):
                     with suppress(psutil.Error):
                         for name, seen in users.items():
                             if name in process.name() or name in process.cmdline():
@@ -130,11 +138,32 @@ def test_a_folder_that_is_no_run_stays_roots(home: Path) -> None:
 @pytest.mark.slow
 def test_spark_and_the_reports_are_the_callers(home: Path) -> None:
     words = "run roaming_field flooding --backend virtual --duration 21 --set nodes=6 --runs"
-    theirs = {"java": {USER}, "pyspark.daemon": {USER}}
+    theirs = {"java": {USER}, "pyspark.daemon": {USER}, "testbed": {0}}
     assert users_of([*words.split(), str(home / "runs")], home) == theirs
     (run,) = (home / "runs").iterdir()
     assert (run / "report.html").is_file()
     (run / "report.html").unlink()
-    assert users_of(["analyze", str(run)], home) == theirs
+    assert users_of(["analyze", str(run)], home) == theirs | {"testbed": {0, USER}}
+    assert (run / "report.html").is_file()
+    assert {path.stat().st_uid for path in (run, *run.rglob("*"))} == {USER}
+
+
+SCRIPT: Final = """
+from mn_wifi.net import Mininet_wifi
+
+net = Mininet_wifi()
+net.addStation("sta1", position="1,1,0")
+net.configureWifiNodes()
+net.build()
+net.stop()
+"""
+
+
+def test_the_report_of_a_script_is_written_without_root(home: Path) -> None:
+    script = home / "one.py"
+    script.write_text(SCRIPT)
+    users = users_of(["mn", str(script), "--runs", str(home / "runs")], home)
+    assert users["testbed"] == {0, USER}
+    (run,) = (home / "runs").iterdir()
     assert (run / "report.html").is_file()
     assert {path.stat().st_uid for path in (run, *run.rglob("*"))} == {USER}

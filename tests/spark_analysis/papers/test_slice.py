@@ -22,6 +22,13 @@ def test_a_slice_runs_every_protocol_on_both_backends(
 ) -> None:
     papers = MappingProxyType({"made-up": made_up.__name__})
     monkeypatch.setattr(registry, "PAPERS", papers)
+    captures: dict[Path, int] = {}  # that were there when the command gave up root
+
+    def drop(*writes: Path) -> bool:
+        captures.update({path: len(list(path.glob("*/captures/*.pcap"))) for path in writes})
+        return False
+
+    monkeypatch.setattr("testbed.reproduce.drop", drop)
     words = ["reproduce", "made-up", "--backend", "tap", "--duration", "14", "--out"]
     done = CliRunner().invoke(app, [*words, str(tmp_path / "slice")], env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
@@ -34,6 +41,8 @@ def test_a_slice_runs_every_protocol_on_both_backends(
         assert run.record.backend == name
         assert len(run.scenario.nodes) == 6
         assert list(folder.glob("captures/*.pcap"))
+    written = len(list(tmp_path.glob("slice/*/captures/*.pcap")))
+    assert captures == {tmp_path / "slice": written}
     page = (tmp_path / "slice" / "reproduction.html").read_text(encoding="utf-8")
     assert made_up.PAPER.citation in page
     assert "delivery, tap" in page
