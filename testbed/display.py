@@ -11,7 +11,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from emulation.backends.base import RUNNING
-from spark_analysis.pandas_rows import records
 
 if TYPE_CHECKING:
     from emulation.scenario.runfolder import Run
@@ -113,7 +112,9 @@ class AnalysisDisplay(_Display):
 
 def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -> None:
     """Print the key figures of every run, and whether it kept real time."""
-    from spark_analysis.result import RunTables  # with pandas, which an analysis has loaded
+    # With pandas, which an analysis has loaded.
+    from spark_analysis.pandas_rows import records
+    from spark_analysis.result import RunTables
 
     printed = [metric for metric in metrics if metric.terminal is not None]
     for row in records(analysis.table("summary")):

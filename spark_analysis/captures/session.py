@@ -221,6 +221,7 @@ def spark_session(
     with scratch.folder() as folder:
         options = settings(master, folder, java_options) | sockets(master, scratch.lasting())
         options |= dict(extra or {})
+        spark: SparkSession | None = None
         try:
             spark = _start(master, options, folder)
             spark.dataSource.register(PcapDataSource)
@@ -231,7 +232,7 @@ def spark_session(
         finally:
             if SparkContext._active_spark_context is not None:
                 with suppress(Py4JError, OSError):
-                    SparkContext._active_spark_context.stop()
+                    (spark or SparkContext._active_spark_context).stop()
 
 
 def find_master(master: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -20,9 +21,13 @@ from tests.emulation.backends.test_tap import quiet
 def ahead() -> psutil.Process:
     found: list[psutil.Process] = []
 
+    def is_ahead(child: psutil.Process) -> bool:
+        with suppress(psutil.Error):  # what another test has ended
+            return "testbed.ahead" in child.cmdline()
+        return False
+
     def there() -> bool:  # for a moment in execve it has no command line
-        children = psutil.Process().children()
-        found[:] = (child for child in children if "testbed.ahead" in child.cmdline())
+        found[:] = filter(is_ahead, psutil.Process().children())
         return bool(found)
 
     assert await_condition(there, 10.0)

@@ -141,16 +141,15 @@ def test_a_cluster_reaches_the_driver_by_its_own_rules(tmp_path: Path) -> None:
     assert cluster["spark.master"] == "spark://master:7077"
 
 
-def test_executors_start_from_class_data_too(
+def test_executors_have_their_own_class_path_and_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(class_data, "options", lambda: ("-XX:SharedArchiveFile=here",))
-    cluster = settings("spark://master:7077", tmp_path, java_options=())
+    monkeypatch.setattr(class_data, "options", lambda: ("-Djava.class.path=here",))
+    assert "here" in settings("local[1]", tmp_path)["spark.driver.extraJavaOptions"]
+    cluster = settings("spark://master:7077", tmp_path)
     executors = cluster["spark.executor.extraJavaOptions"]
-    assert "-XX:SharedArchiveFile=here" in executors
-    # Their memory is the cluster's to give.
-    assert not re.search(r"-Xm[nsx]", executors)
-    assert "SharedArchiveFile" not in cluster["spark.driver.extraJavaOptions"]
+    assert not re.search(r"class.path|-Xm[nsx]", executors)
+    assert "class.path" not in cluster["spark.driver.extraJavaOptions"]
 
 
 @pytest.mark.parametrize(
