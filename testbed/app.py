@@ -6,13 +6,11 @@ import os
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from typer._click.core import Command
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
-from emulation.errors import reason
 from emulation.scenario.provenance import version
 from nodeapp.installation import PROGRAM
 from nodeapp.parameters import suggestion
@@ -48,17 +46,6 @@ class LazyGroup(TyperGroup):
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             ctx.fail(f"no command {args[0]!r}{suggestion(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command.  Raises UsageError for values of a wrong type, in our words."""
-        try:
-            return super().invoke(ctx)
-        except typer.BadParameter as error:
-            if isinstance(error.__cause__, ValidationError):
-                why = reason(error.__cause__.errors()[0], value=True)
-                if not why.startswith("is not allowed"):  # Typer's own kinds have their own words
-                    error.message = why
-            raise
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Return how a command or option begins, without loading the commands."""
