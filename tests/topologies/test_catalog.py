@@ -32,7 +32,7 @@ def test_a_protocol_that_needs_a_map_says_so_if_there_is_none(protocol: str) -> 
 @pytest.mark.parametrize(
     ("protocol", "settings", "message"),
     [
-        ("brokergpsr", {}, "no protocol 'brokergpsr'; there are: batch-forwarding, broker-"),
+        ("brokergpsr", {}, r"no protocol 'brokergpsr' \(did you mean broker-gpsr\?\); there are: "),
         ("flooding", {"proximity": 1}, "no parameter 'proximity'; roaming_field has"),
         ("broker-gpsr", {"proximity": 2}, "proximity: 2 is above 1"),
     ],

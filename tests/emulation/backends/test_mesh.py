@@ -102,7 +102,8 @@ def test_prediction_delivers_once_through_handovers_and_the_prompt_shows_who_ser
     said = io.StringIO()
 
     def prompt(run: LiveRun) -> None:
-        assert await_condition(lambda: run.now() > 8.0, 30.0, 0.1)
+        # Four seconds before the first handover, at which two brokers may list the client.
+        assert await_condition(lambda: run.now() > 5.0, 30.0, 0.1)
         with Path(os.devnull).open(encoding="utf-8") as nothing:
             Console(run, stdin=nothing, stdout=said, script=str(script))
         assert await_condition(lambda: run.now() > 15.5, 30.0, 0.1)

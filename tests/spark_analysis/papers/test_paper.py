@@ -225,7 +225,7 @@ def test_the_listing_shows_papers_with_what_presets_cost() -> None:
     result = CliRunner().invoke(app, ["reproduce", "unmade"])
     assert result.exit_code == USAGE
     names = ", ".join([*registry.PAPERS])
-    assert f"no paper 'unmade'; there are: {names}" in result.output
+    assert f"no paper 'unmade' (did you mean made-up?); there are: {names}" in result.output
 
 
 def test_an_unknown_paper_ends_in_one_line() -> None:

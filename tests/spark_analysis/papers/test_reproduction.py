@@ -358,7 +358,7 @@ def app() -> typer.Typer:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["ten-schemes"], "no paper 'ten-schemes'; there are: six-schemes"),
+        (["ten-schemes"], "no paper 'ten-schemes' (did you mean six-schemes?); there are: six-s"),
         (["six-schemes", "--preset", "slow"], "no preset 'slow'; there are: quick, paper"),
         (["six-schemes", "--backend", "mars"], "no backend 'mars'"),
         (["six-schemes", "--duration", "30"], "--duration is for a slice in real time"),
