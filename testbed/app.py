@@ -6,11 +6,13 @@ import os
 from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 from typer._click.core import Command
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
+from emulation.errors import first_problem
 from emulation.scenario.provenance import version
 from nodeapp.installation import PROGRAM
 from nodeapp.parameters import suggestion
@@ -46,6 +48,16 @@ class LazyGroup(TyperGroup):
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             ctx.fail(f"no command {args[0]!r}{suggestion(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command.  Raises UsageError for values of a wrong type, in our words."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            # Typer checks them by pydantic, and would show its "Input should be".
+            if isinstance(error.__cause__, ValidationError):
+                error.message = first_problem(error.__cause__)
+            raise
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Return how a command or option begins, without loading the commands."""
