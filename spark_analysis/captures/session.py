@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -112,23 +113,25 @@ def _path(environment: Mapping[str, str]) -> str:
 
 
 def settings(
-    master: str, scratch: Path, java_options: Sequence[str] | None = None
+    master: str, folder: Path, java_options: Sequence[str] | None = None
 ) -> dict[str, str]:
-    """Return the configuration of a session; tables that are saved by name go to `scratch`.
+    """Return the configuration of a session; tables that are saved by name go to `folder`.
 
     `java_options` are given to Java besides the usual ones (default: those for its class data).
+    Its temporary files are this process's own, so that they go with it if Java cannot remove them.
     """
     local = master.startswith("local")
     if java_options is None:  # a cluster's class path is its own
         java_options = class_data.options() if local else ()
     cores = _cores(master)
+    temporary = shlex.quote(f"-Djava.io.tmpdir={scratch.lasting()}")
     options = {
         "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
         "spark.driver.extraJavaOptions": " ".join(
-            (*_DRIVER_OPTIONS, *_JAVA_OPTIONS, *java_options)
+            (*_DRIVER_OPTIONS, temporary, *_JAVA_OPTIONS, *java_options)
         ),
         "spark.executor.extraJavaOptions": " ".join(_JAVA_OPTIONS),
         "spark.driver.memory": f"{heap_megabytes()}m",
@@ -145,7 +148,7 @@ def settings(
         "spark.sql.catalogImplementation": "in-memory",
         # Records a Python stack for every column expression: a second, for a page of jobs.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
         # No table has buckets; with it on, Spark makes a session for whatever is cached.
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
         # Plans are printed for a page that is not there.

@@ -135,6 +135,29 @@ def test_a_process_may_start_one_session_after_the_other() -> None:
         assert not list(Path(folder).iterdir())
 
 
+KILLED = """
+from spark_analysis import scratch
+from spark_analysis.captures.session import spark_session
+with spark_session("local[1]") as spark:
+    spark.sparkContext.parallelize(range(4), 2).sum()
+    for process in scratch.java_of_this_process():
+        process.kill()
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.spark
+def test_files_of_a_java_that_was_killed_go_with_the_process_that_started_it() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="a path, ") as folder:
+        elsewhere = {"TMPDIR": folder, "JDK_JAVA_OPTIONS": f"'-Djava.io.tmpdir={folder}'"}
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED], cwd=PROJECT, env=os.environ | elsewhere,
+            capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+        assert not list(Path(folder).iterdir())
+
+
 def test_a_cluster_reaches_the_driver_by_its_own_rules(tmp_path: Path) -> None:
     cluster = settings("spark://master:7077", tmp_path)
     assert "spark.driver.host" not in cluster
