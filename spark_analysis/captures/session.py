@@ -287,6 +287,7 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
     of_py4j = [name for name in logging.root.manager.loggerDict if name.startswith("py4j.")]
     for name in (*_LOGGERS, *of_py4j):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    logging.root.addFilter(_not_of_py4j)
     with (
         # An exception would leave Java behind, and PySpark sets a handler of SIGINT that asks Java
         # to cancel its jobs, even in the middle of another question.
@@ -316,6 +317,11 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
         if SparkContext._active_spark_context is not None:
             SparkContext._active_spark_context.stop()
         raise SessionError(f"the Spark master {master} does not take this program") from None
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Return whether a record is not of py4j, whose lost connections go to the root logger."""
+    return record.module != "java_gateway"
 
 
 @contextmanager

@@ -98,7 +98,7 @@ def test_an_interrupted_run_leaves_its_folder_and_no_process(image: Image, tmp_p
             if "... running" in line:
                 break
         machines = psutil.Process(process.pid).children(recursive=True)
-        assert machines
+        assert machines, "".join(lines)
         process.send_signal(signal.SIGINT)
         lines += process.stderr.readlines()
         assert process.wait() == 130, "".join(lines)

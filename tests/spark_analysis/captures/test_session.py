@@ -3,13 +3,20 @@ from __future__ import annotations
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.java_gateway import (  # type: ignore[import-untyped]
+    GatewayClient,
+    GatewayParameters,
+)
+from py4j.protocol import ERROR  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from emulation.network.processes import PROJECT
@@ -156,6 +163,23 @@ def test_files_of_a_java_that_was_killed_go_with_the_process_that_started_it() -
         )  # fmt: skip
         assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
         assert not list(Path(folder).iterdir())
+
+
+@pytest.mark.spark
+def test_a_connection_that_java_resets_is_not_logged(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    def reset() -> None:
+        connection, _ = server.accept()
+        connection.recv(1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as java:
+        java.submit(reset)
+        client = GatewayClient(gateway_parameters=GatewayParameters(port=server.getsockname()[1]))
+        assert client.send_command("a question\n", retry=False) == ERROR
+    assert not caplog.records
 
 
 def test_a_cluster_reaches_the_driver_by_its_own_rules(tmp_path: Path) -> None:
