@@ -124,14 +124,13 @@ def settings(
     if java_options is None:  # a cluster's class path is its own
         java_options = class_data.options() if local else ()
     cores = _cores(master)
-    temporary = shlex.quote(f"-Djava.io.tmpdir={scratch.lasting()}")
     options = {
         "spark.master": master,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
         "spark.driver.extraJavaOptions": " ".join(
-            (*_DRIVER_OPTIONS, temporary, *_JAVA_OPTIONS, *java_options)
+            (*_DRIVER_OPTIONS, *_temporary(scratch.lasting()), *_JAVA_OPTIONS, *java_options)
         ),
         "spark.executor.extraJavaOptions": " ".join(_JAVA_OPTIONS),
         "spark.driver.memory": f"{heap_megabytes()}m",
@@ -170,6 +169,11 @@ def settings(
             "spark.network.timeout": "2h",
         }
     return options
+
+
+def _temporary(folder: Path) -> tuple[str, ...]:
+    """Return the option by which Java's temporary files go to a folder; Spark splits at commas."""
+    return () if "," in str(folder) else (shlex.quote(f"-Djava.io.tmpdir={folder}"),)
 
 
 def sockets(master: str, folder: Path) -> dict[str, str]:

@@ -155,7 +155,7 @@ with spark_session("local[1]") as spark:
 
 @pytest.mark.spark
 def test_files_of_a_java_that_was_killed_go_with_the_process_that_started_it() -> None:
-    with tempfile.TemporaryDirectory(dir="/tmp", prefix="a path, ") as folder:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="a path ") as folder:
         elsewhere = {"TMPDIR": folder, "JDK_JAVA_OPTIONS": f"'-Djava.io.tmpdir={folder}'"}
         done = subprocess.run(
             [sys.executable, "-c", KILLED], cwd=PROJECT, env=os.environ | elsewhere,
