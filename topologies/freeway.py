@@ -30,13 +30,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from emulation.mobility.freeway import OneWay, Roads
+from emulation.mobility.traffic import Acceleration, Lanes, SafetyDistance
 from emulation.scenario.topo import WAYPOINT_SPACING, Topo
 from emulation.scenario.topology_parameters import (
-    Acceleration,
     Mode,
     PathLoss,
     RadioRange,
-    SafetyDistance,
     Slowest,
     Standard,
     TopSpeed,
@@ -62,11 +62,9 @@ class Freeway(Topo):
         acceleration: Acceleration = 0.0,
         safety_distance: SafetyDistance = 20.0,
         side: Annotated[float, Param("m of the square", low=100, high=100_000)] = 1000.0,
-        roads: Annotated[
-            int, Param("freeways, by turns west to east and south to north", low=1, high=20)
-        ] = 2,
-        lanes: Annotated[int, Param("lanes each way", low=1, high=8)] = 2,
-        one_way: Annotated[bool, Param("all vehicles of a road in one direction")] = False,
+        roads: Roads = 2,
+        lanes: Lanes = 2,
+        one_way: OneWay = False,
         waypoint_spacing: WaypointSpacing = WAYPOINT_SPACING,
         range: RadioRange = 250.0,
         propagation: PathLoss = "twoRayGround",

@@ -33,13 +33,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from emulation.mobility.manhattan import Blocks
+from emulation.mobility.traffic import Acceleration, Lanes, SafetyDistance
 from emulation.scenario.topo import WAYPOINT_SPACING, Topo
 from emulation.scenario.topology_parameters import (
-    Acceleration,
     Mode,
     PathLoss,
     RadioRange,
-    SafetyDistance,
     Slowest,
     Standard,
     TopSpeed,
@@ -67,8 +67,8 @@ class Manhattan(Topo):
         side: Annotated[
             float, Param("m of the square that has the streets", low=100, high=100_000)
         ] = 1000.0,
-        blocks: Annotated[int, Param("blocks along a side", low=1, high=100)] = 5,
-        lanes: Annotated[int, Param("lanes each way", low=1, high=8)] = 2,
+        blocks: Blocks = 5,
+        lanes: Lanes = 2,
         margin: Annotated[
             float, Param("m without streets on each side of it", low=0, high=100_000)
         ] = 0.0,

@@ -23,7 +23,9 @@ from emulation.scenario.access_point import AssociationSpec
 from emulation.scenario.topo import Topo
 from emulation.scenario.topology_parameters import (
     FailedBrokers,
+    MobilityModel,
     PathLoss,
+    Slowest,
     SpeedError,
     Standard,
     Turn,
@@ -41,10 +43,9 @@ class MeshGrid(Topo):
         self,
         side: Annotated[int, Param("access points a side", low=2, high=41)] = 3,
         nodes: Annotated[int, Param("stations", low=1, high=1000)] = 6,
-        speed: Annotated[
-            float, Param("m/s of every station; 0: nobody moves", low=0, high=100)
-        ] = 3.0,
-        pause: Annotated[float, Param("s at every waypoint", low=0, high=3600)] = 0.0,
+        speed: Annotated[float, Param("m/s of stations; 0: nobody moves", low=0, high=100)] = 3.0,
+        slowest: Slowest = 1.0,
+        mobility: MobilityModel = "random-waypoint",
         cell: Annotated[float, Param("m a side of a grid cell", low=10, high=10_000)] = 250.0,
         range: Annotated[float, Param("m of access radio range", low=1, high=10_000)] = 250.0,
         mesh_range: Annotated[float, Param("m of mesh radio range", low=1, high=10_000)] = 420.0,
@@ -62,7 +63,9 @@ class MeshGrid(Topo):
         self.mesh_radio = self.radio.model_copy(update={"range": mesh_range})
         self.association = AssociationSpec(hysteresis_db=hysteresis, scan_interval=scan)
         width = side * cell
-        self.setMobilityModel(max_x=width, max_y=width, min_v=speed, max_v=speed, pause=pause)
+        self.setMobilityModel(
+            mobility, max_x=width, max_y=width, min_v=slowest * speed, max_v=speed
+        )
         self.turn, self.speed_error = turn, speed_error
         if failed >= side * side:
             raise ScenarioError(

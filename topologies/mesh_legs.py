@@ -28,6 +28,7 @@ from random import Random
 from typing import Annotated, ClassVar, Final
 
 from emulation.errors import ScenarioError
+from emulation.mobility.base import Generators
 from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.scenario.access_point import AssociationSpec
 from emulation.scenario.topo import Topo
@@ -56,7 +57,7 @@ class _Legs:
         return [(track[0].x, track[0].y) for track in self.tracks[:count]]
 
     def trajectories(
-        self, positions: Sequence[Position2D], duration: float, rng: Random
+        self, positions: Sequence[Position2D], duration: float, generators: Generators
     ) -> list[tuple[Waypoint, ...]]:
         """Return the ways."""
         return list(self.tracks)

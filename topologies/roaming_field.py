@@ -24,7 +24,14 @@ from typing import Annotated
 
 from emulation.errors import ScenarioError
 from emulation.scenario.topo import Topo
-from emulation.scenario.topology_parameters import Mode, PathLoss, RadioRange, Standard
+from emulation.scenario.topology_parameters import (
+    MobilityModel,
+    Mode,
+    PathLoss,
+    RadioRange,
+    Slowest,
+    Standard,
+)
 from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 
@@ -40,10 +47,9 @@ class RoamingField(Topo):
     def build(  # type: ignore[override]  # the parameters are the point
         self,
         nodes: Annotated[int, Param("stations", low=2, high=5000)] = 20,
-        speed: Annotated[
-            float, Param("m/s of every station; 0: nobody moves", low=0, high=100)
-        ] = 2.0,
-        pause: Annotated[float, Param("s at every waypoint", low=0, high=3600)] = 0.0,
+        speed: Annotated[float, Param("m/s of stations; 0: nobody moves", low=0, high=100)] = 2.0,
+        slowest: Slowest = 1.0,
+        mobility: MobilityModel = "random-waypoint",
         side: Annotated[
             float, Param("m of the square; 0: the published density", low=0, high=100_000)
         ] = 0.0,
@@ -56,7 +62,7 @@ class RoamingField(Topo):
             raise ScenarioError(f"side {side:g} m is no field: use 1 m or more, or 0")
         side = side or PUBLISHED_SIDE * math.sqrt(nodes / PUBLISHED_NODES)
         self.setRadio(range, propagation, standard, mode)
-        self.setMobilityModel(max_x=side, max_y=side, min_v=speed, max_v=speed, pause=pause)
+        self.setMobilityModel(mobility, max_x=side, max_y=side, min_v=slowest * speed, max_v=speed)
         assert self.mobility is not None
         for number, position in enumerate(self.draw_connected(nodes, self.mobility), start=1):
             self.addStation(f"sta{number}", position=position)

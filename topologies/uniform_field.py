@@ -30,7 +30,14 @@ from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Position2D
 from emulation.scenario.connectivity import connected
 from emulation.scenario.topo import PLACEMENTS, Topo
-from emulation.scenario.topology_parameters import Mode, PathLoss, RadioRange, Standard
+from emulation.scenario.topology_parameters import (
+    MobilityModel,
+    Mode,
+    PathLoss,
+    RadioRange,
+    Slowest,
+    Standard,
+)
 from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 from nodeapp.routing.cells import AROUND, Cell, CellGrid, largest_side
@@ -51,10 +58,9 @@ class UniformField(Topo):
         cells: Annotated[
             bool, Param("drawn until the cells of cell hash routing are connected, too")
         ] = True,
-        speed: Annotated[
-            float, Param("m/s of every station; 0: nobody moves", low=0, high=100)
-        ] = 0.0,
-        pause: Annotated[float, Param("s at every waypoint", low=0, high=3600)] = 0.0,
+        speed: Annotated[float, Param("m/s of stations; 0: nobody moves", low=0, high=100)] = 0.0,
+        slowest: Slowest = 1.0,
+        mobility: MobilityModel = "random-waypoint",
         range: RadioRange = 250.0,
         propagation: PathLoss = "unitDisk",
         collisions: Annotated[bool, Param("frames on unit disks can collide")] = False,
@@ -66,7 +72,7 @@ class UniformField(Topo):
         if propagation == "unitDisk":
             model = self.radio.propagation.model_copy(update={"collisions": collisions})
             self.radio = self.radio.model_copy(update={"propagation": model})
-        self.setMobilityModel(max_x=side, max_y=side, min_v=speed, max_v=speed, pause=pause)
+        self.setMobilityModel(mobility, max_x=side, max_y=side, min_v=slowest * speed, max_v=speed)
         for number, position in enumerate(self._draw(nodes, side, cells=cells), start=1):
             self.addStation(f"sta{number}", position=position)
 

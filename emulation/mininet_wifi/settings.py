@@ -41,9 +41,9 @@ from emulation.radio.channel_plan import frequency_of
 from emulation.radio.links import Links
 from emulation.radio.propagation import SPEED_OF_LIGHT, path_loss_db
 from emulation.radio.spec import Friis, LogDistance, RadioSpec, Shadowing, TwoRayGround, UnitDisk
-from emulation.radio.wlan.settings import channel_number
 from emulation.scenario.radio_settings import changed_settings
 from emulation.scenario.scenario import Scenario
+from emulation.wifi.settings import channel_number
 
 NETWORK: Final = "testbed"
 """SSID, or mesh id."""

@@ -1,23 +1,42 @@
-"""What a mobility model is: it turns a seeded generator into one trajectory of waypoints a node."""
+"""What a mobility model is: it turns a seeded generator into one trajectory of waypoints a node.
+
+`Mobility` is what a topology asks of whatever moves its nodes.  A `MobilityModel` can besides be
+chosen by its name (`emulation.mobility.registry`), by topologies and by scripts for Mininet-WiFi.
+"""
 
 from __future__ import annotations
 
+import abc
 import random
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Protocol, Self
 
 from emulation.mobility.road_map import RoadMap
 from emulation.mobility.trajectory import Position2D, Waypoint
+from nodeapp.parameters import Parameter, parameters_of
+
+Area = tuple[float, float, float, float]
+"""(x0, y0, x1, y1), metres."""
+Generators = Callable[[str, int], random.Random]
+"""Returns what draws for a `node` or a `group` of a number, or for all `traffic` (number 0)."""
+SLOWEST: Final = 1e-3
+"""Metres a second: a node that is to move is not slower."""
+
+
+def shared(rng: random.Random) -> Generators:
+    """Return generators that are all one."""
+    return lambda kind, number: rng
 
 
 class Mobility(Protocol):
     """Moves all nodes together: where one goes may depend on the others.
 
-    `area` is (x0, y0, x1, y1), metres; nobody leaves it.
+    Nobody leaves its `area`.
     """
 
     @property
-    def area(self) -> tuple[float, float, float, float]:
+    def area(self) -> Area:
         """Where the nodes move."""
         ...
 
@@ -31,10 +50,99 @@ class Mobility(Protocol):
         ...
 
     def trajectories(
-        self, positions: Sequence[Position2D], duration: float, rng: random.Random
+        self, positions: Sequence[Position2D], duration: float, generators: Generators
     ) -> list[tuple[Waypoint, ...]]:
         """Return the waypoints of the nodes that begin at `positions`.
 
         They reach from time 0 to `duration` seconds or more.
         """
         ...
+
+
+class MobilityModel(abc.ABC):
+    """A `Mobility` that is chosen by its name; each parameter is a declared one."""
+
+    name: ClassVar[str]
+    """Its name in Mininet-WiFi."""
+
+    @classmethod
+    @abc.abstractmethod
+    def parameters(cls) -> list[Parameter]:
+        """Return what it takes beside the area and the speeds."""
+
+    @classmethod
+    @abc.abstractmethod
+    def in_area(cls, area: Area, min_v: float, max_v: float, **own: Any) -> Mobility:
+        """Return the model for nodes at `min_v` to `max_v` m/s; `own` are its parameters.
+
+        Raises ValueError if they do not fit.
+        """
+
+
+@dataclass(frozen=True)
+class FieldModel(MobilityModel):
+    """A model of nodes that may be anywhere in a rectangle, at speeds in metres a second.
+
+    Its parameters are its annotated fields.  Raises ValueError for speeds that are none.
+    """
+
+    road_map: ClassVar[None] = None
+
+    area: Area
+    min_speed: float
+    max_speed: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_speed <= self.max_speed:
+            raise ValueError("the minimum speed must be 0 to the maximum speed")
+
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        """Return what it takes beside the area and the speeds."""
+        return parameters_of(cls)
+
+    @classmethod
+    def in_area(cls, area: Area, min_v: float, max_v: float, **own: Any) -> Self:
+        """Return the model for nodes at `min_v` to `max_v` m/s; `own` are its parameters."""
+        return cls(area, min_v, max_v, **own)
+
+    def position(self, rng: random.Random) -> Position2D:
+        """Return a uniformly distributed position in the area."""
+        x0, y0, x1, y1 = self.area
+        return rng.uniform(x0, x1), rng.uniform(y0, y1)
+
+    def positions(self, count: int, rng: random.Random) -> list[Position2D]:
+        """Return `count` uniformly distributed positions in the area."""
+        return [self.position(rng) for _ in range(count)]
+
+    def inside(self, x: float, y: float) -> Position2D:
+        """Return the point of the area that is nearest to a point."""
+        x0, y0, x1, y1 = self.area
+        return min(max(x, x0), x1), min(max(y, y0), y1)
+
+    @abc.abstractmethod
+    def trajectories(
+        self, positions: Sequence[Position2D], duration: float, generators: Generators
+    ) -> list[tuple[Waypoint, ...]]:
+        """Return the waypoints of the nodes that begin at `positions`."""
+
+
+class LonerModel(FieldModel):
+    """A model by which each node goes its own way, whatever the others do."""
+
+    def trajectories(
+        self, positions: Sequence[Position2D], duration: float, generators: Generators
+    ) -> list[tuple[Waypoint, ...]]:
+        """Return the waypoints of nodes that begin at `positions`; at speed 0 they stay there."""
+        if self.max_speed <= 0:
+            return [(Waypoint(0.0, *start),) for start in positions]
+        return [
+            self.trajectory(start, duration, generators("node", number))
+            for number, start in enumerate(positions)
+        ]
+
+    @abc.abstractmethod
+    def trajectory(
+        self, start: Position2D, duration: float, rng: random.Random
+    ) -> tuple[Waypoint, ...]:
+        """Return the waypoints of one node that begins at `start`, and can move."""

@@ -19,17 +19,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar
 
-from emulation.mobility.traffic import (
-    LANE_WIDTH,
-    Junction,
-    Lane,
-    LaneMobility,
-    Rules,
-    Turn,
-)
+from emulation.mobility.traffic import LANE_WIDTH, Junction, Lane, LaneMobility, Lanes, Turn
 from emulation.mobility.trajectory import Position2D
+from nodeapp.parameters import Param
+
+Roads = Annotated[int, Param("freeways, by turns west to east and south to north", low=1, high=20)]
+OneWay = Annotated[bool, Param("all vehicles of a road in one direction")]
 
 
 @dataclass(frozen=True)
@@ -41,26 +38,9 @@ class FreewayMobility(LaneMobility):
     """
 
     name: ClassVar[str] = "Freeway"
-    roads: int = 1
-    lanes: int = 2
-    one_way: bool = False
-
-    @classmethod
-    def in_area(
-        cls,
-        area: tuple[float, float, float, float],
-        min_v: float,
-        max_v: float,
-        *,
-        acceleration: float = 0.0,
-        safety_distance: float = 20.0,
-        roads: int = 2,
-        lanes: int = 2,
-        one_way: bool = False,
-    ) -> Self:
-        """Return the model for the keywords of `setMobilityModel`."""
-        rules = Rules.of(min_v, max_v, acceleration, safety_distance)
-        return cls(area, rules, roads, lanes, one_way)
+    roads: Roads = 2
+    lanes: Lanes = 2
+    one_way: OneWay = False
 
     def __post_init__(self) -> None:
         x0, y0, x1, y1 = self.area

@@ -20,17 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple, Self
+from typing import Annotated, ClassVar, Final, NamedTuple
 
-from emulation.mobility.traffic import (
-    LANE_WIDTH,
-    Junction,
-    Lane,
-    LaneMobility,
-    Rules,
-    Turn,
-)
+from emulation.mobility.traffic import LANE_WIDTH, Junction, Lane, LaneMobility, Lanes, Turn
 from emulation.mobility.trajectory import Position2D
+from nodeapp.parameters import Param
+
+Blocks = Annotated[int, Param("blocks along a side", low=1, high=100)]
+Margin = Annotated[float, Param("m without streets on each side of the area", low=0, high=100_000)]
 
 STRAIGHT: Final = 0.5
 LEFT: Final = 0.25
@@ -46,26 +43,9 @@ class ManhattanMobility(LaneMobility):
     """
 
     name: ClassVar[str] = "Manhattan"
-    blocks: int = 4
-    lanes: int = 1
-    margin: float = 0.0
-
-    @classmethod
-    def in_area(
-        cls,
-        area: tuple[float, float, float, float],
-        min_v: float,
-        max_v: float,
-        *,
-        acceleration: float = 0.0,
-        safety_distance: float = 20.0,
-        blocks: int = 5,
-        lanes: int = 2,
-        margin: float = 0.0,
-    ) -> Self:
-        """Return the model for the keywords of `setMobilityModel`."""
-        rules = Rules.of(min_v, max_v, acceleration, safety_distance)
-        return cls(area, rules, blocks, lanes, margin)
+    blocks: Blocks = 5
+    lanes: Lanes = 2
+    margin: Margin = 0.0
 
     def __post_init__(self) -> None:
         x0, y0, x1, y1 = self.area

@@ -10,61 +10,35 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar
 
+from emulation.mobility.base import LonerModel
 from emulation.mobility.trajectory import Position2D, Waypoint
+from nodeapp.parameters import Param
 
 
-@dataclass(frozen=True, slots=True)
-class RandomWaypoint:
+@dataclass(frozen=True)
+class RandomWaypoint(LonerModel):
     """Random waypoint motion in a rectangle.
 
-    `area` is (x0, y0, x1, y1) in metres, speeds are metres a second, `pause` and `discard` are
-    seconds.  Raises ValueError for a minimum speed of 0 with a positive maximum: such a model
-    never reaches a stationary regime.
+    A node rests at a waypoint for `pause` seconds, and for `min_wt` to `max_wt` more, if that is
+    more; `discard` is seconds.  Raises ValueError for a minimum speed of 0 with a positive maximum:
+    such a model never reaches a stationary regime.
     """
 
     name: ClassVar[str] = "RandomWayPoint"
-    road_map: ClassVar[None] = None
 
-    area: tuple[float, float, float, float]
-    min_speed: float
-    max_speed: float
-    pause: float = 0.0
+    pause: Annotated[float, Param("s at every waypoint", low=0, high=3600)] = 0.0
     discard: float = 0.0
+    min_wt: Annotated[float, Param("s of rest at a waypoint at least", low=0, high=86_400)] = 0.0
+    max_wt: Annotated[
+        float, Param("s of rest at a waypoint at most, if above min_wt", low=0, high=86_400)
+    ] = 0.0
 
     def __post_init__(self) -> None:
         if self.max_speed > 0 and not 0 < self.min_speed <= self.max_speed:
             raise ValueError("the minimum speed must be above 0 and at most the maximum speed")
-
-    @classmethod
-    def in_area(
-        cls,
-        area: tuple[float, float, float, float],
-        min_v: float,
-        max_v: float,
-        *,
-        pause: float = 0.0,
-    ) -> Self:
-        """Return the model for the keywords of `setMobilityModel`."""
-        return cls(area, min_v, max_v, pause)
-
-    def position(self, rng: random.Random) -> Position2D:
-        """Return a uniformly distributed position in the area."""
-        x0, y0, x1, y1 = self.area
-        return rng.uniform(x0, x1), rng.uniform(y0, y1)
-
-    def positions(self, count: int, rng: random.Random) -> list[Position2D]:
-        """Return `count` uniformly distributed positions in the area."""
-        return [self.position(rng) for _ in range(count)]
-
-    def trajectories(
-        self, positions: Sequence[Position2D], duration: float, rng: random.Random
-    ) -> list[tuple[Waypoint, ...]]:
-        """Return the waypoints of nodes that are at `positions` when `discard` begins."""
-        return [self.trajectory(start, duration, rng) for start in positions]
 
     def trajectory(
         self, start: Position2D, duration: float, rng: random.Random
@@ -83,7 +57,19 @@ class RandomWaypoint:
             if self.pause > 0:
                 time += self.pause
                 points.append(Waypoint(time, x, y))
-        return _from_zero(points)
+        return _from_zero(self._rested(points, rng))
+
+    def _rested(self, points: list[Waypoint], rng: random.Random) -> list[Waypoint]:
+        """Return a way with rests at its waypoints, all that follows being later."""
+        longest = max(self.min_wt, self.max_wt)
+        if longest <= 0:
+            return points
+        rested, way = 0.0, points[:1]
+        for time, x, y in points[1:]:
+            way.append(Waypoint(time + rested, x, y))
+            rested += rng.uniform(self.min_wt, longest)
+            way.append(Waypoint(time + rested, x, y))
+        return way
 
 
 def _from_zero(points: list[Waypoint]) -> tuple[Waypoint, ...]:

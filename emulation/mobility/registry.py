@@ -1,58 +1,112 @@
-"""Every mobility model that `Topo.setMobilityModel` offers, by its name in Mininet-WiFi.
+"""Every mobility model, by its name in Mininet-WiFi: for topologies and for scripts.
 
-A new one is a file in this folder and a line here.  Its class is a `Mobility` with its name and a
-method `in_area(area, min_v, max_v, *, ...)`, whose keyword arguments are those of
-`setMobilityModel` that the model takes.
+A new one is a file in this folder and a line here; `--set mobility=` has the file's name.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from emulation.errors import ScenarioError
-from emulation.mobility.base import Mobility
+from emulation.mobility.base import Area, Mobility, MobilityModel
+from emulation.mobility.crp import Crp
 from emulation.mobility.freeway import FreewayMobility
+from emulation.mobility.gauss_markov import GaussMarkov
+from emulation.mobility.levy_walk import LevyWalk
 from emulation.mobility.manhattan import ManhattanMobility
+from emulation.mobility.random_direction import RandomDirection
+from emulation.mobility.random_walk import RandomWalk
 from emulation.mobility.random_waypoint import RandomWaypoint
+from emulation.mobility.reference_point import ReferencePoint
+from emulation.mobility.time_variant_community import TimeVariantCommunity
+from nodeapp.parameters import Parameter, suggestion
 
-MODELS: Final[Mapping[str, Callable[..., Mobility]]] = MappingProxyType(
+MODELS: Final[Mapping[str, type[MobilityModel]]] = MappingProxyType(
     {
-        RandomWaypoint.name: RandomWaypoint.in_area,
-        FreewayMobility.name: FreewayMobility.in_area,
-        ManhattanMobility.name: ManhattanMobility.in_area,
+        model.name: model
+        for model in (
+            RandomDirection,
+            RandomWalk,
+            GaussMarkov,
+            LevyWalk,
+            ReferencePoint,
+            TimeVariantCommunity,
+            Crp,
+            RandomWaypoint,
+            FreewayMobility,
+            ManhattanMobility,
+        )
     }
 )
+KEYWORDS: Final[Mapping[str, str]] = MappingProxyType({"alpha": "memory"})
+"""What `setMobilityModel` calls a parameter: as in Mininet-WiFi, if `--set` has another name."""
+
+
+def setting(model: type[MobilityModel]) -> str:
+    """Return what a model is called in `--set mobility=`."""
+    return model.__module__.rpartition(".")[2].replace("_", "-")
+
+
+def model_named(name: str) -> type[MobilityModel]:
+    """Return a model by either name, in capitals or not.  Raises `ScenarioError` if none has it."""
+    for known, model in MODELS.items():
+        if _plain(name) in (_plain(known), _plain(setting(model))):
+            return model
+    near = suggestion(name, (*MODELS, *map(setting, MODELS.values())))
+    raise ScenarioError(f"no mobility model {name!r}{near}; there are {', '.join(MODELS)}")
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "").lower()
+
+
+def model_parameters() -> dict[str, Parameter]:
+    """Return what the models take beside the area and the speeds, by name; the help says who.
+
+    What several models take under one name is one parameter.
+    """
+    takers: dict[str, list[str]] = {}
+    known: dict[str, Parameter] = {}
+    for model in MODELS.values():
+        for each in model.parameters():
+            takers.setdefault(each.name, []).append(setting(model))
+            known[each.name] = each
+    return {
+        name: dataclasses.replace(each, help=f"{', '.join(takers[name])}: {each.help}")
+        for name, each in known.items()
+    }
+
+
+def model_keywords() -> list[str]:
+    """Return what `setMobilityModel` calls what the models take."""
+    names = {parameter: keyword for keyword, parameter in KEYWORDS.items()}
+    return [names.get(name, name) for name in model_parameters()]
 
 
 def mobility(
-    model: str,
-    area: tuple[float, float, float, float],
-    min_v: float,
-    max_v: float,
-    shared: Mapping[str, Any],
-    own: Mapping[str, Any],
+    name: str, area: Area, min_v: float, max_v: float, keywords: Mapping[str, Any]
 ) -> Mobility:
-    """Return a model of that name for nodes in an area, metres, at `min_v` to `max_v` m/s.
+    """Return a model for nodes in an area, metres, at `min_v` to `max_v` m/s.
 
-    Of `shared`, the keywords that `setMobilityModel` names, it gets those that it takes; it has to
-    take all of `own`.  Raises `ScenarioError` for an unknown name, keyword or unfit values.
+    Of the keywords it gets its own; those of other models may be there too, as in Mininet-WiFi.
+    Raises `ScenarioError` for an unknown name, keyword or unfit values.
     """
-    if model not in MODELS:
-        raise ScenarioError(f"no mobility model {model!r}; there are {', '.join(MODELS)}")
-    make = MODELS[model]
-    takes = [
-        name
-        for name, argument in inspect.signature(make).parameters.items()
-        if argument.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
-    for name in own:
-        if name not in takes:
-            raise ScenarioError(f"{model} takes no {name!r}; it takes {', '.join(takes)}")
-    keywords = {name: value for name, value in shared.items() if name in takes}
+    model = model_named(name)
+    own = [each.name for each in model.parameters()]
+    known = model_parameters()
+    values = {KEYWORDS.get(keyword, keyword): value for keyword, value in keywords.items()}
+    for keyword in values:
+        if keyword not in known:
+            near = suggestion(keyword, known)
+            raise ScenarioError(
+                f"{model.name} takes no {keyword!r}{near}; it takes {', '.join(own) or 'nothing'}"
+            )
     try:
-        return make(area, min_v, max_v, **keywords, **own)
+        return model.in_area(
+            area, min_v, max_v, **{key: values[key] for key in own if key in values}
+        )
     except ValueError as error:
-        raise ScenarioError(str(error)) from None
+        raise ScenarioError(f"mobility {setting(model)}: {error}") from None

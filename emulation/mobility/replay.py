@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import ClassVar
 
+from emulation.mobility.base import Generators
 from emulation.mobility.trajectory import Position2D, Waypoint
 
 
@@ -32,7 +33,7 @@ class Replay:
         return [(track[0].x, track[0].y) for track in self._tracks[:count]]
 
     def trajectories(
-        self, positions: Sequence[Position2D], duration: float, rng: random.Random
+        self, positions: Sequence[Position2D], duration: float, generators: Generators
     ) -> list[tuple[Waypoint, ...]]:
         """Return the trajectories of the first nodes, whatever `positions` and the duration are."""
         return self._tracks[: len(positions)]

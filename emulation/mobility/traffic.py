@@ -28,10 +28,20 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, Self
 
+from emulation.mobility.base import Area, Generators, MobilityModel
 from emulation.mobility.road_map import RoadMap
 from emulation.mobility.trajectory import Position2D, Waypoint
+from nodeapp.parameters import Param, Parameter, parameters_of
+
+Acceleration = Annotated[
+    float, Param("m/s² at most; 0: a tenth of the speed in a second", low=0, high=100)
+]
+SafetyDistance = Annotated[
+    float, Param("m to the vehicle ahead within which none is faster", low=0, high=1000)
+]
+Lanes = Annotated[int, Param("lanes each way", low=1, high=8)]
 
 LANE_WIDTH: Final = 4.0
 """Metres; 3.5 to 3.75 on most roads."""
@@ -99,7 +109,13 @@ class Rules:
     safety_distance: float
 
     @classmethod
-    def of(cls, min_v: float, max_v: float, acceleration: float, safety_distance: float) -> Rules:
+    def of(
+        cls,
+        min_v: float,
+        max_v: float,
+        acceleration: Acceleration = 0.0,
+        safety_distance: SafetyDistance = 20.0,
+    ) -> Rules:
         """Return the rules for the keywords of `setMobilityModel`.
 
         `acceleration` 0 stands for a tenth of the greatest speed in a second.
@@ -268,16 +284,29 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class LaneMobility:
+class LaneMobility(MobilityModel):
     """Base of the models whose vehicles are bound to lanes in a rectangle (x0, y0, x1, y1), metres.
 
     A subclass makes the road map and the lanes, and gives them to `_build`.
     """
 
-    area: tuple[float, float, float, float]
+    area: Area
     rules: Rules
     road_map: RoadMap = field(init=False)
     _lanes: tuple[Lane, ...] = field(init=False, repr=False)
+
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        """Return the parameters of the rules, and those of the map: the annotated fields."""
+        return [*parameters_of(Rules.of), *parameters_of(cls)]
+
+    @classmethod
+    def in_area(cls, area: Area, min_v: float, max_v: float, **own: Any) -> Self:
+        """Return the model for vehicles at `min_v` to `max_v` m/s; `own` are its parameters."""
+        of_rules = {each.name for each in parameters_of(Rules.of)}
+        rules = {name: value for name, value in own.items() if name in of_rules}
+        of_map = {name: value for name, value in own.items() if name not in of_rules}
+        return cls(area, Rules.of(min_v, max_v, **rules), **of_map)
 
     def _build(
         self, streets: Sequence[tuple[Position2D, Position2D]], lanes: Sequence[Lane]
@@ -296,7 +325,7 @@ class LaneMobility:
         return Traffic(self._lanes, self.rules, positions, rng)
 
     def trajectories(
-        self, positions: Sequence[Position2D], duration: float, rng: random.Random
+        self, positions: Sequence[Position2D], duration: float, generators: Generators
     ) -> list[tuple[Waypoint, ...]]:
         """Return the way of every vehicle for `duration` seconds."""
-        return self.traffic(positions, rng).trajectories(duration)
+        return self.traffic(positions, generators("traffic", 0)).trajectories(duration)

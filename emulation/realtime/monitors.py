@@ -21,13 +21,13 @@ from capture.scan import RADIOTAP
 from emulation.radio.air import Transmission
 from emulation.radio.delivery import Delivery
 from emulation.radio.medium import BROADCAST
-from emulation.radio.wlan.network import Network
-from emulation.radio.wlan.packets import Packet
-from emulation.radio.wlan.radios import WlanChannel, WlanRadio
 from emulation.realtime import radiotap_wire
 from emulation.realtime.control import ControlError
 from emulation.realtime.device import DeviceError, Monitor
 from emulation.realtime.radiotap_wire import OnAir, RadiotapLink
+from emulation.wifi.network import Network
+from emulation.wifi.packets import Packet
+from emulation.wifi.radios import WlanChannel, WlanRadio
 
 AD_HOC_BSSID: Final = bytes.fromhex("02ff00000001")
 """Of ad hoc cells; outside the context of a BSS it is the wildcard."""

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from emulation.radio.wlan.network import Network
+from emulation.wifi.network import Network
 
 MANY: Final = 30
 """Radios without access points above which each has its strongest neighbours alone."""

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from emulation.radio.airtime import HT_RATES, Rate
 from emulation.radio.mac import is_group
-from emulation.radio.wlan.packets import Element, MeshHeader, Packet, Perr, Prep, Preq
+from emulation.wifi.packets import Element, MeshHeader, Packet, Perr, Prep, Preq
 
 _TSFT, _FLAGS, _RATE, _CHANNEL, _SIGNAL, _NOISE, _MCS = 0, 1, 2, 3, 5, 6, 19
 """Bits of the presence word."""

@@ -9,8 +9,8 @@ devices of its receivers.  Loop and requests are those of `emulation.realtime.se
 Without access points there is one channel and every radio belongs to a station; or, with `wire`,
 the channel is a switch and its devices are those of hosts (`emulation.radio.wire`).  With access
 points there are two, which do not disturb each other: one of stations and access radios, one of
-mesh radios (`emulation.radio.addressing`).  Stations then choose an access point at every scan, and
-the layer 2 update of the new one comes out of its access device (`emulation.radio.association`).
+mesh radios (`emulation.wifi.addressing`).  Stations then choose an access point at every scan, and
+the layer 2 update of the new one comes out of its access device (`emulation.wifi.association`).
 
 CONFIG.json is a `TapConfig`.  Further requests:
 
@@ -30,14 +30,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from emulation.radio.addressing import (
-    Addressing,
-    AdHocAddressing,
-    InfrastructureAddressing,
-    MeshAddressing,
-    access_levels,
-)
-from emulation.radio.association import Associations
 from emulation.radio.delivery import Delivery
 from emulation.radio.mac import octets
 from emulation.radio.medium import Medium
@@ -45,11 +37,19 @@ from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import WireMedium, WireSpec
 from emulation.realtime.control import ControlError
 from emulation.realtime.device import Tap
-from emulation.realtime.layer2_update import layer2_update
 from emulation.realtime.loop import serve
 from emulation.realtime.positions import NEVER
 from emulation.realtime.service import MediumService
 from emulation.realtime.tap_config import TapConfig, load
+from emulation.wifi.addressing import (
+    Addressing,
+    AdHocAddressing,
+    InfrastructureAddressing,
+    MeshAddressing,
+    access_levels,
+)
+from emulation.wifi.association import Associations
+from emulation.wifi.layer2_update import layer2_update
 from nodeapp.wire import TrafficClass
 
 ETHERNET_HEADER: Final = 14
@@ -116,7 +116,7 @@ class TapMedium(MediumService[_Channel]):
 
     def __init__(self, config: TapConfig) -> None:
         self._macs = [octets(station.mac) for station in config.stations]
-        self._associations = Associations(len(config.stations), config.association.hysteresis_db)
+        self._associations = Associations(config.association.hysteresis_db)
         self._scan_due = NEVER
         self._handovers = 0
         self._by_fd: dict[int, tuple[_Channel, int]] = {}
@@ -190,7 +190,7 @@ class TapMedium(MediumService[_Channel]):
         """Scan if it is time; return when the next scan is."""
         if now >= self._scan_due:
             self._scan_due += self.config.association.scan_interval
-            self._scan()
+            self._scan(now)
         return self._scan_due
 
     def started(self, epoch: float) -> None:
@@ -198,14 +198,14 @@ class TapMedium(MediumService[_Channel]):
         if self._scan_due != NEVER:
             self._scan_due = epoch
 
-    def _scan(self) -> None:
+    def _scan(self, now: float) -> None:
         """Let all stations choose an access point; tell the network behind those they chose."""
         access = self.channels[0]
-        for change in self._associations.scan(access_levels(access.medium, self.stations)):
+        for change in self._associations.scan(now, access_levels(access.medium, self.stations)):
             if change.new is not None:
                 self._handovers += change.old is not None
                 frame = layer2_update(self._macs[change.station])
-                self.write(access.fds[self.stations + change.new], frame)
+                self.write(access.fds[change.new], frame)
 
     def own_answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         """Answer requests about associations."""
@@ -229,7 +229,7 @@ class TapMedium(MediumService[_Channel]):
         for station in self.chosen(request):
             if station < self.stations:
                 point = self._associations.of(station)
-                name = None if point is None else self.names[self.stations + point]
+                name = None if point is None else self.names[point]
                 found[self.names[station]] = name
         return found
 

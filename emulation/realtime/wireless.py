@@ -4,7 +4,7 @@
 
 Theory of operation.  The process opens every radio's TAP device inside the namespace of its node:
 a frame read from a device is sent by the radio, and a frame that arrives at a radio is written to
-its device.  What lies in between is `emulation.radio.wlan.network`; the loop is that of
+its device.  What lies in between is `emulation.wifi.network`; the loop is that of
 `emulation.realtime.loop`.  Behind an access point's device is whatever its node puts there, usually
 a bridge, which learns from a layer 2 update where a station that has just associated is.
 
@@ -30,16 +30,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from emulation.radio.wlan.network import Network
 from emulation.realtime.control import ControlError
 from emulation.realtime.device import Tap
-from emulation.realtime.layer2_update import layer2_update
 from emulation.realtime.loop import MediumLoop, serve
 from emulation.realtime.monitors import Monitors
 from emulation.realtime.tap import ETHERNET_HEADER, LEAST_QUEUE, VLAN_TAG
 from emulation.realtime.tap_config import TapError
 from emulation.realtime.wireless_config import WirelessConfig, load
 from emulation.realtime.wireless_requests import Requests
+from emulation.wifi.layer2_update import layer2_update
+from emulation.wifi.network import Network
 
 
 class WirelessMedium(MediumLoop):

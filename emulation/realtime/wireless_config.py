@@ -9,9 +9,9 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from emulation.radio.spec import RadioSpec, UnitDisk
-from emulation.radio.wlan.settings import AssociationRule, WlanSettings
 from emulation.realtime.priority import PriorityName
 from emulation.realtime.tap_config import load_as
+from emulation.wifi.settings import AssociationRule, WlanSettings
 
 THRESHOLD_DBM: float = -91.0
 """Level down to which Mininet-WiFi lets radios receive (its `noise_th`)."""

@@ -51,14 +51,14 @@ import numpy as np
 from pydantic import ValidationError
 
 from emulation.errors import first_problem
-from emulation.radio.wlan.membership import MembershipError
-from emulation.radio.wlan.network import Network
-from emulation.radio.wlan.radios import Override, WlanRadio
-from emulation.radio.wlan.settings import AssociationRule, WlanSettings, channel_number
 from emulation.realtime.control import ControlError
 from emulation.realtime.loop import number_of
 from emulation.realtime.peer_levels import peer_levels
 from emulation.realtime.wireless_config import NodeConfig
+from emulation.wifi.membership import MembershipError
+from emulation.wifi.network import Network
+from emulation.wifi.radios import Override, WlanRadio
+from emulation.wifi.settings import AssociationRule, WlanSettings, channel_number
 
 COUNTERS: Final = {
     "tx_frames": "sent",

@@ -56,7 +56,7 @@ class AccessPointSpec(BaseModel):
 
 
 class AssociationSpec(BaseModel):
-    """When stations change their access point; see `emulation.radio.association`."""
+    """When stations change their access point; see `emulation.wifi.association`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

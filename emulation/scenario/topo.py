@@ -21,8 +21,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from emulation.errors import ScenarioError, first_problem
-from emulation.mobility.base import Mobility
-from emulation.mobility.registry import mobility
+from emulation.mobility.base import Mobility, shared
+from emulation.mobility.registry import mobility, model_named, model_parameters, setting
 from emulation.mobility.routes import Leg, deviating, legs
 from emulation.mobility.trajectory import Position2D, Waypoint
 from emulation.radio.spec import PROPAGATION_MODELS, RadioSpec
@@ -56,7 +56,7 @@ class Topo:
         """
         self.seed = seed
         self.duration = duration
-        self.parameters = parameters
+        self.parameters = dict(parameters)
         self.radio = RadioSpec()
         self.area: tuple[float, float, float, float] | None = None
         self.mobility: Mobility | None = None
@@ -89,13 +89,30 @@ class Topo:
         of_radio = {parameter.name for parameter in self.radio_parameters()}
         settings = {key: value for key, value in parameters.items() if key in of_radio}
         self.radio_settings = RadioSettings(**settings)
-        others = of_workload | of_radio
+        of_mobility = {parameter.name for parameter in self.mobility_parameters()}
+        self.mobility_settings = {key: parameters[key] for key in of_mobility if key in parameters}
+        others = of_workload | of_radio | of_mobility
         self.build(**{key: value for key, value in parameters.items() if key not in others})
 
     @classmethod
     def build_parameters(cls) -> list[Parameter]:
-        """Return what `--set` takes for the network: of `build`, and the shared radio settings."""
-        return [*parameters_of(cls.build), *cls.radio_parameters()]
+        """Return what `--set` takes for the network: of `build`, of motion, and of the radio."""
+        return [
+            *parameters_of(cls.build),
+            *cls.mobility_parameters(),
+            *cls.radio_parameters(),
+        ]
+
+    @classmethod
+    def mobility_parameters(cls) -> list[Parameter]:
+        """Return those of all mobility models, if `build` lets users choose one by `mobility`.
+
+        What `build` has itself is left out.
+        """
+        own = {parameter.name for parameter in parameters_of(cls.build)}
+        if "mobility" not in own:
+            return []
+        return [each for name, each in model_parameters().items() if name not in own]
 
     @classmethod
     def radio_parameters(cls) -> list[Parameter]:
@@ -253,35 +270,26 @@ class Topo:
         max_y: float = 100.0,
         min_v: float = 1.0,
         max_v: float = 1.0,
-        pause: float = 0.0,
-        acceleration: float = 0.0,
-        safety_distance: float = 20.0,
-        roads: int = 2,
-        lanes: int = 2,
-        blocks: int = 5,
-        one_way: bool = False,
-        **own: Any,
+        **keywords: Any,
     ) -> None:
         """Let the stations move in the rectangle at `min_v` to `max_v` metres a second.
 
-        RandomWayPoint: they roam, with `pause` seconds at every waypoint.  Freeway, Manhattan: they
-        are vehicles that start at the nearest point of a lane, and the topology has a road map;
-        `acceleration` is metres a second squared, 0 for a tenth of `max_v` a second;
-        `safety_distance` is metres; roads have `lanes` each way, a freeway's with `one_way` in one
-        direction alone; a freeway has `roads`, Manhattan has `blocks` each way.  `own` are keywords
-        that only the chosen model takes.  `emulation.mobility.registry` has the models.
+        `emulation.mobility.registry` has the models, their files the keywords that they take; those
+        of another model may be there too.  Vehicles start at the nearest point of a lane, and the
+        topology has a road map.
         """
         self.area = (min_x, min_y, max_x, max_y)
-        shared = {
-            "pause": pause,
-            "acceleration": acceleration,
-            "safety_distance": safety_distance,
-            "roads": roads,
-            "lanes": lanes,
-            "blocks": blocks,
-            "one_way": one_way,
-        }
-        self.mobility = mobility(model, self.area, min_v, max_v, shared, own)
+        own = {each.name for each in model_named(model).parameters()}
+        for parameter in self.mobility_parameters():
+            name = parameter.name
+            if name in own:
+                keywords.setdefault(name, self.mobility_settings.get(name, parameter.default))
+            elif self.parameters.pop(name, parameter.default) != parameter.default:
+                raise ScenarioError(
+                    f"{name} is no parameter of {setting(model_named(model))}, which is how "
+                    "stations move: leave it out, or choose another mobility"
+                )
+        self.mobility = mobility(model, self.area, min_v, max_v, keywords)
 
     def draw_connected(self, count: int, model: Mobility) -> list[Position2D]:
         """Return `count` positions of a mobility model whose graph is connected.
@@ -451,7 +459,8 @@ class Topo:
         positions = list(self._stations.values())
         if self.mobility is None:
             return [(Waypoint(0.0, *position),) for position in positions]
-        return self.mobility.trajectories(positions, self.duration, self.rng("mobility"))
+        generators = shared(self.rng("mobility"))
+        return self.mobility.trajectories(positions, self.duration, generators)
 
 
 def _bounds(positions: list[Position2D]) -> tuple[float, float, float, float]:

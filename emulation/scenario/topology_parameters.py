@@ -1,13 +1,15 @@
 """Parameters that several topologies have, as `nodeapp.parameters` declares them.
 
 A topology gives each its own default: `range: RadioRange = 250.0` among the arguments of `build`.
-Parameters of workloads are the workloads' own (`emulation.workloads`).
+Parameters of workloads are the workloads' own (`emulation.workloads`), and those of mobility models
+the models' (`emulation.mobility`).
 """
 
 from __future__ import annotations
 
 from typing import Annotated
 
+from emulation.mobility.registry import MODELS, setting
 from emulation.radio.spec import PROPAGATION_MODELS
 from nodeapp.parameters import Param
 
@@ -29,16 +31,15 @@ FailedBrokers = Annotated[
     int, Param("brokers that all know of and that are not there", low=0, high=1000)
 ]
 
+# Motion (`emulation.mobility`).
+MobilityModel = Annotated[
+    str, Param("how stations move", choices=tuple(map(setting, MODELS.values())))
+]
+Slowest = Annotated[float, Param("least speed, as a share of speed", low=0, high=1)]
+
 # Vehicles (`emulation.mobility.traffic`).
 Vehicles = Annotated[int, Param("vehicles", low=2, high=5000)]
 TopSpeed = Annotated[float, Param("m/s at most", low=0, high=100)]
-Slowest = Annotated[float, Param("least speed, as a share of speed", low=0, high=1)]
-Acceleration = Annotated[
-    float, Param("m/s² at most; 0: a tenth of the speed in a second", low=0, high=100)
-]
-SafetyDistance = Annotated[
-    float, Param("m to the vehicle ahead within which none is faster", low=0, high=1000)
-]
 WaypointSpacing = Annotated[
     float, Param("m between waypoints of the map at most", low=1, high=100_000)
 ]

@@ -13,10 +13,10 @@ from emulation.network.processes import Process, await_condition, last_line
 from emulation.network.warm import Warm
 from emulation.radio.propagation import path_loss_db
 from emulation.radio.spec import PROPAGATION_MODELS, LogDistance, RadioSpec, Shadowing
-from emulation.radio.wlan.settings import Policy
 from emulation.realtime.control import ControlError, answers, request
 from emulation.scripts.radios import Radio
 from emulation.scripts.session import ScriptError, Session
+from emulation.wifi.settings import Policy
 from nodeapp.parameters import suggestion
 
 MEDIUM: Final = "emulation.realtime.wireless"

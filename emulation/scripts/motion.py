@@ -13,13 +13,12 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from emulation.mobility.random_waypoint import RandomWaypoint
+from emulation.mobility.base import SLOWEST, Area
+from emulation.mobility.crp import BESIDE
 from emulation.mobility.trajectory import Waypoint
 from emulation.scripts.nodes import coordinates
 from emulation.scripts.session import ScriptError
@@ -29,8 +28,6 @@ Plan = Callable[[float], Point]
 """Where a node is at a time, seconds since its motion began."""
 HORIZON: Final = 3_600.0
 """Seconds for which random ways are made; then they go back the way they came."""
-SLOWEST: Final = 1e-3
-"""Metres a second: a bound of 0 is this."""
 
 
 class Stage(NamedTuple):
@@ -129,11 +126,15 @@ def following(waypoints: Sequence[Waypoint]) -> Plan:
 
 
 class Bounds(NamedTuple):
-    """Where a node goes and how fast: metres, metres a second."""
+    """Where a node goes and how fast: metres, metres a second, above 0."""
 
-    area: tuple[float, float, float, float]
+    area: Area
     min_v: float
     max_v: float
+
+
+CRP_SPEED: Final = 2.0
+"""Metres a second of the centre of a CRP group."""
 
 
 def bounds_of(node: Any, defaults: dict[str, float]) -> Bounds:
@@ -156,133 +157,19 @@ def _bounds(value: dict[str, float], whose: str) -> Bounds:
     return Bounds(area, max(value["min_v"], SLOWEST), max(value["max_v"], SLOWEST))
 
 
-def random_way_point(
-    bounds: Bounds, start: Point | None, rng: random.Random, rest: tuple[float, float] = (0.0, 0.0)
-) -> Plan:
-    """Return a plan of random waypoint motion, from a position or from anywhere.
-
-    `rest` bounds the seconds between two ways.
-    """
-    model = RandomWaypoint(bounds.area, bounds.min_v, bounds.max_v)
-    first = model.position(rng) if start is None else start[:2]
-    way, rested = list(model.trajectory(first, HORIZON, rng)), 0.0
-    if rest[1] > 0:
-        turns, way = way[1:], way[:1]
-        for turn in turns:
-            way.append(Waypoint(turn.time + rested, turn.x, turn.y))
-            rested += rng.uniform(*rest)
-            way.append(Waypoint(turn.time + rested, turn.x, turn.y))
-    return following(way)
-
-
-def random_direction(bounds: Bounds, start: Point | None, rng: random.Random) -> Plan:
-    """Return a plan of random direction motion: straight to the border, then another direction.
-
-    Royer, Melliar-Smith and Moser (docs/papers.md#random-direction).
-    """
-    x0, y0, x1, y1 = bounds.area
-    x, y = (rng.uniform(x0, x1), rng.uniform(y0, y1)) if start is None else start[:2]
-    x, y = min(max(x, x0), x1), min(max(y, y0), y1)
-    time, points = 0.0, [Waypoint(0.0, x, y)]
-    while time < HORIZON:
-        angle, speed = rng.uniform(0, 2 * math.pi), rng.uniform(bounds.min_v, bounds.max_v)
-        dx, dy = math.cos(angle), math.sin(angle)
-        reach = min(_until(x, dx, x0, x1), _until(y, dy, y0, y1))
-        if reach < 1e-6:
-            continue  # out of the area
-        x, y, time = x + reach * dx, y + reach * dy, time + reach / speed
-        points.append(Waypoint(time, min(max(x, x0), x1), min(max(y, y0), y1)))
-    return following(points)
-
-
-def _until(coordinate: float, direction: float, low: float, high: float) -> float:
-    """Return how far it is to a border along a direction."""
-    if abs(direction) < 1e-12:
-        return math.inf
-    return max(0.0, ((high if direction > 0 else low) - coordinate) / direction)
-
-
-def random_walk(bounds: Bounds, start: Point | None, rng: random.Random) -> Plan:
-    """Return a plan of a random walk: every second another direction, off the borders."""
-    x0, y0, x1, y1 = bounds.area
-    x, y = (rng.uniform(x0, x1), rng.uniform(y0, y1)) if start is None else start[:2]
-    points = [Waypoint(0.0, x, y)]
-    for second in range(1, int(HORIZON) + 1):
-        angle, speed = rng.uniform(0, 2 * math.pi), rng.uniform(bounds.min_v, bounds.max_v)
-        x = _reflected(x + speed * math.cos(angle), x0, x1)
-        y = _reflected(y + speed * math.sin(angle), y0, y1)
-        points.append(Waypoint(float(second), x, y))
-    return following(points)
-
-
-def _reflected(coordinate: float, low: float, high: float) -> float:
-    """Return a coordinate inside the borders, off which it has bounced."""
-    span = high - low
-    rest = (coordinate - low) % (2 * span)
-    return low + (rest if rest <= span else 2 * span - rest)
-
-
-def gauss_markov(
-    bounds: Bounds,
-    start: Point | None,
-    rng: random.Random,
-    alpha: float = 0.99,
-    mean: float | None = None,
-    deviation: float = 1.0,
-) -> Plan:
-    """Return a plan of Gauss-Markov motion: memory a second, and the mean of speeds, m/s.
-
-    `deviation` is that of speeds, m/s, and as a number also that of directions, radians; the mean
-    direction is the first one, or towards the middle after a border.  Liang and Haas
-    (docs/papers.md#gauss-markov).  Raises `ScriptError` if the mean is no speed within bounds.
-    """
-    if mean is not None and not bounds.min_v <= max(mean, SLOWEST) <= bounds.max_v:
-        raise ScriptError(
-            f"setMobilityModel(velocity_mean={mean:g}): speeds are from min_v={bounds.min_v:g} to "
-            f"max_v={bounds.max_v:g} m/s: give a mean among them, or other bounds"
-        )
-    x0, y0, x1, y1 = bounds.area
-    x, y = (rng.uniform(x0, x1), rng.uniform(y0, y1)) if start is None else start[:2]
-    mean = (bounds.min_v + bounds.max_v) / 2 if mean is None else mean
-    speed, angle = mean, rng.uniform(0, 2 * math.pi)
-    mean_angle = angle
-    points = [Waypoint(0.0, x, y)]
-    rest = math.sqrt(1 - alpha * alpha) * deviation
-    for second in range(1, int(HORIZON) + 1):
-        speed = alpha * speed + (1 - alpha) * mean + rest * rng.gauss(0, 1)
-        speed = min(max(speed, bounds.min_v), bounds.max_v)
-        angle = alpha * angle + (1 - alpha) * mean_angle + rest * rng.gauss(0, 1)
-        nx, ny = x + speed * math.cos(angle), y + speed * math.sin(angle)
-        if not (x0 <= nx <= x1 and y0 <= ny <= y1):
-            angle = mean_angle = math.atan2((y0 + y1) / 2 - y, (x0 + x1) / 2 - x)
-            nx, ny = x + speed * math.cos(angle), y + speed * math.sin(angle)
-        x, y = min(max(nx, x0), x1), min(max(ny, y0), y1)
-        points.append(Waypoint(float(second), x, y))
-    return following(points)
-
-
-CRP: Final = "CRP"
-"""The model of a group that follows given points."""
-GROUP_SPEED: Final = 2.0
-"""Metres a second of a group's centre."""
-GROUP_RADIUS: Final = 10.0
-"""Metres about the centre in which its members walk."""
-
-
 def in_group(points: Any, rng: random.Random) -> Plan:
-    """Return the plan of a member of a group whose centre goes over `points`, there and back.
+    """Return the plan of a member of a CRP group whose centre goes over `points`, there and back.
 
-    Members walk about the centre at random, as in the reference point group model
-    (docs/papers.md#reference-point-group).  Raises `ScriptError` if there are no two points.
+    It is `emulation.mobility.crp` with heights and without borders.  Raises `ScriptError` if there
+    are no two points.
     """
     corners = [coordinates(each) for each in points or ()]
     if len(corners) < 2:
         raise ScriptError("setMobilityModel(model='CRP'): give pointlist=[(x, y, z), (x, y, z)...]")
     length = sum(math.dist(one, other) for one, other in pairwise(corners))
-    lasts = max(length / GROUP_SPEED, 1.0)
+    lasts = max(length / CRP_SPEED, 1.0)
     there = along(corners, 0.0, lasts)
-    about = Bounds((-GROUP_RADIUS, -GROUP_RADIUS, GROUP_RADIUS, GROUP_RADIUS), 0.1, 1.0)
-    beside = random_walk(about, None, rng)
+    beside = following(BESIDE.trajectory(BESIDE.position(rng), HORIZON, rng))
 
     def at(seconds: float) -> Point:
         turn, rest = divmod(seconds, lasts)
@@ -291,55 +178,3 @@ def in_group(points: Any, rng: random.Random) -> Plan:
         return x + dx, y + dy, z
 
     return at
-
-
-OWN_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        **dict.fromkeys(("RandomWayPoint", "RandomWaypoint"), ("min_wt", "max_wt")),
-        "GaussMarkov": ("alpha", "velocity_mean", "variance"),
-    }
-)
-"""Numbers that a model takes beside the bounds."""
-
-
-def model_of(name: str, options: Mapping[str, Any], node: Any) -> Model:
-    """Return a model with a script's options for it.  Raises `ScriptError`."""
-    try:
-        given = {
-            key: float(options[key])
-            for key in OWN_OPTIONS.get(name, ())
-            if options.get(key) is not None
-        }
-        constant = float(node.params.get("constantVelocity") or 0)
-    except (TypeError, ValueError):
-        raise ScriptError(f"setMobilityModel(model={name!r}): an option is no number") from None
-    if min([0.0, constant, *given.values()]) < 0 or given.get("alpha", 0.0) > 1:
-        raise ScriptError(
-            f"setMobilityModel(model={name!r}): no option may be negative, nor alpha above 1"
-        )
-    if name == "GaussMarkov":
-        alpha, deviation = given.get("alpha", 0.99), given.get("variance", 1.0)
-        mean = given.get("velocity_mean")
-        return partial(gauss_markov, alpha=alpha, mean=mean, deviation=deviation)
-    if "min_wt" in given or "max_wt" in given:
-        least = given.get("min_wt", 0.0)
-        return partial(random_way_point, rest=(least, max(least, given.get("max_wt", least))))
-    if name == "RandomWalk" and constant:
-        return lambda bounds, start, rng: random_walk(
-            bounds._replace(min_v=constant, max_v=constant), start, rng
-        )
-    return RANDOM_MODELS[name]
-
-
-Model = Callable[[Bounds, Point | None, random.Random], Plan]
-
-RANDOM_MODELS: Final[Mapping[str, Model]] = MappingProxyType(
-    {
-        "RandomDirection": random_direction,
-        "RandomWayPoint": random_way_point,
-        "RandomWaypoint": random_way_point,
-        "RandomWalk": random_walk,
-        "GaussMarkov": gauss_markov,
-    }
-)
-"""Those by which each node goes its own way, by the name in `setMobilityModel`."""

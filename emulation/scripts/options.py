@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from emulation.mobility.registry import model_keywords
 from emulation.scripts.session import Met, Never
 
 _DRAWN: Final = "nothing is drawn while it runs; the report has a map"
@@ -249,9 +250,8 @@ MODEL_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     {
         **dict.fromkeys(
             (
-                *("time", "model", "seed", "ac_method", "AC", "pointlist", "n_groups"),
-                *("min_wt", "max_wt", "velocity_mean", "alpha", "variance"),
-                *("aggregation", "aggregation_epoch", "epoch", "velocity", *MODEL_DEFAULTS),
+                *("time", "model", "seed", "ac_method", "AC", "velocity", *MODEL_DEFAULTS),
+                *model_keywords(),
             )
         ),
         "min_z": "motion stays in the plane",

@@ -15,10 +15,10 @@ from pydantic import ValidationError
 
 from emulation.errors import first_problem
 from emulation.radio.channel_plan import ChannelError, frequency_of
-from emulation.radio.wlan.settings import STATION_MODES, WlanSettings
 from emulation.scripts import manet
 from emulation.scripts.options import JOIN_OPTIONS, MASTER_OPTIONS
 from emulation.scripts.session import Options, ScriptError
+from emulation.wifi.settings import STATION_MODES, WlanSettings
 
 TX_POWER_DBM: Final = 14
 MESH_TX_POWER_DBM: Final = 15

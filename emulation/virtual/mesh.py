@@ -2,8 +2,8 @@
 
 Theory of operation.  As on the real-time backends, stations and access radios share one medium and
 mesh radios another; whom a frame is for, which access point a station belongs to and which way a
-frame takes through a bridge is decided by the same classes (`emulation.radio.addressing`,
-`emulation.radio.association`, `emulation.network.controller.flows`).  Bridges and wires take no
+frame takes through a bridge is decided by the same classes (`emulation.wifi.addressing`,
+`emulation.wifi.association`, `emulation.network.controller.flows`).  Bridges and wires take no
 time, and the controller moves a station's flow at once.
 
 Captures are those of a real run: every node's own interface, and both radios of each access point.
@@ -28,23 +28,23 @@ from emulation.network.controller.flows import (
     FlowComputation,
     FlowPath,
 )
-from emulation.radio.addressing import (
-    InfrastructureAddressing,
-    MeshAddressing,
-    access_levels,
-)
-from emulation.radio.association import Associations
 from emulation.radio.delivery import Delivery
 from emulation.radio.faults import RadioFaults
 from emulation.radio.mac import octets
 from emulation.radio.medium import BROADCAST, Medium
-from emulation.realtime.layer2_update import layer2_update
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.channel import Hand
 from emulation.virtual.clock import Clock
 from emulation.virtual.message import Carried
 from emulation.virtual.packets import mac_of
 from emulation.virtual.recording import VirtualRecorder, unix_ns
+from emulation.wifi.addressing import (
+    InfrastructureAddressing,
+    MeshAddressing,
+    access_levels,
+)
+from emulation.wifi.association import Associations
+from emulation.wifi.layer2_update import layer2_update
 from nodeapp.wire import TrafficClass, traffic_class
 
 TO_ALL: Final = b"\xff" * 6
@@ -89,7 +89,7 @@ class MeshChannel:
         names |= {point.name: len(names) + number for number, point in enumerate(points)}
         on_mesh = {point.name: number for number, point in enumerate(points)}
         self.faults = RadioFaults([(self.medium, names), (self._mesh, on_mesh)])
-        associations = Associations(len(self._stations), scenario.association.hysteresis_db)
+        associations = Associations(scenario.association.hysteresis_db)
         self._associations = associations
         self._infrastructure = InfrastructureAddressing(self._macs, associations)
         brokers = [nodes[index] for index in self._brokers]
@@ -241,8 +241,9 @@ class MeshChannel:
         """Let all stations choose an access point; come back for the next scan."""
         now = self._clock.now
         levels = access_levels(self.medium, len(self._stations))
-        for station, _, new in self._associations.scan(levels):
-            if new is not None:
+        for _, station, _, radio in self._associations.scan(now, levels):
+            if radio is not None:
+                new = radio - len(self._stations)
                 frame = layer2_update(self._macs[station])
                 self._recorder.emitted(now, self._capture_index(new, ACCESS_PORT), frame)
                 self._count(new, FlowPath.ASSOCIATION, OTHER, len(frame))

@@ -197,7 +197,7 @@ def test_stations_with_positions_start_at_the_nearest_lane(model: str) -> None:
 def test_mobility_models_are_known_by_name() -> None:
     topo = Topo(1, 10.0, {})
     with pytest.raises(ScenarioError, match="RandomWayPoint, Freeway, Manhattan"):
-        topo.setMobilityModel("GaussMarkov")
+        topo.setMobilityModel("Teleport")
     with pytest.raises(ScenarioError, match="minimum speed"):
         topo.setMobilityModel("Freeway", min_v=3, max_v=2, max_x=500, max_y=500)
     with pytest.raises(ScenarioError, match="mobility model before"):

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from emulation.realtime.layer2_update import updated_station
+from emulation.wifi.layer2_update import updated_station
 
 FORWARDING: Final = 0
 COUNTING: Final = 1

@@ -69,7 +69,7 @@ def off(
 
 
 def test_a_manhattan_map_has_its_intersections() -> None:
-    road_map = ManhattanMobility((0.0, 0.0, 1008.0, 1008.0), RULES, blocks=4).road_map
+    road_map = ManhattanMobility((0.0, 0.0, 1008.0, 1008.0), RULES, blocks=4, lanes=1).road_map
     crossings = set(itertools.product((4.0, 254.0, 504.0, 754.0, 1004.0), repeat=2))
     assert set(road_map.waypoints(250.0)) == crossings
     assert crossings < set(road_map.waypoints(50.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import random
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulation.mobility.base import shared
 from emulation.mobility.freeway import FreewayMobility
 from emulation.mobility.manhattan import LEFT, RIGHT, STRAIGHT, ManhattanMobility
 from emulation.mobility.traffic import LANE_WIDTH, Lane, Rules, Traffic, Vehicle
@@ -123,7 +125,7 @@ def test_trajectories_are_continuous_ways_along_lanes(model: Model, count: int, 
     "model",
     [
         FreewayMobility(AREA, Rules(0, 30, 3, 20), 3, 2),
-        ManhattanMobility(AREA, Rules(0, 20, 2, 20), 3),
+        ManhattanMobility(AREA, Rules(0, 20, 2, 20), 3, lanes=1),
         ManhattanMobility(AREA, Rules(0, 20, 2, 20), 3, lanes=2, margin=50.0),
     ],
     ids=["freeway", "manhattan", "manhattan-wide"],
@@ -159,16 +161,17 @@ class TestEither:
         assert 0.5 * model.rules.acceleration < max(changes) <= model.rules.acceleration
 
     def test_vehicles_at_full_speed_need_waypoints_at_turns_only(self, model: Model) -> None:
-        steady = type(model)(AREA, Rules(10, 10, 0, 20))
+        steady = dataclasses.replace(model, rules=Rules(10, 10, 0, 20))
         (track,) = started(steady, 1, 1).trajectories(300.0)
         legs = list(itertools.pairwise(track))
         assert 2 < len(legs) < 80
         for (a, b), (_, c) in itertools.pairwise(legs):
-            assert (a.x == b.x) != (b.x == c.x)  # each leg is across the one before
+            # Each leg is across the one before.
+            assert math.isclose(a.x, b.x) != math.isclose(b.x, c.x)
 
     def test_who_may_not_move_stands(self, model: Model) -> None:
         tracks = type(model)(AREA, Rules(0, 0, 0, 20)).trajectories(
-            [(10.0, 10.0)], 60.0, random.Random(1)
+            [(10.0, 10.0)], 60.0, shared(random.Random(1))
         )
         assert not math.dist(tracks[0][0][1:], tracks[0][-1][1:])
 
@@ -184,7 +187,7 @@ class TestEither:
 def test_vehicles_of_one_direction_begin_their_road_anew() -> None:
     model = FreewayMobility((0.0, 0.0, 1000.0, 400.0), Rules(20, 20, 0, 20), 1, 2, one_way=True)
     positions = [(990.0, 198.0), (500.0, 194.0), (970.0, 198.0)]
-    first, second, third = model.trajectories(positions, 60.0, random.Random(1))
+    first, second, third = model.trajectories(positions, 60.0, shared(random.Random(1)))
     assert first[:3] == (Waypoint(0, 990, 198), Waypoint(0.5, 1000, 198), Waypoint(0.5, 0, 198))
     assert [each.y for each in (*first, *third)] == [198.0] * (len(first) + len(third))
     trace = Trace([first, second, third])
@@ -194,7 +197,7 @@ def test_vehicles_of_one_direction_begin_their_road_anew() -> None:
 
 def test_freeway_vehicles_come_back_on_the_other_side() -> None:
     model = FreewayMobility((0.0, 0.0, 1000.0, 400.0), Rules(20, 20, 0, 20), roads=1, lanes=2)
-    (track,) = model.trajectories([(900.0, 180.0)], 20.0, random.Random(1))
+    (track,) = model.trajectories([(900.0, 180.0)], 20.0, shared(random.Random(1)))
     # The nearest lane is the outer one eastward, 1.5 lanes to the right of the middle.
     assert track[0] == Waypoint(0.0, 900.0, 200 - 1.5 * LANE_WIDTH)
     assert track[1:3] == (
@@ -221,7 +224,7 @@ def test_a_fast_vehicle_stays_behind_a_slow_one() -> None:
 
 def test_a_vehicle_that_turns_in_front_of_another_slows_it_down() -> None:
     """Northward traffic meets a vehicle that has turned right, out of the eastward lane."""
-    model = ManhattanMobility((0.0, 0.0, 1000.0, 1000.0), Rules(0, 40, 0, 30), blocks=1)
+    model = ManhattanMobility((0.0, 0.0, 1000.0, 1000.0), Rules(0, 40, 0, 30), blocks=1, lanes=1)
     traffic = model.traffic([(700.0, 2.0), (998.0, 20.0)], random.Random(1))
     crossing, northward = traffic.vehicles
     assert traffic.lanes[crossing.lane].dx == traffic.lanes[northward.lane].dy == 1.0
@@ -236,7 +239,7 @@ def test_a_vehicle_that_turns_in_front_of_another_slows_it_down() -> None:
 
 
 def test_those_behind_make_way_for_a_vehicle_that_turns_in() -> None:
-    model = ManhattanMobility((0.0, 0.0, 1000.0, 1000.0), Rules(0, 40, 0, 30), blocks=2)
+    model = ManhattanMobility((0.0, 0.0, 1000.0, 1000.0), Rules(0, 40, 0, 30), blocks=2, lanes=1)
     middle = 500.0
     traffic = model.traffic(
         [(493.0, 498.0), (498.0, middle + 28), (498.0, middle + 53)], random.Random(1)
@@ -262,7 +265,7 @@ def test_those_behind_make_way_for_a_vehicle_that_turns_in() -> None:
 
 
 def test_ways_at_intersections_are_drawn_as_in_the_framework() -> None:
-    model = ManhattanMobility((0.0, 0.0, 10_000.0, 10_000.0), Rules(0, 0, 0, 0), blocks=20)
+    model = ManhattanMobility((0.0, 0.0, 10_000.0, 10_000.0), Rules(0, 0, 0, 0), blocks=20, lanes=1)
     middle = (5000.0 - LANE_WIDTH / 2, 4800.0)  # southward between two inner intersections
     traffic = model.traffic([middle] * 4000, random.Random(5))
     heading = traffic.lanes[traffic.vehicles[0].lane]
@@ -279,7 +282,7 @@ def test_ways_at_intersections_are_drawn_as_in_the_framework() -> None:
 
 
 def test_all_streets_are_driven_along() -> None:
-    model = ManhattanMobility(AREA, Rules(20, 20, 0, 0), blocks=2)
+    model = ManhattanMobility(AREA, Rules(20, 20, 0, 0), blocks=2, lanes=1)
     trace = Trace(started(model, 30, 4).trajectories(600.0))
     for (ax, ay), (bx, by) in model.road_map.streets:
         middle = (ax + bx) / 2 + (50 if ay == by else 0), (ay + by) / 2 + (50 if ax == bx else 0)

@@ -10,7 +10,7 @@ import pytest
 from emulation.realtime.control import ControlError
 from emulation.realtime.wireless_config import NodeConfig
 from emulation.realtime.wireless_requests import Requests
-from tests.emulation.radio.wlan.lab import Lab
+from tests.emulation.wifi.lab import Lab
 
 
 def _requests(lab: Lab) -> Requests:

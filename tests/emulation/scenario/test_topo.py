@@ -77,8 +77,8 @@ def test_every_propagation_model_takes_what_it_needs(model: str, spec: Propagati
 
 def test_keywords_that_no_mobility_model_takes_are_refused() -> None:
     topo = Topo(1, 1.0, {})
-    with pytest.raises(ScenarioError, match="RandomWayPoint takes no 'alpha'; it takes pause"):
-        topo.setMobilityModel("RandomWayPoint", alpha=0.5)
+    with pytest.raises(ScenarioError, match="RandomWayPoint takes no 'beta'; it takes pause"):
+        topo.setMobilityModel("RandomWayPoint", beta=0.5)
     # What one of the models takes may stand in a call for another, as in Mininet-WiFi.
     topo.setMobilityModel("RandomWayPoint", lanes=3, pause=2)
     assert topo.mobility == RandomWaypoint((0, 0, 100, 100), 1, 1, pause=2)
@@ -110,7 +110,7 @@ def test_wrong_words_are_refused_with_the_right_ones() -> None:
     with pytest.raises(ScenarioError, match="twoRayGround"):
         topo.setPropagationModel("nakagami")
     with pytest.raises(ScenarioError, match="RandomWayPoint"):
-        topo.setMobilityModel("GaussMarkov")
+        topo.setMobilityModel("Teleport")
     with pytest.raises(ScenarioError, match="no stations"):
         Topo(1, 1.0, {}).scenario(ProtocolSpec(name="flooding"))
 

@@ -11,19 +11,13 @@ from typing import Any
 
 import pytest
 
+from emulation.mobility import registry
+from emulation.mobility.random_walk import RandomWalk
+from emulation.mobility.registry import MODELS
+from emulation.mobility.trajectory import Waypoint
 from emulation.scripts import models
 from emulation.scripts import mover as mover_module
-from emulation.scripts.groups import Groups, levy_walk
-from emulation.scripts.motion import (
-    RANDOM_MODELS,
-    Bounds,
-    TimedMotion,
-    along,
-    bounds_of,
-    gauss_markov,
-    in_group,
-    model_of,
-)
+from emulation.scripts.motion import Bounds, TimedMotion, along, bounds_of, in_group
 from emulation.scripts.mover import Mover
 from emulation.scripts.replaying import (
     ReplayingMobility,
@@ -86,56 +80,75 @@ def test_what_is_wrong_with_a_way_is_said(stages: Any, said: str) -> None:
         plan()
 
 
-@pytest.mark.parametrize("model", RANDOM_MODELS)
-def test_models_stay_inside_at_their_speeds_and_repeat(model: str) -> None:
-    bounds = Bounds((10.0, 20.0, 60.0, 50.0), 1.0, 3.0)
-    plan = RANDOM_MODELS[model](bounds, None, random.Random("7/sta1"))
-    again = RANDOM_MODELS[model](bounds, None, random.Random("7/sta1"))
-    other = RANDOM_MODELS[model](bounds, None, random.Random("7/sta2"))
-    way = [plan(0.25 * step) for step in range(1200)]
-    assert way == [again(0.25 * step) for step in range(1200)]
-    assert way[100] != other(25.0)
-    assert all(10 <= x <= 60 and 20 <= y <= 50 for x, y, _ in way)
-    speeds = [math.dist(one, two) / 0.25 for one, two in pairwise(way)]
-    assert max(speeds) <= 3.0 + 1e-6
-    assert sum(speeds) / len(speeds) > 0.5
-    assert len({(round(x), round(y)) for x, y, _ in way}) > 50
+def plans_of(options: dict[str, Any], *nodes: Node) -> list[Any]:
+    """Return the plans that a call of `setMobilityModel` with these options makes."""
+    ways = models.plans(options, nodes, lambda seed, name: random.Random(f"{seed}/{name}"))
+    return [ways[node] for node in nodes]
 
 
-def test_every_model_is_found_in_one_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    def rng(seed: Any, name: str) -> random.Random:
-        return random.Random(f"{seed}/{name}")
-
+def test_a_script_has_every_model_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = Node(), Node(name="sta2")
-    for name in models.MODELS:
-        models.check_model(name)
+    for name in MODELS:
         options = {"model": name, "pointlist": ["0,0,0", "50,0,0"], "seed": 7}
-        ways = models.plans(options, [one, other], rng)
-        again = models.plans(options, [one, other], rng)
-        assert [ways[node](30.0) for node in (one, other)] == [
-            again[node](30.0) for node in (one, other)
-        ]
-        assert ways[one](30.0) != ways[other](30.0)
+        if name in ("Freeway", "Manhattan"):
+            options |= {"max_x": 500, "max_y": 500}
+        ways, again = plans_of(options, one, other), plans_of(options, one, other)
+        assert [plan(30.0) for plan in ways] == [plan(30.0) for plan in again]
+        assert ways[0](30.0) != ways[1](30.0)
     with pytest.raises(ScriptError, match=r"model='Still'\): there are RandomDirection, .*CRP"):
         models.check_model("Still")
-    still = models.ScriptModel(lambda given: lambda number, node, rng: lambda _: (number, 0, 0))
-    monkeypatch.setattr(models, "MODELS", {**models.MODELS, "Still": still})
-    models.check_model("Still")
-    ways = models.plans({"model": "Still"}, [one, other], rng)
-    assert [ways[node](5.0) for node in (one, other)] == [(0, 0, 0), (1, 0, 0)]
+    with pytest.raises(ScriptError, match=r"'GaussMarkow'\) \(did you mean GaussMarkov\?\): there"):
+        models.check_model("GaussMarkow")
+
+    class Still(RandomWalk):
+        name = "Still"
+
+        def trajectory(self, start: Any, duration: float, rng: Any) -> tuple[Waypoint, ...]:
+            return (Waypoint(0.0, 3.0, 4.0), Waypoint(duration, 3.0, 4.0))
+
+    monkeypatch.setattr(registry, "MODELS", {**MODELS, "Still": Still})
+    ways = plans_of({"model": "Still"}, one, other)
+    assert [plan(5.0) for plan in ways] == [(3, 4, 0), (3, 4, 0)]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"model": "Freeway", "roads": 30}, r"model='Freeway'\): roads: 30 is above 20"),
+        ({"model": "Freeway", "max_y": 10}, r"model='Freeway'\): 2 roads .* do not fit"),
+        ({"model": "Manhattan"}, r"model='Manhattan'\): 5 blocks .* do not fit"),
+        ({"model": "GaussMarkov", "alpha": 3}, r"model='GaussMarkov'\): .* 3 is above 1"),
+        (
+            {"model": "TruncatedLevyWalk", "max_x": 1.9, "max_y": 30},
+            r"the area, 1\.9 m by 30 m, is too small .*: give it 2 m",
+        ),
+    ],
+)
+def test_what_a_model_cannot_be_is_said_to_a_script(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ScriptError, match=said):
+        plans_of(options, Node())
+
+
+def test_vehicles_of_a_script_keep_to_lanes() -> None:
+    options = {"model": "Freeway", "max_x": 600, "max_y": 400, "roads": 1, "lanes": 1}
+    ways = plans_of(options, *(Node(name=f"car{number}") for number in range(6)))
+    positions = [plan(float(second)) for plan in ways for second in range(100)]
+    on_lanes = [y for x, y, _ in positions if 0 < x < 600]
+    assert len(on_lanes) > 500
+    assert {round(y, 6) for y in on_lanes} == {198.0, 202.0}
 
 
 def test_models_have_the_options_of_scripts() -> None:
-    bounds = Bounds((0.0, 0.0, 100.0, 100.0), 1.0, 2.0)
-
     def speeds(name: str, options: dict[str, float], **params: float) -> list[float]:
         node = Node()
         node.params = dict(params)
-        plan = model_of(name, options, node)(bounds, None, random.Random("7/sta1"))
+        bounds = {"max_x": 100, "max_y": 100, "min_v": 1, "max_v": 2, "seed": 7}
+        (plan,) = plans_of({"model": name, **bounds, **options}, node)
         way = [plan(float(second)) for second in range(1000)]
         return [math.dist(one, two) for one, two in pairwise(way)]
 
     assert speeds("RandomWayPoint", {}) == speeds("RandomWayPoint", {"alpha": 0.5})
+    assert speeds("RandomWayPoint", {}) == speeds("RandomWaypoint", {})
     rests = [each for each in speeds("RandomWayPoint", {"min_wt": 5, "max_wt": 9}) if each == 0]
     assert 60 < len(rests) < 180  # some 20 ways of 35 s
     walked = speeds("RandomWalk", {}, constantVelocity=1.5)
@@ -143,11 +156,24 @@ def test_models_have_the_options_of_scripts() -> None:
     assert sum(each > 1.499 for each in walked) > 900  # but at the borders
     calm = speeds("GaussMarkov", {"velocity_mean": 1.2, "variance": 0.0})
     assert all(abs(each - 1.2) < 0.01 for each in calm)
-    with pytest.raises(ScriptError, match="alpha above 1"):
-        model_of("GaussMarkov", {"alpha": 3}, Node())
+    with pytest.raises(ScriptError, match="constantVelocity='fast': give a number"):
+        speeds("RandomWalk", {}, constantVelocity="fast")  # type: ignore[arg-type]
     for mean in (0.5, 2.5):
-        with pytest.raises(ScriptError, match=rf"velocity_mean={mean}\).* min_v=1 to max_v=2 m/s"):
+        with pytest.raises(ScriptError, match=rf"velocity_mean={mean}: .* min_v=1 to max_v=2 m/s"):
             speeds("GaussMarkov", {"velocity_mean": mean})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"n_groups": 0}, "n_groups: 0 is below 1"),
+        ({"velocity": 3}, r"give \(least, most\) in m/s"),
+        ({"epoch": [10], "aggregation_epoch": [0.5, 0.1]}, "as many of aggregation_epoch"),
+    ],
+)
+def test_what_is_wrong_with_groups_is_said(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ScriptError, match=said):
+        plans_of({"model": "TimeVariantCommunity", **options}, Node())
 
 
 def test_a_group_follows_its_points_there_and_back() -> None:
@@ -159,71 +185,6 @@ def test_a_group_follows_its_points_there_and_back() -> None:
         assert all(abs(x - centre) <= 10 and abs(y) <= 10 and z == 0 for x, y, z in positions)
     with pytest.raises(ScriptError, match="give pointlist"):
         in_group([(0, 0, 0)], random.Random("7/sta1"))
-
-
-AREA = Bounds((0.0, 0.0, 200.0, 100.0), 1.0, 1.0)
-
-
-def spread(plans: list[Any], seconds: float) -> float:
-    """Return the mean distance of nodes from their middle."""
-    positions = [plan(seconds)[:2] for plan in plans]
-    middle = [sum(each) / len(positions) for each in zip(*positions, strict=True)]
-    return sum(math.dist(position, middle) for position in positions) / len(positions)
-
-
-def test_members_of_a_group_keep_together_and_groups_go_their_own_ways() -> None:
-    options = {"n_groups": 2, "velocity": (1.0, 2.0), "aggregation": 0.8}
-    groups = Groups("ReferencePoint", options, AREA, 7)
-    plans = [groups.member(number, f"sta{number}") for number in range(12)]
-    again = Groups("ReferencePoint", options, AREA, 7).member(3, "sta3")
-    times = range(600, 1200, 20)
-    assert [again(each) for each in times] == [plans[3](each) for each in times]
-    together = [spread(plans[group::2], each) for each in times for group in (0, 1)]
-    assert max(together) < 15
-    assert spread(plans, 0.0) > 30  # they begin anywhere
-    apart = [math.dist(plans[0](each), plans[1](each)) for each in times]
-    assert max(apart) > 50
-    middles = [plans[0](each)[0] for each in times]
-    assert max(middles) - min(middles) > 50  # the centre travels
-    assert all(0 <= x <= 200 and 0 <= y <= 100 for x, y, _ in (plans[0](t) for t in times))
-
-
-def test_communities_gather_in_some_stages_and_scatter_in_others() -> None:
-    options = {"epoch": [300, 300], "aggregation_epoch": [0.9, 0.0]}
-    groups = Groups("TimeVariantCommunity", options, AREA, 7)
-    plans = [groups.member(number, f"sta{number}") for number in range(12)]
-    gathered = [spread(plans, seconds) for seconds in (290, 890, 1490)]
-    scattered = [spread(plans, seconds) for seconds in (590, 1190, 1790)]
-    assert max(gathered) < 5
-    assert min(scattered) > 2 * max(gathered)
-
-
-def test_flights_are_short_mostly_and_long_at_times() -> None:
-    plan = levy_walk(AREA, random.Random("7/sta1"))
-    way = [plan(float(second)) for second in range(3600)]
-    steps_ = [math.dist(one, two) for one, two in pairwise(way)]
-    assert sum(step == 0 for step in steps_) > 900  # it rests
-    assert max(steps_) <= math.sqrt(50) / 10 + 1e-9
-    assert all(0 <= x <= 200 and 0 <= y <= 100 for x, y, _ in way)
-    small = levy_walk(Bounds((0.0, 0.0, 2.0, 30.0), 1.0, 1.0), random.Random("7/sta1"))
-    assert max(small(float(second))[0] for second in range(3600)) <= 2
-    with pytest.raises(
-        ScriptError, match=r"the area, 1\.9 m by 30 m, is too small .*: give it 2 m"
-    ):
-        levy_walk(Bounds((0.0, 0.0, 1.9, 30.0), 1.0, 1.0), random.Random("7/sta1"))
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"n_groups": 0}, "n_groups=0"),
-        ({"velocity": 3}, r"give \(least, most\) in m/s"),
-        ({"epoch": [10], "aggregation_epoch": [0.5, 0.1]}, "as many aggregation_epoch"),
-    ],
-)
-def test_what_is_wrong_with_groups_is_said(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ScriptError, match=said):
-        Groups("TimeVariantCommunity", options, AREA, 1)
 
 
 def test_motion_goes_on_after_a_request_that_was_not_answered() -> None:
@@ -265,16 +226,6 @@ def test_each_plan_begins_at_its_own_time(monkeypatch: pytest.MonkeyPatch) -> No
     now[0] += 2.0
     mover.step()
     assert [vars(node)["position"][0] for node in (first, late, followed)] == [10, 7, 2]
-
-
-def test_directions_of_gauss_markov_keep_to_a_mean() -> None:
-    bounds = Bounds((0, 0, 1e6, 1e6), 0.001, 10.0)
-    plan = gauss_markov(bounds, (5e5, 5e5, 0), random.Random(1), alpha=0.5, mean=5.0, deviation=0.5)
-    way = [plan(second)[:2] for second in range(2000)]
-    angles = [math.atan2(b[1] - a[1], b[0] - a[0]) for a, b in pairwise(way)]
-    apart = [math.cos(b - a) for a, b in zip(angles, angles[100:], strict=False)]
-    # Directions 100 s apart are independent, of a normal distribution of this deviation.
-    assert sum(apart) / len(apart) == pytest.approx(math.exp(-(0.5**2)), abs=0.05)
 
 
 def test_a_nodes_own_bounds_come_first() -> None:

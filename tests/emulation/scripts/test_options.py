@@ -11,10 +11,10 @@ import pytest
 from mininet.link import TCLink
 from mininet.net import Mininet
 
+from emulation.mobility.registry import MODELS
 from emulation.scripts import options as tables
 from emulation.scripts import wireless
 from emulation.scripts.links import ITSLink, WirelessLink, _4address, adhoc, interference, mesh
-from emulation.scripts.models import MODELS
 from emulation.scripts.network import Mininet_wifi
 from emulation.scripts.nodes import Station
 from emulation.scripts.provided import modules
@@ -35,7 +35,7 @@ VALUES: Mapping[str, Any] = {
     "pointlist": ["0,0,0", "9,9,0"], "aggregation_epoch": [0.5, 0.0], "epoch": [10, 10],
     "aggregation": 0.5, "min_x": 0, "min_y": 0, "min_v": 1, "max_x": 50, "max_y": 50, "max_v": 3,
     "velocity_mean": 2, "alpha": 0.5, "nodes": [], "data_type": "rssi", "vssids": "other",
-    "config_file": "a.sumocfg", "data_dir": ".",
+    "config_file": "a.sumocfg", "data_dir": ".", "one_way": True,
 }  # fmt: skip
 """Of options that are not numbers, or for which 1 is no value."""
 

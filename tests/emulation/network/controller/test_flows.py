@@ -22,7 +22,7 @@ from emulation.network.controller.flows import (
     FlowComputation,
     FlowPath,
 )
-from emulation.realtime.layer2_update import layer2_update
+from emulation.wifi.layer2_update import layer2_update
 from nodeapp.wire import TrafficClass
 
 CLASSES = {each.name: int(each) for each in TrafficClass}

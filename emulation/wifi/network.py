@@ -18,7 +18,7 @@ addresses (`wds`); then the access point learns which addresses are behind it.
 *Ad hoc* (IBSS) *and OCB.*  Frames go one hop, between radios of the same mode and, ad hoc, the same
 network name.
 
-*Mesh.*  Frames go over several hops (`emulation.radio.wlan.mesh`).
+*Mesh.*  Frames go over several hops (`emulation.wifi.mesh`).
 
 *Fading.*  With `fading_db`, the levels of all links fade in blocks of `COHERENCE` seconds; stations
 choose their access points by mean levels.
@@ -41,12 +41,13 @@ from emulation.radio.mac import is_group
 from emulation.radio.medium import BROADCAST, NOBODY
 from emulation.radio.propagation import Floats
 from emulation.radio.spec import RadioSpec
-from emulation.radio.wlan.enrolment import Enrolment
-from emulation.radio.wlan.membership import Membership
-from emulation.radio.wlan.mesh import MeshRadio
-from emulation.radio.wlan.packets import ADDRESS_4, Packet
-from emulation.radio.wlan.radios import Channels, Override, WlanChannel, WlanRadio
-from emulation.radio.wlan.settings import AssociationRule, WlanSettings
+from emulation.wifi.addressing import Infrastructure
+from emulation.wifi.enrolment import Enrolment
+from emulation.wifi.membership import Membership
+from emulation.wifi.mesh import MeshRadio
+from emulation.wifi.packets import ADDRESS_4, Packet
+from emulation.wifi.radios import Channels, Override, WlanChannel, WlanRadio
+from emulation.wifi.settings import AssociationRule, WlanSettings
 
 NEVER: Final = float("inf")
 COHERENCE: Final = 0.05
@@ -95,7 +96,10 @@ class Network:
         self.channels = Channels(radio, self.radios, rng, threshold_dbm, self.told)
         self.members = Membership(self.radios, self.channels, rule or AssociationRule())
         self.enrolment = Enrolment(self.members)
-        self.lost: Counter[str] = Counter()
+        self._infrastructure = Infrastructure(
+            self.members.members, lambda index: self.radios[index].access_point
+        )
+        self.lost: Counter[str] = self._infrastructure.lost
         """Frames that could not be sent on, by reason."""
         self.traffic: dict[tuple[int, int], tuple[int, int]] = {}
         """Source and receiver of one hop: frames that have arrived, and their bytes."""
@@ -105,8 +109,6 @@ class Network:
         """... of those that somebody receives or listens to."""
         self._node_of = np.array([nodes.index(each.node) for each in self.radios], dtype=np.intp)
         self._by_mac = {radio.mac: radio.index for radio in self.radios}
-        self._behind: dict[tuple[int, bytes], int] = {}
-        """Access point, address: its station with four addresses behind which that is."""
         self._meshes: dict[int, MeshRadio] = {}
         self._listening: set[int] = set()
         self._watched: set[int] = set()
@@ -141,39 +143,26 @@ class Network:
     def _transmit(self, now: float, channel: WlanChannel, radio: WlanRadio, frame: bytes) -> None:
         """Send a frame on one hop, outside of a mesh."""
         address, size = frame[_DESTINATION], len(frame)
+        destination: int | None
         if radio.is_station:
-            assert radio.access_point is not None
-            destination = radio.access_point
+            destination = self._infrastructure.from_station(radio.index)
             if frame[_SOURCE] != radio.mac:
                 if radio.mode != "wds":
                     self.lost["from an address that is not the station's"] += 1
                     return
                 size += ADDRESS_4
+        elif radio.mode == "master":
+            destination = self._infrastructure.from_point(radio.index, address)
+            behind = destination not in (None, BROADCAST, self._by_mac.get(address))
+            size += ADDRESS_4 if behind else 0
         elif is_group(address):
             destination = BROADCAST
-        elif radio.mode == "master":
-            station = self._station_at(radio, address)
-            if station is None:
-                self.lost["to stations not associated here"] += 1
-                return
-            destination = station
-            if self.radios[station].mac != address:
-                size += ADDRESS_4
         else:
             peer = self._by_mac.get(address)
             there = peer is not None and self.channels.of(peer) is channel
-            destination = peer if peer is not None and there else NOBODY
-        channel.medium.transmit(now, radio.index, destination, size, Packet(frame))
-
-    def _station_at(self, point: WlanRadio, address: bytes) -> int | None:
-        """Return the station of an access point that has an address, or is in front of it."""
-        for station in (
-            self.members.members.get(address),
-            self._behind.get((point.index, address)),
-        ):
-            if station is not None and self.radios[station].access_point == point.index:
-                return station
-        return None
+            destination = peer if there else NOBODY
+        if destination is not None:
+            channel.medium.transmit(now, radio.index, destination, size, Packet(frame))
 
     def next_event(self) -> float:
         """Return when `advance` has something to do next; infinity if nothing is under way."""
@@ -256,8 +245,6 @@ class Network:
                 self._relay(hop, arrived)
             else:
                 arrived.append(Arrival(hop.time, hop.receiver, packet.frame))
-        elif source.is_station or not is_group(packet.frame):
-            self.lost["under way at a change"] += 1
 
     def _count(self, source: int, receiver: int, frame: bytes) -> None:
         frames, size = self.traffic.get((source, receiver), (0, 0))
@@ -265,28 +252,30 @@ class Network:
 
     def _accepts(self, source: WlanRadio, receiver: WlanRadio, frame: bytes) -> bool:
         """Return whether a radio that has received a frame passes it on."""
+        cells, index = self._infrastructure, receiver.index
         if source.is_station:
-            return source.access_point == receiver.index
+            return bool(cells.accepted_by_point(source.index, [index]))
         if source.mode == "master":
-            if receiver.access_point != source.index:
+            if not cells.accepted_by_stations(source.index, frame, [index]):
                 return False
+            # Not what it has sent itself, for which the access point is only a relay.
             sender = frame[_SOURCE]
-            mine = (
-                sender == receiver.mac or self._behind.get((source.index, sender)) == receiver.index
-            )
-            return not (is_group(frame) and mine)
-        if source.mode != receiver.mode:
-            return False
-        return source.mode == "ocb" or source.ssid == receiver.ssid
+            own = sender == receiver.mac or cells.station_at(source.index, sender) == index
+            return not (own and is_group(frame))
+        same_cell = source.mode == "ocb" or source.ssid == receiver.ssid
+        accepts = source.mode == receiver.mode and same_cell
+        if not accepts and not is_group(frame):
+            self.lost["under way at a change"] += 1
+        return accepts
 
     def _relay(self, hop: _Hop, arrived: list[Arrival]) -> None:
         """Have an access point pass on what one of its stations sent."""
         frame, point, station = hop.packet.frame, self.radios[hop.receiver], self.radios[hop.source]
         if station.mode == "wds" and frame[_SOURCE] != station.mac:
-            self._behind[point.index, frame[_SOURCE]] = station.index
+            self._infrastructure.learn(point.index, frame[_SOURCE], station.index)
         address = frame[_DESTINATION]
         here = not point.isolate and (
-            is_group(address) or self._station_at(point, address) is not None
+            is_group(address) or self._infrastructure.station_at(point.index, address) is not None
         )
         if here and self.channels.of(point.index) is hop.channel:
             self._transmit(hop.time, hop.channel, point, frame)

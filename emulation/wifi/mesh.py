@@ -31,7 +31,7 @@ from typing import Final, Protocol
 
 from emulation.radio.mac import is_group
 from emulation.radio.medium import BROADCAST
-from emulation.radio.wlan.packets import MOST_BROKEN, MeshHeader, Packet, Perr, Prep, Preq
+from emulation.wifi.packets import MOST_BROKEN, MeshHeader, Packet, Perr, Prep, Preq
 
 TIME_UNIT: Final = 1024e-6
 PATH_LIFETIME: Final = 5000 * TIME_UNIT

@@ -9,9 +9,10 @@ the radio that has it.
 *Infrastructure* (IEEE 802.11-2016, 4.5.3).  A station sends every frame to its access point,
 whatever its Ethernet destination (To DS), which acknowledges it; it accepts frames from its own
 access point only, as told by the BSSID.  An access point broadcasts frames to group addresses and
-sends others to the station with that address, if it is associated with it.  It never relays from
-station to station itself, like hostapd with ap_isolate=1: everything goes through the bridge behind
-it.  All access points share the channel.
+sends others to the station with that address, or in front of it, if it is associated with it.
+Whether it relays from station to station itself is up to the network (`emulation.wifi.network`);
+with `InfrastructureAddressing` it never does, like hostapd with ap_isolate=1: everything goes
+through the bridge behind it, and all access points share the channel.
 
 *Mesh* (IEEE 802.11-2016, 14.11).  Frames go one hop.  A group address is a broadcast to the
 neighbours; any other address is that of a host behind one of the mesh radios, which proxies for it.
@@ -24,12 +25,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from emulation.radio.association import Associations
+from emulation.radio.mac import is_group
 from emulation.radio.medium import BROADCAST, NOBODY, Medium
 from emulation.radio.spec import UnitDisk
+from emulation.wifi.association import Associations
 
 FARTHER_DB: Final = 1e-3
 """Decibels a metre by which access points in a unit disk differ: too little to change what
@@ -64,43 +66,86 @@ class AdHocAddressing:
         return receivers
 
 
-class InfrastructureAddressing:
+class Infrastructure:
+    """What stations and access points do with frames; radios by index.
+
+    `stations` are the indices of stations by address, `point_of` returns a station's access point.
+    """
+
+    def __init__(
+        self, stations: Mapping[bytes, int], point_of: Callable[[int], int | None]
+    ) -> None:
+        self.lost: Counter[str] = Counter()
+        self._stations = stations
+        self._point_of = point_of
+        self._behind: dict[tuple[int, bytes], int] = {}
+        """Access point, address: its station with four addresses behind which that is."""
+
+    def learn(self, point: int, address: bytes, station: int) -> None:
+        """Take note that an address is behind a station of an access point."""
+        self._behind[point, address] = station
+
+    def station_at(self, point: int, address: bytes) -> int | None:
+        """Return the station of an access point that has an address, or is in front of it."""
+        for station in (self._stations.get(address), self._behind.get((point, address))):
+            if station is not None and self._point_of(station) == point:
+                return station
+        return None
+
+    def from_station(self, station: int) -> int | None:
+        """Return where a station sends a frame: to its access point."""
+        point = self._point_of(station)
+        if point is None:
+            self.lost["sent while not associated"] += 1
+        return point
+
+    def from_point(self, point: int, address: bytes) -> int | None:
+        """Return where an access point sends a frame: to a station of its own, or to all."""
+        if is_group(address):
+            return BROADCAST
+        station = self.station_at(point, address)
+        if station is None:
+            self.lost["to stations not associated here"] += 1
+        return station
+
+    def accepted_by_point(self, station: int, receivers: list[int]) -> list[int]:
+        """Return the access point of a station that sent a frame, if it is among the receivers."""
+        return self._counted(
+            receivers, [each for each in receivers if each == self._point_of(station)]
+        )
+
+    def accepted_by_stations(self, point: int, address: bytes, receivers: list[int]) -> list[int]:
+        """Return which receivers of a frame are stations of the access point that sent it.
+
+        Others hear its broadcasts, and ignore them.
+        """
+        kept = [each for each in receivers if self._point_of(each) == point]
+        return kept if is_group(address) else self._counted(receivers, kept)
+
+    def _counted(self, receivers: list[int], kept: list[int]) -> list[int]:
+        if len(kept) < len(receivers):
+            self.lost["under way at a handover"] += len(receivers) - len(kept)
+        return kept
+
+
+class InfrastructureAddressing(Infrastructure):
     """Radios of stations first, with the addresses `stations`, then those of the access points."""
 
     def __init__(self, stations: Sequence[bytes], associations: Associations) -> None:
-        self.lost: Counter[str] = Counter()
+        super().__init__(_numbered(stations), associations.of)
         self._count = len(stations)
-        self._radios = _numbered(stations)
-        self._associations = associations
 
     def destination(self, source: int, address: bytes) -> int | None:
         """Return a station's access point; an access point's station, or all of them."""
         if source < self._count:
-            point = self._associations.of(source)
-            if point is None:
-                self.lost["sent while not associated"] += 1
-                return None
-            return self._count + point
-        if address[0] & 1:
-            return BROADCAST
-        station = self._radios.get(address)
-        if station is None or self._associations.of(station) != source - self._count:
-            self.lost["to stations not associated here"] += 1
-            return None
-        return station
+            return self.from_station(source)
+        return self.from_point(source, address)
 
     def accepted(self, source: int, address: bytes, receivers: list[int]) -> list[int]:
         """Return those that are associated with the sender, or it with them."""
-        count, of = self._count, self._associations.of
-        if source < count:
-            kept = [each for each in receivers if of(source) == each - count]
-        else:
-            kept = [each for each in receivers if each < count and of(each) == source - count]
-            if address[0] & 1:
-                return kept  # a broadcast: the others hear it and ignore it
-        if len(kept) < len(receivers):
-            self.lost["under way at a handover"] += len(receivers) - len(kept)
-        return kept
+        if source < self._count:
+            return self.accepted_by_point(source, receivers)
+        return self.accepted_by_stations(source, address, receivers)
 
 
 class MeshAddressing:
@@ -112,7 +157,7 @@ class MeshAddressing:
 
     def destination(self, source: int, address: bytes) -> int | None:
         """Return the radio in front of a host, or all."""
-        if address[0] & 1:
+        if is_group(address):
             return BROADCAST
         radio = self._radios.get(address, source)
         if radio == source:
@@ -130,7 +175,7 @@ def _numbered(addresses: Sequence[bytes]) -> Mapping[bytes, int]:
 
 
 def access_levels(medium: Medium, stations: int) -> list[dict[int, float]]:
-    """Return by station the SNR, decibels, of each access point that it can decode.
+    """Return by station the SNR, decibels, of the radio of each access point that it can decode.
 
     The first `stations` radios of the medium are stations, the others access points.  In a unit
     disk all SNRs are the same; there they are a little less the farther an access point is, so that
@@ -142,11 +187,7 @@ def access_levels(medium: Medium, stations: int) -> list[dict[int, float]]:
     return [
         {}
         if station in table.down
-        else {
-            radio - stations: snr
-            for radio, snr in table.row(station).snr_db.items()
-            if radio >= stations
-        }
+        else {radio: snr for radio, snr in table.row(station).snr_db.items() if radio >= stations}
         for station in range(stations)
     ]
 
@@ -157,7 +198,7 @@ def _tilted(medium: Medium, station: int, stations: int) -> dict[int, float]:
         return {}
     here = table.position(station)
     return {
-        radio - stations: snr - FARTHER_DB * math.dist(here, table.position(radio))
+        radio: snr - FARTHER_DB * math.dist(here, table.position(radio))
         for radio, snr in table.row(station).snr_db.items()
         if radio >= stations
     }

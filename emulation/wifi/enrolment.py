@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from emulation.radio.wlan.membership import Membership, MembershipError
-from emulation.radio.wlan.radios import WlanRadio
+from emulation.wifi.membership import Membership, MembershipError
+from emulation.wifi.radios import WlanRadio
 
 WALK_TIME: Final = 120.0
 """Seconds for which a pushed button counts."""

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from emulation.radio.spec import LogDistance
-from emulation.radio.wlan.membership import MembershipError
-from emulation.radio.wlan.radios import Override
-from tests.emulation.radio.wlan.lab import GROUP, RADIO, Lab, level_at, mac
+from emulation.wifi.membership import MembershipError
+from emulation.wifi.radios import Override
+from tests.emulation.wifi.lab import GROUP, RADIO, Lab, level_at, mac
 
 MASTER: dict[str, object] = {"mode": "master", "ssid": "one"}
 BEHIND = b"\x02\xaa\x00\x00\x00\x01"

@@ -26,7 +26,7 @@ from emulation.radio.medium import Medium
 from emulation.radio.propagation import Floats
 from emulation.radio.reach import power_for, range_of, with_sensitivity
 from emulation.radio.spec import RadioSpec
-from emulation.radio.wlan.settings import STATION_MODES, Standard, WlanSettings
+from emulation.wifi.settings import STATION_MODES, Standard, WlanSettings
 
 TEST_FRAME_BITS: Final = 8192
 """Size of the frame of the airtime link metric."""

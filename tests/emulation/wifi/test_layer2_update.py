@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.l2 import LLC, Dot3
 
-from emulation.realtime.layer2_update import layer2_update, updated_station
+from emulation.wifi.layer2_update import layer2_update, updated_station
 
 STATION = bytes.fromhex("020000000007")
 

@@ -102,7 +102,7 @@ class WlanSettings(_Frozen):
 
 
 class AssociationRule(_Frozen):
-    """When stations change their access point; see `emulation.radio.wlan.choice`."""
+    """When stations change their access point; see `emulation.wifi.association`."""
 
     policy: Policy = "sticky"
     hysteresis_db: float = Field(

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from emulation.radio.spec import LogDistance, RadioSpec
-from emulation.radio.wlan.network import Arrival, Network
-from emulation.radio.wlan.settings import AssociationRule, WlanSettings
+from emulation.wifi.network import Arrival, Network
+from emulation.wifi.settings import AssociationRule, WlanSettings
 
 RADIO: Final = RadioSpec(tx_power_dbm=14, antenna_gain_dbi=5, propagation=LogDistance(exponent=4))
 THRESHOLD: Final = -91.0

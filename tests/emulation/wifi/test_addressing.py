@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.radio.addressing import (
+from emulation.radio.mac import octets
+from emulation.radio.medium import BROADCAST, NOBODY, Medium
+from emulation.radio.spec import RadioSpec
+from emulation.wifi.addressing import (
     AdHocAddressing,
     InfrastructureAddressing,
     MeshAddressing,
     access_levels,
 )
-from emulation.radio.association import Associations
-from emulation.radio.mac import octets
-from emulation.radio.medium import BROADCAST, NOBODY, Medium
-from emulation.radio.spec import RadioSpec
+from emulation.wifi.association import Associations
 
 MACS = [octets(f"02:00:00:00:00:{number:02x}") for number in range(1, 4)]
 ALL = b"\xff" * 6
@@ -28,8 +28,8 @@ STRANGER = octets("02:00:00:00:00:99")
 @pytest.fixture
 def cells() -> InfrastructureAddressing:
     """Stations 0 and 1 belong to point 0 (radio 3), station 2 to none; radio 4 is point 1."""
-    associations = Associations(3, 5.0)
-    associations.scan([{0: 40}, {0: 40}, {}])
+    associations = Associations(5.0)
+    associations.scan(0.0, [{3: 40}, {3: 40}, {}])
     return InfrastructureAddressing(MACS, associations)
 
 
@@ -73,11 +73,11 @@ def test_stations_hear_broadcasts_of_their_access_point_only(
 
 
 def test_what_was_under_way_at_a_handover_is_lost_and_counted() -> None:
-    associations = Associations(1, 5.0)
+    associations = Associations(5.0)
     channel = InfrastructureAddressing(MACS[:1], associations)
-    associations.scan([{0: 40}])
+    associations.scan(0.0, [{1: 40}])
     assert (channel.destination(1, MACS[0]), channel.destination(0, ALL)) == (0, 1)
-    associations.scan([{1: 40}])
+    associations.scan(1.0, [{2: 40}])
     assert channel.accepted(1, MACS[0], [0]) == []
     assert channel.accepted(0, ALL, [1]) == []
     assert channel.lost == {"under way at a handover": 2}
@@ -94,15 +94,15 @@ def test_the_mesh_goes_one_hop_to_the_radio_in_front_of_a_host() -> None:
 
 
 @given(
-    st.lists(st.dictionaries(st.integers(0, 2), st.floats(0, 60)), min_size=3, max_size=3),
+    st.lists(st.dictionaries(st.integers(3, 5), st.floats(0, 60)), min_size=3, max_size=3),
     st.integers(0, 5),
     st.sampled_from([ALL, MULTICAST, *MACS, STRANGER]),
 )
 def test_no_frame_ever_goes_between_stations_or_between_access_points(
     heard: list[dict[int, float]], source: int, address: bytes
 ) -> None:
-    associations = Associations(3, 5.0)
-    associations.scan(heard)
+    associations = Associations(5.0)
+    associations.scan(0.0, heard)
     channel = InfrastructureAddressing(MACS, associations)
     to = channel.destination(source, address)
     others = [radio for radio in range(6) if radio != source]
@@ -112,14 +112,14 @@ def test_no_frame_ever_goes_between_stations_or_between_access_points(
     for receiver in channel.accepted(source, address, received):
         station, point = sorted((source, receiver))
         assert station < 3 <= point
-        assert associations.of(station) == point - 3
+        assert associations.of(station) == point
 
 
 def test_levels_are_those_of_the_access_points_a_station_can_decode() -> None:
     medium = Medium(RadioSpec(range=250), 4, random.Random(1))
     medium.set_positions([(0, 0), (100, 0), (50, 0), (900, 0)])  # two stations, two points
     near, same = access_levels(medium, 2)
-    assert set(near) == set(same) == {0}
+    assert set(near) == set(same) == {2}
     medium.fail(0)
     assert access_levels(medium, 2) == [{}, same]
     medium.fail(1, 2)

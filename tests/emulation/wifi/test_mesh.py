@@ -6,9 +6,9 @@ import math
 
 from emulation.radio.air import Transmission
 from emulation.radio.errors import log_survival
-from emulation.radio.wlan.packets import MOST_BROKEN, Packet, Perr
-from emulation.radio.wlan.radios import WlanChannel
-from tests.emulation.radio.wlan.lab import GROUP, Lab
+from emulation.wifi.packets import MOST_BROKEN, Packet, Perr
+from emulation.wifi.radios import WlanChannel
+from tests.emulation.wifi.lab import GROUP, Lab
 
 MESH = {"mode": "mesh", "ssid": "m"}
 BEHIND = b"\x02\xaa\x00\x00\x00\x01"

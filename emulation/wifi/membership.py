@@ -4,7 +4,7 @@ Theory of operation.  An access point can be joined by a station that hears it, 
 at the threshold at least, whatever channel the station is on; if their networks and medium ids are
 the same and, unless the network is open, their passphrases.  Nothing is encrypted, and no
 management frames are on the air: a change takes no time.  Which one a station takes is up to the
-rule (`emulation.radio.wlan.choice`); stations decide one after the other.
+rule (`emulation.wifi.association`); stations decide one after the other.
 
 A scan is due after something has moved or changed, `scan_interval` after the last one at the
 earliest, and at once after a request.  In a static network there are none.
@@ -21,9 +21,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from emulation.radio.wlan.choice import choose
-from emulation.radio.wlan.radios import Channels, WlanRadio
-from emulation.radio.wlan.settings import AssociationRule, BackgroundScan
+from emulation.wifi.association import Change, choose
+from emulation.wifi.radios import Channels, WlanRadio
+from emulation.wifi.settings import AssociationRule, BackgroundScan
 
 NEVER: Final = float("inf")
 
@@ -42,15 +42,6 @@ def roaming_margin_db(level_dbm: float) -> float:
         if level_dbm < bound:
             return margin
     return 5.0
-
-
-class Change(NamedTuple):
-    """A station has left the access point `old` for `new` at `time`; indices, None if none."""
-
-    time: float
-    station: int
-    old: int | None
-    new: int | None
 
 
 class Heard(NamedTuple):

@@ -1,0 +1,41 @@
+"""Time-variant communities: groups that gather in some stages and scatter in others.
+
+Hsu, Spyropoulos, Psounis and Helmy (docs/papers.md#time-variant-community), with Mininet-WiFi's
+centres in the place of fixed areas; `emulation.mobility.groups` has how a group moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, ClassVar
+
+from emulation.mobility.groups import GroupModel, Stage
+from nodeapp.parameters import Param
+
+
+@dataclass(frozen=True)
+class TimeVariantCommunity(GroupModel):
+    """Groups that gather and scatter.  Raises ValueError for stages that are none."""
+
+    name: ClassVar[str] = "TimeVariantCommunity"
+
+    epoch: Annotated[str, Param("s of each stage, in turn, with blanks between them")] = "100 100"
+    aggregation_epoch: Annotated[
+        str, Param("of each stage, 0 to 1: m/s by which members are drawn to their centre")
+    ] = "0.5 0"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            valid = all(length > 0 and 0 <= pull <= 1 for length, pull in self.stages)
+        except ValueError:
+            valid = False
+        if not (valid and self.stages):
+            raise ValueError("give epoch, seconds, and as many of aggregation_epoch, 0 to 1")
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """Those that are given."""
+        lengths, pulls = self.epoch.split(), self.aggregation_epoch.split()
+        return [(float(a), float(b)) for a, b in zip(lengths, pulls, strict=True)]

@@ -1,1 +1,0 @@
-"""Wireless LANs: radios that differ, on several channels, with access points, cells and meshes."""
