@@ -30,7 +30,8 @@ work=$(mktemp -d "${TMPDIR:-/var/tmp}/fresh-$suite-XXXXXX")
 root=$work/root
 cleanup() {
     [ -z "${network-}" ] || kill "$network" 2>/dev/null || true
-    [ -z "${machine-}" ] || kill "$machine" 2>/dev/null || true
+    # unshare --fork ignores the gentler signals; all of the machine ends with its first process.
+    [ -z "${machine-}" ] || kill -KILL "$machine" 2>/dev/null || true
     wait
     if [ -n "$keep" ]; then printf 'kept: %s\n' "$work" >&2; else rm -rf --one-file-system "$work"; fi
 }
