@@ -1,11 +1,13 @@
-"""docs/data.md, made of the schemas: `python -m spark_analysis.data_page > docs/data.md`."""
+"""docs/data.md, generated from the schemas: `python -m spark_analysis.data_page > docs/data.md`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from spark_analysis.registry import JOBS
 from spark_analysis.schemas import FRAMES
@@ -15,13 +17,14 @@ from spark_analysis.sweeps.folder import RESULT_COLUMNS
 _HEAD: Final = """\
 # Data
 
-Every table that an analysis leaves: in a run's folder (`metrics/NAME.parquet`), in that of a
-[script's run](#tables-of-mn) and in that of a [sweep](#results-of-a-sweep), with their columns and
-units. This page is made of the schemas: `python -m spark_analysis.data_page > docs/data.md`.
+The tables that an analysis leaves: in a run's folder (`metrics/NAME.parquet`), in that of a
+[script's run](#tables-of-mn) and in that of a [sweep](#results-of-a-sweep). This page is generated
+from their schemas by `python -m spark_analysis.data_page > docs/data.md`.
 
-Times are seconds into the run unless a column says otherwise. Null is "not known" or "of nothing".
-Each column's text is also the comment of that column in the Parquet file. `summary.json` and
-`summary.csv` have the row of `summary`.
+Times are seconds into the run unless a column says otherwise. Null means that a value is not known
+or does not apply. A column without a text means the same as in an earlier table that has one for
+it. The texts are also the comments in the Parquet files. `summary.json` and `summary.csv` hold the
+row of `summary`.
 
 ## From Python
 
@@ -30,11 +33,11 @@ Each column's text is also the comment of that column in the Parquet file. `summ
     run = runs.load("runs/20260101-120000-roaming_field-flooding")
     run.summary["delivery_ratio"]                          # a number
     run.delivery.groupby("receiver")["delay"].median()     # pandas
-    run.units("delay")["delay"]                            # what a column is
+    run.units("delay")["delay"]                            # the text of a column
 
-Tables are read when they are asked for and without Spark; a run that has none yet is analysed
-first. `runs.load` takes the folder of a run of `mn` as well (`run.signals`, `run.traffic`...). A
-scenario runs from a program in a few lines:
+Tables are read on access and without Spark; a run that has none yet is analysed first. `runs.load`
+takes the folder of a run of `mn` as well (`run.signals`, `run.traffic`...). A program runs a
+scenario in a few lines:
 
     from emulation.backends.virtual import run_virtual
     from topologies.catalog import make_scenario
@@ -50,16 +53,16 @@ scenario runs from a program in a few lines:
 _OF_SCRIPTS: Final = """\
 ## Tables of mn
 
-A run of a script for Mininet-WiFi (`./run_testbed.sh mn SCRIPT`) has these in `metrics/`. They come
-from the medium's record, `samples.jsonl`, and from the captures. Of a run that has not ended, or
-was killed, `runs.load` makes them again each time and keeps none.
+`metrics/` of a run of a script for Mininet-WiFi (`./run_testbed.sh mn SCRIPT`) holds these. They
+are made from the medium's record, `samples.jsonl`, and from the captures. For a run that has not
+ended or was killed, `runs.load` makes them each time and keeps none.
 """
 _OF_SWEEPS: Final = """\
 ## Results of a sweep
 
-`results.parquet` in the sweep's folder has a row a finished run: topology, protocol, a column for
-each parameter of `--vary` (named and typed as the parameter is, null if the protocol has none
-such), and then what follows; the row of the run's `summary` is part of it.
+`results.parquet` in the sweep's folder has a row for each finished run: topology, protocol, a
+column for each parameter of `--vary` (null if the protocol does not have it), all columns of
+`summary`, and
 """
 
 
@@ -69,28 +72,44 @@ def page() -> str:
 
 
 def _tables() -> Iterator[str]:
+    described: set[tuple[str, str]] = set()
     for job in JOBS:
-        yield from _table(job.table.name, job.table.description, job.table.schema)
-    yield from _table("frames", "one row a packet of a capture, decoded (a folder)", FRAMES)
+        table = job.table
+        yield from _table(table.name, table.description, table.schema, described)
+    yield from _table(
+        "frames", "one row a packet of a capture, decoded (a folder)", FRAMES, described
+    )
     yield _OF_SCRIPTS
     for name, description, schema in SCRIPT_TABLES:
-        yield from _table(name, description, schema, level=3)
+        yield from _table(name, description, schema, described, level=3)
     yield _OF_SWEEPS
-    yield from _columns(RESULT_COLUMNS)
+    (summary,) = (job.table.schema for job in JOBS if job.table.name == "summary")
+    known = {"topology", "protocol", *summary.names}
+    yield from _columns([field for field in RESULT_COLUMNS if field.name not in known], described)
 
 
-def _table(name: str, description: str, schema: StructType, level: int = 2) -> Iterator[str]:
+def _table(
+    name: str,
+    description: str,
+    schema: StructType,
+    described: set[tuple[str, str]],
+    level: int = 2,
+) -> Iterator[str]:
     yield f"{'#' * level} {name}\n"
     yield f"{description[:1].upper()}{description[1:]}.\n"
-    yield from _columns(schema)
+    yield from _columns(schema, described)
 
 
-def _columns(schema: StructType) -> Iterator[str]:
-    yield "| column | type | meaning |\n| --- | --- | --- |"
-    for field in schema:
-        comment = str(field.metadata.get("comment", "")).replace("|", "\\|")
-        yield f"| `{field.name}` | {field.dataType.simpleString()} | {comment} |"
+def _columns(fields: Iterable[StructField], described: set[tuple[str, str]]) -> Iterator[str]:
+    """Yield lines of columns, and add to those that are described what these lines describe."""
+    texts = [(field.name, str(field.metadata.get("comment", ""))) for field in fields]
+    if known := [f"`{name}`" for name, text in texts if (name, text) in described]:
+        yield f"- {', '.join(known)}"
+    new = (pair for pair in texts if pair not in described)
+    for text, columns in groupby(new, key=itemgetter(1)):
+        yield f"- {', '.join(f'`{name}`' for name, _ in columns)}: {text}"
     yield ""
+    described.update(texts)
 
 
 if __name__ == "__main__":
