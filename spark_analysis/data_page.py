@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from operator import itemgetter
 from typing import Final
 
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructField
 
 from spark_analysis.registry import JOBS
 from spark_analysis.schemas import FRAMES
@@ -21,10 +22,10 @@ The tables that an analysis leaves: in a run's folder (`metrics/NAME.parquet`), 
 [script's run](#tables-of-mn) and in that of a [sweep](#results-of-a-sweep). This page is generated
 from their schemas by `python -m spark_analysis.data_page > docs/data.md`.
 
-Times are seconds into the run unless a column says otherwise. Null means that a value is not known
-or does not apply. A column without a text means the same as in an earlier table that has one for
-it. The texts are also the comments in the Parquet files. `summary.json` and `summary.csv` hold the
-row of `summary`.
+Every column has a comment in its Parquet file that says what it is, in which unit, and when it is
+null; `runs.load(FOLDER).units("delay")` returns those of a table. Here `summary` and the results of
+a sweep have theirs, and the other tables mark seconds by (s). Levels are in dBm, positions in
+metres, columns that end in `_ns` in nanoseconds. Times begin with the run. `summary.json` and `summary.csv` hold the row of `summary`.
 
 ## From Python
 
@@ -33,7 +34,7 @@ row of `summary`.
     run = runs.load("runs/20260101-120000-roaming_field-flooding")
     run.summary["delivery_ratio"]                          # a number
     run.delivery.groupby("receiver")["delay"].median()     # pandas
-    run.units("delay")["delay"]                            # the text of a column
+    run.units("delay")["delay"]                            # what a column is
 
 Tables are read on access and without Spark; a run that has none yet is analysed first. `runs.load`
 takes the folder of a run of `mn` as well (`run.signals`, `run.traffic`...). A program runs a
@@ -64,6 +65,8 @@ _OF_SWEEPS: Final = """\
 column for each parameter of `--vary` (null if the protocol does not have it), all columns of
 `summary`, and
 """
+_SECONDS: Final = re.compile(r"(mean )?s\b")
+"""How the comment of a column in seconds begins."""
 
 
 def page() -> str:
@@ -72,44 +75,44 @@ def page() -> str:
 
 
 def _tables() -> Iterator[str]:
-    described: set[tuple[str, str]] = set()
+    known = {"topology", "protocol"}
     for job in JOBS:
-        table = job.table
-        yield from _table(table.name, table.description, table.schema, described)
-    yield from _table(
-        "frames", "one row a packet of a capture, decoded (a folder)", FRAMES, described
-    )
+        described = job.table.name == "summary"
+        lines = _described if described else _named
+        yield from _table(job.table.name, job.table.description, lines(job.table.schema))
+        if described:
+            known.update(job.table.schema.names)
+    yield from _table("frames", "one row a packet of a capture, decoded (a folder)", _named(FRAMES))
     yield _OF_SCRIPTS
     for name, description, schema in SCRIPT_TABLES:
-        yield from _table(name, description, schema, described, level=3)
+        yield from _table(name, description, _named(schema), level=3)
     yield _OF_SWEEPS
-    (summary,) = (job.table.schema for job in JOBS if job.table.name == "summary")
-    known = {"topology", "protocol", *summary.names}
-    yield from _columns([field for field in RESULT_COLUMNS if field.name not in known], described)
+    yield from _described(field for field in RESULT_COLUMNS if field.name not in known)
 
 
-def _table(
-    name: str,
-    description: str,
-    schema: StructType,
-    described: set[tuple[str, str]],
-    level: int = 2,
-) -> Iterator[str]:
+def _table(name: str, description: str, columns: Iterable[str], level: int = 2) -> Iterator[str]:
     yield f"{'#' * level} {name}\n"
     yield f"{description[:1].upper()}{description[1:]}.\n"
-    yield from _columns(schema, described)
+    yield from columns
 
 
-def _columns(fields: Iterable[StructField], described: set[tuple[str, str]]) -> Iterator[str]:
-    """Yield lines of columns, and add to those that are described what these lines describe."""
-    texts = [(field.name, str(field.metadata.get("comment", ""))) for field in fields]
-    if known := [f"`{name}`" for name, text in texts if (name, text) in described]:
-        yield f"- {', '.join(known)}"
-    new = (pair for pair in texts if pair not in described)
-    for text, columns in groupby(new, key=itemgetter(1)):
-        yield f"- {', '.join(f'`{name}`' for name, _ in columns)}: {text}"
+def _named(fields: Iterable[StructField]) -> Iterator[str]:
+    """Yield the columns by name alone."""
+    names = [
+        f"`{field.name}`{' (s)' if _SECONDS.match(_comment(field)) else ''}" for field in fields
+    ]
+    yield textwrap.fill(", ".join(names), 100, break_on_hyphens=False) + "\n"
+
+
+def _described(fields: Iterable[StructField]) -> Iterator[str]:
+    """Yield a line a column, or a line for columns in a row that have the same comment."""
+    for comment, columns in groupby(fields, key=_comment):
+        yield f"- {', '.join(f'`{field.name}`' for field in columns)}: {comment}"
     yield ""
-    described.update(texts)
+
+
+def _comment(field: StructField) -> str:
+    return str(field.metadata.get("comment", ""))
 
 
 if __name__ == "__main__":
