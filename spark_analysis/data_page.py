@@ -25,7 +25,8 @@ from their schemas by `python -m spark_analysis.data_page > docs/data.md`.
 Every column has a comment in its Parquet file that says what it is, in which unit, and when it is
 null; `runs.load(FOLDER).units("delay")` returns those of a table. Here `summary` and the results of
 a sweep have theirs, and the other tables mark seconds by (s). Levels are in dBm, positions in
-metres, columns that end in `_ns` in nanoseconds. Times begin with the run. `summary.json` and `summary.csv` hold the row of `summary`.
+metres, columns that end in `_ns` in nanoseconds. Times begin with the run. `summary.json` and
+`summary.csv` hold the row of `summary`.
 
 ## From Python
 
