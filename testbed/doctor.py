@@ -87,7 +87,7 @@ def doctor(as_json: JsonOption = False) -> None:
         )
         _end(findings.values())
         return
-    ways = Table("", "a radio", "is", title="Three ways to Wi-Fi (docs/wifi.md)")
+    ways = Table("", "a radio", "is", title="Three ways to Wi-Fi (docs/backends.md)")
     for way in WAYS:
         ways.add_row(mark(findings[way.subject]), way.command, way.gives)
     Console().print(table, ways)
