@@ -66,7 +66,7 @@ WAYS = (
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Say what this machine can run and, for what it cannot, why and what to do.
+    """Show what this machine can run and, for the rest, why not and what to do.
 
     The exit code is 1 if something is missing that the main job needs.
     """
