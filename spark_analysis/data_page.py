@@ -1,11 +1,14 @@
-"""docs/data.md, made of the schemas: `python -m spark_analysis.data_page > docs/data.md`."""
+"""docs/data.md, generated from the schemas: `python -m spark_analysis.data_page > docs/data.md`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Final
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField
 
 from spark_analysis.registry import JOBS
 from spark_analysis.schemas import FRAMES
@@ -15,13 +18,15 @@ from spark_analysis.sweeps.folder import RESULT_COLUMNS
 _HEAD: Final = """\
 # Data
 
-Every table that an analysis leaves: in a run's folder (`metrics/NAME.parquet`), in that of a
-[script's run](#tables-of-mn) and in that of a [sweep](#results-of-a-sweep), with their columns and
-units. This page is made of the schemas: `python -m spark_analysis.data_page > docs/data.md`.
+The tables that an analysis leaves: in a run's folder (`metrics/NAME.parquet`), in that of a
+[script's run](#tables-of-mn) and in that of a [sweep](#results-of-a-sweep). This page is generated
+from their schemas by `python -m spark_analysis.data_page > docs/data.md`.
 
-Times are seconds into the run unless a column says otherwise. Null is "not known" or "of nothing".
-Each column's text is also the comment of that column in the Parquet file. `summary.json` and
-`summary.csv` have the row of `summary`.
+Every column has a comment in its Parquet file that says what it is, in which unit, and when it is
+null; `runs.load(FOLDER).units("delay")` returns those of a table. Here `summary` and the results of
+a sweep have theirs, and the other tables mark seconds by (s). Levels are in dBm, positions in
+metres, columns that end in `_ns` in nanoseconds. Times begin with the run. `summary.json` and
+`summary.csv` hold the row of `summary`.
 
 ## From Python
 
@@ -32,9 +37,9 @@ Each column's text is also the comment of that column in the Parquet file. `summ
     run.delivery.groupby("receiver")["delay"].median()     # pandas
     run.units("delay")["delay"]                            # what a column is
 
-Tables are read when they are asked for and without Spark; a run that has none yet is analysed
-first. `runs.load` takes the folder of a run of `mn` as well (`run.signals`, `run.traffic`...). A
-scenario runs from a program in a few lines:
+Tables are read on access and without Spark; a run that has none yet is analysed first. `runs.load`
+takes the folder of a run of `mn` as well (`run.signals`, `run.traffic`...). A program runs a
+scenario in a few lines:
 
     from emulation.backends.virtual import run_virtual
     from topologies.catalog import make_scenario
@@ -50,17 +55,19 @@ scenario runs from a program in a few lines:
 _OF_SCRIPTS: Final = """\
 ## Tables of mn
 
-A run of a script for Mininet-WiFi (`./run_testbed.sh mn SCRIPT`) has these in `metrics/`. They come
-from the medium's record, `samples.jsonl`, and from the captures. Of a run that has not ended, or
-was killed, `runs.load` makes them again each time and keeps none.
+`metrics/` of a run of a script for Mininet-WiFi (`./run_testbed.sh mn SCRIPT`) holds these. They
+are made from the medium's record, `samples.jsonl`, and from the captures. For a run that has not
+ended or was killed, `runs.load` makes them each time and keeps none.
 """
 _OF_SWEEPS: Final = """\
 ## Results of a sweep
 
-`results.parquet` in the sweep's folder has a row a finished run: topology, protocol, a column for
-each parameter of `--vary` (named and typed as the parameter is, null if the protocol has none
-such), and then what follows; the row of the run's `summary` is part of it.
+`results.parquet` in the sweep's folder has a row for each finished run: topology, protocol, a
+column for each parameter of `--vary` (null if the protocol does not have it), all columns of
+`summary`, and
 """
+_SECONDS: Final = re.compile(r"(mean )?s\b")
+"""How the comment of a column in seconds begins."""
 
 
 def page() -> str:
@@ -69,28 +76,44 @@ def page() -> str:
 
 
 def _tables() -> Iterator[str]:
+    known = {"topology", "protocol"}
     for job in JOBS:
-        yield from _table(job.table.name, job.table.description, job.table.schema)
-    yield from _table("frames", "one row a packet of a capture, decoded (a folder)", FRAMES)
+        described = job.table.name == "summary"
+        lines = _described if described else _named
+        yield from _table(job.table.name, job.table.description, lines(job.table.schema))
+        if described:
+            known.update(job.table.schema.names)
+    yield from _table("frames", "one row a packet of a capture, decoded (a folder)", _named(FRAMES))
     yield _OF_SCRIPTS
     for name, description, schema in SCRIPT_TABLES:
-        yield from _table(name, description, schema, level=3)
+        yield from _table(name, description, _named(schema), level=3)
     yield _OF_SWEEPS
-    yield from _columns(RESULT_COLUMNS)
+    yield from _described(field for field in RESULT_COLUMNS if field.name not in known)
 
 
-def _table(name: str, description: str, schema: StructType, level: int = 2) -> Iterator[str]:
+def _table(name: str, description: str, columns: Iterable[str], level: int = 2) -> Iterator[str]:
     yield f"{'#' * level} {name}\n"
     yield f"{description[:1].upper()}{description[1:]}.\n"
-    yield from _columns(schema)
+    yield from columns
 
 
-def _columns(schema: StructType) -> Iterator[str]:
-    yield "| column | type | meaning |\n| --- | --- | --- |"
-    for field in schema:
-        comment = str(field.metadata.get("comment", "")).replace("|", "\\|")
-        yield f"| `{field.name}` | {field.dataType.simpleString()} | {comment} |"
+def _named(fields: Iterable[StructField]) -> Iterator[str]:
+    """Yield the columns by name alone."""
+    names = [
+        f"`{field.name}`{' (s)' if _SECONDS.match(_comment(field)) else ''}" for field in fields
+    ]
+    yield textwrap.fill(", ".join(names), 100, break_on_hyphens=False) + "\n"
+
+
+def _described(fields: Iterable[StructField]) -> Iterator[str]:
+    """Yield a line a column, or a line for columns in a row that have the same comment."""
+    for comment, columns in groupby(fields, key=_comment):
+        yield f"- {', '.join(f'`{field.name}`' for field in columns)}: {comment}"
     yield ""
+
+
+def _comment(field: StructField) -> str:
+    return str(field.metadata.get("comment", ""))
 
 
 if __name__ == "__main__":

@@ -90,13 +90,13 @@ def agree(
         typer.Option("--out", help="an empty or new folder for runs and report", file_okay=False),
     ] = None,
 ) -> None:
-    """Run one scenario on two or more backends, several times each, and say whether they agree.
+    """Run one scenario on two or more backends, several times each, and compare them.
 
     Example: agree roaming_field broker-gpsr --backends tap,virtual --repeats 5
     Example: agree roaming_field flooding --backends tap,hwsim@vm,virtual --repeats 2 --nodes 8
 
-    The exit code is 0 if delivery, frames on the air, delay and what the protocol is compared by
-    besides (overlays: hops, links, messages of an event) agree, else 1.
+    The exit code is 0 if delivery, frames on the air and delay agree (of overlays also hops, links
+    and messages of an event), otherwise 1.
     """
     chosen = _backends(backends)
     wanted = _repeats(repeats)

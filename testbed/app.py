@@ -81,8 +81,8 @@ app = typer.Typer(
     name=PROGRAM,
     cls=LazyGroup,
     help="Publish/subscribe over emulated wireless networks: run, capture, analyse.",
-    epilog="Without a command: sets up on first use and runs the demo "
-    f"({DEMO[1]} on {DEMO[0]}), then opens nothing but writes a report.",
+    epilog="Without a command: sets up on first use, runs the demo "
+    f"({DEMO[1]} on {DEMO[0]}) and writes a report.",
     rich_markup_mode=None,
     no_args_is_help=False,
     add_completion=False,

@@ -80,12 +80,12 @@ class CompilingError(Exception):
 
 def compile_(
     if_needed: Annotated[
-        bool, typer.Option("--if-needed", help="not if what is compiled is of this very source")
+        bool, typer.Option("--if-needed", help="do nothing if they are compiled from this source")
     ] = False,
 ) -> None:
-    """Compile the modules that runs spend their time in, and prepare Java: the same bytes, sooner.
+    """Compile the modules in which runs spend their time, and prepare Java: the same bytes, sooner.
 
-    To be repeated when one of the modules has been edited: until then none is used.
+    Repeat it after an edit of one of these modules: until then none is used.
     """
     began = time.monotonic()
     java = _start_java() if class_data.is_missing() else None

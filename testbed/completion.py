@@ -114,7 +114,7 @@ def completion(
     shell: Annotated[
         str | None,
         typer.Argument(
-            help="bash, zsh or fish; without it the one that calls",
+            help="bash, zsh or fish; by default the one that calls",
             metavar="SHELL",
             autocompletion=lambda: list(SHELLS),
         ),

@@ -351,7 +351,7 @@ class Console(CLI):  # type: ignore[misc]  # Mininet has no types
         if self.testbed.scenario.access_points:
             self._say(
                 "Frames of a station go to its access point's broker and no further, whatever "
-                "their destination: it is the brokers that pass events on (docs/mesh.md)."
+                "their destination: it is the brokers that pass events on (docs/backends.md)."
             )
 
     def do_iperf(self, line: str) -> None:

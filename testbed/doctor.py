@@ -66,7 +66,7 @@ WAYS = (
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Say what this machine can run and, for what it cannot, why and what to do.
+    """Show what this machine can run and, for the rest, why not and what to do.
 
     The exit code is 1 if something is missing that the main job needs.
     """
@@ -87,7 +87,7 @@ def doctor(as_json: JsonOption = False) -> None:
         )
         _end(findings.values())
         return
-    ways = Table("", "a radio", "is", title="Three ways to Wi-Fi (docs/wifi.md)")
+    ways = Table("", "a radio", "is", title="Three ways to Wi-Fi (docs/backends.md)")
     for way in WAYS:
         ways.add_row(mark(findings[way.subject]), way.command, way.gives)
     Console().print(table, ways)

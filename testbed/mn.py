@@ -37,7 +37,7 @@ def mn(
     script: Annotated[Path, typer.Argument(metavar="SCRIPT.py", help="a script for Mininet-WiFi")],
     seconds: Annotated[
         float | None,
-        typer.Option("--for", metavar="SECONDS", help="leave when the network has run so long"),
+        typer.Option("--for", metavar="SECONDS", help="leave after the network has run that long"),
     ] = None,
     commands: Annotated[
         Path | None,

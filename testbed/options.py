@@ -48,7 +48,7 @@ ScenarioOption = Annotated[
     typer.Option(
         "--scenario",
         metavar="FILE",
-        help="run a scenario.json again, in place of TOPOLOGY PROTOCOL and their options; or a run "
+        help="repeat a scenario.json, in place of TOPOLOGY PROTOCOL and their options; or a run "
         "folder, with what was moved and failed at its prompt",
     ),
 ]
@@ -57,9 +57,7 @@ JsonOption = Annotated[
 ]
 StrictOption = Annotated[
     bool,
-    typer.Option(
-        "--strict", help="exit with 1 if a run lost real time, or something of it is damaged"
-    ),
+    typer.Option("--strict", help="exit with 1 if a run lost real time or has damaged files"),
 ]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", help="print errors only (and what --json prints)")

@@ -77,13 +77,13 @@ def reproduce(
     ] = None,
     so_far: Annotated[
         bool,
-        typer.Option("--so-far", help="run nothing: write the results of the seeds that are whole"),
+        typer.Option("--so-far", help="run nothing: write the results of complete seeds"),
     ] = False,
     known: Annotated[
         list[Path] | None,
         typer.Option(
             "--known",
-            help="take published points of this folder in place of running them; repeatable",
+            help="take points published in this folder instead of running them; repeatable",
             file_okay=False,
             metavar="DIR",
         ),
@@ -91,11 +91,11 @@ def reproduce(
     share: Annotated[
         str | None,
         typer.Option(
-            "--share", help="run a share of the seeds, of several machines", metavar="I/N"
+            "--share", help="run share I of the seeds, on one of N machines", metavar="I/N"
         ),
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="list the papers, and what each preset costs in time")
+        bool, typer.Option("--list", help="list the papers, and how long each preset takes")
     ] = False,
 ) -> None:
     """Repeat a published evaluation: its figures, and its claims with a verdict on each.
@@ -103,9 +103,9 @@ def reproduce(
     Work that was stopped resumes: the same command runs what is not finished.  `all` runs all
     papers and writes one page with the claims of all.
 
-    Long presets write a page after as many seeds as were published, and --so-far whenever you like.
-    --markdown publishes the points with the page, and --known takes them: to go on in another clone
-    of the same code, to put shares of several machines together, or to draw and judge again.
+    Long presets write a page after as many seeds as were published, and --so-far writes one at any
+    time.  --markdown publishes the points with the page, and --known takes them: to continue in
+    another clone of the same code, to merge shares of several machines, or to judge again.
 
     Example: reproduce all --preset quick
     """

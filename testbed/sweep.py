@@ -119,7 +119,7 @@ def sweep(
         typer.Option(
             "--draws",
             metavar="KEY",
-            help="a parameter by whose values random draws differ as well",
+            help="a parameter whose values change the random draws too",
             autocompletion=completing.keys,
         ),
     ] = None,
@@ -136,9 +136,9 @@ def sweep(
         bool, typer.Option("--keep-frames", help="keep the packets of every run, as columns")
     ] = False,
 ) -> None:
-    """Run many scenarios under the virtual clock as Spark tasks, and draw what came out.
+    """Run many scenarios under the virtual clock as Spark tasks, and draw the results.
 
-    Stopped sweeps go on where they were: the same command runs what is not finished.
+    A stopped sweep resumes: the same command runs what is not finished.
 
     Example: sweep roaming_field flooding broker-gpsr --vary speed=1,5,10 --seeds 3
     """

@@ -33,9 +33,7 @@ REPLAYED = "flooding"
 
 def export_trace(
     topology: Topology,
-    out: Annotated[
-        Path, typer.Option("--out", help="file to write, .tcl by custom", dir_okay=False)
-    ],
+    out: Annotated[Path, typer.Option("--out", help="file to write, usually .tcl", dir_okay=False)],
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,
     seed: SeedOption = 1,
@@ -77,7 +75,7 @@ def export_workload(
     topology: Topology,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="file to write, .jsonl by custom", dir_okay=False),
+        typer.Option("--out", help="file to write, usually .jsonl", dir_okay=False),
     ] = None,
     nodes: NodesOption = None,
     duration: DurationOption = 60.0,
@@ -89,8 +87,7 @@ def export_workload(
 
     Example: export-workload manhattan --duration 900 --out w.jsonl
 
-    A run with --workload file:w.jsonl does the same; `emulation/workloads/recorded.py` has the
-    format.
+    A run with --workload file:w.jsonl repeats it; docs/running.md has the format.
     """
     scenario = scenario_of(topology, REPLAYED, nodes, duration, seed, settings, workload)
     names = {node.id: node.name for node in scenario.nodes}

@@ -78,12 +78,12 @@ AccelOption = Annotated[
     str,
     typer.Option(
         "--accel",
-        help="auto: KVM if it really boots a guest, else tcg",
+        help="auto: KVM if it really boots a guest, otherwise tcg",
         autocompletion=lambda: list(ACCELERATORS),
     ),
 ]
 MemoryOption = Annotated[int, typer.Option("--memory", min=512, help="MiB of the machine")]
-CpusOption = Annotated[int, typer.Option("--cpus", min=1, max=64, help="processors of it")]
+CpusOption = Annotated[int, typer.Option("--cpus", min=1, max=64, help="processors of the machine")]
 LimitOption = Annotated[
     float | None,
     typer.Option("--time-limit", min=1.0, help="seconds after which the machine is ended"),
@@ -104,11 +104,11 @@ def build(
         Path | None,
         typer.Option("--provision", metavar="SCRIPT", help="runs inside the image as root"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="build again what is there")] = False,
+    force: Annotated[bool, typer.Option("--force", help="build even if the image exists")] = False,
 ) -> None:
     """Build the image of the virtual machine; later commands use it.
 
-    What --extra and --provision add stays chosen until the next build.
+    What --extra and --provision add stays until the next build.
 
     Example: vm build --provision install-batman.sh
     """

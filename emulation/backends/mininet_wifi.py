@@ -174,7 +174,7 @@ class MininetWifiBackend(Mac80211Backend):
         if importlib.util.find_spec("mn_wifi") is None:
             found.append(
                 "Mininet-WiFi is missing: install https://github.com/intrig-unicamp/mininet-wifi, "
-                "here or into the virtual machine (docs/mininet-wifi.md)"
+                "here or into the virtual machine (docs/backends.md)"
             )
         found += [
             f"{program} is not on the path: build {source}"

@@ -40,7 +40,7 @@ again, `retry_limit` times; the receiver passes a frame on once, however often i
 Departures from the standard: rates follow the SNR of the link without probing; no
 fragmentation, no aggregation; the ACK timeout ends with the NAV, and EIFS follows every collision,
 even if no header was decoded, so that all stations around count their slots from the same
-instant (docs/medium.md says what that comes to).
+instant (docs/model.md says what that comes to).
 """
 
 from __future__ import annotations

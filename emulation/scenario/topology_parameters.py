@@ -22,7 +22,7 @@ Mode = Annotated[
     Param("adhoc (IBSS), or mesh (802.11s, one hop); on hwsim", choices=("adhoc", "mesh")),
 ]
 
-# Clients that move in a mesh, and its brokers (docs/mesh.md).
+# Clients that move in a mesh, and its brokers (docs/protocols.md).
 Turn = Annotated[float, Param("that a station leaves a leg early, unannounced", low=0, high=1)]
 SpeedError = Annotated[
     float, Param("share by which speeds differ from what was announced", low=0, high=0.9)

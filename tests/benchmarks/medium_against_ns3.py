@@ -5,7 +5,7 @@
 The same static stations and lists of frames are played in `emulation.radio` and in ns-3
 (`tests.benchmarks.ns3`), and compared with what formulas say: the error model itself, Bianchi's
 saturation throughput, and Poisson arrivals at hidden terminals.  Tables are printed as Markdown;
-docs/medium.md shows them, with the causes of every difference.  Without ns-3 its columns are empty.
+docs/model.md shows them, with the causes of every difference.  Without ns-3 its columns are empty.
 `--rts` prints the tables with RTS and CTS only.
 """
 

@@ -6,7 +6,7 @@ The numbers of ns-3 were made by `python -m tests.benchmarks.medium_against_ns3`
 (exponent 3), transmit power for 250 m, ConstantRateWifiManager with ACKs at 6/12/24 Mb/s,
 preamble detection at our carrier sense (-93.1 dBm, 0.85 dB SINR), capture 10 dB, 8 transmissions
 a unicast, 128 frames a queue; 1,000 bytes of payload; 20 s of saturation, 100 s of hidden
-terminals, 4,000 broadcasts a distance.  docs/medium.md explains the differences.
+terminals, 4,000 broadcasts a distance.  docs/model.md explains the differences.
 """
 
 from __future__ import annotations
