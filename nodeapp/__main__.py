@@ -15,7 +15,7 @@ from nodeapp.auth import read_key
 from nodeapp.node import NodeError, NodeOptions, read_brokers, read_map, run
 from nodeapp.parameters import ParameterError
 from nodeapp.pubsub.base import Environment
-from nodeapp.pubsub.registry import PROTOCOLS
+from nodeapp.pubsub.registry import PROTOCOLS, typed
 
 _PROTOCOLS: Final = "\n".join(f"  {name:14}{each.summary}" for name, each in PROTOCOLS.items())
 
@@ -184,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 mesh_range=mesh_range,
                 wired=asked.wired,
             ),
-            parameters=dict(asked.set),
+            parameters=typed(asked.protocol, dict(asked.set)),
             position=asked.position,
             gpsd=asked.gpsd,
             plane=plane,

@@ -20,7 +20,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,6 @@ from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event
 from nodeapp.geometry import Point
 from nodeapp.host import Position, Timer
-from nodeapp.parameters import convert, parameters_of
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Environment
 from nodeapp.wire import (
@@ -78,7 +77,8 @@ class NodeOptions:
     interface: str
     protocol: str
     environment: Environment
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: Any
+    """Those of the protocol (`nodeapp.pubsub.registry.typed`)."""
     position: tuple[float, float] | None = None
     gpsd: tuple[str, int] | None = None
     plane: gps.Plane = field(default_factory=gps.Plane)
@@ -92,9 +92,9 @@ class NodeError(Exception):
 
 
 def check(options: NodeOptions) -> None:
-    """Raise what is wrong with options that name a protocol: `NodeError` or `ParameterError`."""
+    """Raise `NodeError` for what options ask for and this host cannot do."""
     protocol = registry.PROTOCOLS[options.protocol]
-    values = convert(parameters_of(protocol.parameters), options.parameters)
+    values = asdict(options.parameters)
     if values.get("link_feedback") and not link_status.is_radio(options.interface):
         raise NodeError(
             f"{options.interface} is no Wi-Fi interface, so it cannot tell of frames that were not "
@@ -449,7 +449,7 @@ async def run(options: NodeOptions) -> None:
     """Run a node until SIGTERM or SIGINT.
 
     Raises `NodeError` if it cannot start, `nodeapp.parameters.ParameterError` for parameters
-    that its protocol does not have.
+    that ask for what this host cannot do.
     """
     check(options)
     loop = asyncio.get_running_loop()

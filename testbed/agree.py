@@ -37,6 +37,7 @@ from testbed.options import (
     end_interrupted,
     fail,
     scenario_of,
+    settings_of,
 )
 from testbed.repeats import (
     MOST,
@@ -100,7 +101,8 @@ def agree(
     """
     chosen = _backends(backends)
     wanted = _repeats(repeats)
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload, fault)
+    values = settings_of(settings, nodes, workload, fault)
+    scenario = scenario_of(topology, protocol, values, duration, seed)
     try:
         check(chosen)
         folder = make_folder(out, RUNS, scenario)

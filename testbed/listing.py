@@ -11,6 +11,7 @@ from rich.table import Table
 
 from emulation.backends.registry import backends
 from emulation.errors import ScenarioError
+from emulation.scenario.settings import protocol_parameters
 from emulation.workloads.registry import workload_names, workload_parameters, workload_summary
 from nodeapp.parameters import Parameter, suggestion
 from nodeapp.pubsub.registry import PROTOCOLS
@@ -18,12 +19,7 @@ from spark_analysis.papers.registry import PAPERS, papers_rows
 from testbed import completing
 from testbed.options import USAGE, JsonOption, fail
 from testbed.outcome import print_json
-from topologies.catalog import (
-    protocol_parameters,
-    topology_class,
-    topology_names,
-    topology_parameters,
-)
+from topologies.catalog import topology_class, topology_names, topology_parameters
 
 
 def list_(

@@ -13,10 +13,10 @@ from emulation.errors import RunFolderError, ScenarioError
 from emulation.scenario.faults import FAULTS
 from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import Scenario
-from emulation.workloads.registry import WORKLOAD, expanded
+from emulation.workloads.registry import WORKLOAD
 from nodeapp.installation import IS_CHECKOUT, ROOT
-from nodeapp.parameters import suggestion
-from nodeapp.pubsub.registry import PROTOCOLS
+from nodeapp.parameters import ParameterError, suggestion
+from nodeapp.pubsub.registry import PROTOCOLS, typed
 from testbed import completing
 from testbed.interruption import INTERRUPTED, interruption
 from topologies.catalog import make_scenario
@@ -132,20 +132,23 @@ def print_error(message: str) -> None:
     )
 
 
+def assignment(word: str, option: str = "--set", form: str = "KEY=VALUE") -> tuple[str, str]:
+    """Return the name of a parameter, and what an option says it is."""
+    key, separator, value = word.partition("=")
+    if not separator or not key:
+        fail(f"{option} takes {form}, not {word!r}", USAGE)
+    return key.replace("-", "_"), value
+
+
 def settings_of(
     settings: list[str] | None,
-    nodes: int | None,
-    duration: float,
+    nodes: int | None = None,
     workload: str | None = None,
     faults: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Return the parameters that options ask for, by name; checks the duration too."""
+    """Return what options set, by name, as it was typed."""
     values: dict[str, Any] = {}
-    for setting in settings or []:
-        key, separator, value = setting.partition("=")
-        if not separator or not key:
-            fail(f"--set takes KEY=VALUE, not {setting!r}", USAGE)
-        name = key.replace("-", "_")
+    for name, value in map(assignment, settings or []):
         if name in values:
             fail(f"--set {name} is given twice, {values[name]} and {value}: give it once", USAGE)
         values[name] = value
@@ -158,31 +161,24 @@ def settings_of(
     if faults:
         before = [str(values[FAULTS])] if values.get(FAULTS) else []
         values[FAULTS] = "; ".join([*before, *faults])
-    try:
-        values = expanded(values)
-    except ScenarioError as error:
-        fail(str(error), USAGE)
-    if not 0 < duration <= 7 * 86_400:
-        fail("--duration must be above 0 and at most 604800 (a week), in seconds", USAGE)
     return values
 
 
+def check_duration(duration: float) -> None:
+    """End with an error if a scenario cannot be so long."""
+    if not 0 < duration <= 7 * 86_400:
+        fail("--duration must be above 0 and at most 604800 (a week), in seconds", USAGE)
+
+
 def scenario_of(
-    topology: str,
-    protocol: str,
-    nodes: int | None,
-    duration: float,
-    seed: int,
-    settings: list[str] | None,
-    workload: str | None = None,
-    faults: list[str] | None = None,
+    topology: str, protocol: str, settings: dict[str, Any], duration: float, seed: int
 ) -> Scenario:
-    """Return the scenario that a command asks for."""
-    values = settings_of(settings, nodes, duration, workload, faults)
+    """Return the scenario that a command asks for; `settings` are as `settings_of` returns them."""
+    check_duration(duration)
     if not 0 <= seed < 2**63:
         fail("--seed must be between 0 and 2**63 - 1", USAGE)
     try:
-        return make_scenario(topology, protocol, seed=seed, duration=duration, settings=values)
+        return make_scenario(topology, protocol, seed=seed, duration=duration, settings=settings)
     except ScenarioError as error:
         fail(str(error), USAGE)
 
@@ -204,6 +200,10 @@ def scenario_again(path: Path) -> Scenario:
         known = ", ".join(PROTOCOLS)
         near = suggestion(scenario.protocol.name, PROTOCOLS)
         fail(f"{path}: no protocol {scenario.protocol.name!r}{near}; there are: {known}", USAGE)
+    try:
+        typed(scenario.protocol.name, scenario.protocol.parameters)
+    except ParameterError as error:
+        fail(f"{path}: {error}", USAGE)
     return scenario
 
 

@@ -46,6 +46,7 @@ from testbed.options import (
     quiet,
     scenario_again,
     scenario_of,
+    settings_of,
 )
 from testbed.outcome import flaws, note_failure, outcome, print_json
 
@@ -120,7 +121,8 @@ def run(
         missing = "TOPOLOGY" if topology is None else "PROTOCOL"
         raise typer.BadParameter(f"{missing} is missing: see list, or give --scenario", context)
     else:
-        scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload, fault)
+        values = settings_of(settings, nodes, workload, fault)
+        scenario = scenario_of(topology, protocol, values, duration, seed)
     if not captures:
         if backend != "virtual":
             fail("--no-captures works with --backend virtual only", USAGE)
@@ -150,7 +152,8 @@ def cli(
 
     Example: cli roaming_field broker-gpsr --nodes 10, then: sta1 pubsub pub traffic speed=10
     """
-    scenario = scenario_of(topology, protocol, nodes, duration, seed, settings, workload, fault)
+    values = settings_of(settings, nodes, workload, fault)
+    scenario = scenario_of(topology, protocol, values, duration, seed)
 
     def interact(run: LiveRun) -> None:
         from testbed.console import Console as Prompt  # Mininet's, which only this command needs

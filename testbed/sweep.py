@@ -17,8 +17,10 @@ from rich.progress import (
 )
 
 from emulation.caller import drop
+from emulation.errors import ScenarioError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
+from emulation.workloads.registry import expanded
 from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.folder import SPEC, outdated
 from spark_analysis.sweeps.page import write_page, write_pictures
@@ -38,12 +40,15 @@ from testbed.options import (
     SetOption,
     Topology,
     WorkloadOption,
+    assignment,
+    check_duration,
     console,
     end_interrupted,
     fail,
     settings_of,
 )
 
+VARIED = "KEY=VALUE,VALUE,..."
 SWEEPS = HOME / "sweeps"
 QUIET = 5.0
 """Seconds between lines of progress when there is no terminal."""
@@ -142,13 +147,18 @@ def sweep(
 
     Example: sweep roaming_field flooding broker-gpsr --vary speed=1,5,10 --seeds 3
     """
+    check_duration(duration)
+    try:
+        values = expanded(settings_of(settings, nodes, workload, fault))
+    except ScenarioError as error:
+        fail(str(error), USAGE)
     spec = SweepSpec(
         topology,
         tuple(protocols),
         _varied(vary or []),
         seeds,
         duration,
-        settings_of(settings, nodes, duration, workload, fault),
+        values,
         tuple(dict.fromkeys(key.replace("-", "_") for key in draws or [])),
     )
     folder = out or SWEEPS / _name(spec.topology, spec.protocols, list(spec.vary))
@@ -191,11 +201,10 @@ def sweep(
 def _varied(words: list[str]) -> dict[str, tuple[str, ...]]:
     varied: dict[str, tuple[str, ...]] = {}
     for word in words:
-        key, separator, values = word.partition("=")
-        key = key.replace("-", "_")
+        key, values = assignment(word, "--vary", VARIED)
         split = tuple(dict.fromkeys(value.strip() for value in values.split(",")))
-        if not separator or not key or not all(split):
-            fail(f"--vary takes KEY=VALUE,VALUE,..., not {word!r}", USAGE)
+        if not all(split):
+            fail(f"--vary takes {VARIED}, not {word!r}", USAGE)
         if key in varied:
             fail(f"--vary {key} is given twice: name all its values in one", USAGE)
         varied[key] = split

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from emulation.errors import ScenarioError
 from emulation.mobility import ns2
 from emulation.workloads import recorded
+from emulation.workloads.registry import WORKLOAD
 from testbed.options import (
     DurationOption,
     NodesOption,
@@ -22,6 +23,7 @@ from testbed.options import (
     console,
     fail,
     scenario_of,
+    settings_of,
 )
 from topologies.catalog import all_parameters
 
@@ -45,7 +47,8 @@ def export_trace(
 
     ns-2, ns-3 and others read it; so does the topology ns2_trace (--set file=m.tcl).
     """
-    scenario = scenario_of(topology, REPLAYED, nodes, duration, seed, _moving(topology, settings))
+    values = _silent(topology, settings_of(settings, nodes))
+    scenario = scenario_of(topology, REPLAYED, values, duration, seed)
     x0, y0, x1, y1 = scenario.area
     about = (
         f"{topology}, seed {seed}, {duration:g} s, area {x0:g},{y0:g} to {x1:g},{y1:g} m\n"
@@ -60,15 +63,13 @@ def export_trace(
     console.print(f"motion of {len(tracks)} stations: {out}", highlight=False, soft_wrap=True)
 
 
-def _moving(topology: str, settings: list[str] | None) -> list[str]:
+def _silent(topology: str, values: dict[str, Any]) -> dict[str, Any]:
     """Return the settings without topics, unless asked for: motion needs no time to publish."""
-    given = list(settings or [])
     try:
-        known = all_parameters(topology, REPLAYED)
+        known = all_parameters(topology, REPLAYED, values.get(WORKLOAD, ""))
     except ScenarioError:
-        return given  # which whoever makes the scenario says
-    asked = any(setting.startswith(f"{TOPICS}=") for setting in given)
-    return given if asked or TOPICS not in known else [*given, f"{TOPICS}=0"]
+        return values  # which whoever makes the scenario says
+    return {TOPICS: 0, **values} if TOPICS in known else values
 
 
 def export_workload(
@@ -89,7 +90,8 @@ def export_workload(
 
     A run with --workload file:w.jsonl repeats it; docs/running.md has the format.
     """
-    scenario = scenario_of(topology, REPLAYED, nodes, duration, seed, settings, workload)
+    values = settings_of(settings, nodes, workload)
+    scenario = scenario_of(topology, REPLAYED, values, duration, seed)
     names = {node.id: node.name for node in scenario.nodes}
     try:
         with out.open("wb") if out else nullcontext(sys.stdout.buffer) as file:

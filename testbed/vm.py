@@ -39,6 +39,7 @@ from testbed.options import (
     fail,
     scenario_again,
     scenario_of,
+    settings_of,
 )
 
 app = typer.Typer(
@@ -295,8 +296,8 @@ def _check_scenario(words: Sequence[str]) -> None:
         if again.exists():
             scenario_again(again)
         return
-    keys = ("topology", "protocol", "nodes", "duration", "seed", "settings", "workload", "fault")
-    scenario_of(*(asked[key] for key in keys))
+    values = settings_of(*(asked[key] for key in ("settings", "nodes", "workload", "fault")))
+    scenario_of(asked["topology"], asked["protocol"], values, asked["duration"], asked["seed"])
 
 
 def _in_guest(

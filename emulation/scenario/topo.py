@@ -16,7 +16,8 @@ import dataclasses
 import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -40,6 +41,7 @@ PLACEMENTS = 200
 """How often a random topology is drawn again before it counts as never connected."""
 WAYPOINT_SPACING = 50.0
 """Metres between waypoints of a road map at most; a fifth of the usual radio range."""
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Topo:
@@ -48,15 +50,24 @@ class Topo:
     workload: Workload | None = None
     """What the clients do: set on the class, or by `build` if it follows from parameters."""
 
-    def __init__(self, seed: int, duration: float, parameters: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        duration: float,
+        build: Mapping[str, Any] = _NONE,
+        *,
+        mobility: Mapping[str, Any] = _NONE,
+        radio: Mapping[str, Any] = _NONE,
+        workload: Mapping[str, Any] = _NONE,
+    ) -> None:
         """Build the topology; `duration` in seconds.
 
-        `parameters` are those that `build` takes, settings of the radio, and any of the
-        topology's own workload.
+        The values are arguments of `build`; of the mobility models and of the radio, what it does
+        not have itself; and parameters of the topology's own workload.
         """
         self.seed = seed
         self.duration = duration
-        self.parameters = dict(parameters)
+        self.parameters = {**build, **mobility, **radio, **workload}
         self.radio = RadioSpec()
         self.area: tuple[float, float, float, float] | None = None
         self.mobility: Mobility | None = None
@@ -82,17 +93,11 @@ class Topo:
         self._faults: list[str] = []
         self._brokers: dict[str, str] = {}
         """Access point: its broker's host."""
-        of_workload = {parameter.name for parameter in self.workload_parameters()}
-        changes = {key: value for key, value in parameters.items() if key in of_workload}
-        if self.workload and changes:
-            self.workload = dataclasses.replace(self.workload, **changes)
-        of_radio = {parameter.name for parameter in self.radio_parameters()}
-        settings = {key: value for key, value in parameters.items() if key in of_radio}
-        self.radio_settings = RadioSettings(**settings)
-        of_mobility = {parameter.name for parameter in self.mobility_parameters()}
-        self.mobility_settings = {key: parameters[key] for key in of_mobility if key in parameters}
-        others = of_workload | of_radio | of_mobility
-        self.build(**{key: value for key, value in parameters.items() if key not in others})
+        if self.workload and workload:
+            self.workload = dataclasses.replace(self.workload, **workload)
+        self.mobility_settings = mobility
+        self.radio_settings = RadioSettings(**radio)
+        self.build(**build)
 
     @classmethod
     def build_parameters(cls) -> list[Parameter]:

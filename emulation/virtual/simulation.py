@@ -79,6 +79,10 @@ class Simulation:
         self.nodes: list[VirtualHost] = []
         self._environment = scenario.environment()
         self._make_service = make_service
+        protocol = scenario.protocol
+        self._parameters = (
+            registry.typed(protocol.name, protocol.parameters) if make_service is None else None
+        )
         self.reports_links = self.channel.reports_links
         self._sealed = scenario.key is not None
         for index in range(len(scenario.nodes)):
@@ -96,8 +100,8 @@ class Simulation:
     def _service(self, host: VirtualHost) -> Service:
         if self._make_service is not None:
             return self._make_service(host, host.spec)
-        protocol = self.scenario.protocol
-        return registry.create(protocol.name, host, protocol.parameters, self._environment)
+        name = self.scenario.protocol.name
+        return registry.create(name, host, self._parameters, self._environment)
 
     def _boot(self, host: VirtualHost) -> None:
         """Start a host's node app as soon as time passes."""

@@ -139,17 +139,24 @@ def obstacle(name: str, environment: Environment) -> str | None:
     return None
 
 
-def create(
-    name: str, host: Host, parameters: Mapping[str, object], environment: Environment
-) -> Service:
+def typed(name: str, values: Mapping[str, object]) -> Any:
+    """Return the parameters of protocol `name`, an object of its dataclass, once for all nodes.
+
+    `values` may be texts; what they do not have is the default.  Raises KeyError for an unknown
+    name, `nodeapp.parameters.ParameterError` for values that do not exist or are out of range.
+    """
+    declaration = PROTOCOLS[name].parameters
+    return declaration(**convert(parameters_of(declaration), values))
+
+
+def create(name: str, host: Host, parameters: Any, environment: Environment) -> Service:
     """Return the service of protocol `name` for a host; it does nothing until `start`.
 
-    Raises KeyError for an unknown name, `nodeapp.parameters.ParameterError` for a parameter that
-    does not exist or is out of range, ValueError with what `obstacle` returns.
+    `parameters` are what `typed` returns.  Raises KeyError for an unknown name,
+    `nodeapp.parameters.ParameterError` if the host cannot do what a parameter asks for, ValueError
+    with what `obstacle` returns.
     """
     missing = obstacle(name, environment)
     if missing is not None:
         raise ValueError(missing)
-    service = PROTOCOLS[name].service
-    values = convert(parameters_of(service.Parameters), parameters)
-    return service(host, environment, service.Parameters(**values))
+    return PROTOCOLS[name].service(host, environment, parameters)

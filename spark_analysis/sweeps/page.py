@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from emulation.scenario.settings import protocol_parameters
 from spark_analysis.confidence import Interval, mean_interval
 from spark_analysis.metrics.known import METRICS
 from spark_analysis.pandas_rows import groups
@@ -23,7 +24,7 @@ from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import TextTable
 from spark_analysis.sweeps.spec import SweepSpec
 from spark_analysis.sweeps.sweep import SweepOutcome
-from topologies.catalog import protocol_parameters, topology_parameters
+from topologies.catalog import topology_parameters
 
 PAGE: Final = "sweep.html"
 TOGETHER: Final = 6

@@ -17,7 +17,7 @@ from typing import Any
 from nodeapp import wire
 from nodeapp.client_port import Address, ClientTable
 from nodeapp.events import Event, Filter, Subscription, parse_attributes
-from nodeapp.host import Position
+from nodeapp.host import Host, Position
 from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Environment, Service
 from nodeapp.wire import BROADCAST, Frame, Kind
@@ -32,6 +32,13 @@ class SimTimer:
 
     def cancel(self) -> None:
         self.cancelled = True
+
+
+def create_service(
+    protocol: str, host: Host, values: Mapping[str, object], environment: Environment
+) -> Service:
+    """Return a service with parameters that `values` have, the others as they are by default."""
+    return registry.create(protocol, host, registry.typed(protocol, values), environment)
 
 
 class SimNetwork:
@@ -59,7 +66,7 @@ class SimNetwork:
     ) -> SimHost:
         """Add a node at a point, or moving (position by time), and start it."""
         host = SimHost(self, len(self.nodes) + 1, trajectory)
-        host.service = registry.create(protocol, host, parameters or {}, self.environment)
+        host.service = create_service(protocol, host, parameters or {}, self.environment)
         host.clients = ClientTable(host, host.service, host.to_client, dict)
         self.nodes[host.node_id] = host
         host.clients.start()

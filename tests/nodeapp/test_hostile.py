@@ -19,6 +19,7 @@ from nodeapp.pubsub import interests, rendezvous, subscription_table
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.interests import InterestTable, encode_interests
 from nodeapp.pubsub.messages import Subscriber, encode_advertisement
+from nodeapp.pubsub.registry import typed
 from nodeapp.pubsub.rendezvous import Rendezvous
 from nodeapp.pubsub.subscription_table import SubscriptionTable
 from nodeapp.routing import aodv_links, aodv_wire
@@ -180,7 +181,7 @@ def listening(key: bytes | None) -> Iterator[tuple[Node, Callable[[bytes], None]
         each.setblocking(False)
     air.bind(("127.0.0.2", 0))
     environment = Environment((0.0, 0.0, 9.0, 9.0), 250.0)
-    options = NodeOptions(1, "lo", "flooding", environment, key=key)
+    options = NodeOptions(1, "lo", "flooding", environment, typed("flooding", {}), key=key)
     node = Node(options, loop, radio, client_port)
 
     def hear(datagram: bytes) -> None:

@@ -26,6 +26,7 @@ from nodeapp.node import (
     read_map,
 )
 from nodeapp.pubsub.base import Environment
+from nodeapp.pubsub.registry import typed
 from nodeapp.wire import CLIENT_PORT, Frame, Kind
 from tests.nodeapp.host_contract import HostContract, World
 from tests.nodeapp.lab import INTERFACE
@@ -35,7 +36,8 @@ ENVIRONMENT = Environment((0.0, 0.0, 1000.0, 1000.0), 250.0)
 
 
 def options(node_id: int, protocol: str = "flooding", **other: Any) -> NodeOptions:
-    return NodeOptions(node_id, "lo", protocol, ENVIRONMENT, **{"position": (0.0, 0.0)} | other)
+    defaults = {"parameters": typed(protocol, {}), "position": (0.0, 0.0)}
+    return NodeOptions(node_id, "lo", protocol, ENVIRONMENT, **defaults | other)
 
 
 class AsyncioWorld(World):
@@ -292,7 +294,7 @@ def test_an_interface_that_cannot_tell_of_broken_links_is_not_asked_to() -> None
         "lo",
         "broker-aodv",
         Environment((0, 0, 1, 1), 250, nodes=2),
-        {"link_feedback": "true"},
+        typed("broker-aodv", {"link_feedback": "true"}),
     )
     with pytest.raises(NodeError, match=r"lo is no Wi-Fi interface.*leave link_feedback off"):
         check(options)
@@ -305,7 +307,7 @@ def test_what_a_socket_cannot_do_is_refused_with_the_backend_that_can(parameter:
         "lo",
         "broker-gpsr",
         Environment((0, 0, 1, 1), 250),
-        {parameter: "true"},
+        typed("broker-gpsr", {parameter: "true"}),
         position=(0.0, 0.0),
     )
     with pytest.raises(NodeError, match=rf"{parameter}: a UDP socket .* use the backend virtual"):

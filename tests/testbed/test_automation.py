@@ -20,7 +20,7 @@ from emulation.scenario import provenance
 from emulation.scenario.prompt import Effect, PromptCommand, append
 from emulation.scenario.provenance import code
 from emulation.scenario.runfolder import RunFolder, read_run
-from emulation.scenario.scenario import Scenario
+from emulation.scenario.scenario import ProtocolSpec, Scenario
 from spark_analysis.report import scenario_text
 from testbed.app import app
 from tests.emulation.network.test_fidelity import verdict as measured
@@ -126,6 +126,24 @@ def test_a_scenario_runs_again_from_its_file(done: tuple[Path, str, str], tmp_pa
         (each / "captures" / "sta1-wlan0.pcap").read_bytes() for each in (done[0], again)
     )
     assert first == second, "byte for byte, as the virtual clock promises"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"tll": 5}, "no parameter 'tll' (did you mean ttl?)"), ({"ttl": 0}, "ttl: 0 is below 1")],
+)
+def test_parameters_in_a_scenarios_file_are_checked_before_it_runs(
+    parameters: dict[str, int], message: str, tmp_path: Path
+) -> None:
+    made = make_scenario("roaming_field", "flooding", seed=1, duration=14, settings={})
+    changed = made.model_copy(
+        update={"protocol": ProtocolSpec(name="flooding", parameters=parameters)}
+    )
+    changed.save(tmp_path / "scenario.json")
+    exit_code, _, errors = invoke("run", "--scenario", str(tmp_path / "scenario.json"))
+    assert exit_code == 2
+    assert f"scenario.json: {message}" in errors
+    assert len(errors.strip().splitlines()) == 1
 
 
 def test_a_run_folder_runs_again_with_the_motion_of_its_prompt(

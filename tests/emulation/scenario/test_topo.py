@@ -39,7 +39,7 @@ class Pair(Topo):
 
 
 def test_a_topology_in_mininet_wifis_words() -> None:
-    scenario = Pair(seed=1, duration=10.0, parameters={}).scenario(ProtocolSpec(name="flooding"))
+    scenario = Pair(seed=1, duration=10.0).scenario(ProtocolSpec(name="flooding"))
     assert scenario.topology == "pair"
     assert [(n.id, n.name) for n in scenario.nodes] == [(1, "sta1"), (2, "sta2")]
     assert scenario.trace().positions(5).tolist() == [[10, 20], [30, 20]]
@@ -53,7 +53,7 @@ def test_a_topology_may_say_what_fails() -> None:
             super().build()
             self.addFault("crash sta2 at 3 for 4")
 
-    scenario = Failing(seed=1, duration=10.0, parameters={}).scenario(ProtocolSpec(name="flooding"))
+    scenario = Failing(seed=1, duration=10.0).scenario(ProtocolSpec(name="flooding"))
     (fault,) = scenario.faults
     assert (fault.kind, fault.nodes, fault.start, fault.end) == ("crash", ("sta2",), 3.0, 7.0)
 
@@ -129,7 +129,7 @@ class Mesh(Topo):
 
 
 def test_access_points_in_mininet_wifis_words() -> None:
-    scenario = Mesh(seed=1, duration=10.0, parameters={}).scenario(ProtocolSpec(name="flooding"))
+    scenario = Mesh(seed=1, duration=10.0).scenario(ProtocolSpec(name="flooding"))
     assert [(n.id, n.interface) for n in scenario.nodes] == [
         (1, "sta1-wlan0"),
         (2, "h1-eth0"),
@@ -272,7 +272,7 @@ def test_a_radio_that_cannot_be_is_refused_when_it_is_chosen(
             self.setRadio(**{"range": 250.0} | given)
 
     with pytest.raises(ScenarioError, match=told):
-        Odd(seed=1, duration=10.0, parameters={}).scenario(ProtocolSpec(name="flooding"))
+        Odd(seed=1, duration=10.0).scenario(ProtocolSpec(name="flooding"))
 
 
 def test_a_propagation_model_that_cannot_be_is_refused() -> None:
@@ -283,7 +283,7 @@ def test_a_propagation_model_that_cannot_be_is_refused() -> None:
     with pytest.raises(
         ScenarioError, match=r"radio: propagation.*exponent: must be 1 or more, not 0\.5"
     ):
-        Odd(seed=1, duration=10.0, parameters={}).scenario(ProtocolSpec(name="flooding"))
+        Odd(seed=1, duration=10.0).scenario(ProtocolSpec(name="flooding"))
 
 
 def test_a_square_of_less_than_a_metre_is_refused() -> None:

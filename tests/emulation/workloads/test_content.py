@@ -6,18 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emulation.scenario.settings import protocol_parameters
 from emulation.workloads.base import Operation
 from emulation.workloads.content import ContentWorkload
 from nodeapp.events import Event, Filter, Subscription
 from nodeapp.pubsub.messages import MAX_SUBSCRIPTION
 from nodeapp.pubsub.registry import PROTOCOLS
 from tests.emulation.workloads.refusals import check_refused
-from topologies.catalog import (
-    all_parameters,
-    protocol_parameters,
-    topology_class,
-    topology_names,
-)
+from topologies.catalog import all_parameters, topology_class, topology_names
 
 NODES = {node: f"sta{node}" for node in range(1, 41)}
 

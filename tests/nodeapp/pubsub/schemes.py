@@ -13,10 +13,9 @@ import pytest
 from nodeapp.client_port import ClientTable
 from nodeapp.geometry import Point
 from nodeapp.host import Position
-from nodeapp.pubsub import registry
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.topic_hash import LocationHash
-from tests.nodeapp.network import SimHost, SimNetwork, random_points
+from tests.nodeapp.network import SimHost, SimNetwork, create_service, random_points
 
 Trajectory = Point | Callable[[float], Position]
 
@@ -90,7 +89,7 @@ def restart(network: SimNetwork, node: SimHost, scheme: str) -> SimHost:
     """Replace a node that failed by one that knows nothing but its subscriptions."""
     local = node.service.local
     fresh = SimHost(network, node.node_id, node.trajectory)
-    fresh.service = registry.create(scheme, fresh, {}, network.environment)
+    fresh.service = create_service(scheme, fresh, {}, network.environment)
     fresh.clients = ClientTable(fresh, fresh.service, fresh.to_client, dict)
     network.nodes[node.node_id] = fresh
     fresh.clients.start()

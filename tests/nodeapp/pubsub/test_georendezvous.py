@@ -12,13 +12,12 @@ import pytest
 from nodeapp.events import Filter, Subscription
 from nodeapp.host import Position
 from nodeapp.parameters import ParameterError
-from nodeapp.pubsub import registry
 from nodeapp.pubsub.georendezvous import GeoRendezvous
 from nodeapp.pubsub.messages import encode_subscription
 from nodeapp.routing.cell_wire import CellRoute, decode_cell_route
 from nodeapp.routing.cells import Cell, rank
 from nodeapp.wire import ANY_NODE, BROADCAST, FLAG_EXPLORE, FLAG_REPLICA, Frame, Kind
-from tests.nodeapp.network import SimHost, SimNetwork
+from tests.nodeapp.network import SimHost, SimNetwork, create_service
 
 WIDE, HIGH = 10, 6
 CELL = 250 / 8**0.5
@@ -467,7 +466,7 @@ def test_a_subscription_of_no_node_is_malformed(originator: int) -> None:
 def test_a_node_app_that_starts_again_asks_its_cell_for_the_state() -> None:
     network, publisher, _ = followed((1, 1), (8, 4), 8.0, two=True, replicas=1, nearest=0)
     home = at(network, *service(publisher).targets("cars")[0])
-    home.service = registry.create(
+    home.service = create_service(
         "georendezvous", home, {"replicas": 1, "nearest": 0}, network.environment
     )
     home.service.start()

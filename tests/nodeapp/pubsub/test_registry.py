@@ -8,8 +8,8 @@ from nodeapp.parameters import ParameterError, parameters_of
 from nodeapp.pubsub.base import Environment, Service
 from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.overlay.parameters import IdentifierParameters
-from nodeapp.pubsub.registry import PROTOCOLS, create, obstacle, service_of
-from tests.nodeapp.network import SimHost, SimNetwork
+from nodeapp.pubsub.registry import PROTOCOLS, obstacle, service_of, typed
+from tests.nodeapp.network import SimHost, SimNetwork, create_service
 from tests.nodeapp.pubsub.schemes import SCHEMES, each_scheme
 
 BARE = Environment((0.0, 0.0, 800.0, 800.0), 250.0)
@@ -54,11 +54,12 @@ def test_a_protocol_is_not_made_without_what_it_needs(scheme: str) -> None:
     host = SimHost(SimNetwork(), 1, (0.0, 0.0))
     if obstacle(scheme, BARE):
         with pytest.raises(ValueError, match=f"^{scheme} needs"):
-            create(scheme, host, {}, BARE)
+            create_service(scheme, host, {}, BARE)
     environment = dataclasses.replace(MAPPED, nodes=60)
-    assert create(scheme, host, {"refresh_interval": "2"}, environment).environment == environment
+    service = create_service(scheme, host, {"refresh_interval": "2"}, environment)
+    assert service.environment == environment
     with pytest.raises(ParameterError, match="refresh_interval"):
-        create(scheme, host, {"refresh_interval": 0}, environment)
+        typed(scheme, {"refresh_interval": 0})
 
 
 def test_every_protocol_says_what_it_is_in_a_line() -> None:

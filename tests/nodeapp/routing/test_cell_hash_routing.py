@@ -13,7 +13,6 @@ from nodeapp.events import Filter, Subscription
 from nodeapp.geometry import nudge
 from nodeapp.host import Position
 from nodeapp.parameters import ParameterError
-from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Environment
 from nodeapp.pubsub.georendezvous import GeoRendezvous, GeoRendezvousParameters
 from nodeapp.pubsub.messages import LIMIT, encode_advertisement, encode_subscription
@@ -21,7 +20,7 @@ from nodeapp.routing.cell_hash_routing import SMALLEST_SIDE, draw, grid_of
 from nodeapp.routing.cell_wire import CellRoute, decode_cell_route
 from nodeapp.routing.cells import Cell, Walk, rank
 from nodeapp.wire import ANY_NODE, Frame, Kind, WireError, decode
-from tests.nodeapp.network import LATENCY, SimHost, SimNetwork
+from tests.nodeapp.network import LATENCY, SimHost, SimNetwork, create_service
 
 SIDE = 1000.0
 
@@ -293,7 +292,7 @@ def test_a_node_that_gets_its_first_fix_has_not_moved() -> None:
         return Position(*in_cell(5, 5)) if time else Position(0.0, 0.0)
 
     host = SimHost(network, 2, fixed)
-    host.service = registry.create("georendezvous", host, {}, network.environment)
+    host.service = create_service("georendezvous", host, {}, network.environment)
     host.clients = ClientTable(host, host.service, host.to_client, dict)
     network.nodes[2] = host
     network.run(1.0)

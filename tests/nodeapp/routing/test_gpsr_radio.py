@@ -26,7 +26,7 @@ from nodeapp.wire import (
     decode_geo_route,
     split_sender,
 )
-from tests.nodeapp.network import SimHost, SimNetwork, connected_network
+from tests.nodeapp.network import SimHost, SimNetwork, connected_network, create_service
 
 AS_PUBLISHED: dict[str, Any] = {
     "link_feedback": True,
@@ -371,7 +371,7 @@ def test_what_the_radio_cannot_do_is_refused(parameters: dict[str, Any], message
     network = SimNetwork()
     host = Deaf(network, 1, (0.0, 0.0))
     with pytest.raises(ParameterError, match=message):
-        registry.create(SCHEME, host, parameters, network.environment)
+        create_service(SCHEME, host, parameters, network.environment)
 
 
 def test_frames_that_wait_for_a_lost_neighbour_take_another_way_too() -> None:

@@ -10,9 +10,8 @@ from typing import Any
 
 from nodeapp import wire
 from nodeapp.client_port import ClientTable
-from nodeapp.pubsub import registry
 from nodeapp.routing.spanning_tree import SpanningTree, TreeParameters
-from tests.nodeapp.network import SimHost, SimNetwork
+from tests.nodeapp.network import SimHost, SimNetwork, create_service
 
 Link = tuple[int, int]
 INTERVAL = 1.0
@@ -77,7 +76,7 @@ class GraphNetwork(SimNetwork):
     def add_services(self, count: int, protocol: str, **parameters: Any) -> None:
         for node in range(1, count + 1):
             host = SimHost(self, node, (0.0, 0.0))
-            host.service = registry.create(protocol, host, parameters, self.environment)
+            host.service = create_service(protocol, host, parameters, self.environment)
             host.clients = ClientTable(host, host.service, host.to_client, dict)
             self.nodes[node] = host
             host.clients.start()

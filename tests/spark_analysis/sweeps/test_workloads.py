@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from emulation.workloads.registry import expanded
 from spark_analysis.report.scenario_text import command
 from spark_analysis.sweeps.spec import Point, SpecError, SweepSpec, points
 from testbed.options import settings_of
@@ -30,7 +31,7 @@ def spec(**changes: Any) -> SweepSpec:
 
 def of_file(path: object, *more: str) -> dict[str, Any]:
     """Return the settings of `--workload file:PATH`, as a command makes them."""
-    return settings_of(list(more), 12, 20.0, f"file:{path}")
+    return expanded(settings_of(list(more), 12, f"file:{path}"))
 
 
 def keys(found: list[Point]) -> list[str]:
@@ -98,14 +99,14 @@ def test_the_command_in_a_report_repeats_the_workload(
 ) -> None:
     file = tmp_path / "w of a day.jsonl"
     file.write_text(LINE)
-    settings = of_file(file) if recorded else settings_of(["topics=1", "size=70"], 12, 20.0)
+    settings = of_file(file) if recorded else settings_of(["topics=1", "size=70"], 12)
     scenario = make_scenario(topology, "flooding", seed=3, duration=20.0, settings=settings)
     words = shlex.split(command(scenario, "virtual").replace("\\\n", " "))
     assert words[:4] == ["./run_testbed.sh", "run", topology, "flooding"]
     options = list(zip(words[4::2], words[5::2], strict=True))
     given = dict(options)
     again = settings_of(
-        [value for key, value in options if key == "--set"], None, 20.0, given["--workload"]
+        [value for key, value in options if key == "--set"], None, given["--workload"]
     )
     assert scenario == make_scenario(
         topology,

@@ -16,11 +16,10 @@ from collections.abc import Callable, Mapping
 from nodeapp import wire
 from nodeapp.client_port import ClientTable
 from nodeapp.host import Position
-from nodeapp.pubsub import registry
 from nodeapp.pubsub.base import Environment, Route
 from nodeapp.pubsub.mesh.services import MeshService
 from nodeapp.wire import BROADCAST, Frame, Kind
-from tests.nodeapp.network import SimHost, SimNetwork
+from tests.nodeapp.network import SimHost, SimNetwork, create_service
 
 CELL = 250.0
 
@@ -60,7 +59,7 @@ class MeshNetwork(SimNetwork):
 
     def _add(self, node: int, where: tuple[float, float] | Callable[[float], Position]) -> SimHost:
         host = SimHost(self, node, where)
-        host.service = registry.create(self.protocol, host, self.parameters, self.environment)
+        host.service = create_service(self.protocol, host, self.parameters, self.environment)
         host.clients = ClientTable(host, host.service, host.to_client, dict)
         self.nodes[node] = host
         return host

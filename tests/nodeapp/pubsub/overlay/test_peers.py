@@ -10,14 +10,13 @@ import pytest
 
 from nodeapp import wire
 from nodeapp.client_port import ClientTable
-from nodeapp.pubsub import registry
 from nodeapp.pubsub.overlay import messages
 from nodeapp.pubsub.overlay.identifiers import identifier
 from nodeapp.pubsub.overlay.messages import Codec, Described, OverlayRules
 from nodeapp.pubsub.overlay.peer import SemanticOverlay
 from nodeapp.pubsub.overlay.tables import Peer, with_shared
 from nodeapp.wire import Frame, Kind, WireError
-from tests.nodeapp.network import SimHost, SimNetwork
+from tests.nodeapp.network import SimHost, SimNetwork, create_service
 
 STOCKS = "ABCDE"
 
@@ -144,7 +143,7 @@ def join(network: SimNetwork, discovery: str) -> SimHost:
 def restart(network: SimNetwork, node: int, discovery: str) -> SimHost:
     host = network.nodes[node] = SimHost(network, node, (0.0, 0.0))
     parameters = {"settle": 0.05, "discovery": discovery}
-    host.service = registry.create("semantic-overlay", host, parameters, network.environment)
+    host.service = create_service("semantic-overlay", host, parameters, network.environment)
     host.clients = ClientTable(host, host.service, host.to_client, dict)
     host.service.start()
     return host
@@ -286,7 +285,7 @@ def test_a_hypercube_goes_on_as_peers_leave_fail_and_come_back() -> None:
     network.nodes[2].failed = False  # as it was: it has heard of nothing
     restarted = network.nodes[3] = SimHost(network, 3, (100.0, 0.0))
     parameters = {"settle": 0.05, "heartbeat_interval": 1.0, "heartbeat_timeout": 3.5}
-    restarted.service = registry.create("mirinae", restarted, parameters, network.environment)
+    restarted.service = create_service("mirinae", restarted, parameters, network.environment)
     restarted.clients = ClientTable(restarted, restarted.service, restarted.to_client, dict)
     restarted.service.start()
     stock, low, high = wanted[3]

@@ -1,0 +1,177 @@
+"""What `--set` takes for a scenario, and what it gives: values that are typed and sorted once.
+
+Theory of operation.  `ScenarioParameters` has the parameters of topology, protocol and workload
+apart.  Its `typed` makes values of what a user typed, and gives everybody theirs: a name that
+several have belongs to the topology, else to the protocol, else to the workload.  The result,
+`ScenarioSettings`, makes scenarios, and nobody converts or sorts after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from emulation.errors import ScenarioError
+from emulation.scenario.faults import FAULTS, texts_of
+from emulation.scenario.scenario import ProtocolSpec, Scenario
+from emulation.scenario.topo import Topo
+from emulation.workloads.base import Workload
+from emulation.workloads.registry import (
+    WORKLOAD,
+    make_workload,
+    workload_names,
+    workload_parameters,
+)
+from nodeapp.parameters import Parameter, ParameterError, Scalar, convert, parameters_of, suggestion
+from nodeapp.pubsub.registry import PROTOCOLS, obstacle
+
+AUTH: Final = "auth"
+"""The setting that chooses how nodes know each other's frames."""
+_FAILS: Final = Parameter(
+    FAULTS, str, "", help="what fails, as --fault has it; ';' between several"
+)
+_SEALS: Final = Parameter(
+    AUTH, str, "none", choices=("none", "psk"), help="psk: nodes share a key and seal their frames"
+)
+
+
+def protocol_parameters(name: str) -> list[Parameter]:
+    """Return what `--set` takes for a protocol.  Raises `ScenarioError` for an unknown name."""
+    if name not in PROTOCOLS:
+        near = suggestion(name, PROTOCOLS)
+        raise ScenarioError(
+            f"no protocol {name!r}{near}; there are: {', '.join(sorted(PROTOCOLS))}"
+        )
+    return parameters_of(PROTOCOLS[name].parameters)
+
+
+@dataclass(frozen=True)
+class ScenarioSettings:
+    """The values of a scenario's parameters, by whom they are for; none is missing."""
+
+    topology: type[Topo]
+    build: Mapping[str, Scalar]
+    """Arguments of the topology's `build`."""
+    mobility: Mapping[str, Scalar]
+    """Of the mobility models, ..."""
+    radio: Mapping[str, Scalar]
+    """... and of `emulation.scenario.radio_settings`, as far as `build` does not have them."""
+    own: Mapping[str, Scalar]
+    """Of the topology's own workload; empty if `workload` takes its place."""
+    protocol: ProtocolSpec
+    workload: Workload | None
+    faults: str
+    auth: Scalar
+
+    def scenario(self, seed: int, duration: float) -> Scenario:
+        """Return the scenario of a seed, `duration` seconds long.
+
+        Raises `ScenarioError` if values do not fit each other, and if the protocol needs what the
+        topology does not have, a road map for one.
+        """
+        topo = self.topology(
+            seed,
+            duration,
+            self.build,
+            mobility=self.mobility,
+            radio=self.radio,
+            workload=self.own,
+        )
+        scenario = topo.scenario(self.protocol, self.workload, texts_of(self.faults))
+        if self.auth != _SEALS.default:
+            scenario = scenario.model_copy(update={AUTH: self.auth})
+        name, parameters = self.protocol.name, self.protocol.parameters
+        service, environment = PROTOCOLS[name].service, scenario.environment()
+        missing = obstacle(name, environment) or service.misfit(environment, parameters)
+        if missing:
+            raise ScenarioError(missing)
+        events = (each.event for each in scenario.workload if each.action == "publish")
+        published = next(events, None)
+        foreign = service.foreign(published, parameters) if published else None
+        if foreign:
+            raise ScenarioError(f"{foreign}, or choose a workload that does, as --workload stock")
+        return scenario
+
+
+class ScenarioParameters:
+    """The parameters of a topology, a protocol and a workload: all that `--set` takes for them."""
+
+    def __init__(self, name: str, topology: type[Topo], protocol: str, workload: str = "") -> None:
+        """Collect them; `name` is the topology's, `workload` its own one if it is empty.
+
+        Raises `ScenarioError` for unknown names of protocols and workloads.
+        """
+        own = topology.workload.name if topology.workload else ""
+        self._topology = topology
+        self._names = name, protocol, workload if workload != own else ""
+        """Of topology, protocol, and the workload that takes the place of the topology's own."""
+        self._build = parameters_of(topology.build)
+        self._mobility = topology.mobility_parameters()
+        self._radio = topology.radio_parameters()
+        self._own = topology.workload_parameters()
+        self._protocol = protocol_parameters(protocol)
+        self._workload = workload_parameters(self._names[2]) if self._names[2] else []
+        self._choice = Parameter(
+            WORKLOAD, str, own, choices=tuple(workload_names()), help="what the clients do"
+        )
+
+    def by_name(self) -> dict[str, Parameter]:
+        """Return all parameters, by name."""
+        topology, protocol, workload = self._parts()
+        every = (*workload, *protocol, *topology, self._choice, _FAILS, _SEALS)
+        return {parameter.name: parameter for parameter in every}
+
+    def typed(self, settings: Mapping[str, Any]) -> ScenarioSettings:
+        """Return the values that `settings` have, which may be texts, else the defaults.
+
+        Raises `ScenarioError` for names that nothing has, and for values that are not allowed.
+        """
+        left = {key: value for key, value in settings.items() if key != WORKLOAD}
+        faults, auth = str(left.pop(FAULTS, "")), left.pop(AUTH, _SEALS.default)
+        self._check_names(left)
+        _, protocol, workload = self._names
+
+        def take(parameters: list[Parameter]) -> dict[str, Scalar]:
+            theirs = {each.name: left.pop(each.name) for each in parameters if each.name in left}
+            return convert(parameters, theirs)
+
+        try:
+            return ScenarioSettings(
+                topology=self._topology,
+                build=take(self._build),
+                mobility=take(self._mobility),
+                radio=take(self._radio),
+                own={} if workload else take(self._own),
+                protocol=ProtocolSpec(name=protocol, parameters=take(self._protocol)),
+                faults=faults,
+                auth=_SEALS.convert(auth),
+                workload=make_workload(workload, left) if workload else None,
+            )
+        except ParameterError as error:
+            raise ScenarioError(str(error)) from None
+
+    def _parts(self) -> tuple[list[Parameter], list[Parameter], list[Parameter]]:
+        """Return the parameters of topology, protocol and workload."""
+        own = [] if self._names[2] else self._own
+        topology = [*self._build, *self._mobility, *self._radio, *own]
+        return topology, self._protocol, self._workload
+
+    def _check_names(self, settings: Mapping[str, Any]) -> None:
+        """Raise `ScenarioError` for a key that nothing has, or only a workload not chosen."""
+        names = [{each.name for each in part} for part in self._parts()]
+        known = set[str]().union(*names)
+        unknown = next((key for key in settings if key not in known), None)
+        if unknown is None:
+            return
+        there = "; ".join(
+            f"{owner} has {', '.join(sorted(has)) or 'none'}"
+            for owner, has in zip(self._names, names, strict=True)
+            if owner
+        )
+        if unknown in {each.name for each in self._own}:
+            raise ScenarioError(
+                f"{unknown!r} is a parameter of the workload {self._choice.default}, which "
+                f"{self._names[2]} replaces: leave it out; {there}"
+            )
+        raise ScenarioError(f"no parameter {unknown!r}{suggestion(unknown, known)}; {there}")
