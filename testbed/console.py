@@ -20,10 +20,10 @@ from mininet.cli import CLI
 
 from capture.namespaces import network_namespace
 from emulation.backends.base import LiveRun
+from emulation.media.control import ControlError, request
 from emulation.network import reachability, throughput
 from emulation.network.interrupts import PromptEnded
 from emulation.network.net import Positioned
-from emulation.realtime.control import ControlError, request
 from emulation.scenario.faults import Fault, make_faults
 from emulation.scenario.prompt import (
     FOREIGN,

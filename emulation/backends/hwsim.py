@@ -3,7 +3,7 @@
 As on `tap` (`emulation.backends.tap`), but every station has a radio of mac80211_hwsim, in ad hoc
 mode, or in a mesh of 802.11s if the scenario's radio says so.  Frames are 802.11 frames, with
 the rate control, the beacons and the acknowledgement reports of mac80211.  The medium process
-(`emulation.realtime.hwsim`) takes the part of wmediumd.  RTS and CTS are the medium's, as ACKs are:
+(`emulation.media.hwsim`) takes the part of wmediumd.  RTS and CTS are the medium's, as ACKs are:
 mac80211 leaves them to its devices, and a device of mac80211_hwsim sends none.
 
 With access points, hostapd runs on their access radios and wpa_supplicant on every station
@@ -40,7 +40,7 @@ OF_THE_KERNEL: Final = frozenset(
 class HwsimRun(OwnMediumRun):
     """One run of the `hwsim` backend: its own medium, hostapd and wpa_supplicant."""
 
-    medium = "emulation.realtime.hwsim"
+    medium = "emulation.media.hwsim"
     modules = (medium,)
 
     def air(self) -> str | None:

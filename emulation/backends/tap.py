@@ -2,7 +2,7 @@
 
     Mininet station (namespace, shell) ── node app ── UDP ── kernel ── TAP device
                                                                           │
-    medium process (emulation.realtime.tap): all TAP devices, the radio model ┘
+    medium process (emulation.media.tap): all TAP devices, the radio model ┘
 
 The medium opens the TAP devices inside the stations' namespaces, and those of the access points'
 radios inside theirs, so that devices vanish with the processes that hold them.  The rest of a run
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from emulation.backends.realtime.backend import RealTimeBackend
 from emulation.backends.realtime.own_medium import OwnMediumRun
-from emulation.realtime.control import request
+from emulation.media.control import request
 
 
 class TapRun(OwnMediumRun):
     """One run of the `tap` backend."""
 
-    medium = "emulation.realtime.tap"
+    medium = "emulation.media.tap"
     modules = (medium,)
 
     def associate(self) -> None:

@@ -1,6 +1,6 @@
 """Where stations are, for Mininet-WiFi: a thread that moves them on the scenario's trajectories.
 
-It answers the requests of a medium process (`emulation.realtime.service`) that make sense here:
+It answers the requests of a medium process (`emulation.media.service`) that make sense here:
 ping, start, move, release, position, associations, settle.  `move(name, x, y)` passes a position
 on; it is called for stations that have moved only, as each call costs wmediumd a computation of all
 links.
@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.realtime.control import ControlError, ControlServer
-from emulation.realtime.positions import RadioPositions
+from emulation.media.control import ControlError, ControlServer
+from emulation.media.positions import RadioPositions
 from emulation.scenario.scenario import NodeSpec
 
 TICK: Final = 0.2

@@ -11,7 +11,7 @@ discarded: captures of the loopback interface are the record.
 with {"scenario": path, "pids": {node name: pid}, "start": path, "status": path, "control": path}.
 The status file says {"ready": true} once the sockets are open; the driver then waits for the file
 `start`, whose text is the run's time 0 in seconds on CLOCK_MONOTONIC.  At the end the status file
-says what went wrong.  The control socket (`emulation.realtime.control`) answers ping, and takes
+says what went wrong.  The control socket (`emulation.media.control`) answers ping, and takes
 "crashed {name}" and "returned {name}" of a node app that a fault kills and that is back.
 """
 
@@ -33,7 +33,7 @@ from typing import Any, Final
 from capture.lifetime import die_with_parent
 from capture.limits import allow_descriptors, explained
 from capture.namespaces import network_namespace
-from emulation.realtime.control import ControlError, ControlServer
+from emulation.media.control import ControlError, ControlServer
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import TOPIC, Event, Filter

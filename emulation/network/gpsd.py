@@ -26,8 +26,8 @@ from typing import Any, Final
 from capture.lifetime import die_with_parent
 from capture.limits import allow_descriptors, explained
 from capture.namespaces import network_namespace
+from emulation.media.control import ControlError, ControlServer
 from emulation.mobility.trajectory import Trace, Waypoint
-from emulation.realtime.control import ControlError, ControlServer
 from nodeapp.gps import GPSD_PORT, Plane, encode_report, encode_version, encode_watch
 from nodeapp.host import Position
 

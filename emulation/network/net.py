@@ -3,7 +3,7 @@
 The API is Mininet-WiFi's: `net.addStation('sta1', position='10,20,0')`, `net.addAccessPoint`,
 `net.stations`, `net.aps`, `sta.position`, `sta.wintfs`.  `emulation.network.namespaces` makes the
 namespaces, and a node's shell starts when it is first used: by `cmd`, or at the prompt.  The medium
-process (`emulation.realtime.tap`) makes the TAP devices inside; `configure` then sets addresses,
+process (`emulation.media.tap`) makes the TAP devices inside; `configure` then sets addresses,
 links and neighbour entries over rtnetlink, in bulk; Mininet would run shell commands node by node.
 
 All access points share one namespace, that of the first, in which their switch runs
@@ -30,10 +30,10 @@ from mininet.net import Mininet
 from mininet.node import Node
 
 from capture.namespaces import network_namespace
+from emulation.media.device import disable_ipv6
 from emulation.network import rtnetlink
 from emulation.network.namespaces import Holder, Namespaces
 from emulation.network.resolver import ALL_KNOWN
-from emulation.realtime.device import disable_ipv6
 from emulation.scenario.access_point import ACCESS, MESH, WIRED, AccessPointSpec
 from emulation.scenario.scenario import NodeSpec
 

@@ -31,10 +31,10 @@ from typing import Any, Final
 from capture.lifetime import die_with_parent
 from capture.limits import allow_descriptors, explained
 from capture.namespaces import network_namespace
+from emulation.media.netlink_wire import NetlinkError, attributes, messages
+from emulation.media.priority import raise_priority
 from emulation.network import rtnetlink
 from emulation.network.rtnetlink import NEIGHBOUR
-from emulation.realtime.netlink_wire import NetlinkError, attributes, messages
-from emulation.realtime.priority import raise_priority
 
 ALL_KNOWN: Final = 100
 """Nodes up to which every one gets the entries of all at the start."""

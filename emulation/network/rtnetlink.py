@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-from emulation.radio.mac import octets
-from emulation.realtime.netlink_wire import (
+from emulation.media.netlink_wire import (
     NLM_F_ACK,
     NLMSG_ERROR,
     attribute,
@@ -24,6 +23,7 @@ from emulation.realtime.netlink_wire import (
     request_message,
     text,
 )
+from emulation.radio.mac import octets
 
 RTM_NEWLINK: Final = 16
 RTM_NEWADDR: Final = 20

@@ -1,4 +1,4 @@
-"""The medium of a script's radios, as one process, and what it is asked (`emulation.realtime`)."""
+"""The medium of a script's radios, as one process, and what it is asked (`emulation.media`)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import IO, Any, Final, get_args
 
+from emulation.media.control import ControlError, answers, request
 from emulation.network.processes import Process, await_condition, last_line
 from emulation.network.warm import Warm
 from emulation.radio.propagation import path_loss_db
 from emulation.radio.spec import PROPAGATION_MODELS, LogDistance, RadioSpec, Shadowing
-from emulation.realtime.control import ControlError, answers, request
 from emulation.scripts.radios import Radio
 from emulation.scripts.session import ScriptError, Session
 from emulation.wifi.settings import Policy
 from nodeapp.parameters import suggestion
 
-MEDIUM: Final = "emulation.realtime.wireless"
+MEDIUM: Final = "emulation.media.wireless"
 RECORDER: Final = "capture"
 READY: Final = 30.0
 """Seconds that the medium may take to make its devices."""

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any, Final
 
+from emulation.media.peer_levels import MANY, PEER_MODES, STRONGEST
 from emulation.network.fidelity import CpuSampler, assess
 from emulation.network.processes import read_json
-from emulation.realtime.peer_levels import MANY, PEER_MODES, STRONGEST
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts.options import BORDERS, DATA_TYPES, PLOT_OPTIONS, TELEMETRY_OPTIONS
 from emulation.scripts.record import NETWORK

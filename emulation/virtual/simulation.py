@@ -37,7 +37,7 @@ from nodeapp.pubsub.base import Service
 from nodeapp.wire import BROADCAST, WireError, decode
 
 TICK: Final = 0.1
-"""Seconds between updates of positions, at least; that of `emulation.realtime.tap`."""
+"""Seconds between updates of positions, at least; that of `emulation.media.tap`."""
 LONGEST_TICK: Final = 1.0
 TICK_SHARE: Final = 0.01
 GARBAGE: Final = 100_000

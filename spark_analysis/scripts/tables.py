@@ -201,7 +201,7 @@ def _heard(folder: Path, network: Mapping[str, Any], owners: Mapping[int, str]) 
             continue  # of another interface
         offsets, _stop, _reason = record_offsets(data, header)
         air = decode_air(data, header, offsets)
-        # What `emulation.realtime.radiotap_wire` writes: time, flags, rate, channel, signal.
+        # What `emulation.media.radiotap_wire` writes: time, flags, rate, channel, signal.
         radiotap = Fields(data, offsets + RECORD_HEADER)
         has_signal = radiotap.little(4, 4) >> 5 & 1
         signal = radiotap.little(SIGNAL_AT, 1).astype(np.int8)

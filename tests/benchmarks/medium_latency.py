@@ -25,11 +25,11 @@ from pathlib import Path
 import numpy as np
 
 from capture.namespaces import network_namespace
+from emulation.media.control import request
+from emulation.media.priority import exact_timers, raise_priority
 from emulation.radio.airtime import OFDM_RATES, phy_for
 from emulation.radio.spec import RadioSpec
-from emulation.realtime.control import request
-from emulation.realtime.priority import exact_timers, raise_priority
-from tests.emulation.realtime.tap_stations import Station, medium, namespaces, write_config
+from tests.emulation.media.tap_stations import Station, medium, namespaces, write_config
 
 COUNT = 1000
 INTERVAL = 0.002

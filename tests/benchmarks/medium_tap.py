@@ -25,10 +25,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from capture.namespaces import network_namespace
+from emulation.media.control import request
+from emulation.media.device import Tap
 from emulation.radio.spec import RadioSpec
-from emulation.realtime.control import request
-from emulation.realtime.device import Tap
-from tests.emulation.realtime.tap_stations import (
+from tests.emulation.media.tap_stations import (
     Station,
     configure,
     medium,

@@ -20,8 +20,8 @@ from typing import Any
 import psutil
 
 from emulation.backends.tap import TapBackend, TapRun
+from emulation.media.control import request
 from emulation.network.interrupts import Interrupts
-from emulation.realtime.control import request
 from emulation.scenario.runfolder import RunFolder
 from topologies.catalog import make_scenario
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from emulation.backends.base import BackendError
-from emulation.realtime.control import ControlError, request
+from emulation.media.control import ControlError, request
 from emulation.scenario.faults import Fault
 from emulation.scenario.scenario import Scenario
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from emulation.backends.base import BackendError
 from emulation.backends.realtime.backend import RealTimeBackend
+from emulation.media.hwsim_radios import MISSING, bring_up, has_family
+from emulation.media.hwsim_wire import FAMILY
 from emulation.network.wifi import infrastructure
-from emulation.realtime.hwsim_wire import FAMILY
-from emulation.realtime.wifi import MISSING, bring_up, has_family
 
 MODULE: Final = "mac80211_hwsim"
 MONITOR: Final = "hwsim0"

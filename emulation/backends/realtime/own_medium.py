@@ -1,7 +1,7 @@
 """A run whose medium is a process of the testbed.
 
 The process owns an `emulation.radio.medium.Medium` and answers at `medium_control`; it is
-`python -m MODULE CONFIG.json` with the configuration of `emulation.realtime.tap_config`.
+`python -m MODULE CONFIG.json` with the configuration of `emulation.media.tap_config`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from emulation.backends.realtime.mininet_run import MininetRun
 from emulation.backends.realtime.signs import Replaced
-from emulation.realtime.control import answers
+from emulation.media.control import answers
 
 
 class OwnMediumRun(MininetRun):

@@ -50,11 +50,11 @@ from emulation.backends.realtime.node_apps import NodeApps
 from emulation.backends.realtime.recorder import recorder_config
 from emulation.backends.realtime.signs import Heartbeat, Replaced, Sign
 from emulation.backends.realtime.watchdog import Watchdog
+from emulation.media.control import answers, ask
+from emulation.media.control import request as control_request
 from emulation.network.fidelity import CpuSampler, assess, dropped_by_sockets
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import StateFolder, await_condition, read_json
-from emulation.realtime.control import answers, ask
-from emulation.realtime.control import request as control_request
 from emulation.scenario.records import Ended
 from emulation.scenario.runfolder import RunFolder, unix_ns_of
 from emulation.scenario.scenario import NodeSpec, Scenario

@@ -3,7 +3,7 @@
 A process is asked at a socket that its main loop serves, so that one which spins or waits for a
 lock forever does not answer, although it runs:
 
-    the testbed's own           `ping` at the control socket (`emulation.realtime.control`)
+    the testbed's own           `ping` at the control socket (`emulation.media.control`)
     Open vSwitch                `version` at the unixctl socket (JSON-RPC; ovs-appctl(8))
     hostapd, wpa_supplicant     PING at the control interface (`emulation.network.wifi.control`)
 
@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from emulation.realtime.control import FRAGMENT
+from emulation.media.control import FRAGMENT
 
 SELDOM: Final = 2.0
 """Seconds between questions to programs that are not the testbed's."""

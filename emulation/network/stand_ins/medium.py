@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from emulation.media.control import ControlError, request
 from emulation.radio.airtime import HT_RATES
-from emulation.realtime.control import ControlError, request
 
 NO_DEVICE: Final = "command failed: No such device (-19)"
 NO_DEVICE_CODE: Final = 237

@@ -9,8 +9,8 @@ import pytest
 
 from emulation.backends.base import BackendError
 from emulation.backends.hwsim import HwsimBackend
-from emulation.realtime.hwsim_wire import FAMILY
-from emulation.realtime.wifi import has_family
+from emulation.media.hwsim_radios import has_family
+from emulation.media.hwsim_wire import FAMILY
 from emulation.scenario.runfolder import RunFolder
 from topologies.catalog import make_scenario
 

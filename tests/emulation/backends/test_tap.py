@@ -20,6 +20,7 @@ from scapy.utils import RawPcapReader
 from capture.namespaces import network_namespace
 from emulation.backends.base import BackendError
 from emulation.backends.tap import TapBackend, TapRun
+from emulation.media.tap import LEAST_QUEUE
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import (
     PROJECT,
@@ -29,7 +30,6 @@ from emulation.network.processes import (
     running,
     sweep,
 )
-from emulation.realtime.tap import LEAST_QUEUE
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import ProtocolSpec, Scenario
 from tests.benchmarks.node_startup import footprint

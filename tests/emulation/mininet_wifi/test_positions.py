@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from emulation.media.control import ControlError, request
 from emulation.mininet_wifi.positions import Positions, PositionThread
 from emulation.mobility.trajectory import Waypoint
 from emulation.network.processes import await_condition
-from emulation.realtime.control import ControlError, request
 from emulation.scenario.scenario import NodeSpec
 
 SPECS = (

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from emulation.media.control import ControlServer
 from emulation.network.driver import Driver, _Pending, held
-from emulation.realtime.control import ControlServer
 from emulation.workloads.base import Operation
 from nodeapp.wire import Frame, Kind, decode, encode_body
 from topologies.catalog import make_scenario

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
+from emulation.media.control import request
 from emulation.network.stand_ins.programs import write
-from emulation.realtime.control import request
-from tests.emulation.realtime.tap_stations import Station, medium, namespaces
+from tests.emulation.media.tap_stations import Station, medium, namespaces
 
 RADIOS: tuple[dict[str, str | int], ...] = (
     {"mode": "master", "ssid": "one", "channel": 6},
@@ -73,7 +73,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Lab]:
             ],
         }
         (folder / "medium.json").write_text(json.dumps(config))
-        module = "emulation.realtime.wireless"
+        module = "emulation.media.wireless"
         with medium(folder / "medium.json", nodes, neighbours=False, module=module) as control:
             write(folder / "tools", control)
             yield _Lab(nodes, control, folder / "tools")

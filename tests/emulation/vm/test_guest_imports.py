@@ -15,7 +15,7 @@ class Refuse:
             raise ModuleNotFoundError(f"the guest has no {{name}}", name=name)
 sys.meta_path.insert(0, Refuse())
 import testbed.app, testbed.doctor, testbed.display
-import emulation.network.driver, emulation.network.gpsd, emulation.realtime.tap, emulation.vm.smoke
+import emulation.network.driver, emulation.network.gpsd, emulation.media.tap, emulation.vm.smoke
 import emulation.scenario.runfolder, capture.__main__, nodeapp.__main__
 from emulation.backends.registry import backends
 from topologies.catalog import make_scenario, topology_class, topology_names

@@ -14,8 +14,8 @@ from tests.hwsim import has_hwsim
 
 TESTS = (
     "tests/emulation/backends/test_hwsim_access_points.py",
-    "tests/emulation/realtime/test_hwsim.py",
-    "tests/emulation/realtime/test_hwsim_mesh.py",
+    "tests/emulation/media/test_hwsim.py",
+    "tests/emulation/media/test_hwsim_mesh.py",
     "tests/emulation/network/wifi/test_infrastructure.py",
 )
 PLUGINS = ("-p", "no:cacheprovider", "-p", "pytest_timeout", "--noconftest")

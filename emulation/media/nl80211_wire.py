@@ -14,9 +14,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from emulation.radio.airtime import phy_for
-from emulation.radio.spec import RadioSpec
-from emulation.realtime.netlink_wire import (
+from emulation.media.netlink_wire import (
     NetlinkMessage,
     attribute,
     attribute_u32,
@@ -24,6 +22,8 @@ from emulation.realtime.netlink_wire import (
     request,
     text,
 )
+from emulation.radio.airtime import phy_for
+from emulation.radio.spec import RadioSpec
 
 Mode = Literal["adhoc", "mesh", "managed"]
 

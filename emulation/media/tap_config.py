@@ -1,4 +1,4 @@
-"""Configuration of a medium process (`emulation.realtime.tap`, `emulation.realtime.hwsim`)."""
+"""Configuration of a medium process (`emulation.media.tap`, `emulation.media.hwsim`)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from emulation.errors import first_problem
+from emulation.media.priority import PriorityName
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import WireSpec
-from emulation.realtime.priority import PriorityName
 from emulation.scenario.access_point import AssociationSpec
 
 C = TypeVar("C", bound=BaseModel)

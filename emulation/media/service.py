@@ -1,12 +1,12 @@
 """A medium of real network stacks as a process: its clock, its loop and its requests.
 
-`emulation.realtime.tap` and `emulation.realtime.hwsim` are two of them: they differ in where frames
+`emulation.media.tap` and `emulation.media.hwsim` are two of them: they differ in where frames
 come from and go to.  They share the following.
 
-The loop is that of `emulation.realtime.loop`.
+The loop is that of `emulation.media.loop`.
 
 Positions follow the trace from the instant given by the request `start`; until then they are those
-of its beginning.  Requests (see `emulation.realtime.control`); `name` is that of a station or an
+of its beginning.  Requests (see `emulation.media.control`); `name` is that of a station or an
 access point:
 
     ping                        {"stations": N}; the socket exists once all devices do
@@ -39,14 +39,14 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from emulation.errors import first_problem
+from emulation.media.control import ControlError
+from emulation.media.loop import MediumLoop, number_of
+from emulation.media.positions import NEVER, RadioPositions
+from emulation.media.tap_config import TapConfig
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.delivery import Delivery
 from emulation.radio.faults import RadioFaults
 from emulation.radio.medium import Medium
-from emulation.realtime.control import ControlError
-from emulation.realtime.loop import MediumLoop, number_of
-from emulation.realtime.positions import NEVER, RadioPositions
-from emulation.realtime.tap_config import TapConfig
 from emulation.scenario.faults import Fault
 
 

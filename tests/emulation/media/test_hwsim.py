@@ -1,6 +1,6 @@
 """The medium of mac80211_hwsim with real radios; needs the module: run it in the virtual machine.
 
-./run_testbed.sh vm boot -- python3 -m pytest -q tests/emulation/realtime/test_hwsim.py
+./run_testbed.sh vm boot -- python3 -m pytest -q tests/emulation/media/test_hwsim.py
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from capture.namespaces import network_namespace
+from emulation.media.control import request
+from emulation.media.hwsim_radios import has_family
+from emulation.media.hwsim_wire import FAMILY
 from emulation.radio.spec import RadioSpec
-from emulation.realtime.control import request
-from emulation.realtime.hwsim_wire import FAMILY
-from emulation.realtime.wifi import has_family
 from nodeapp import link_status
-from tests.emulation.realtime.tap_stations import (
+from tests.emulation.media.tap_stations import (
     HWSIM,
     START_LIMIT,
     Station,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from emulation.realtime.loop import IDLE_WAIT, WAKE_UP, MediumLoop
+from emulation.media.loop import IDLE_WAIT, WAKE_UP, MediumLoop
 
 
 class _Waiting(MediumLoop):

@@ -18,13 +18,13 @@ from typing import Final
 from capture.files import PacketFile, shared_sizes
 from capture.pcap import pcap_header, pcap_record
 from capture.scan import RADIOTAP
+from emulation.media import radiotap_wire
+from emulation.media.control import ControlError
+from emulation.media.device import DeviceError, Monitor
+from emulation.media.radiotap_wire import OnAir, RadiotapLink
 from emulation.radio.air import Transmission
 from emulation.radio.delivery import Delivery
 from emulation.radio.medium import BROADCAST
-from emulation.realtime import radiotap_wire
-from emulation.realtime.control import ControlError
-from emulation.realtime.device import DeviceError, Monitor
-from emulation.realtime.radiotap_wire import OnAir, RadiotapLink
 from emulation.wifi.network import Network
 from emulation.wifi.packets import Packet
 from emulation.wifi.radios import WlanChannel, WlanRadio

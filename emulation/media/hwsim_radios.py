@@ -19,11 +19,9 @@ from contextlib import suppress
 from typing import Final
 
 from capture.namespaces import network_namespace, new_network_namespace
-from emulation.radio.mac import octets
-from emulation.radio.spec import RadioSpec
-from emulation.realtime import hwsim_wire, nl80211_wire
-from emulation.realtime.device import DeviceError, disable_ipv6
-from emulation.realtime.netlink_wire import (
+from emulation.media import hwsim_wire, nl80211_wire
+from emulation.media.device import DeviceError, disable_ipv6
+from emulation.media.netlink_wire import (
     NLMSG_DONE,
     NLMSG_ERROR,
     error_of,
@@ -31,6 +29,8 @@ from emulation.realtime.netlink_wire import (
     family_request,
     messages,
 )
+from emulation.radio.mac import octets
+from emulation.radio.spec import RadioSpec
 from nodeapp.installation import COMMAND
 
 NETLINK_GENERIC: Final = 16

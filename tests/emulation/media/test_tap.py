@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from emulation.media.control import ControlError, request
+from emulation.media.tap import is_routing
+from emulation.media.tap_config import TapError, load
 from emulation.radio.spec import RadioSpec
-from emulation.realtime.control import ControlError, request
-from emulation.realtime.tap import is_routing
-from emulation.realtime.tap_config import TapError, load
 from emulation.virtual.packets import radio_frames
 from nodeapp.wire import Frame, Kind
-from tests.emulation.realtime.tap_stations import (
+from tests.emulation.media.tap_stations import (
     Station,
     await_true,
     medium,
@@ -227,7 +227,7 @@ def test_no_device_is_left_however_it_ends(
         [
             *(sys.executable, "-c"),
             "import subprocess, sys\n"
-            "p = subprocess.Popen([sys.executable, '-m', 'emulation.realtime.tap', sys.argv[1]])\n"
+            "p = subprocess.Popen([sys.executable, '-m', 'emulation.media.tap', sys.argv[1]])\n"
             "print(p.pid, flush=True)\n"
             "sys.exit(p.wait())",
             str(config),
@@ -286,7 +286,7 @@ def test_frames_for_a_device_that_is_down_are_no_fault_of_the_emulation(
 @pytest.mark.root
 def test_a_soft_limit_of_descriptors_is_raised(stations: list[Station], tmp_path: Path) -> None:
     config = write_config(tmp_path, stations, [HERE, NEAR, FAR], RADIO)
-    words = ("prlimit", "--nofile=11:4096", sys.executable, "-m", "emulation.realtime.tap")
+    words = ("prlimit", "--nofile=11:4096", sys.executable, "-m", "emulation.media.tap")
     with subprocess.Popen([*words, config], stderr=subprocess.PIPE, text=True) as process:
         control = tmp_path / "medium.control"
         await_true(lambda: control.exists() or process.poll() is not None)
@@ -335,7 +335,7 @@ def test_without_privileges_the_reason_is_given(stations: list[Station], tmp_pat
     done = subprocess.run(
         [
             *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
-            *(sys.executable, "-m", "emulation.realtime.tap", str(config)),
+            *(sys.executable, "-m", "emulation.media.tap", str(config)),
         ],
         capture_output=True,
         text=True,

@@ -1,14 +1,14 @@
 """The medium of a wireless network whose radios differ: TAP devices, and a network in between.
 
-    python -m emulation.realtime.wireless CONFIG.json
+    python -m emulation.media.wireless CONFIG.json
 
 Theory of operation.  The process opens every radio's TAP device inside the namespace of its node:
 a frame read from a device is sent by the radio, and a frame that arrives at a radio is written to
 its device.  What lies in between is `emulation.wifi.network`; the loop is that of
-`emulation.realtime.loop`.  Behind an access point's device is whatever its node puts there, usually
+`emulation.media.loop`.  Behind an access point's device is whatever its node puts there, usually
 a bridge, which learns from a layer 2 update where a station that has just associated is.
 
-CONFIG.json is a `WirelessConfig`.  Requests are those of `emulation.realtime.wireless_requests` and
+CONFIG.json is a `WirelessConfig`.  Requests are those of `emulation.media.wireless_requests` and
 
     ping                        {"stations": N}: the number of radios
     stats                       counters by interface, lateness, drops, CPU share
@@ -30,14 +30,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from emulation.realtime.control import ControlError
-from emulation.realtime.device import Tap
-from emulation.realtime.loop import MediumLoop, serve
-from emulation.realtime.monitors import Monitors
-from emulation.realtime.tap import ETHERNET_HEADER, LEAST_QUEUE, VLAN_TAG
-from emulation.realtime.tap_config import TapError
-from emulation.realtime.wireless_config import WirelessConfig, load
-from emulation.realtime.wireless_requests import Requests
+from emulation.media.control import ControlError
+from emulation.media.device import Tap
+from emulation.media.loop import MediumLoop, serve
+from emulation.media.monitors import Monitors
+from emulation.media.tap import ETHERNET_HEADER, LEAST_QUEUE, VLAN_TAG
+from emulation.media.tap_config import TapError
+from emulation.media.wireless_config import WirelessConfig, load
+from emulation.media.wireless_requests import Requests
 from emulation.wifi.layer2_update import layer2_update
 from emulation.wifi.network import Network
 
@@ -214,7 +214,7 @@ def _netns(pid: int) -> int | None:
 
 def main(arguments: list[str]) -> int:
     """Run the medium; return the exit code."""
-    return serve(arguments, "emulation.realtime.wireless", load, WirelessMedium)
+    return serve(arguments, "emulation.media.wireless", load, WirelessMedium)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from emulation.realtime.netlink_wire import (
+from emulation.media.netlink_wire import (
     BODY,
     NLM_F_REQUEST,
     VERSION,

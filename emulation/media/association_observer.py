@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from emulation.realtime.ieee80211 import (
+from emulation.media.ieee80211 import (
     ASSOCIATION_RESPONSE,
     DEAUTHENTICATION,
     DISASSOCIATION,

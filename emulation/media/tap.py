@@ -1,10 +1,10 @@
 """The medium of real network stacks: TAP devices, and a `Medium` in between for each channel.
 
-    python -m emulation.realtime.tap CONFIG.json
+    python -m emulation.media.tap CONFIG.json
 
 Theory of operation.  The process opens every radio's TAP device inside the namespace it belongs to:
 a frame read from a device is transmitted, and a frame that the medium delivers is written to the
-devices of its receivers.  Loop and requests are those of `emulation.realtime.service`.
+devices of its receivers.  Loop and requests are those of `emulation.media.service`.
 
 Without access points there is one channel and every radio belongs to a station; or, with `wire`,
 the channel is a switch and its devices are those of hosts (`emulation.radio.wire`).  With access
@@ -30,17 +30,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
+from emulation.media.control import ControlError
+from emulation.media.device import Tap
+from emulation.media.loop import serve
+from emulation.media.positions import NEVER
+from emulation.media.service import MediumService
+from emulation.media.tap_config import TapConfig, load
 from emulation.radio.delivery import Delivery
 from emulation.radio.mac import octets
 from emulation.radio.medium import Medium
 from emulation.radio.spec import RadioSpec
 from emulation.radio.wire import WireMedium, WireSpec
-from emulation.realtime.control import ControlError
-from emulation.realtime.device import Tap
-from emulation.realtime.loop import serve
-from emulation.realtime.positions import NEVER
-from emulation.realtime.service import MediumService
-from emulation.realtime.tap_config import TapConfig, load
 from emulation.wifi.addressing import (
     Addressing,
     AdHocAddressing,
@@ -249,7 +249,7 @@ class TapMedium(MediumService[_Channel]):
 
 def main(arguments: list[str]) -> int:
     """Run the medium; return the exit code."""
-    return serve(arguments, "emulation.realtime.tap", load, TapMedium)
+    return serve(arguments, "emulation.media.tap", load, TapMedium)
 
 
 if __name__ == "__main__":

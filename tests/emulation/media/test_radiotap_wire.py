@@ -11,9 +11,9 @@ from scapy.layers.dot11 import RadioTap
 
 from capture.radiotap import DATA, MANAGEMENT, decode_air
 from capture.scan import RADIOTAP, read_header, record_offsets
+from emulation.media.monitors import MonitorCapture
+from emulation.media.radiotap_wire import OnAir, RadiotapLink, encode
 from emulation.radio.airtime import HT_RATES, OFDM_RATES, Rate
-from emulation.realtime.monitors import MonitorCapture
-from emulation.realtime.radiotap_wire import OnAir, RadiotapLink, encode
 from emulation.wifi.packets import MeshHeader, Packet, Perr, Prep, Preq
 from tests.capture.packets import file_header, pcap
 

@@ -1,14 +1,15 @@
 """The medium of mac80211_hwsim radios: a `Medium` instead of wmediumd.
 
-    python -m emulation.realtime.hwsim CONFIG.json
+    python -m emulation.media.hwsim CONFIG.json
 
 Theory of operation.  The process makes a radio in every station's namespace and registers on the
-netlink family of mac80211_hwsim (`emulation.realtime.wifi`).  The kernel's 802.11 stack then gives
-it every frame that a radio sends, beacons and other management frames included, with the rates that
-its rate control wants tried.  The frame is transmitted on the medium at those rates; it goes to the
-radios that receive it with the signal level of the link, and its sender learns how often it was
-sent at which rate and whether it was acknowledged.  Acknowledgements themselves are the medium's:
-mac80211 has no such frames.  Loop and requests are those of `emulation.realtime.service`.
+netlink family of mac80211_hwsim (`emulation.media.hwsim_radios`).  The kernel's 802.11 stack then
+gives it every frame that a radio sends, beacons and other management frames included, with the
+rates that its rate control wants tried.  The frame is transmitted on the medium at those rates; it
+goes to the radios that receive it with the signal level of the link, and its sender learns how
+often it was sent at which rate and whether it was acknowledged.  Acknowledgements themselves are
+the medium's: mac80211 has no such frames.  Loop and requests are those of
+`emulation.media.service`.
 
 Everything that is due for the kernel at one moment goes in one datagram: a system call per receiver
 would cost more than the medium.  The kernel answers only what it refuses, for example a frame to a
@@ -18,7 +19,7 @@ together, as nobody knows whose frames those were.
 With access points there are two channels, which do not disturb each other: one of stations and
 access radios, whose interfaces wait for wpa_supplicant and hostapd, and one of mesh radios, which
 join an 802.11s mesh.  Which station is associated with which access point is seen on the air
-(`emulation.realtime.association_observer`).
+(`emulation.media.association_observer`).
 
 Frames on another frequency than their channel's reach nobody and are not acknowledged.  CONFIG.json
 is a `TapConfig`.  Further requests:
@@ -41,13 +42,9 @@ from functools import partial
 from select import EPOLLIN
 from typing import Any, Final, NamedTuple
 
-from emulation.radio.airtime import FCS, Rate
-from emulation.radio.delivery import Delivery, Status
-from emulation.radio.mac import is_group, octets
-from emulation.radio.medium import BROADCAST, NOBODY, Medium
-from emulation.radio.spec import RadioSpec
-from emulation.realtime.association_observer import AssociationObserver
-from emulation.realtime.hwsim_wire import (
+from emulation.media.association_observer import AssociationObserver
+from emulation.media.hwsim_radios import DATAGRAM, Radios
+from emulation.media.hwsim_wire import (
     FRAME,
     HeardFrame,
     RateStep,
@@ -56,13 +53,17 @@ from emulation.realtime.hwsim_wire import (
     encode_status,
     steps_of,
 )
-from emulation.realtime.ieee80211 import received_index, receiver_of, tries_of
-from emulation.realtime.loop import serve
-from emulation.realtime.netlink_wire import NLMSG_ERROR, NetlinkError, command_of, messages
-from emulation.realtime.nl80211_wire import Mode
-from emulation.realtime.service import MediumService
-from emulation.realtime.tap_config import Port, TapConfig, load
-from emulation.realtime.wifi import DATAGRAM, Radios
+from emulation.media.ieee80211 import received_index, receiver_of, tries_of
+from emulation.media.loop import serve
+from emulation.media.netlink_wire import NLMSG_ERROR, NetlinkError, command_of, messages
+from emulation.media.nl80211_wire import Mode
+from emulation.media.service import MediumService
+from emulation.media.tap_config import Port, TapConfig, load
+from emulation.radio.airtime import FCS, Rate
+from emulation.radio.delivery import Delivery, Status
+from emulation.radio.mac import is_group, octets
+from emulation.radio.medium import BROADCAST, NOBODY, Medium
+from emulation.radio.spec import RadioSpec
 
 BATCH: Final = 16
 """Frames read in a row, before anything that has fallen due gets its turn."""
@@ -276,7 +277,7 @@ class HwsimMedium(MediumService[_Air]):
 
 def main(arguments: list[str]) -> int:
     """Run the medium; return the exit code."""
-    return serve(arguments, "emulation.realtime.hwsim", load, HwsimMedium)
+    return serve(arguments, "emulation.media.hwsim", load, HwsimMedium)
 
 
 if __name__ == "__main__":

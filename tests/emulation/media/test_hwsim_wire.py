@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.radio.airtime import DSSS_RATES, HT_RATES, OFDM_RATES
-from emulation.radio.mac import is_group
-from emulation.realtime import hwsim_wire as wire
-from emulation.realtime.hwsim_wire import RateStep, Sent
-from emulation.realtime.ieee80211 import (
+from emulation.media import hwsim_wire as wire
+from emulation.media.hwsim_wire import RateStep, Sent
+from emulation.media.ieee80211 import (
     MAX_TRIES,
     MCS,
     RATES,
@@ -23,7 +21,7 @@ from emulation.realtime.ieee80211 import (
     tries_of,
     type_of,
 )
-from emulation.realtime.netlink_wire import (
+from emulation.media.netlink_wire import (
     NLMSG_ERROR,
     NetlinkError,
     NetlinkMessage,
@@ -36,6 +34,8 @@ from emulation.realtime.netlink_wire import (
     messages,
     request,
 )
+from emulation.radio.airtime import DSSS_RATES, HT_RATES, OFDM_RATES
+from emulation.radio.mac import is_group
 
 FAMILY = 31
 REQUEST_STATUS = 1

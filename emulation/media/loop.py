@@ -26,11 +26,11 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 from capture.lifetime import die_with_parent
 from capture.limits import allow_descriptors, explained
-from emulation.realtime.control import ControlError, ControlServer
-from emulation.realtime.device import DeviceError
-from emulation.realtime.lateness import Lateness
-from emulation.realtime.priority import PriorityName, exact_timers, raise_priority
-from emulation.realtime.tap_config import TapError
+from emulation.media.control import ControlError, ControlServer
+from emulation.media.device import DeviceError
+from emulation.media.lateness import Lateness
+from emulation.media.priority import PriorityName, exact_timers, raise_priority
+from emulation.media.tap_config import TapError
 
 WAKE_UP: Final = 30e-6
 """Seconds from which the loop stays awake before something is due.

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from emulation.realtime.control import MAX_REQUEST, ControlError, ControlServer, request
+from emulation.media.control import MAX_REQUEST, ControlError, ControlServer, request
 
 
 def _handle(message: dict[str, Any]) -> Mapping[str, Any]:

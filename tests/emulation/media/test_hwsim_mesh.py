@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from emulation.radio.spec import RadioSpec
-from emulation.realtime.control import request
-from emulation.realtime.nl80211_wire import (
+from emulation.media.control import request
+from emulation.media.nl80211_wire import (
     encode_join_adhoc,
     encode_join_mesh,
     encode_new_interface,
 )
-from tests.emulation.realtime.tap_stations import (
+from emulation.radio.spec import RadioSpec
+from tests.emulation.media.tap_stations import (
     HWSIM,
     await_true,
     medium,
@@ -22,7 +22,7 @@ from tests.emulation.realtime.tap_stations import (
     start,
     write_config,
 )
-from tests.emulation.realtime.test_hwsim import peers
+from tests.emulation.media.test_hwsim import peers
 from tests.hwsim import HERE
 
 MESH = RadioSpec(range=250, mode="mesh")

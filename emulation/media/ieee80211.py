@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from emulation.media.hwsim_wire import RateStep
 from emulation.radio.airtime import DSSS_RATES, HT_RATES, OFDM_RATES, Rate
-from emulation.realtime.hwsim_wire import RateStep
 
 MANAGEMENT, CONTROL, DATA, EXTENSION = range(4)
 ASSOCIATION_RESPONSE, REASSOCIATION_RESPONSE = 1, 3

@@ -1,4 +1,4 @@
-"""Configuration of a wireless network's medium process (`emulation.realtime.wireless`)."""
+"""Configuration of a wireless network's medium process (`emulation.media.wireless`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from emulation.media.priority import PriorityName
+from emulation.media.tap_config import load_as
 from emulation.radio.spec import RadioSpec, UnitDisk
-from emulation.realtime.priority import PriorityName
-from emulation.realtime.tap_config import load_as
 from emulation.wifi.settings import AssociationRule, WlanSettings
 
 THRESHOLD_DBM: float = -91.0

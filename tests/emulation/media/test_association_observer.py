@@ -14,8 +14,8 @@ from scapy.layers.dot11 import (
     Dot11ReassoResp,
 )
 
+from emulation.media.association_observer import AssociationObserver
 from emulation.radio.mac import octets
-from emulation.realtime.association_observer import AssociationObserver
 
 STATIONS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 POINTS = ("02:01:00:00:00:01", "02:01:00:00:00:02")

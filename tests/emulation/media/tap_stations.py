@@ -13,12 +13,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from emulation.media.control import ControlError, request
 from emulation.network.warm import Forked, Warm
 from emulation.radio.spec import RadioSpec
-from emulation.realtime.control import ControlError, request
 
-TAP: Final = "emulation.realtime.tap"
-HWSIM: Final = "emulation.realtime.hwsim"
+TAP: Final = "emulation.media.tap"
+HWSIM: Final = "emulation.media.hwsim"
 START_LIMIT: Final = 60.0
 """Seconds: in an emulated machine, importing NumPy alone takes several."""
 

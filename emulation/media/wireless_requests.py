@@ -34,7 +34,7 @@ CLOCK_MONOTONIC.
                                 of many, each one's strongest (peer_levels)
     traffic                     {"traffic": [{source, receiver, frames, bytes}]}: of each hop
     mpaths {interface}          {"paths": [...], "proxies": [...]} of a mesh radio
-    links [{name}]              {"links": [...]} as of `emulation.realtime.service`, interfaces
+    links [{name}]              {"links": [...]} as of `emulation.media.service`, interfaces
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ import numpy as np
 from pydantic import ValidationError
 
 from emulation.errors import first_problem
-from emulation.realtime.control import ControlError
-from emulation.realtime.loop import number_of
-from emulation.realtime.peer_levels import peer_levels
-from emulation.realtime.wireless_config import NodeConfig
+from emulation.media.control import ControlError
+from emulation.media.loop import number_of
+from emulation.media.peer_levels import peer_levels
+from emulation.media.wireless_config import NodeConfig
 from emulation.wifi.membership import MembershipError
 from emulation.wifi.network import Network
 from emulation.wifi.radios import Override, WlanRadio

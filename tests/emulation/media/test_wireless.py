@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import pytest
 
-from emulation.realtime.control import ControlError, request
-from emulation.realtime.tap_config import TapError
-from emulation.realtime.wireless_config import load
-from tests.emulation.realtime.tap_stations import Station, await_true, medium, namespaces, start
+from emulation.media.control import ControlError, request
+from emulation.media.tap_config import TapError
+from emulation.media.wireless_config import load
+from tests.emulation.media.tap_stations import Station, await_true, medium, namespaces, start
 
-WIRELESS: Final = "emulation.realtime.wireless"
+WIRELESS: Final = "emulation.media.wireless"
 EXPONENT_4: Final = {"propagation": {"model": "log-distance", "exponent": 4}}
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from emulation.realtime.control import ControlError
-from emulation.realtime.wireless_config import NodeConfig
-from emulation.realtime.wireless_requests import Requests
+from emulation.media.control import ControlError
+from emulation.media.wireless_config import NodeConfig
+from emulation.media.wireless_requests import Requests
 from tests.emulation.wifi.lab import Lab
 
 
