@@ -43,7 +43,9 @@ class MeshGrid(Topo):
         self,
         side: Annotated[int, Param("access points a side", low=2, high=41)] = 3,
         nodes: Annotated[int, Param("stations", low=1, high=1000)] = 6,
-        speed: Annotated[float, Param("m/s of stations; 0: nobody moves", low=0, high=100)] = 3.0,
+        speed: Annotated[
+            float, Param("m/s of every station; 0: nobody moves", low=0, high=100)
+        ] = 3.0,
         slowest: Slowest = 1.0,
         mobility: MobilityModel = "random-waypoint",
         cell: Annotated[float, Param("m a side of a grid cell", low=10, high=10_000)] = 250.0,

@@ -47,7 +47,9 @@ class RoamingField(Topo):
     def build(  # type: ignore[override]  # the parameters are the point
         self,
         nodes: Annotated[int, Param("stations", low=2, high=5000)] = 20,
-        speed: Annotated[float, Param("m/s of stations; 0: nobody moves", low=0, high=100)] = 2.0,
+        speed: Annotated[
+            float, Param("m/s of every station; 0: nobody moves", low=0, high=100)
+        ] = 2.0,
         slowest: Slowest = 1.0,
         mobility: MobilityModel = "random-waypoint",
         side: Annotated[

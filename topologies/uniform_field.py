@@ -58,7 +58,9 @@ class UniformField(Topo):
         cells: Annotated[
             bool, Param("drawn until the cells of cell hash routing are connected, too")
         ] = True,
-        speed: Annotated[float, Param("m/s of stations; 0: nobody moves", low=0, high=100)] = 0.0,
+        speed: Annotated[
+            float, Param("m/s of every station; 0: nobody moves", low=0, high=100)
+        ] = 0.0,
         slowest: Slowest = 1.0,
         mobility: MobilityModel = "random-waypoint",
         range: RadioRange = 250.0,
