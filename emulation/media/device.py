@@ -13,10 +13,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import select
 import socket
 import struct
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from capture.limits import explained
 from capture.namespaces import network_namespace
@@ -40,6 +42,10 @@ MONITOR_MTU: Final = 4096
 PACKET_INFORMATION: Final = struct.pack("!HH", 0, 0x0019)
 """Flags, and a protocol as of the kernel's own monitors (ETH_P_80211_RAW)."""
 IFNAMSIZ: Final = 16
+ETHERNET_HEADER: Final = 14
+VLAN_TAG: Final = 4
+LEAST_QUEUE: Final = 500
+"""Frames a device holds for the loop, so that a burst is dropped by the medium, if at all."""
 COLUMNS: Final = 16
 TX_DROPPED_COLUMN: Final = 11
 """Column of /proc/net/dev after the name: packets that the device did not take from the stack."""
@@ -115,6 +121,64 @@ class Tap:
         """Remove the device."""
         os.close(self.fd)
         os.close(self._statistics)
+
+
+class Device(NamedTuple):
+    """A TAP device to make, in the namespace of process `pid`; `queue` is frames."""
+
+    pid: int
+    interface: str
+    mac: str
+    queue: int
+
+
+class Taps:
+    """TAP devices, by number, all of which an epoll descriptor watches.  Raises `DeviceError`."""
+
+    def __init__(
+        self, epoll: select.epoll, devices: Iterable[Device], mtu: int, *, ipv6: bool = False
+    ) -> None:
+        self._epoll = epoll
+        self._longest = mtu + ETHERNET_HEADER + VLAN_TAG
+        self._taps: list[Tap] = []
+        try:
+            for pid, interface, mac, queue in devices:
+                tap = Tap(pid, interface, mac, mtu, max(queue, LEAST_QUEUE), ipv6=ipv6)
+                self._taps.append(tap)
+                epoll.register(tap.fd, select.EPOLLIN)
+        except BaseException:
+            self.close()
+            raise
+        self.fds = [tap.fd for tap in self._taps]
+        self.interfaces = [tap.interface for tap in self._taps]
+
+    def read(self, fd: int, events: int) -> bytes | None:
+        """Return the next frame of a device; None if there is none.
+
+        Raises `DeviceError` once for a device that somebody has deleted.
+        """
+        try:
+            return os.read(fd, self._longest)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if not events & select.EPOLLERR:
+                return None
+            self._epoll.unregister(fd)
+            raise DeviceError(f"its radio device has gone: {error.strerror}") from None
+
+    def traffic(self, number: int) -> tuple[int, int, int, int]:
+        """Return the bytes and frames that a device's host received, and those that it sent."""
+        return self._taps[number].traffic()
+
+    def drops(self) -> list[int]:
+        """Return by device how many frames were sent faster than the medium read them."""
+        return [tap.tx_dropped() for tap in self._taps]
+
+    def close(self) -> None:
+        """Remove the devices."""
+        for tap in self._taps:
+            tap.close()
 
 
 class Monitor:

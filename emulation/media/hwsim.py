@@ -24,7 +24,6 @@ join an 802.11s mesh.  Which station is associated with which access point is se
 Frames on another frequency than their channel's reach nobody and are not acknowledged.  CONFIG.json
 is a `TapConfig`.  Further requests:
 
-    associations [{name}]       {"associations": {station: access point or null}}
     associate, settle           nothing: stations decide themselves
 
 Departures from reality: a receiver is told the rate of a frame's first try, even if a later one
@@ -92,7 +91,6 @@ class _Air:
     def __init__(self, name: str, radios: Sequence[_Radio], spec: RadioSpec) -> None:
         self.name = name
         self.medium: Medium
-        self.interfaces = [radio.interface for radio in radios]
         self.lost: Counter[str] = Counter()
         self.frequency = round(spec.frequency_mhz)
         self.macs = [octets(radio.mac) for radio in radios]
@@ -246,28 +244,25 @@ class HwsimMedium(MediumService[_Air]):
             except OSError:
                 self.write_drops += len(outbox)
 
+    def access_point(self, station: int) -> int | None:
+        """Return what was seen on the air."""
+        if self._observer is None:
+            return super().access_point(station)
+        point = self._observer.of(station)
+        return None if point is None else self.stations + point
+
     def own_answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        """Answer requests about associations."""
-        observer = self._observer
-        if observer is None or request["op"] not in ("associate", "settle", "associations"):
+        """Do nothing about associations: stations decide themselves."""
+        if self._observer is None or request["op"] not in ("associate", "settle"):
             return super().own_answer(request, now)
-        if request["op"] != "associations":
-            return {}
-        found: dict[str, str | None] = {}
-        for station in self.chosen(request):
-            if station < self.stations:
-                point = observer.of(station)
-                name = None if point is None else self.names[self.stations + point]
-                found[self.names[station]] = name
-        return {"associations": found}
+        return {}
 
     def own_statistics(self) -> dict[str, Any]:
-        """Return `handovers`, `tap_drops`, `refused` and `malformed`.
+        """Return `refused` and `malformed` besides.
 
-        `tap_drops` counts how often frames were sent faster than the medium read them, `refused`
-        messages that the kernel did not want, `malformed` messages from it that made no sense.
+        They count messages that the kernel did not want, and messages from it that made no sense.
         """
-        return {
+        return super().own_statistics() | {
             "handovers": 0 if self._observer is None else self._observer.handovers,
             "tap_drops": {"mac80211_hwsim": self._overruns},
             "refused": self._refused,

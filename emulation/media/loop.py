@@ -7,6 +7,13 @@ measure of fidelity, and is kept in a histogram.  Between events the loop sleeps
 epoll descriptor, as select() takes its timeout in microseconds and epoll in milliseconds; the
 kernel's timer slack is set to its minimum.  To wake up takes a while all the same, so the loop does
 so that much earlier than something is due, and asks the devices until then.
+
+What a request changes happens when it comes, not before frames that are on the air already.
+Requests to every medium (`emulation.media.control`):
+
+    ping                        {"stations": N}; the socket exists once all devices do
+    stats                       counters, lateness, drops, CPU share: see `statistics`
+    stop                        end the process
 """
 
 from __future__ import annotations
@@ -103,7 +110,21 @@ class MediumLoop(abc.ABC):
 
     @abc.abstractmethod
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        """Answer a request.  Raises `ControlError` to refuse it."""
+        """Answer a request beside those to every medium.  Raises `ControlError` to refuse it."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """How many stations there are, or radios."""
+
+    @abc.abstractmethod
+    def own_statistics(self) -> dict[str, Any]:
+        """Return what this kind of medium has counted.
+
+        `names` gives the order of the lists in `counters`; `lost` counts by reason frames that
+        could not be sent on; `tap_drops`, by name, those that were sent faster than the medium
+        read them; `handovers` changes from one access point to another.
+        """
 
     # Life.
 
@@ -152,7 +173,17 @@ class MediumLoop(abc.ABC):
                     self.catch_up(clock())
 
     def _answer(self, request: dict[str, Any]) -> Mapping[str, Any]:
-        return self.answer(request, time.monotonic())
+        now = time.monotonic()
+        self.catch_up(now)
+        match request["op"]:
+            case "ping":
+                return {"stations": self.size}
+            case "stats":
+                return self.statistics()
+            case "stop":
+                self.stop()
+                return {}
+        return self.answer(request, now)
 
     def write(self, fd: int, frame: bytes) -> None:
         """Write a frame to a device."""
@@ -164,8 +195,8 @@ class MediumLoop(abc.ABC):
             else:  # out of buffers (EAGAIN, ENOBUFS)
                 self.write_drops += 1
 
-    def loop_statistics(self) -> dict[str, Any]:
-        """Return how the loop does.
+    def statistics(self) -> dict[str, Any]:
+        """Return what has happened so far: `own_statistics`, and how the loop does.
 
         `lateness` is that of deliveries, in us; `write_drops` counts frames that a device did not
         take, `down_drops` those for devices that are down or deleted; `cpu_share` is of one CPU
@@ -175,7 +206,7 @@ class MediumLoop(abc.ABC):
         wall, cpu = time.monotonic(), time.process_time()
         since_wall, since_cpu = self._cpu_from
         self._cpu_from = (wall, cpu)
-        return {
+        return self.own_statistics() | {
             "lateness": self.lateness.as_dict(),
             "write_drops": self.write_drops,
             "down_drops": self.down_drops,

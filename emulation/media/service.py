@@ -1,17 +1,12 @@
-"""A medium of real network stacks as a process: its clock, its loop and its requests.
+"""The medium of a scenario's run as a process, on the loop of `emulation.media.loop`.
 
 `emulation.media.tap` and `emulation.media.hwsim` are two of them: they differ in where frames
-come from and go to.  They share the following.
-
-The loop is that of `emulation.media.loop`.
+come from and go to.
 
 Positions follow the trace from the instant given by the request `start`; until then they are those
 of its beginning.  Requests (see `emulation.media.control`); `name` is that of a station or an
 access point:
 
-    ping                        {"stations": N}; the socket exists once all devices do
-    associate                   begin to scan, with a scan at once
-    settle                      stop scanning: every station stays at its access point
     start {epoch}               CLOCK_MONOTONIC seconds of time 0 of the trace
     move {name, x, y}           move a station, whatever its trace says, until
     release {name}              it follows the trace again
@@ -21,8 +16,6 @@ access point:
                                 rate_mbps, loss [, channel]}]}; of all: stalls the medium a while
     position [{name}]           {"positions": {name: [x, y]}} in metres
     associations [{name}]       {"associations": {station: access point or null}}
-    stats                       counters, lateness, drops, CPU share: see `TapMedium.statistics`
-    stop                        end the process
 """
 
 from __future__ import annotations
@@ -31,7 +24,7 @@ import abc
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -45,13 +38,13 @@ from emulation.media.positions import NEVER, RadioPositions
 from emulation.media.tap_config import TapConfig
 from emulation.mobility.trajectory import Waypoint
 from emulation.radio.delivery import Delivery
-from emulation.radio.faults import RadioFaults
 from emulation.radio.medium import Medium
 from emulation.scenario.faults import Fault
+from emulation.wifi.cells import faults_of
 
 
 class MediumChannel(Protocol):
-    """A medium, its name, and the interfaces of its radios."""
+    """A medium and its name."""
 
     @property
     def name(self) -> str:
@@ -60,10 +53,6 @@ class MediumChannel(Protocol):
     @property
     def medium(self) -> Medium:
         """The medium."""
-
-    @property
-    def interfaces(self) -> Sequence[str]:
-        """Names of the radios' interfaces, in the order of the radios."""
 
     @property
     def lost(self) -> Counter[str]:
@@ -85,16 +74,25 @@ class MediumService(MediumLoop, Generic[C]):
         tracks = [*(station.waypoints for station in config.stations), *stands]
         self._positions = RadioPositions(tracks, config.tick)
         self.channels: list[C] = []
+        self.interfaces = [station.interface for station in config.stations]
+        """Of all radios: stations, access points, and these on the mesh."""
+        self.interfaces += [point.access.interface for point in config.access_points]
+        self.interfaces += [point.mesh.interface for point in config.access_points]
         super().__init__(config.control)
         self.set_positions(self._positions.update(time.monotonic()))
-        firsts = zip(self.channels, (0, self.stations), strict=False)
-        self._faults = RadioFaults(
-            [
-                (channel.medium, {name: at for at, name in enumerate(self.names[first:])})
-                for channel, first in firsts
-                if config.wire is None  # a switch has no radios that could fail
-            ]
-        )
+        # A switch has no radios that could fail.
+        media = [channel.medium for channel in self.channels if config.wire is None]
+        self._faults = faults_of(media, self.names, self.stations)
+
+    @property
+    def size(self) -> int:
+        """How many stations there are."""
+        return self.stations
+
+    @property
+    def labels(self) -> list[str]:
+        """What statistics call the radios: their stations, or interfaces if there are several."""
+        return self.names if len(self.channels) == 1 else self.interfaces
 
     # What a kind of medium adds.
 
@@ -110,9 +108,9 @@ class MediumService(MediumLoop, Generic[C]):
         """Answer a request that is not handled here."""
         raise ControlError(f"unknown request {request['op']!r}")
 
-    def own_statistics(self) -> dict[str, Any]:
-        """Return the statistics that only this kind of medium has."""
-        return {}
+    def access_point(self, station: int) -> int | None:
+        """Return the index of a station's access point among the names; None if it has none."""
+        raise ControlError("there are no access points")
 
     def started(self, epoch: float) -> None:
         """Take note that the trajectories begin at `epoch`."""
@@ -154,8 +152,6 @@ class MediumService(MediumLoop, Generic[C]):
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         """Answer a request."""
         match request["op"]:
-            case "ping":
-                return {"stations": self.stations}
             case "start":
                 epoch = number_of(request, "epoch")
                 self.started(epoch)
@@ -177,10 +173,8 @@ class MediumService(MediumLoop, Generic[C]):
                 xy = self._positions.at(now)
                 self.set_positions(xy)
                 return {"positions": {self.names[i]: xy[i].tolist() for i in self.chosen(request)}}
-            case "stats":
-                return self.statistics()
-            case "stop":
-                self.stop()
+            case "associations":
+                return {"associations": self._associations(request)}
             case _:
                 return self.own_answer(request, now)
         return {}
@@ -223,26 +217,23 @@ class MediumService(MediumLoop, Generic[C]):
             for link in channel.medium.links(radio - first)
         ]
 
-    def statistics(self) -> dict[str, Any]:
-        """Return what has happened so far.
+    def _associations(self, request: Mapping[str, Any]) -> dict[str, str | None]:
+        points = {
+            station: self.access_point(station)
+            for station in self.chosen(request)
+            if station < self.stations
+        }
+        return {
+            self.names[station]: None if point is None else self.names[point]
+            for station, point in points.items()
+        }
 
-        `names` gives the order of the lists in `counters`: stations, or interfaces if there are
-        access points; `lost` counts by reason frames that could not be sent on.  The loop's own
-        (`MediumLoop.loop_statistics`) and `own_statistics` are added to them.
-        """
-        names = self.names
-        if len(self.channels) > 1:
-            names = [name for channel in self.channels for name in channel.interfaces]
+    def own_statistics(self) -> dict[str, Any]:
+        """Return `names`, `counters` and `lost`."""
         counters: dict[str, list[Any]] = {}
         lost: Counter[str] = Counter()
         for channel in self.channels:
             for name, values in channel.medium.counters.as_dict().items():
                 counters.setdefault(name, []).extend(values)
             lost += channel.lost
-        return {
-            "names": names,
-            "counters": counters,
-            "lost": dict(lost),
-            **self.loop_statistics(),
-            **self.own_statistics(),
-        }
+        return {"names": self.labels, "counters": counters, "lost": dict(lost)}

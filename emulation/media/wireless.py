@@ -10,20 +10,15 @@ a bridge, which learns from a layer 2 update where a station that has just assoc
 
 CONFIG.json is a `WirelessConfig`.  Requests are those of `emulation.media.wireless_requests` and
 
-    ping                        {"stations": N}: the number of radios
-    stats                       counters by interface, lateness, drops, CPU share
     monitor {interface, name [, netns | node]}
                                 make a monitor of a radio in the radio's namespace or another
     unmonitor {name [, netns | node]}
     monitors                    {"monitors": [{name, interface, netns}]}
-    stop                        end the process
 """
 
 from __future__ import annotations
 
-import os
 import random
-import select
 import sys
 import time
 from collections.abc import Mapping
@@ -31,10 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from emulation.media.control import ControlError
-from emulation.media.device import Tap
+from emulation.media.device import Device, DeviceError, Taps
 from emulation.media.loop import MediumLoop, serve
 from emulation.media.monitors import Monitors
-from emulation.media.tap import ETHERNET_HEADER, LEAST_QUEUE, VLAN_TAG
 from emulation.media.tap_config import TapError
 from emulation.media.wireless_config import WirelessConfig, load
 from emulation.media.wireless_requests import Requests
@@ -62,50 +56,52 @@ class WirelessMedium(MediumLoop):
             raise TapError(str(error)) from None
         self._requests = Requests(self._network, config.nodes)
         self._monitors = Monitors(self._network, config.captures)
-        self._taps: list[Tap] = []
+        self._taps: Taps | None = None
         self._by_fd: dict[int, int] = {}
         self._told = 0
         """Changes of associations that the bridges have heard of."""
         self._requests.tell_positions(time.monotonic())
         super().__init__(config.control)
 
+    @property
+    def size(self) -> int:
+        """How many radios there are."""
+        return len(self.config.radios)
+
     def open(self) -> None:
         """Make the devices."""
-        config = self.config
-        queue = max(config.radio.queue_frames, LEAST_QUEUE)
-        for index, radio in enumerate(config.radios):
-            pid = self._pids[radio.node]
-            tap = Tap(pid, radio.interface, radio.mac, config.mtu, queue, ipv6=config.ipv6)
-            self._taps.append(tap)
-            self._by_fd[tap.fd] = index
-            self.epoll.register(tap.fd, select.EPOLLIN)
+        config, queue = self.config, self.config.radio.queue_frames
+        devices = [
+            Device(self._pids[radio.node], radio.interface, radio.mac, queue)
+            for radio in config.radios
+        ]
+        self._taps = Taps(self.epoll, devices, config.mtu, ipv6=config.ipv6)
+        self._by_fd = {fd: index for index, fd in enumerate(self._taps.fds)}
 
     def close_devices(self) -> None:
         """Remove the devices."""
         self._monitors.close()
-        for tap in self._taps:
-            tap.close()
+        if self._taps is not None:
+            self._taps.close()
+
+    @property
+    def taps(self) -> Taps:
+        """The devices."""
+        assert self._taps is not None
+        return self._taps
 
     def receive(self, fd: int, events: int) -> None:
         """Send the next frame of a device; others wait their turn, the descriptor stays ready."""
         index = self._by_fd[fd]
         try:
-            frame = os.read(fd, self.config.mtu + ETHERNET_HEADER + VLAN_TAG)
-        except BlockingIOError:
+            frame = self.taps.read(fd, events)
+        except DeviceError as error:  # go on without it
+            radio = self._network.radios[index]
+            self._network.fail(time.monotonic(), radio, None, failed=True)
+            print(f"{radio.interface}: {error}", file=sys.stderr, flush=True)
             return
-        except OSError as error:
-            if events & select.EPOLLERR:
-                self._lose(fd, index, error)
-            return
-        self._network.send(time.monotonic(), index, frame)
-
-    def _lose(self, fd: int, index: int, error: OSError) -> None:
-        """Go on without a device that somebody deleted."""
-        self.epoll.unregister(fd)
-        radio = self._network.radios[index]
-        self._network.fail(time.monotonic(), radio, None, failed=True)
-        said = f"{radio.interface}: its radio device has gone: {error.strerror}"
-        print(said, file=sys.stderr, flush=True)
+        if frame is not None:
+            self._network.send(time.monotonic(), index, frame)
 
     def pass_time(self, now: float) -> float:
         """Let time pass; return when the network has something to do next."""
@@ -115,7 +111,7 @@ class WirelessMedium(MediumLoop):
     def catch_up(self, now: float) -> None:
         """Let time pass, hand over what has arrived, and tell bridges about stations."""
         for arrival in self._network.advance(now):
-            self.write(self._taps[arrival.radio].fd, arrival.frame)
+            self.write(self.taps.fds[arrival.radio], arrival.frame)
             self.lateness.add(time.monotonic() - arrival.time)
         changes = self._network.members.changes
         while self._told < len(changes):
@@ -123,21 +119,13 @@ class WirelessMedium(MediumLoop):
             self._told += 1
             if change.new is not None:
                 frame = layer2_update(self._network.radios[change.station].mac)
-                self.write(self._taps[change.new].fd, frame)
+                self.write(self.taps.fds[change.new], frame)
 
     # Requests.
 
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         """Answer a request."""
-        # What it changes happens now, not before frames that are on the air already.
-        self.catch_up(now)
         match request["op"]:
-            case "ping":
-                return {"stations": len(self._taps)}
-            case "stats":
-                return self.statistics()
-            case "stop":
-                self.stop()
             case "monitor":
                 self._monitor(request)
             case "unmonitor":
@@ -155,14 +143,11 @@ class WirelessMedium(MediumLoop):
                 for facts in answer["radios"]:
                     index = self._index(facts["interface"])
                     names = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
-                    facts["traffic"] = dict(zip(names, self._traffic(index), strict=True))
+                    facts["traffic"] = dict(zip(names, self.taps.traffic(index), strict=True))
                 return answer
             case _:
                 return self._requests.answer(request, now)
         return {}
-
-    def _traffic(self, index: int) -> tuple[int, int, int, int]:
-        return self._taps[index].traffic()
 
     def _index(self, interface: str) -> int:
         return self._requests.radio({"interface": interface}).index
@@ -186,8 +171,8 @@ class WirelessMedium(MediumLoop):
             raise ControlError("monitor: no node is there")
         self._monitors.add(radio, name, self._pids[nodes[0]])
 
-    def statistics(self) -> dict[str, Any]:
-        """Return what has happened so far, as `MediumService.statistics`, by interface."""
+    def own_statistics(self) -> dict[str, Any]:
+        """Return what has happened so far, by interface."""
         counters: dict[str, list[float]] = {}
         for channel in self._network.channels:
             for name, values in channel.medium.counters.as_dict().items():
@@ -195,13 +180,12 @@ class WirelessMedium(MediumLoop):
                 counters[name] = [one + other for one, other in zip(sums, values, strict=True)]
         changes = self._network.members.changes
         return {
-            "names": [tap.interface for tap in self._taps],
+            "names": self.taps.interfaces,
             "counters": counters,
             "lost": dict(self._network.lost),
-            "tap_drops": {tap.interface: tap.tx_dropped() for tap in self._taps},
+            "tap_drops": dict(zip(self.taps.interfaces, self.taps.drops(), strict=True)),
             "handovers": sum(None not in (change.old, change.new) for change in changes),
             "monitor_drops": self._monitors.drops,
-            **self.loop_statistics(),
         }
 
 

@@ -2,8 +2,8 @@
 
 Theory of operation.  As on the real-time backends, stations and access radios share one medium and
 mesh radios another; whom a frame is for, which access point a station belongs to and which way a
-frame takes through a bridge is decided by the same classes (`emulation.wifi.addressing`,
-`emulation.wifi.association`, `emulation.network.controller.flows`).  Bridges and wires take no
+frame takes through a bridge is decided by the same classes (`emulation.wifi.cells`,
+`emulation.network.controller.flows`).  Bridges and wires take no
 time, and the controller moves a station's flow at once.
 
 Captures are those of a real run: every node's own interface, and both radios of each access point.
@@ -29,21 +29,15 @@ from emulation.network.controller.flows import (
     FlowPath,
 )
 from emulation.radio.delivery import Delivery
-from emulation.radio.faults import RadioFaults
 from emulation.radio.mac import octets
-from emulation.radio.medium import BROADCAST, Medium
+from emulation.radio.medium import BROADCAST
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.channel import Hand
 from emulation.virtual.clock import Clock
 from emulation.virtual.message import Carried
 from emulation.virtual.packets import mac_of
 from emulation.virtual.recording import VirtualRecorder, unix_ns
-from emulation.wifi.addressing import (
-    InfrastructureAddressing,
-    MeshAddressing,
-    access_levels,
-)
-from emulation.wifi.association import Associations
+from emulation.wifi.cells import Cells, RadioChannel, faults_of
 from emulation.wifi.layer2_update import layer2_update
 from nodeapp.wire import TrafficClass, traffic_class
 
@@ -81,19 +75,19 @@ class MeshChannel:
         self._macs = [octets(nodes[index].mac) for index in self._stations]
         self._positions = np.array([point.position for point in points], dtype=np.float64)
 
-        count, seed = len(self._stations) + len(points), scenario.seed
-        self.medium = Medium(scenario.radio, count, random.Random(f"{seed}/medium"))
-        self._mesh = Medium(scenario.mesh_radio, len(points), random.Random(f"{seed}/mesh medium"))
-        self._mesh.set_positions(self._positions)
-        names = {nodes[index].name: radio for radio, index in enumerate(self._stations)}
-        names |= {point.name: len(names) + number for number, point in enumerate(points)}
-        on_mesh = {point.name: number for number, point in enumerate(points)}
-        self.faults = RadioFaults([(self.medium, names), (self._mesh, on_mesh)])
-        associations = Associations(scenario.association.hysteresis_db)
-        self._associations = associations
-        self._infrastructure = InfrastructureAddressing(self._macs, associations)
         brokers = [nodes[index] for index in self._brokers]
-        self._addressing = MeshAddressing([octets(broker.mac) for broker in brokers])
+        self.cells = Cells(
+            self._macs,
+            [octets(broker.mac) for broker in brokers],
+            scenario.radio,
+            scenario.mesh_radio,
+            scenario.association.hysteresis_db,
+            lambda purpose: random.Random(f"{scenario.seed}/{purpose}"),
+        )
+        self.medium, self._mesh = self.cells.access.medium, self.cells.mesh.medium
+        self._mesh.set_positions(self._positions)
+        names = [nodes[index].name for index in self._stations] + [point.name for point in points]
+        self.faults = faults_of((self.medium, self._mesh), names, len(self._stations))
         self._bridges = [
             Bridge(point.name, point.datapath_id, broker.mac)
             for point, broker in zip(points, brokers, strict=True)
@@ -102,7 +96,6 @@ class MeshChannel:
         self._frames: Counter[tuple[int, FlowPath, str]] = Counter()
         self._bytes: Counter[tuple[int, FlowPath, str]] = Counter()
         self._moves: list[dict[str, Any]] = []
-        self._routing_first = scenario.radio.queue_order == "routing-first"
         self._on_mesh = False
         """Whether the last delivery was on the mesh channel."""
         clock.call_at(0.0, self._scan, 0)
@@ -130,7 +123,7 @@ class MeshChannel:
         if radio is None:
             self._bridge(now, self._points[source], BROKER_PORT, address, size, carried)
         else:
-            self._transmit(now, radio, address, size, carried)
+            self._send(self.cells.access, now, radio, address, size, carried)
 
     def next_delivery(self, until: float) -> Delivery | None:
         """Let time pass on both channels until something arrives; None if `until` is first."""
@@ -152,12 +145,12 @@ class MeshChannel:
         address, size, carried = delivery.frame
         time, source, receivers = delivery.time, delivery.source, delivery.receivers
         if self._on_mesh:
-            for point in self._addressing.accepted(source, address, receivers):
+            for point in self.cells.mesh.accepted(source, address, receivers):
                 self._capture(time, point, MESH_PORT, carried)
                 self._bridge(time, point, MESH_PORT, address, size, carried)
             return
         stations = len(self._stations)
-        accepted = self._infrastructure.accepted(source, address, receivers)
+        accepted = self.cells.access.accepted(source, address, receivers)
         nodes = [self._stations[radio] for radio in accepted if radio < stations]
         if nodes:
             self._hand(time, nodes, carried)
@@ -205,24 +198,16 @@ class MeshChannel:
                 continue
             self._capture(now, point, output, carried)
             if output == ACCESS_PORT:
-                self._transmit(now, len(self._stations) + point, address, size, carried)
+                access = self.cells.access
+                self._send(access, now, len(self._stations) + point, address, size, carried)
             else:
-                to = self._addressing.destination(point, address)
-                if to is not None:
-                    what = address, size, carried
-                    self._mesh.transmit(now, point, to, size, what, first=self._first(carried))
+                self._send(self.cells.mesh, now, point, address, size, carried)
 
-    def _transmit(
-        self, now: float, radio: int, address: bytes, size: int, carried: Carried
+    @staticmethod
+    def _send(
+        channel: RadioChannel, now: float, radio: int, address: bytes, size: int, carried: Carried
     ) -> None:
-        to = self._infrastructure.destination(radio, address)
-        if to is not None:
-            what = address, size, carried
-            self.medium.transmit(now, radio, to, size, what, first=self._first(carried))
-
-    def _first(self, carried: Carried) -> bool:
-        """Return whether a packet overtakes others in queues."""
-        return self._routing_first and carried[0].is_routing
+        channel.send(now, radio, address, size, (address, size, carried), _is_routing)
 
     def _count(self, point: int, path: FlowPath, name: str, size: int) -> None:
         self._frames[point, path, name] += 1
@@ -240,8 +225,7 @@ class MeshChannel:
     def _scan(self, number: int) -> None:
         """Let all stations choose an access point; come back for the next scan."""
         now = self._clock.now
-        levels = access_levels(self.medium, len(self._stations))
-        for _, station, _, radio in self._associations.scan(now, levels):
+        for _, station, _, radio in self.cells.scan(now):
             if radio is not None:
                 new = radio - len(self._stations)
                 frame = layer2_update(self._macs[station])
@@ -264,3 +248,7 @@ class MeshChannel:
                     "left": left[0] if left else None,
                 }
             )
+
+
+def _is_routing(frame: tuple[bytes, int, Carried]) -> bool:
+    return frame[2][0].is_routing

@@ -20,7 +20,7 @@ from scapy.utils import RawPcapReader
 from capture.namespaces import network_namespace
 from emulation.backends.base import BackendError
 from emulation.backends.tap import TapBackend, TapRun
-from emulation.media.tap import LEAST_QUEUE
+from emulation.media.device import LEAST_QUEUE
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import (
     PROJECT,

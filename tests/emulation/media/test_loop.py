@@ -42,6 +42,11 @@ class _Waiting(MediumLoop):
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         return {}
 
+    size = 0
+
+    def own_statistics(self) -> dict[str, Any]:
+        return {}
+
 
 def test_it_wakes_up_before_something_is_due_and_does_not_sleep_for_less(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -188,8 +188,8 @@ def test_an_access_point_that_fails_is_left_by_its_stations() -> None:
     first = {}
     for until in (4.9, 14.9, 20.0):
         simulation.run(until)
-        associations = simulation.channel._associations  # type: ignore[attr-defined]
-        first[until] = [associations.of(station) for station in range(6)].count(0)
+        cells = simulation.channel.cells  # type: ignore[attr-defined]
+        first[until] = [cells.access_point(station) for station in range(6)].count(6)
     assert first[4.9] > 0
     assert first[14.9] == 0
     assert first[20.0] > 0
