@@ -50,7 +50,7 @@ class LiveRun(Protocol):
     net: Any
     """The Mininet network: nodes by name, and all that run a node app in `members`."""
     medium_control: Path
-    """Socket of the medium (`emulation.media.service` has its requests)."""
+    """Socket of the medium (`emulation.media.scenario` has its requests)."""
     gpsd_control: Path
     """Socket of the position servers (`emulation.network.gpsd`)."""
 

@@ -7,7 +7,7 @@ the rate control, the beacons and the acknowledgement reports of mac80211.  The 
 mac80211 leaves them to its devices, and a device of mac80211_hwsim sends none.
 
 With access points, hostapd runs on their access radios and wpa_supplicant on every station
-(`emulation.network.wifi`); their mesh radios are peers in a mesh of 802.11s that forwards nothing.
+(`emulation.network.hostapd`); their mesh radios are peers in an 802.11s mesh that forwards nothing.
 A station scans as often as the scenario says, but what makes it change its access point is
 wpa_supplicant's own rule: the scenario's hysteresis does not count.  A mesh radio learns from
 broadcasts, such as beacons of the node apps, which hosts are behind the others: before the first
@@ -24,8 +24,8 @@ from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.realtime.mac80211 import ASSOCIATION_LIMIT, Mac80211Backend, monitor
 from emulation.backends.realtime.own_medium import OwnMediumRun
 from emulation.backends.realtime.signs import HOSTAP, Heartbeat
-from emulation.network.wifi.infrastructure import InfrastructureNetwork, Interface
-from emulation.network.wifi.settings import ALWAYS_DBM, Roaming, SettingsError
+from emulation.network.hostapd.infrastructure import InfrastructureNetwork, Interface
+from emulation.network.hostapd.settings import ALWAYS_DBM, Roaming, SettingsError
 from emulation.scenario.access_point import ACCESS
 from emulation.scenario.radio_settings import changed_settings
 from emulation.scenario.runfolder import RunFolder

@@ -13,12 +13,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import select
 import socket
 import struct
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from capture.limits import explained
 from capture.namespaces import network_namespace
@@ -67,6 +65,8 @@ class Tap:
         self, pid: int, interface: str, mac: str, mtu: int, queue: int, *, ipv6: bool = False
     ) -> None:
         self.interface = interface
+        self.longest = mtu + ETHERNET_HEADER + VLAN_TAG
+        """Bytes of a frame."""
         _check_name(interface)
         try:
             with network_namespace(pid):
@@ -74,7 +74,7 @@ class Tap:
                     disable_ipv6()
                 self.fd = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
                 try:
-                    self._configure(mac, mtu, queue)
+                    self._configure(mac, mtu, max(queue, LEAST_QUEUE))
                     # Opened here, so it always shows this namespace's devices.
                     self._statistics = os.open("/proc/thread-self/net/dev", os.O_RDONLY)
                 except BaseException:
@@ -121,64 +121,6 @@ class Tap:
         """Remove the device."""
         os.close(self.fd)
         os.close(self._statistics)
-
-
-class Device(NamedTuple):
-    """A TAP device to make, in the namespace of process `pid`; `queue` is frames."""
-
-    pid: int
-    interface: str
-    mac: str
-    queue: int
-
-
-class Taps:
-    """TAP devices, by number, all of which an epoll descriptor watches.  Raises `DeviceError`."""
-
-    def __init__(
-        self, epoll: select.epoll, devices: Iterable[Device], mtu: int, *, ipv6: bool = False
-    ) -> None:
-        self._epoll = epoll
-        self._longest = mtu + ETHERNET_HEADER + VLAN_TAG
-        self._taps: list[Tap] = []
-        try:
-            for pid, interface, mac, queue in devices:
-                tap = Tap(pid, interface, mac, mtu, max(queue, LEAST_QUEUE), ipv6=ipv6)
-                self._taps.append(tap)
-                epoll.register(tap.fd, select.EPOLLIN)
-        except BaseException:
-            self.close()
-            raise
-        self.fds = [tap.fd for tap in self._taps]
-        self.interfaces = [tap.interface for tap in self._taps]
-
-    def read(self, fd: int, events: int) -> bytes | None:
-        """Return the next frame of a device; None if there is none.
-
-        Raises `DeviceError` once for a device that somebody has deleted.
-        """
-        try:
-            return os.read(fd, self._longest)
-        except BlockingIOError:
-            return None
-        except OSError as error:
-            if not events & select.EPOLLERR:
-                return None
-            self._epoll.unregister(fd)
-            raise DeviceError(f"its radio device has gone: {error.strerror}") from None
-
-    def traffic(self, number: int) -> tuple[int, int, int, int]:
-        """Return the bytes and frames that a device's host received, and those that it sent."""
-        return self._taps[number].traffic()
-
-    def drops(self) -> list[int]:
-        """Return by device how many frames were sent faster than the medium read them."""
-        return [tap.tx_dropped() for tap in self._taps]
-
-    def close(self) -> None:
-        """Remove the devices."""
-        for tap in self._taps:
-            tap.close()
 
 
 class Monitor:

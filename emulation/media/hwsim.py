@@ -9,7 +9,7 @@ rates that its rate control wants tried.  The frame is transmitted on the medium
 goes to the radios that receive it with the signal level of the link, and its sender learns how
 often it was sent at which rate and whether it was acknowledged.  Acknowledgements themselves are
 the medium's: mac80211 has no such frames.  Loop and requests are those of
-`emulation.media.service`.
+`emulation.media.scenario`.
 
 Everything that is due for the kernel at one moment goes in one datagram: a system call per receiver
 would cost more than the medium.  The kernel answers only what it refuses, for example a frame to a
@@ -42,6 +42,7 @@ from select import EPOLLIN
 from typing import Any, Final, NamedTuple
 
 from emulation.media.association_observer import AssociationObserver
+from emulation.media.config import Port, TapConfig, load
 from emulation.media.hwsim_radios import DATAGRAM, Radios
 from emulation.media.hwsim_wire import (
     FRAME,
@@ -53,11 +54,10 @@ from emulation.media.hwsim_wire import (
     steps_of,
 )
 from emulation.media.ieee80211 import received_index, receiver_of, tries_of
-from emulation.media.loop import serve
 from emulation.media.netlink_wire import NLMSG_ERROR, NetlinkError, command_of, messages
 from emulation.media.nl80211_wire import Mode
-from emulation.media.service import MediumService
-from emulation.media.tap_config import Port, TapConfig, load
+from emulation.media.scenario import ScenarioMedium
+from emulation.media.service import serve
 from emulation.radio.airtime import FCS, Rate
 from emulation.radio.delivery import Delivery, Status
 from emulation.radio.mac import is_group, octets
@@ -102,7 +102,7 @@ def _of(port: Port) -> tuple[str, str]:
     return port.interface, port.mac
 
 
-class HwsimMedium(MediumService[_Air]):
+class HwsimMedium(ScenarioMedium[_Air]):
     """The radios and the channel.  Raises `DeviceError` and `ControlError`."""
 
     def __init__(self, config: TapConfig) -> None:

@@ -4,7 +4,7 @@
 
 Theory of operation.  The process opens every radio's TAP device inside the namespace it belongs to:
 a frame read from a device is transmitted, and a frame that the medium delivers is written to the
-devices of its receivers.  Loop and requests are those of `emulation.media.service`.
+devices of its receivers.  Loop and requests are those of `emulation.media.scenario`.
 
 Without access points there is one channel and every radio belongs to a station; or, with `wire`,
 the channel is a switch and its devices are those of hosts (`emulation.radio.wire`).  With access
@@ -21,16 +21,16 @@ CONFIG.json is a `TapConfig`.  Further requests:
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
+from emulation.media.config import TapConfig, load
 from emulation.media.control import ControlError
-from emulation.media.device import ETHERNET_HEADER, Device, DeviceError, Taps
-from emulation.media.loop import serve
+from emulation.media.device import ETHERNET_HEADER, Tap
 from emulation.media.positions import NEVER
-from emulation.media.service import MediumService
-from emulation.media.tap_config import Port, TapConfig, load
+from emulation.media.scenario import ScenarioMedium
+from emulation.media.service import serve
+from emulation.media.taps import TapService
 from emulation.radio.delivery import Delivery
 from emulation.radio.mac import octets
 from emulation.radio.medium import Medium
@@ -51,7 +51,7 @@ def is_routing(frame: bytes) -> bool:
     return frame[12:14] == IPV4 and code_point == TrafficClass.ROUTING_CONTROL
 
 
-class TapMedium(MediumService[RadioChannel]):
+class TapMedium(ScenarioMedium[RadioChannel], TapService):
     """The devices and the channels.  Raises `DeviceError` and `ControlError`."""
 
     def __init__(self, config: TapConfig) -> None:
@@ -59,67 +59,60 @@ class TapMedium(MediumService[RadioChannel]):
         self._cells: Cells | None = None
         self._scan_due = NEVER
         self._handovers = 0
-        self._taps: Taps | None = None
-        self._by_fd: dict[int, tuple[RadioChannel, int]] = {}
-        self._fds: dict[RadioChannel, list[int]] = {}
+        self._radios: list[tuple[RadioChannel, int]] = []
+        """The channel of a device, and the radio's index there."""
         super().__init__(config)
 
-    def open(self) -> None:
-        """Make the channels and the devices of their radios."""
-        config, points = self.config, self.config.access_points
+    def devices(self) -> Iterator[Tap]:
+        """Make the channels; yield the devices of their radios."""
+        config, mtu = self.config, self.config.mtu
         queue = config.radio.queue_frames
-        devices = [Device(each.pid, each.interface, each.mac, queue) for each in config.stations]
+        for station in config.stations:
+            yield Tap(station.pid, station.interface, station.mac, mtu, queue)
+        count, points = len(self.names), config.access_points
         if config.mesh_radio is None:
-            self.channels.append(self._single())
-        else:
-            hosts = [octets(each.host_mac) for each in points]
-            hysteresis = config.association.hysteresis_db
-            radios = config.radio, config.mesh_radio
-            cells = self._cells = Cells(self._macs, hosts, *radios, hysteresis, self.rng)
-            self.channels += [cells.access, cells.mesh]
-            devices += [_device(each.pid, each.access, queue) for each in points]
-            queue = config.mesh_radio.queue_frames
-            devices += [_device(each.pid, each.mesh, queue) for each in points]
-        self._taps = Taps(self.epoll, devices, config.mtu)
-        fds, first = self._taps.fds, len(self.names)  # that of the mesh
-        for channel, own in zip(self.channels, (fds[:first], fds[first:]), strict=False):
-            self._fds[channel] = own
-            self._by_fd.update((fd, (channel, radio)) for radio, fd in enumerate(own))
+            single = self._single()
+            self.channels.append(single)
+            self._radios = [(single, radio) for radio in range(count)]
+            return
+        radios = config.radio, config.mesh_radio
+        hosts = [octets(point.host_mac) for point in points]
+        cells = Cells(self._macs, hosts, *radios, config.association.hysteresis_db, self.rng)
+        self._cells, self.channels = cells, [cells.access, cells.mesh]
+        self._radios = [(cells.access, radio) for radio in range(count)]
+        self._radios += [(cells.mesh, radio) for radio in range(len(points))]
+        for point in points:
+            yield Tap(point.pid, point.access.interface, point.access.mac, mtu, queue)
+        queue = config.mesh_radio.queue_frames
+        for point in points:
+            yield Tap(point.pid, point.mesh.interface, point.mesh.mac, mtu, queue)
 
     def _single(self) -> RadioChannel:
         """Return the channel of stations, or of hosts on a switch."""
-        config, count = self.config, len(self._macs)
+        config = self.config
         if config.wire is None:
-            medium = Medium(config.radio, count, self.rng("medium"))
+            medium = Medium(config.radio, len(self._macs), self.rng("medium"))
         else:
             medium = cast(Medium, WireMedium(config.wire))  # used as one
         return RadioChannel("", config.radio, medium, AdHocAddressing(self._macs))
 
-    def close_devices(self) -> None:
-        """Remove the devices."""
-        if self._taps is not None:
-            self._taps.close()
+    def send(self, now: float, number: int, frame: bytes) -> None:
+        """Send a frame of a device."""
+        channel, radio = self._radios[number]
+        channel.send(now, radio, frame[:6], len(frame), frame, is_routing)
 
-    def receive(self, fd: int, events: int) -> None:
-        """Send the next frame of a device; others wait their turn, the descriptor stays ready."""
-        assert self._taps is not None
-        channel, radio = self._by_fd[fd]
-        try:
-            frame = self._taps.read(fd, events)
-        except DeviceError as error:  # go on without it
-            channel.medium.fail(radio)
-            name = self.labels[self._taps.fds.index(fd)]
-            print(f"{name}: {error}", file=sys.stderr, flush=True)
-            return
-        if frame is not None:
-            channel.send(time.monotonic(), radio, frame[:6], len(frame), frame, is_routing)
+    def gone(self, now: float, number: int) -> str:
+        """Take a radio down whose device has gone."""
+        channel, radio = self._radios[number]
+        channel.medium.fail(radio)
+        return self.labels[number]
 
     def hand_over(self, channel: RadioChannel, delivery: Delivery) -> None:
         """Write a frame to the devices of those that accept it."""
         frame: bytes = delivery.frame
-        fds = self._fds[channel]
+        first = 0 if channel is self.channels[0] else len(self.names)
         for receiver in channel.accepted(delivery.source, frame[:6], delivery.receivers):
-            self.write(fds[receiver], frame)
+            self.write(self.fds[first + receiver], frame)
 
     # Associations.
 
@@ -142,7 +135,7 @@ class TapMedium(MediumService[RadioChannel]):
             if change.new is not None:
                 self._handovers += change.old is not None
                 frame = layer2_update(self._macs[change.station])
-                self.write(self._fds[self._cells.access][change.new], frame)
+                self.write(self.fds[change.new], frame)
 
     def access_point(self, station: int) -> int | None:
         """Return the index of a station's access point among the names; None if it has none."""
@@ -165,15 +158,10 @@ class TapMedium(MediumService[RadioChannel]):
 
     def own_statistics(self) -> dict[str, Any]:
         """Return `tap_drops` and `handovers` besides."""
-        drops = self._taps.drops() if self._taps is not None else []
         return super().own_statistics() | {
-            "tap_drops": dict(zip(self.labels, drops, strict=True)),
+            "tap_drops": dict(zip(self.labels, self.drops(), strict=True)),
             "handovers": self._handovers,
         }
-
-
-def _device(pid: int, port: Port, queue: int) -> Device:
-    return Device(pid, port.interface, port.mac, queue)
 
 
 def main(arguments: list[str]) -> int:

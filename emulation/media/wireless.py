@@ -4,9 +4,9 @@
 
 Theory of operation.  The process opens every radio's TAP device inside the namespace of its node:
 a frame read from a device is sent by the radio, and a frame that arrives at a radio is written to
-its device.  What lies in between is `emulation.wifi.network`; the loop is that of
-`emulation.media.loop`.  Behind an access point's device is whatever its node puts there, usually
-a bridge, which learns from a layer 2 update where a station that has just associated is.
+its device.  What lies in between is `emulation.wifi.network`.  Behind an access point's device is
+whatever its node puts there, usually a bridge, which learns from a layer 2 update where a station
+that has just associated is.
 
 CONFIG.json is a `WirelessConfig`.  Requests are those of `emulation.media.wireless_requests` and
 
@@ -21,22 +21,23 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from emulation.media.config import TapError
 from emulation.media.control import ControlError
-from emulation.media.device import Device, DeviceError, Taps
-from emulation.media.loop import MediumLoop, serve
+from emulation.media.device import Tap
 from emulation.media.monitors import Monitors
-from emulation.media.tap_config import TapError
+from emulation.media.service import serve
+from emulation.media.taps import TapService
 from emulation.media.wireless_config import WirelessConfig, load
 from emulation.media.wireless_requests import Requests
 from emulation.wifi.layer2_update import layer2_update
 from emulation.wifi.network import Network
 
 
-class WirelessMedium(MediumLoop):
+class WirelessMedium(TapService):
     """The devices and the network.  Raises `DeviceError`, `ControlError` and `TapError`."""
 
     def __init__(self, config: WirelessConfig) -> None:
@@ -56,8 +57,6 @@ class WirelessMedium(MediumLoop):
             raise TapError(str(error)) from None
         self._requests = Requests(self._network, config.nodes)
         self._monitors = Monitors(self._network, config.captures)
-        self._taps: Taps | None = None
-        self._by_fd: dict[int, int] = {}
         self._told = 0
         """Changes of associations that the bridges have heard of."""
         self._requests.tell_positions(time.monotonic())
@@ -68,40 +67,27 @@ class WirelessMedium(MediumLoop):
         """How many radios there are."""
         return len(self.config.radios)
 
-    def open(self) -> None:
-        """Make the devices."""
+    def devices(self) -> Iterator[Tap]:
+        """Yield the radios' devices."""
         config, queue = self.config, self.config.radio.queue_frames
-        devices = [
-            Device(self._pids[radio.node], radio.interface, radio.mac, queue)
-            for radio in config.radios
-        ]
-        self._taps = Taps(self.epoll, devices, config.mtu, ipv6=config.ipv6)
-        self._by_fd = {fd: index for index, fd in enumerate(self._taps.fds)}
+        for radio in config.radios:
+            pid = self._pids[radio.node]
+            yield Tap(pid, radio.interface, radio.mac, config.mtu, queue, ipv6=config.ipv6)
 
     def close_devices(self) -> None:
-        """Remove the devices."""
+        """Remove the devices, those of monitors too."""
         self._monitors.close()
-        if self._taps is not None:
-            self._taps.close()
+        super().close_devices()
 
-    @property
-    def taps(self) -> Taps:
-        """The devices."""
-        assert self._taps is not None
-        return self._taps
+    def send(self, now: float, number: int, frame: bytes) -> None:
+        """Send a frame of a radio's host."""
+        self._network.send(now, number, frame)
 
-    def receive(self, fd: int, events: int) -> None:
-        """Send the next frame of a device; others wait their turn, the descriptor stays ready."""
-        index = self._by_fd[fd]
-        try:
-            frame = self.taps.read(fd, events)
-        except DeviceError as error:  # go on without it
-            radio = self._network.radios[index]
-            self._network.fail(time.monotonic(), radio, None, failed=True)
-            print(f"{radio.interface}: {error}", file=sys.stderr, flush=True)
-            return
-        if frame is not None:
-            self._network.send(time.monotonic(), index, frame)
+    def gone(self, now: float, number: int) -> str:
+        """Take a radio down whose device has gone."""
+        radio = self._network.radios[number]
+        self._network.fail(now, radio, None, failed=True)
+        return radio.interface
 
     def pass_time(self, now: float) -> float:
         """Let time pass; return when the network has something to do next."""
@@ -111,7 +97,7 @@ class WirelessMedium(MediumLoop):
     def catch_up(self, now: float) -> None:
         """Let time pass, hand over what has arrived, and tell bridges about stations."""
         for arrival in self._network.advance(now):
-            self.write(self.taps.fds[arrival.radio], arrival.frame)
+            self.write(self.fds[arrival.radio], arrival.frame)
             self.lateness.add(time.monotonic() - arrival.time)
         changes = self._network.members.changes
         while self._told < len(changes):
@@ -119,7 +105,7 @@ class WirelessMedium(MediumLoop):
             self._told += 1
             if change.new is not None:
                 frame = layer2_update(self._network.radios[change.station].mac)
-                self.write(self.taps.fds[change.new], frame)
+                self.write(self.fds[change.new], frame)
 
     # Requests.
 
@@ -143,7 +129,7 @@ class WirelessMedium(MediumLoop):
                 for facts in answer["radios"]:
                     index = self._index(facts["interface"])
                     names = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
-                    facts["traffic"] = dict(zip(names, self.taps.traffic(index), strict=True))
+                    facts["traffic"] = dict(zip(names, self.taps[index].traffic(), strict=True))
                 return answer
             case _:
                 return self._requests.answer(request, now)
@@ -179,11 +165,12 @@ class WirelessMedium(MediumLoop):
                 sums = counters.setdefault(name, [0] * len(values))
                 counters[name] = [one + other for one, other in zip(sums, values, strict=True)]
         changes = self._network.members.changes
+        interfaces = [radio.interface for radio in self._network.radios]
         return {
-            "names": self.taps.interfaces,
+            "names": interfaces,
             "counters": counters,
             "lost": dict(self._network.lost),
-            "tap_drops": dict(zip(self.taps.interfaces, self.taps.drops(), strict=True)),
+            "tap_drops": dict(zip(interfaces, self.drops(), strict=True)),
             "handovers": sum(None not in (change.old, change.new) for change in changes),
             "monitor_drops": self._monitors.drops,
         }

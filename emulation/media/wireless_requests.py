@@ -34,7 +34,7 @@ CLOCK_MONOTONIC.
                                 of many, each one's strongest (peer_levels)
     traffic                     {"traffic": [{source, receiver, frames, bytes}]}: of each hop
     mpaths {interface}          {"paths": [...], "proxies": [...]} of a mesh radio
-    links [{name}]              {"links": [...]} as of `emulation.media.service`, interfaces
+    links [{name}]              {"links": [...]} as of `emulation.media.scenario`, interfaces
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from pydantic import ValidationError
 
 from emulation.errors import first_problem
 from emulation.media.control import ControlError
-from emulation.media.loop import number_of
 from emulation.media.peer_levels import peer_levels
+from emulation.media.service import number_of
 from emulation.media.wireless_config import NodeConfig
 from emulation.wifi.membership import MembershipError
 from emulation.wifi.network import Network

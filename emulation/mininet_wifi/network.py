@@ -42,8 +42,8 @@ from typing import Any, Final
 from capture.namespaces import CLONE_NEWNET, network_namespace
 from emulation.media.device import disable_ipv6
 from emulation.mininet_wifi.settings import NETWORK, MeshSettings, Settings
+from emulation.network.hostapd import control
 from emulation.network.processes import await_condition
-from emulation.network.wifi import control
 from emulation.radio.spec import RadioSpec
 from emulation.scenario.access_point import ACCESS, MESH, WIRED, AccessPointSpec
 from emulation.scenario.scenario import NodeSpec

@@ -1,6 +1,6 @@
 """Where stations are, for Mininet-WiFi: a thread that moves them on the scenario's trajectories.
 
-It answers the requests of a medium process (`emulation.media.service`) that make sense here:
+It answers the requests of a medium process (`emulation.media.scenario`) that make sense here:
 ping, start, move, release, position, associations, settle.  `move(name, x, y)` passes a position
 on; it is called for stations that have moved only, as each call costs wmediumd a computation of all
 links.

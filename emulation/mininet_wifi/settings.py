@@ -30,7 +30,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from emulation.network.wifi.settings import (
+from emulation.network.hostapd.settings import (
     ALWAYS_DBM,
     Roaming,
     hostapd_settings,

@@ -10,7 +10,7 @@ from emulation.backends.base import BackendError
 from emulation.backends.realtime.backend import RealTimeBackend
 from emulation.media.hwsim_radios import MISSING, bring_up, has_family
 from emulation.media.hwsim_wire import FAMILY
-from emulation.network.wifi import infrastructure
+from emulation.network.hostapd import infrastructure
 
 MODULE: Final = "mac80211_hwsim"
 MONITOR: Final = "hwsim0"

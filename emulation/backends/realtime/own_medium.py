@@ -1,7 +1,7 @@
 """A run whose medium is a process of the testbed.
 
 The process owns an `emulation.radio.medium.Medium` and answers at `medium_control`; it is
-`python -m MODULE CONFIG.json` with the configuration of `emulation.media.tap_config`.
+`python -m MODULE CONFIG.json` with the configuration of `emulation.media.config`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ lock forever does not answer, although it runs:
 
     the testbed's own           `ping` at the control socket (`emulation.media.control`)
     Open vSwitch                `version` at the unixctl socket (JSON-RPC; ovs-appctl(8))
-    hostapd, wpa_supplicant     PING at the control interface (`emulation.network.wifi.control`)
+    hostapd, wpa_supplicant     PING at the control interface (`emulation.network.hostapd.control`)
 
 Or it writes, or touches, a file about once a second.
 """

@@ -16,8 +16,8 @@ from emulation.backends.hwsim import HwsimBackend, HwsimRun
 from emulation.media.control import request
 from emulation.mobility.trajectory import Waypoint
 from emulation.network import switches
+from emulation.network.hostapd import infrastructure
 from emulation.network.processes import await_condition
-from emulation.network.wifi import infrastructure
 from emulation.scenario.runfolder import RunFolder
 from tests.emulation.backends.test_tap import Recorded
 from tests.emulation.mesh_lab import (

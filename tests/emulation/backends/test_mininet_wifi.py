@@ -21,8 +21,8 @@ from emulation.backends.mininet_wifi import MininetWifiBackend, _served
 from emulation.backends.registry import backends
 from emulation.network import switches
 from emulation.network.fidelity import LATE_MEDIAN
+from emulation.network.hostapd import infrastructure
 from emulation.network.processes import await_condition
-from emulation.network.wifi import infrastructure
 from emulation.scenario.runfolder import RunFolder
 from tests.emulation.backends.test_hwsim import Quiet
 from tests.emulation.mesh_lab import check_counters, handover, moves, notified

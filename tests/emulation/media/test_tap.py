@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from emulation.media.config import TapError, load
 from emulation.media.control import ControlError, request
 from emulation.media.tap import is_routing
-from emulation.media.tap_config import TapError, load
 from emulation.radio.spec import RadioSpec
 from emulation.virtual.packets import radio_frames
 from nodeapp.wire import Frame, Kind

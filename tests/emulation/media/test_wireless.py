@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
+from emulation.media.config import TapError
 from emulation.media.control import ControlError, request
-from emulation.media.tap_config import TapError
 from emulation.media.wireless_config import load
 from tests.emulation.media.tap_stations import Station, await_true, medium, namespaces, start
 

@@ -16,7 +16,7 @@ TESTS = (
     "tests/emulation/backends/test_hwsim_access_points.py",
     "tests/emulation/media/test_hwsim.py",
     "tests/emulation/media/test_hwsim_mesh.py",
-    "tests/emulation/network/wifi/test_infrastructure.py",
+    "tests/emulation/network/hostapd/test_infrastructure.py",
 )
 PLUGINS = ("-p", "no:cacheprovider", "-p", "pytest_timeout", "--noconftest")
 """Without hypothesis, which `tests.conftest` imports: no test here needs it, and under emulation it

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from emulation.backends.base import BackendError
+from emulation.network.hostapd import control
+from emulation.network.hostapd.infrastructure import InfrastructureNetwork, Interface, obstacles
+from emulation.network.hostapd.settings import SettingsError
 from emulation.network.processes import Process, await_condition, end, last_line
-from emulation.network.wifi import control
-from emulation.network.wifi.infrastructure import InfrastructureNetwork, Interface, obstacles
-from emulation.network.wifi.settings import SettingsError
 from emulation.radio.spec import RadioSpec
 from tests.hwsim import HERE
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from emulation.media.loop import IDLE_WAIT, WAKE_UP, MediumLoop
+from emulation.media.service import IDLE_WAIT, WAKE_UP, MediumService
 
 
-class _Waiting(MediumLoop):
+class _Waiting(MediumService):
     """Has something due `waits` seconds after each call, then ends."""
 
     def __init__(self, control: Path, waits: list[float]) -> None:

@@ -18,14 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from emulation.network.processes import Process
-from emulation.network.wifi import control
-from emulation.network.wifi.settings import (
+from emulation.network.hostapd import control
+from emulation.network.hostapd.settings import (
     BEACON_INTERVAL,
     Roaming,
     hostapd_settings,
     supplicant_settings,
 )
+from emulation.network.processes import Process
 from emulation.radio.spec import RadioSpec
 
 PATIENCE: Final = 3.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from emulation.network.wifi.settings import (
+from emulation.network.hostapd.settings import (
     Roaming,
     SettingsError,
     hostapd_settings,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from emulation.network.wifi import control
-from emulation.network.wifi.control import NoAnswerError
+from emulation.network.hostapd import control
+from emulation.network.hostapd.control import NoAnswerError
 
 
 @contextmanager

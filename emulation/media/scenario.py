@@ -1,0 +1,239 @@
+"""What the media of scenarios share: positions, faults and requests.
+
+`emulation.media.tap` and `emulation.media.hwsim` are two of them: they differ in where frames
+come from and go to.
+
+Positions follow the trace from the instant given by the request `start`; until then they are those
+of its beginning.  Requests (see `emulation.media.control`); `name` is that of a station or an
+access point:
+
+    start {epoch}               CLOCK_MONOTONIC seconds of time 0 of the trace
+    move {name, x, y}           move a station, whatever its trace says, until
+    release {name}              it follows the trace again
+    fault {fault}               make a fault of radios (`emulation.scenario.faults`)
+    end fault {fault}           end it; what another fault takes down as well stays down
+    links [{name}]              {"links": [{name, neighbour, distance, received_dbm, snr_db,
+                                rate_mbps, loss [, channel]}]}; of all: stalls the medium a while
+    position [{name}]           {"positions": {name: [x, y]}} in metres
+    associations [{name}]       {"associations": {station: access point or null}}
+"""
+
+from __future__ import annotations
+
+import abc
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import ValidationError
+
+from emulation.errors import first_problem
+from emulation.media.config import TapConfig
+from emulation.media.control import ControlError
+from emulation.media.positions import NEVER, RadioPositions
+from emulation.media.service import MediumService, number_of
+from emulation.mobility.trajectory import Waypoint
+from emulation.radio.delivery import Delivery
+from emulation.radio.medium import Medium
+from emulation.scenario.faults import Fault
+from emulation.wifi.cells import faults_of
+
+
+class MediumChannel(Protocol):
+    """A medium and its name."""
+
+    @property
+    def name(self) -> str:
+        """Name of the channel; empty if there is only one."""
+
+    @property
+    def medium(self) -> Medium:
+        """The medium."""
+
+    @property
+    def lost(self) -> Counter[str]:
+        """Frames that could not be sent on, by reason."""
+
+
+C = TypeVar("C", bound=MediumChannel)
+
+
+class ScenarioMedium(MediumService, Generic[C]):
+    """The medium of a scenario's run.  Raises `DeviceError` and `ControlError`."""
+
+    def __init__(self, config: TapConfig) -> None:
+        self.config = config
+        self.names = config.names
+        self.stations = len(config.stations)
+        self._index = {name: index for index, name in enumerate(self.names)}
+        stands = [(Waypoint(0.0, *point.position),) for point in config.access_points]
+        tracks = [*(station.waypoints for station in config.stations), *stands]
+        self._positions = RadioPositions(tracks, config.tick)
+        self.channels: list[C] = []
+        self.interfaces = [station.interface for station in config.stations]
+        """Of all radios: stations, access points, and these on the mesh."""
+        self.interfaces += [point.access.interface for point in config.access_points]
+        self.interfaces += [point.mesh.interface for point in config.access_points]
+        super().__init__(config.control)
+        self.set_positions(self._positions.update(time.monotonic()))
+        # A switch has no radios that could fail.
+        media = [channel.medium for channel in self.channels if config.wire is None]
+        self._faults = faults_of(media, self.names, self.stations)
+
+    @property
+    def size(self) -> int:
+        """How many stations there are."""
+        return self.stations
+
+    @property
+    def labels(self) -> list[str]:
+        """What statistics call the radios: their stations, or interfaces if there are several."""
+        return self.names if len(self.channels) == 1 else self.interfaces
+
+    # What a kind of medium adds.
+
+    @abc.abstractmethod
+    def hand_over(self, channel: C, delivery: Delivery) -> None:
+        """Give a delivered frame to the stacks of its receivers."""
+
+    def own_due(self, now: float) -> float:
+        """Do what else falls due; return when to be called again."""
+        return NEVER
+
+    def own_answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        """Answer a request that is not handled here."""
+        raise ControlError(f"unknown request {request['op']!r}")
+
+    def access_point(self, station: int) -> int | None:
+        """Return the index of a station's access point among the names; None if it has none."""
+        raise ControlError("there are no access points")
+
+    def started(self, epoch: float) -> None:
+        """Take note that the trajectories begin at `epoch`."""
+
+    def rng(self, purpose: str) -> random.Random:
+        """Return a generator for one purpose."""
+        return random.Random(f"{self.config.seed}/{purpose}")
+
+    # Time.
+
+    def pass_time(self, now: float) -> float:
+        """Move the radios, do what has fallen due, and catch up."""
+        positions = self._positions
+        if now >= positions.due:
+            self.set_positions(positions.update(now))
+        due = min(self.own_due(now), positions.due)
+        self.catch_up(now)
+        for channel in self.channels:
+            due = min(due, channel.medium.next_event())
+        return due
+
+    def catch_up(self, now: float) -> None:
+        """Let time pass in all channels, and hand over what has arrived."""
+        for channel in self.channels:
+            for delivery in channel.medium.advance(now):
+                self.hand_over(channel, delivery)
+                self.lateness.add(time.monotonic() - delivery.time)
+
+    # Positions.
+
+    def set_positions(self, xy: npt.NDArray[np.float64]) -> None:
+        """Move all radios: an array (stations and access points, 2) of metres."""
+        self.channels[0].medium.set_positions(xy)
+        for mesh in self.channels[1:]:
+            mesh.medium.set_positions(xy[self.stations :])
+
+    # Requests.
+
+    def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+        """Answer a request."""
+        match request["op"]:
+            case "start":
+                epoch = number_of(request, "epoch")
+                self.started(epoch)
+                self.set_positions(self._positions.start(epoch, now))
+            case "move":
+                x, y = number_of(request, "x"), number_of(request, "y")
+                self._positions.move(self.named(request), x, y)
+                self.set_positions(self._positions.at(now))
+            case "release":
+                self._positions.release(self.named(request))
+                self.set_positions(self._positions.at(now))
+            case "fault":
+                self._faults.begin(self._fault(request), now)
+            case "end fault":
+                self._faults.end(self._fault(request), now)
+            case "links":
+                return {"links": self._links(request)}
+            case "position":
+                xy = self._positions.at(now)
+                self.set_positions(xy)
+                return {"positions": {self.names[i]: xy[i].tolist() for i in self.chosen(request)}}
+            case "associations":
+                return {"associations": self._associations(request)}
+            case _:
+                return self.own_answer(request, now)
+        return {}
+
+    def named(self, request: Mapping[str, Any]) -> int:
+        name = request.get("name")
+        if not isinstance(name, str) or name not in self._index:
+            raise ControlError(f"no such station: {name}; there are {', '.join(self.names)}")
+        return self._index[name]
+
+    def _fault(self, request: Mapping[str, Any]) -> Fault:
+        try:
+            fault = Fault.model_validate(request.get("fault"))
+        except ValidationError as error:
+            raise ControlError(f"no fault: {first_problem(error)}") from None
+        if not fault.is_of_radio:
+            raise ControlError(f"a fault of kind {fault.kind} is not of radios")
+        if self.config.wire is not None:
+            raise ControlError("hosts on a switch have no radios that could fail")
+        for name in fault.nodes:
+            self.named({"name": name})
+        return fault
+
+    def chosen(self, request: Mapping[str, Any]) -> list[int]:
+        if request.get("name") is None:
+            return list(range(len(self.names)))
+        return [self.named(request)]
+
+    def _links(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": self.names[radio],
+                **link._asdict(),
+                "neighbour": self.names[link.neighbour + first],
+            }
+            | ({"channel": channel.name} if channel.name else {})
+            for radio in self.chosen(request)
+            for channel, first in zip(self.channels, (0, self.stations), strict=False)
+            if radio >= first
+            for link in channel.medium.links(radio - first)
+        ]
+
+    def _associations(self, request: Mapping[str, Any]) -> dict[str, str | None]:
+        points = {
+            station: self.access_point(station)
+            for station in self.chosen(request)
+            if station < self.stations
+        }
+        return {
+            self.names[station]: None if point is None else self.names[point]
+            for station, point in points.items()
+        }
+
+    def own_statistics(self) -> dict[str, Any]:
+        """Return `names`, `counters` and `lost`."""
+        counters: dict[str, list[Any]] = {}
+        lost: Counter[str] = Counter()
+        for channel in self.channels:
+            for name, values in channel.medium.counters.as_dict().items():
+                counters.setdefault(name, []).extend(values)
+            lost += channel.lost
+        return {"names": self.labels, "counters": counters, "lost": dict(lost)}
