@@ -132,7 +132,7 @@ class Network:
         """Send an Ethernet frame of a radio's host; what cannot be sent is counted in `lost`."""
         radio = self.radios[index]
         channel = self.channels.of(index)
-        if channel is None or (radio.is_station and radio.access_point is None):
+        if channel is None:
             off = radio.failed or not radio.up
             self.lost["sent while off" if off else "sent while not associated"] += 1
         elif radio.mode == "mesh":
@@ -145,12 +145,12 @@ class Network:
         address, size = frame[_DESTINATION], len(frame)
         destination: int | None
         if radio.is_station:
-            destination = self._infrastructure.from_station(radio.index)
             if frame[_SOURCE] != radio.mac:
                 if radio.mode != "wds":
                     self.lost["from an address that is not the station's"] += 1
                     return
                 size += ADDRESS_4
+            destination = self._infrastructure.from_station(radio.index)
         elif radio.mode == "master":
             destination = self._infrastructure.from_point(radio.index, address)
             behind = destination not in (None, BROADCAST, self._by_mac.get(address))
