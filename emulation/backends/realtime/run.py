@@ -34,6 +34,7 @@ so must cope with a start that did not come to its end.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -414,6 +415,8 @@ class RealTimeRun(ABC):
                 self.state.remove()
 
     def _stop_processes(self) -> None:
+        for process in self.helpers.values():
+            process.send_signal(signal.SIGCONT)  # one that is stopped can still tell what it has
         drops = dropped_by_sockets(self.net.members if self.net is not None else ())
         medium = {} if "medium" in self._watchdog.hung else self.medium_figures()
         if "driver" in self.helpers and self.ended == "completed":
