@@ -42,6 +42,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from capture.limits import explained
 from emulation.backends.base import RUNNING, Backend, BackendError, LiveRun, Observer
 from emulation.backends.defects import DefectLogs, Defects
 from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbone
@@ -432,9 +433,17 @@ class RealTimeRun(ABC):
         self.helpers.end("driver", "recorder", "gpsd", *MeshBackbone.processes, "medium")
         driver = read_json(self._driver_status)
         self.problems += driver.get("problems", [])
-        self._write_record(self.ended)
-        if self.epoch:
-            self._write_fidelity(medium, driver, drops)
+        try:
+            if self.epoch:
+                self._write_fidelity(medium, driver, drops)
+        except OSError as error:
+            self.ended = "failed"
+            lost = read_json(self._recorder_status).get("write_errors", 0)
+            cause = f"{explained(error)}; {lost} packets are in no capture"
+            self.problems.append(f"the run failed: {cause}")
+            raise
+        finally:
+            self._write_record(self.ended)
         self.helpers.end(*self.helpers)
         self.stop_radios()
 
