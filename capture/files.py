@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
@@ -130,6 +131,8 @@ class Guard:
     def dismiss(self) -> None:
         """Let it go, once the files are closed."""
         os.close(self._lifeline)
+        with suppress(ProcessLookupError):  # stopped by a signal, it would not end by itself
+            os.kill(self.pid, signal.SIGCONT)
         os.waitpid(self.pid, 0)
 
 

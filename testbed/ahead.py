@@ -27,6 +27,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 
@@ -35,7 +36,8 @@ import typer
 
 from capture.lifetime import die_with_parent
 from emulation.caller import drop
-from emulation.network.processes import share_as
+from emulation.network.liveness import IDLE_LIMIT, Watch, family
+from emulation.network.processes import kill, share_as
 from emulation.scenario.runfolder import RunFolder, read_run
 from spark_analysis import scratch
 from testbed import background
@@ -140,13 +142,16 @@ class Analyst:
             self._process.stdin.flush()
         # At the lowest priority it might take long to see that it is ordered.
         _raise_priority(self._process.pid, self._niceness, self._share)
-        try:
-            told = pickle.load(self._answers)  # noqa: S301  from a child of ours
-        except (EOFError, pickle.UnpicklingError):  # it was killed, perhaps as it answered
-            code = self._process.wait()
-        else:
-            self._idle = True
-            return told
+        with Watch(partial(family, self._process.pid), idle_limit=IDLE_LIMIT) as watch:
+            try:
+                told = pickle.load(self._answers)  # noqa: S301  from a child of ours
+            except (EOFError, pickle.UnpicklingError):  # it was killed, perhaps as it answered
+                code = self._process.wait()
+            else:
+                self._idle = True
+                return told
+        if watch.cause is not None:
+            fail(f"the analysis was given up: {watch.cause}; do it again: {PROGRAM} {again}")
         if code < 0:
             fail(f"the analysis was killed by signal {-code}: {PROGRAM} {again}")
         raise typer.Exit(code)
@@ -155,18 +160,16 @@ class Analyst:
         """End it; Java ends when it has lost its parent."""
         if self._answers is not None:
             self._answers.close()
-        if self._process is None or self._process.poll() is not None:
+        if self._process is None:
             return
         if self._idle:
             assert self._process.stdin is not None
             self._process.stdin.close()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(TO_END)
-                return
         # At its priority it might take long to end by itself.
-        self._process.kill()
-        self._process.wait()
-        scratch.clean()
+        if kill(self._process) != 0:
+            scratch.clean()
 
 
 def main(arguments: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,6 +58,9 @@ def analyze(
     for there in found:
         _give_to_caller(there)
     drop(*found, *([out] if out is not None else []))
+    for there in found:
+        with suppress(OSError):  # they may be somebody else's
+            RunFolder(there).note_killed()
     missing = [folder for folder, there in resolved.items() if there is None]
     if not found:
         fail(f"no run folder {missing[0]}; runs are made under {RUNS}", USAGE)

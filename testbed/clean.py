@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from emulation.network import processes
+from emulation.scenario.runfolder import RunFolder
 from emulation.vm import build, staging
 from emulation.vm.errors import VmError
 from nodeapp.installation import PROGRAM
@@ -27,6 +29,12 @@ def clean() -> None:
         console.print(line, highlight=False)
     for folder in staging.recover(RUNS):
         console.print(f"kept the run of a killed machine: {folder}", highlight=False)
+    for record in sorted(RUNS.glob("*/run.json")):
+        run = RunFolder(record.parent)
+        with suppress(OSError):
+            if run.note_killed():
+                run.give_to_caller()
+                console.print(f"the run was killed: {run.path}", highlight=False, soft_wrap=True)
     running = processes.running()
     if running:
         pids = ", ".join(str(pid) for pid in running)

@@ -123,8 +123,8 @@ def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -
         console.print(f"  {words}", highlight=False, soft_wrap=True)
     for run in analysis.runs:
         for problem in RunTables(analysis, run).problems:
-            if problem in run.problems:
-                continue
+            if problem in run.problems and run.is_complete:
+                continue  # it was told when it came
             console.print(
                 f"[yellow]warning:[/yellow] {run.name}: {escape(problem)}",
                 highlight=False,

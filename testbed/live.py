@@ -20,9 +20,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
+from socket import SHUT_RDWR
+from threading import BoundedSemaphore, Event, Thread
 from typing import Any, Final, Protocol, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -40,6 +42,10 @@ LOOK: Final = 1.0
 """Seconds between two looks at what a run has got, if no page asks."""
 LAST: Final = 1.0
 """Seconds after the end of a run in which its page may learn of that."""
+SILENT: Final = 5.0
+"""Seconds for which a browser may say nothing in the middle of a request, or take no answer."""
+THREADS: Final = 32
+"""Connections that are served at a time; others wait."""
 ASKED: Final = "asked"
 TOLD: Final = "told"
 HOSTS: Final = ("127.0.0.1", "localhost")
@@ -98,6 +104,11 @@ def page_of(scene: dict[str, Any]) -> str:
 class _Handler(BaseHTTPRequestHandler):
     server: Server
 
+    def setup(self) -> None:
+        """Let a connection end that says nothing more."""
+        self.request.settimeout(SILENT)
+        super().setup()
+
     def do_GET(self) -> None:  # its name in the standard library
         """Answer a request for the page or the state."""
         host = (self.headers.get("Host") or "").rpartition(":")[0]
@@ -155,7 +166,30 @@ class Server(ThreadingHTTPServer):
         self.state = state
         self._say = say
         self._asked = self._told = self._failed = False
+        self._free = BoundedSemaphore(THREADS)
+        self._open: dict[Any, None] = {}
+        """The connections that are served, the oldest first."""
         say(f"http://127.0.0.1:{self.server_address[1]}/")
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, when one of `THREADS` is free.
+
+        If none becomes free the oldest connection is closed: a byte now and then holds none.
+        """
+        while not self._free.acquire(timeout=SILENT):
+            for oldest in list(self._open)[:1]:
+                with suppress(OSError):
+                    oldest.shutdown(SHUT_RDWR)
+        self._open[request] = None
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, and let the next one have the thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            del self._open[request]
+            self._free.release()
 
     def asked(self) -> None:
         """Take note that there is a page, which is to get its answer."""

@@ -15,12 +15,14 @@ from typing import Any, Final
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import StateFolder, end
 from emulation.scripts import isolation
-from testbed.options import fail
+from testbed.options import fail, print_error
 
 POLL: Final = 0.1
 """Seconds between two looks at what has come."""
 AGAIN: Final = 1.0
 """Seconds after which a signal is sent again: before it has a handler, a script loses it."""
+LEAVING: Final = 60.0
+"""Seconds in which a script that is asked to has stopped its network, and ended."""
 
 
 def make_folder(runs: Path, script: Path) -> Path:
@@ -52,15 +54,20 @@ def run_script(spec: dict[str, Any], **options: Any) -> int | None:
             # The terminal gives Ctrl-C to the script as well, whose prompt may make use of it.
             typed = signal.SIGINT if "stdin" not in options and _is_terminal() else None
             process = isolation.start(config, state.environment(), **options)
-            ending, again = False, 0.0
+            asked = again = float("inf")
             while process.poll() is None:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(POLL)
-                ending = ending or interrupts.last not in (None, typed)
-                if ending and time.monotonic() >= again:
-                    again = time.monotonic() + AGAIN
+                now = time.monotonic()
+                if interrupts.last not in (None, typed) and now < asked:
+                    asked = again = now
+                if now > asked + LEAVING:
+                    print_error(f"the script was killed: it has not ended within {LEAVING:g} s")
+                    break
+                if now >= again:
+                    again = now + AGAIN
                     _pass_on(process.pid)
-            return None if ending else process.returncode
+            return None if asked < float("inf") else process.returncode
         finally:
             if "process" in locals():
                 end(process)
@@ -76,6 +83,7 @@ def _pass_on(unshare: int) -> None:
         children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
         for child in children:
             os.kill(int(child), signal.SIGTERM)
+            os.kill(int(child), signal.SIGCONT)  # one that is stopped would not see it
 
 
 def _is_terminal() -> bool:

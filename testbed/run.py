@@ -239,7 +239,10 @@ def _perform(
         folder.give_to_caller()
         fail(f"{error} (logs: {folder.logs})")
     except OSError as error:
-        fail(f"{explained(error)}: {error.filename or folder.path}")
+        cause = f"{explained(error)}: {error.filename or folder.path}"
+        note_failure(folder, backend.name, cause)
+        folder.give_to_caller()
+        fail(cause)
     _tell_folder(folder)
 
 

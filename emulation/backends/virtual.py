@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from capture.limits import explained
 from emulation.backends.base import BackendError, LiveRun, Observer
 from emulation.backends.defects import Defects
 from emulation.network.interrupts import Interrupts
@@ -132,7 +133,7 @@ def simulate(
             recorder.close()
         except OSError as error:
             ended = "failed"
-            problems.append(f"the run failed: {error}")
+            problems.append(f"the run failed: {explained(error)}")
             raise
         finally:
             folder.write_record(

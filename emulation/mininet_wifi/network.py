@@ -54,6 +54,8 @@ SOCKET: Final = Path("/var/run/wmediumd.sock")
 RADIOS: Final = Path("/sys/kernel/debug/ieee80211")
 RADIOS_LIMIT: Final = 15.0
 """Seconds that the kernel may take to remove radios."""
+MAKING_LIMIT: Final = 300.0
+"""Seconds that Mininet-WiFi may take to make all radios, with a dozen programs for each."""
 PREFIX_LENGTH: Final = 8
 CLONE_NEWNS: Final = 0x00020000
 MS_REC: Final = 0x4000
@@ -220,7 +222,9 @@ class MininetWifiNetwork:
         with self._surroundings():
             worker = threading.Thread(target=work, daemon=True)
             worker.start()
-            worker.join()
+            worker.join(MAKING_LIMIT)
+            if worker.is_alive():
+                failed.append(f"it has not ended within {MAKING_LIMIT:g} s")
         if failed:
             raise MininetWifiError(f"Mininet-WiFi cannot make its radios: {failed[0]}")
 

@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from emulation.network.processes import end
+
 SERVER: Final = Path(__file__).with_name("holder.py")
 START_LIMIT: Final = 60.0
 """Seconds that namespaces may take to be made."""
@@ -129,4 +131,4 @@ class Namespaces:
     def close(self) -> None:
         """End the server; the processes that hold namespaces go on."""
         self._socket.close()
-        self._process.wait()
+        end(self._process)

@@ -19,6 +19,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import emulation.network.plain_distutils  # noqa: F401  before Mininet
@@ -33,6 +34,7 @@ from capture.namespaces import network_namespace
 from emulation.media.device import disable_ipv6
 from emulation.network import rtnetlink
 from emulation.network.namespaces import Holder, Namespaces
+from emulation.network.processes import GRACE
 from emulation.network.resolver import ALL_KNOWN
 from emulation.scenario.access_point import ACCESS, MESH, WIRED, AccessPointSpec
 from emulation.scenario.scenario import NodeSpec
@@ -145,7 +147,8 @@ class HeldNode(Node):  # type: ignore[misc]
         else:
             self._waits = False
             self._holder.kill()
-            self._holder.wait()
+            with suppress(subprocess.TimeoutExpired):
+                self._holder.wait(GRACE)
 
     def _popen(self, cmd: list[str], **params: Any) -> Any:
         if self._holder is not None and cmd[:2] == SHELL:

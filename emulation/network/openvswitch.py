@@ -86,9 +86,17 @@ class OpenVSwitch:
         return self._run(["ovs-vsctl", database, f"--timeout={SET_UP_LIMIT}", *words])
 
     def _run(self, command: Sequence[str]) -> str:
-        result = subprocess.run(
-            command, env=self._environment, capture_output=True, text=True, check=False
-        )
+        try:
+            result = subprocess.run(
+                command,
+                env=self._environment,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=SET_UP_LIMIT,
+            )
+        except subprocess.TimeoutExpired:
+            raise SwitchError(f"{command[0]} has not ended within {SET_UP_LIMIT} s") from None
         if result.returncode != 0:
             said = (result.stderr.strip().splitlines() or ["no message"])[-1]
             raise SwitchError(f"{command[0]} failed: {said}")

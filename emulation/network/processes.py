@@ -108,15 +108,31 @@ def doing(process: Process) -> str:
         return "gone"
 
 
-def end(process: Process, grace: float = GRACE) -> int:
-    """Ask a process to end, wait, kill it if it does not; return its exit code."""
+def ask_to_end(process: Process) -> None:
+    """Send SIGTERM to a process, which sees it even if another signal has stopped it."""
+    process.terminate()
+    process.send_signal(signal.SIGCONT)
+
+
+def end(process: Process, grace: float = GRACE) -> int | None:
+    """Ask a process to end, wait, kill it if it does not; return its exit code as `kill` does."""
     if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(grace)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    return process.wait()
+        ask_to_end(process)
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(grace)
+    return kill(process)
+
+
+def kill(process: Process) -> int | None:
+    """Kill a process; return its exit code, None if it has not ended within `GRACE` all the same.
+
+    That is when the kernel does not let go of it.
+    """
+    process.kill()
+    try:
+        return process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def await_condition(condition: Callable[[], bool], seconds: float, interval: float = 0.02) -> bool:
@@ -185,6 +201,7 @@ def end_processes(processes: Iterable[psutil.Process], grace: float = GRACE) -> 
     alive = list(processes)
     for process in alive:
         _send(process, signal.SIGTERM)
+        _send(process, signal.SIGCONT)  # one that is stopped would not see it
     _, alive = psutil.wait_procs(alive, timeout=grace)
     for process in alive:
         _send(process, signal.SIGKILL)

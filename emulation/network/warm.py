@@ -31,13 +31,15 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, Final
 
-import psutil
-
 from capture.lifetime import die_with_parent
 from emulation.network import holder
+from emulation.network.liveness import is_stopped
+from emulation.network.processes import kill
 
 START_LIMIT: Final = 60.0
 """Seconds that the warm process may take to load its modules, and then to fork."""
+LOOK: Final = 0.5
+"""Seconds without an answer after which a warm process is looked at: it may be stopped."""
 MESSAGE: Final = 65_536
 """Bytes of the longest message: arguments of a command line."""
 ROOM: Final = " " * 2_000
@@ -65,8 +67,8 @@ class Forked:
         """Wait for the end and return the exit code.  Raises `subprocess.TimeoutExpired`."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.poll() is None:
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
+            left = LOOK if deadline is None else deadline - time.monotonic()
+            if left <= 0:
                 raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
             self._warm.receive(left)
         assert self.returncode is not None
@@ -159,28 +161,33 @@ class Warm:
         self.receive(0.0)
         if self._gone or self._process.poll() is not None:
             return "has ended"
-        with contextlib.suppress(psutil.Error):
-            if psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED:
-                self._process.send_signal(signal.SIGCONT)
-                return "was stopped by a signal"
-        return None
+        return "was stopped by a signal" if self._goes_on() else None
+
+    def _goes_on(self) -> bool:
+        """Have the warm process go on if it was stopped; return whether it was."""
+        stopped = is_stopped(self._process.pid)
+        if stopped:
+            self._process.send_signal(signal.SIGCONT)
+        return stopped
 
     def send_signal(self, pid: int, number: int) -> None:
         """Have the warm process signal one of its own, if that has not ended."""
         with self._lock, contextlib.suppress(OSError):
             self._socket.send(json.dumps({"signal": number, "pid": pid}).encode())
 
-    def receive(self, limit: float | None) -> None:
-        """Take what the warm process tells; wait for that at most `limit` seconds, if not None."""
+    def receive(self, limit: float) -> None:
+        """Take what the warm process tells; wait for that at most `limit` seconds, or `LOOK`."""
         waiting = select.poll()
         waiting.register(self._socket, select.POLLIN)
         with self._lock:
-            while not self._gone and waiting.poll(None if limit is None else max(0.0, limit) * 1e3):
+            while not self._gone and waiting.poll(min(max(0.0, limit), LOOK) * 1e3):
                 try:
                     self._take(self._socket.recv(MESSAGE))
                 except ConnectionResetError:  # it has ended and left requests unread
                     self._lose()
                 limit = 0.0
+            if limit > 0:
+                self._goes_on()
 
     def _take(self, message: bytes) -> None:
         if not message:
@@ -201,8 +208,7 @@ class Warm:
             self.receive(0.0)
             self._socket.close()
             self._lose()
-        self._process.kill()
-        self._process.wait()
+        kill(self._process)
 
     def _lose(self) -> None:
         """Take the processes that run for killed: nobody will tell of them."""

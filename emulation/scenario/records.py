@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Ended = Literal["running", "completed", "interrupted", "failed"]
-"""How a run ended; `running` if it was killed or is under way."""
+Ended = Literal["running", "completed", "interrupted", "failed", "killed"]
+"""How a run ended; `running` if it is under way, or was killed and nobody has looked since."""
 
 
 class Record(BaseModel):
@@ -41,6 +41,18 @@ class CodeRecord(Record):
         return self.commit[:12] + (" with changes" if self.changed else "")
 
 
+class Owner(Record):
+    """The process that makes a run (`emulation.scenario.owner`)."""
+
+    pid: int
+    began: int
+    """Ticks of the clock since the machine's start."""
+    boot: str
+    """What the kernel calls this start of the machine."""
+    namespace: str
+    """The namespace in which the process has its number."""
+
+
 class RunRecord(Record):
     """`run.json`: what the backend says about the run."""
 
@@ -60,6 +72,8 @@ class RunRecord(Record):
     """Seconds of the scenario that were run; None if that is not known."""
     defects: DefectRecord | None = None
     """None if no node app had an internal error."""
+    owner: Owner | None = None
+    """What makes a run that is `running`."""
 
 
 class Check(Record):

@@ -32,12 +32,15 @@ from emulation.errors import RunFolderError, ScenarioError, first_problem
 from emulation.plain_file import read_plain_file
 from emulation.scenario import prompt
 from emulation.scenario.faults import Fault
+from emulation.scenario.owner import has_ended, this_process
 from emulation.scenario.prompt import PromptCommand
 from emulation.scenario.provenance import code
 from emulation.scenario.records import DefectRecord, Ended, Fidelity, Flows, Record, RunRecord
 from emulation.scenario.scenario import NodeSpec, Scenario
 
 UNFINISHED: Final = "it was killed, or is under way"
+RESERVED: Final = 32_768
+"""Bytes on the disk that are kept for the last words of a run."""
 VERSIONED: Final = ("mininet", "scapy", "numpy", "pyspark", "cbor2")
 
 
@@ -51,6 +54,8 @@ class RunFolder:
         self.path = path
         self.scenario = path / "scenario.json"
         self.record = path / "run.json"
+        self.reserved = path / "run.reserved"
+        """What becomes `run.json` when the run ends, which takes no room on the disk."""
         self.fidelity = path / "fidelity.json"
         self.flows = path / "flows.json"
         self.prompt = path / "prompt.jsonl"
@@ -79,6 +84,7 @@ class RunFolder:
 
     def begin(self, scenario: Scenario) -> None:
         """Make what a run needs in a folder that exists.  Raises OSError."""
+        self.reserved.write_bytes(b" " * RESERVED)
         self.captures.mkdir()
         self.logs.mkdir()
         scenario.save(self.scenario)
@@ -142,8 +148,26 @@ class RunFolder:
             problems=tuple(problems),
             defects=defects,
             lasted=None if lasted is None else round(lasted, 3),
+            owner=this_process() if ended == "running" else None,
         )
-        _write_json(self.record, record.model_dump(mode="json"))
+        self._replace_record(record)
+
+    def note_killed(self) -> bool:
+        """Write into run.json that the run was killed, if it was; return whether that is new.
+
+        Raises OSError.
+        """
+        record = read_record(self, [])
+        if record is None or record.owner is None or not has_ended(record.owner):
+            return False
+        cause = f"the run was killed: its process {record.owner.pid} is gone"
+        killed = {"ended": "killed", "problems": (*record.problems, cause)}
+        self._replace_record(record.model_copy(update=killed | {"lasted": None, "owner": None}))
+        return True
+
+    def _replace_record(self, record: RunRecord) -> None:
+        reserved = None if record.ended == "running" else self.reserved
+        _write_json(self.record, record.model_dump(mode="json"), reserved)
 
     def give_to_caller(self) -> None:
         """Hand the folder to the user behind sudo, so that they can read and delete it.
@@ -177,6 +201,11 @@ class Run:
     """What was done at the prompt."""
     out: Path | None = None
     """Where its tables and its report go, if not into its folder."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it ran to its end, as far as is known."""
+        return self.record is not None and self.record.ended == "completed"
 
     @property
     def name(self) -> str:
@@ -357,7 +386,19 @@ def unix_ns_of(monotonic: float) -> int:
     return time.time_ns() + round((monotonic - time.monotonic()) * 1e9)
 
 
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+def _write_json(path: Path, value: Mapping[str, Any], reserved: Path | None = None) -> None:
+    """Write a file, whole or not at all, over a `reserved` one if that is there."""
+    text = (json.dumps(value, indent=1) + "\n").encode()
     unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    if reserved is not None and reserved.is_file():
+        unfinished = reserved
+    try:
+        # Not through a link, nor emptied first: its room would be anybody's.
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+            file.truncate()
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
     unfinished.replace(path)

@@ -39,6 +39,8 @@ from nodeapp.parameters import suggestion
 
 TO_BUILD: Final = 120.0
 """Seconds that a script with `--for` may take until its network is built, beside those."""
+PREPARING: Final = 30.0
+"""Seconds that a program which prepares the namespace may take."""
 TO_LEAVE: Final = 3.0
 """Seconds that what the script has registered for the end (`atexit`) may take."""
 FAILED, INTERRUPTED = 1, 130
@@ -105,8 +107,9 @@ def _prepare(session: Session) -> None:
         ["ip", "link", "set", "lo", "up"],
         ["mount", "-t", "sysfs", "sysfs", "/sys"],
     ):
-        with suppress(OSError):  # a container may not allow the mount; little depends on it
-            subprocess.run(words, capture_output=True, check=False)
+        # A container may not allow the mount; little depends on it.
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(words, capture_output=True, check=False, timeout=PREPARING)
     session.logs.mkdir(exist_ok=True)
     (session.spec.folder / "captures").mkdir(exist_ok=True)
     session.programs.mkdir(exist_ok=True)

@@ -18,10 +18,11 @@ import shutil
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -31,7 +32,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from emulation.network.interrupts import undisturbed
-from emulation.network.processes import end_processes
+from emulation.network.liveness import IDLE_LIMIT, Watch
+from emulation.network.processes import end_processes, ended
 from spark_analysis import scratch
 from spark_analysis.captures import class_data
 from spark_analysis.captures.java_names import remember_names
@@ -94,7 +96,9 @@ def java_version(environment: Mapping[str, str] | None = None) -> int:
         answer = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
         ).stderr
-    except (OSError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired as error:
+        raise SessionError(f"{java} -version{where} has no answer in {error.timeout:g} s") from None
+    except OSError:
         raise SessionError(f"there is no Java that runs{where}: {_INSTALL}") from None
     found = re.search(r'version "(?:1\.)?(\d+)', answer)
     if found is None:
@@ -217,7 +221,7 @@ def spark_session(
 
     Inside another such block its session is used, whatever the master, and goes on.  `extra` are
     further Spark options, `java_options` as for `settings`.  Raises `SessionError` if Spark cannot
-    start.
+    start, or if Java or a worker is killed, or stands still.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -225,17 +229,25 @@ def spark_session(
         return
     java_version()
     find_master(master)
-    with scratch.folder() as folder:
+    java = scratch.java_of_this_process
+    with scratch.folder() as folder, Watch(java, idle_limit=IDLE_LIMIT) as watch:
         options = settings(master, folder, java_options) | sockets(master, scratch.lasting())
         options |= dict(extra or {})
         spark: SparkSession | None = None
         try:
             spark = _start(master, options, folder)
+            watch.idle_limit = None  # from now on it may wait for what it is to do
             spark.dataSource.register(PcapDataSource)
             yield spark
         except KeyboardInterrupt:
             _end_java()
             raise
+        except Exception as error:
+            cause = watch.cause or _killed(error)
+            if cause is None:
+                raise
+            _end_java()
+            raise SessionError(f"Spark failed: {cause}; try again") from error
         finally:
             if SparkContext._active_spark_context is not None:
                 with suppress(Py4JError, OSError):
@@ -268,20 +280,35 @@ def _end_java() -> None:
     KeyboardInterrupt may have come in the middle of an answer, which the next question would get.
     """
     with undisturbed():
-        # A thread of PySpark prints that Java has gone.
-        server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
-        if server is not None:
-            server.handle_error = lambda *_: None
         # Java removes its files when it ends: on a busy machine that takes a while.
         end_processes(scratch.java_of_this_process(), 3 * scratch.GRACE)
         SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = None
 
 
+def _killed(error: Exception) -> str | None:
+    """Return how Java was killed, if that is what an error follows from.
+
+    While it starts, only a frame of PySpark's knows it.
+    """
+    java = getattr(SparkContext._gateway, "proc", None)
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_name == launch_gateway.__name__:
+            java = frame.f_locals.get("proc", java)
+    if java is None:
+        return None
+    if isinstance(error, Py4JError | OSError):  # its connections end a moment before it does
+        with suppress(subprocess.TimeoutExpired):
+            java.wait(1.0)
+    code = java.poll()
+    return f"Java {ended(code)}" if code is not None and code < 0 else None
+
+
 def _ask_java_to_end() -> None:
     for process in scratch.java_of_this_process():
         with suppress(psutil.Error):
             process.terminate()
+            process.resume()  # one that is stopped would not see it
 
 
 def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSession:
@@ -309,8 +336,12 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
                 options_of_java = {"stderr": errors, "process_group": 0}
                 gateway = launch_gateway(conf, options_of_java)  # type: ignore[no-untyped-call]
                 remember_names(gateway)
-            SparkContext(conf=conf, gateway=gateway)
-        except (PySparkException, Py4JError) as error:
+            server: Any = SparkContext(conf=conf, gateway=gateway)._accumulatorServer
+            # Its thread prints that Java has gone, which others tell.
+            server.handle_error = lambda *_: None
+        except (PySparkException, Py4JError, OSError) as error:
+            if _killed(error):
+                raise
             said = log.read_text(encoding="utf-8", errors="replace").splitlines()
             reason = next((line for line in said if "rror" in line or "xception" in line), error)
             raise SessionError(f"Spark does not start: {first_line(reason)}") from None

@@ -28,7 +28,7 @@ _COLUMNS: Final = (
     column("topology", STRING, "topology of the scenario"),
     column("protocol", STRING, "publish/subscribe protocol"),
     column("backend", STRING, "backend that ran it; null if run.json is missing"),
-    column("ended", STRING, "completed, interrupted, failed; null if run.json is missing"),
+    column("ended", STRING, "completed, interrupted, failed, killed; null if run.json is missing"),
     column("seed", LONG, "seed of the scenario"),
     column("nodes", INT, "nodes of the scenario"),
     column("duration", DOUBLE, "s, as the scenario says"),

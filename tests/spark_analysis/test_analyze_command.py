@@ -99,6 +99,19 @@ def test_strictly_a_damaged_capture_and_lost_time_are_errors(
     assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)
 
 
+@pytest.mark.spark
+def test_what_ended_a_run_is_told_beside_its_figures(spark: SparkSession, tmp_path: Path) -> None:
+    folder = RunFolder(write_run(tmp_path / "run"))
+    cause = "the run failed: No space left on device"
+    record = json.loads(folder.record.read_text()) | {"ended": "failed", "problems": [cause]}
+    record["lasted"] = 20.0
+    folder.record.write_text(json.dumps(record))
+    told = CliRunner().invoke(app, ["analyze", str(folder.path)]).stderr
+    assert "delivery 50.0 % (1 of 2)" in told
+    assert f"warning: run: {cause}\n" in told
+    assert "warning: run: the run was not completed: failed\n" in told
+
+
 def test_without_captures_it_answers_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import psutil
 import pytest
 import typer
 
+from emulation.network import liveness
 from emulation.network.processes import await_condition
 from emulation.scenario.runfolder import RunFolder
 from testbed.ahead import Analyst
@@ -70,3 +71,22 @@ def test_that_it_was_killed_is_told(tmp_path: Path, capfd: pytest.CaptureFixture
     assert end.value.exit_code == 1
     said = f"the analysis was killed by signal 9: run_testbed.sh analyze {tmp_path}"
     assert said in capfd.readouterr().err
+
+
+def test_that_it_is_stopped_is_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(liveness, "LIMIT", 0.5)
+    with Analyst() as analyst:
+        analyst.start()
+        process = ahead()
+        process.suspend()
+        with pytest.raises(typer.Exit) as end:
+            analyst.analyse(tmp_path, quiet=True)
+    assert end.value.exit_code == 1
+    said = (
+        f"testbed.ahead (process {process.pid}) was stopped by a signal; do it again: "
+        f"run_testbed.sh analyze {tmp_path}"
+    )
+    assert said in capfd.readouterr().err.replace("\n", " ")
+    assert not process.is_running()

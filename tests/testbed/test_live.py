@@ -13,8 +13,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
@@ -33,7 +36,7 @@ from emulation.scripts.recording import SAMPLES
 from emulation.workloads.base import Operation
 from testbed import live_captures
 from testbed.app import app
-from testbed.live import Live
+from testbed.live import Live, Server
 from testbed.live_captures import Growing
 from testbed.live_log import Changes, Cursor
 from testbed.live_run import FollowedRun
@@ -307,6 +310,58 @@ def test_it_answers_on_this_machine_alone_and_to_its_own_name(folder: Path) -> N
             assert refused.value.code == code
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(address, timeout=10)
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[str, int]]:
+    """Serve a run's page in this process; yield its address."""
+    with Server(FollowedRun(folder), lambda text: None) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield "127.0.0.1", server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+def half(address: tuple[str, int]) -> socket.socket:
+    """Send half a request."""
+    client = socket.create_connection(address, timeout=120)
+    client.send(b"GET /state HTTP/1.0\r\nHost:")
+    return client
+
+
+def test_a_connection_that_says_nothing_more_is_closed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.live.SILENT", 0.2)
+    with served(folder) as address, half(address) as client:
+        assert client.recv(1) == b""
+
+
+def test_connections_that_stay_open_take_few_threads_and_keep_nobody_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.live.THREADS", 4)
+    monkeypatch.setattr("testbed.live.SILENT", 0.5)
+    over = Event()
+
+    def drip(clients: Sequence[socket.socket]) -> None:
+        while not over.wait(0.05):
+            for client in clients:
+                with suppress(OSError):  # closed
+                    client.send(b" ")
+
+    with ExitStack() as stack:
+        host, port = stack.enter_context(served(folder))
+        clients = [stack.enter_context(half((host, port))) for _ in range(8)]
+        dripping = Thread(target=drip, args=[clients], daemon=True)
+        dripping.start()
+        with urllib.request.urlopen(f"http://{host}:{port}/state", timeout=120) as answer:
+            assert json.load(answer)["published"] == 7
+        serving = [each for each in enumerate_threads() if "process_request" in each.name]
+        over.set()
+        dripping.join()
+        assert 0 < len(serving) <= 4
 
 
 def test_a_virtual_run_has_its_replay_instead(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from spark_analysis.scripts.schemas import SCRIPT_TABLES
 from spark_analysis.scripts.tables import read, read_frames
 from testbed.app import app
 from testbed.mn_check import verdict_of
+from tests.processes import lives
 from tests.testbed.mn_runs import SCRIPTS, mn, run_folder, typed
 
 pytestmark = pytest.mark.root
@@ -307,6 +308,45 @@ def test_a_killed_command_leaves_no_process_and_two_at_once_do_not_meet(tmp_path
     )
     assert CliRunner().invoke(app, ["analyze", str(killed)]).exit_code == 0
     assert "was killed, or is under way" in (killed / "report.html").read_text()
+
+
+DEAF = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+while True:
+    time.sleep(1)
+"""
+WAITS = "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "limit", "told"),
+    [(WAITS, 600.0, ""), (DEAF, 1.0, "the script was killed: it has not ended within 1 s")],
+)
+def test_a_script_that_is_stopped_or_deaf_ends(
+    tmp_path: Path, code: str, limit: float, told: str
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    command = f"from testbed import app, mn_run; mn_run.LEAVING = {limit}; app.app()"
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "mn", script, "--runs", tmp_path / "my runs"], cwd=PROJECT,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            (unshare,) = psutil.Process(process.pid).children()
+            (runner,) = unshare.children()
+            runner.suspend()
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert told in errors
+    assert not lives(runner)
 
 
 def test_a_real_mn_wifi_is_not_used_wherever_it_is(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from emulation.media.hwsim_wire import FAMILY
 from emulation.network.hostapd import infrastructure
 
 MODULE: Final = "mac80211_hwsim"
+LOADING: Final = 60.0
+"""Seconds that the module may take to load."""
 MONITOR: Final = "hwsim0"
 """The module's interface that shows every frame of every radio once, and the ACKs to them."""
 ASSOCIATION_LIMIT: Final = 30.0
@@ -58,6 +60,8 @@ def _loadable() -> bool:
 
 def _modprobe(*words: str) -> subprocess.CompletedProcess[str] | None:
     try:
-        return subprocess.run(["modprobe", *words], capture_output=True, text=True, check=False)
-    except OSError:
+        return subprocess.run(
+            ["modprobe", *words], capture_output=True, text=True, check=False, timeout=LOADING
+        )
+    except (OSError, subprocess.TimeoutExpired):
         return None

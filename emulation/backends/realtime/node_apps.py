@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Final
@@ -10,7 +11,17 @@ from typing import Final
 from emulation.backends.base import BackendError
 from emulation.network.driver import client_socket
 from emulation.network.node_app import node_arguments
-from emulation.network.processes import Process, StateFolder, end, ended, last_line
+from emulation.network.processes import (
+    GRACE,
+    Process,
+    StateFolder,
+    ask_to_end,
+    doing,
+    end,
+    ended,
+    kill,
+    last_line,
+)
 from emulation.network.warm import Warm
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import NodeSpec, Scenario
@@ -20,8 +31,8 @@ from nodeapp.wire import Frame, Kind
 MODULE: Final = "nodeapp"
 LOG: Final = "emulation.log"
 """Log of what happens before a node app has its own."""
-
-
+ENDING: Final = 0.1
+"""Seconds that each node app may add to the time in which all of them end."""
 TRACEBACK: Final = "Traceback (most recent call last)"
 
 
@@ -77,10 +88,10 @@ class NodeApps(dict[str, Process]):
                 raise BackendError(f"{spec.name}: the node app did not start: {said}") from None
 
     def kill(self, name: str) -> None:
-        """Kill a node app, as a fault does."""
+        """Kill a node app, as a fault does.  Raises `BackendError` if it does not end."""
         self._killed.add(name)
-        self[name].kill()
-        self[name].wait()
+        if kill(self[name]) is None:
+            raise BackendError(f"{name}: the node app cannot be killed: {doing(self[name])}")
 
     def start_again(self, pid: int, spec: NodeSpec) -> None:
         """Start a node app that a fault has killed, as `start` does."""
@@ -145,8 +156,9 @@ class NodeApps(dict[str, Process]):
         """End all of them: first ask all, then wait for each."""
         for process in self.values():
             if process.poll() is None:
-                process.terminate()
+                ask_to_end(process)
+        deadline = time.monotonic() + GRACE + ENDING * len(self)
         for process in self.values():
-            end(process)
+            end(process, max(0.0, deadline - time.monotonic()))
         if self._warm is not None:
             self._warm.close()

@@ -34,6 +34,7 @@ so must cope with a start that did not come to its end.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -41,6 +42,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from capture.limits import explained
 from emulation.backends.base import RUNNING, Backend, BackendError, LiveRun, Observer
 from emulation.backends.defects import DefectLogs, Defects
 from emulation.backends.realtime.backbone import AccessPointNetwork, MeshBackbone
@@ -414,6 +416,8 @@ class RealTimeRun(ABC):
                 self.state.remove()
 
     def _stop_processes(self) -> None:
+        for process in self.helpers.values():
+            process.send_signal(signal.SIGCONT)  # one that is stopped can still tell what it has
         drops = dropped_by_sockets(self.net.members if self.net is not None else ())
         medium = {} if "medium" in self._watchdog.hung else self.medium_figures()
         if "driver" in self.helpers and self.ended == "completed":
@@ -429,9 +433,17 @@ class RealTimeRun(ABC):
         self.helpers.end("driver", "recorder", "gpsd", *MeshBackbone.processes, "medium")
         driver = read_json(self._driver_status)
         self.problems += driver.get("problems", [])
-        self._write_record(self.ended)
-        if self.epoch:
-            self._write_fidelity(medium, driver, drops)
+        try:
+            if self.epoch:
+                self._write_fidelity(medium, driver, drops)
+        except OSError as error:
+            self.ended = "failed"
+            lost = read_json(self._recorder_status).get("write_errors", 0)
+            cause = f"{explained(error)}; {lost} packets are in no capture"
+            self.problems.append(f"the run failed: {cause}")
+            raise
+        finally:
+            self._write_record(self.ended)
         self.helpers.end(*self.helpers)
         self.stop_radios()
 

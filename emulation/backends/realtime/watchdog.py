@@ -10,16 +10,15 @@ seconds: a machine that is too busy is no defect of the helper, and the fidelity
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from emulation.backends.base import BackendError
 from emulation.backends.realtime.helpers import Helpers
 from emulation.backends.realtime.signs import Heartbeat, Sign
-from emulation.network.processes import Process, await_condition, doing
+from emulation.network.liveness import is_stopped, spent, wants_to_run
+from emulation.network.processes import Process, doing
 
 LIMIT: Final = 10.0
 """Seconds without a sign of life after which a helper hangs; a list of all links of thousands of
@@ -76,14 +75,14 @@ class Watchdog:
         """Wait until every helper that can be asked has answered: the end of a run is due.
 
         Raises `BackendError` if one does not within `LIMIT` seconds, or `STARVED` if it hardly gets
-        a processor, or another is stopped or hangs.
+        a processor, or another is stopped or hangs; KeyboardInterrupt if the run is to end.
         """
         began = time.monotonic()
         waiting = {
             name
             for name, process in self._helpers.items()
             if isinstance(self._signs.get(name), Heartbeat)
-            or _is_stopped(process)
+            or is_stopped(process.pid)
             or began > self._alive.setdefault(name, began) + FRESH
         }
         for name in waiting & set(self._signs):
@@ -102,12 +101,12 @@ class Watchdog:
                     self._fail(name, process)
             return not waiting
 
-        await_condition(all_gave, float("inf"))
+        self._helpers.wait(all_gave, float("inf"))
 
     def stopped_apps(self) -> Iterator[str]:
         """Yield a line for each node app that has been stopped since the last call."""
         for name, process in self._apps.items():
-            if not _is_stopped(process):
+            if not is_stopped(process.pid):
                 self._stopped.discard(name)
             elif name not in self._stopped:
                 self._stopped.add(name)
@@ -123,21 +122,21 @@ class Watchdog:
         if process.poll() is not None:
             return True  # not hung: how it ended is told by others
         sign = self._signs.get(name)
-        return sign() if sign is not None else not _is_stopped(process)
+        return sign() if sign is not None else not is_stopped(process.pid)
 
     def _lives(self, name: str, process: Process) -> None:
         """Take note of a sign of life."""
         self._alive[name] = time.monotonic()
-        self._spent[name] = _spent(process)
+        self._spent[name] = spent(process.pid)
 
     def _hangs(self, name: str, process: Process, since: float) -> bool:
         """Return whether a helper hangs that has given no sign of life since a time."""
         silent = time.monotonic() - since
         if silent <= LIMIT:
             return False
-        # To run, or a page from the disk; the main thread may wait for another one that does.
-        wants = not _states(process).isdisjoint(b"RD")
-        starved = wants and _spent(process) < self._spent.get(name, 0.0) + LIMIT / 2
+        # The main thread may wait for another one that does.
+        hardly_ran = spent(process.pid) < self._spent.get(name, 0.0) + LIMIT / 2
+        starved = hardly_ran and wants_to_run(process.pid)
         return not starved or silent > STARVED
 
     def _fail(self, name: str, process: Process) -> None:
@@ -148,32 +147,3 @@ class Watchdog:
             f"sign of life for {silent:.0f} s ({doing(process)}); what was captured after that is "
             "not to be trusted"
         )
-
-
-def _is_stopped(process: Process) -> bool:
-    """Return whether a signal has stopped a process."""
-    return not _states(process, threads=False).isdisjoint(b"Tt")
-
-
-def _states(process: Process, *, threads: bool = True) -> set[int]:
-    """Return the states of a process's threads, or of its main thread alone (proc(5))."""
-    folder = Path(f"/proc/{process.pid}")
-    try:
-        tasks = [*(folder / "task").iterdir()] if threads else [folder]
-    except OSError:
-        return set()
-    return {fields[0][0] for task in tasks if (fields := _stat(task))}
-
-
-def _spent(process: Process) -> float:
-    """Return the seconds of processor time that a process has used (proc(5))."""
-    fields = _stat(Path(f"/proc/{process.pid}"))
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-
-
-def _stat(folder: Path) -> list[bytes]:
-    """Return what `stat` says from the state on; nothing if there is no such process or thread."""
-    try:
-        return (folder / "stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return []

@@ -7,6 +7,7 @@ import os
 import platform
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,10 +16,15 @@ import pytest
 
 from emulation.backends.base import BackendError, LiveRun
 from emulation.backends.realtime import backbone, watchdog
+from emulation.backends.realtime.helpers import Helpers
+from emulation.backends.realtime.node_apps import NodeApps
+from emulation.backends.realtime.signs import Heartbeat
+from emulation.backends.realtime.watchdog import Watchdog
 from emulation.backends.tap import TapBackend
 from emulation.mobility.trajectory import Waypoint
-from emulation.network import switches
-from emulation.network.processes import PROJECT, await_condition
+from emulation.network import processes, switches
+from emulation.network.interrupts import Interrupts
+from emulation.network.processes import PROJECT, StateFolder, await_condition
 from emulation.scenario.runfolder import RunFolder
 from tests.emulation.backends.test_tap import (
     QUIET,
@@ -68,6 +74,58 @@ def test_a_helper_that_hangs_fails_the_run(
         TapBackend().execute(scenario, folder, Recorded(stop))
     assert f"the run failed: {caught.value}" in facts(folder.path)["problems"]
     assert facts(folder.path)["ended"] == "failed"
+
+
+def test_a_medium_that_is_stopped_tells_its_figures_when_the_run_is_ended(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, quiet(duration=60.0))
+    stopped: list[psutil.Process] = []
+
+    def stop(seconds: float) -> None:
+        if seconds > 0.5 and not stopped:
+            stopped.append(helper("medium"))
+            stopped[0].suspend()
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        TapBackend().execute(quiet(duration=60.0), folder, Recorded(stop))
+    assert facts(folder.path)["ended"] == "interrupted"
+    assert folder.fidelity.exists()
+
+
+def test_the_end_of_a_run_that_waits_for_a_sign_is_not_held_up_by_it(tmp_path: Path) -> None:
+    with Interrupts() as interrupts, subprocess.Popen(["sleep", "300"]) as silent:
+        try:
+            helpers = Helpers(StateFolder(tmp_path), tmp_path / "log", interrupts)
+            helpers["medium"] = silent
+            signs = {"medium": Heartbeat(tmp_path / "medium")}
+            signal.raise_signal(signal.SIGTERM)
+            with pytest.raises(KeyboardInterrupt):
+                Watchdog(helpers, {}, signs, lambda: 5.0).await_signs()
+        finally:
+            silent.kill()
+
+
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+time.sleep(300)
+"""
+
+
+def test_node_apps_that_do_not_end_share_one_limit(tmp_path: Path) -> None:
+    scenario = quiet()
+    apps = NodeApps(scenario, RunFolder.create(tmp_path, scenario), StateFolder(tmp_path / "state"))
+    for node in scenario.nodes:
+        process = subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        with process.stdout as output:
+            assert output.readline() == b"ready\n"
+        apps[node.name] = process
+    began = time.monotonic()
+    apps.end()
+    assert time.monotonic() - began < len(apps) * processes.GRACE - 1.0
+    assert {process.poll() for process in apps.values()} == {-signal.SIGKILL}
 
 
 @pytest.mark.parametrize(

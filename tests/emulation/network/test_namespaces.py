@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from capture.namespaces import network_namespace
+from emulation.network.liveness import is_stopped
 from emulation.network.namespaces import Holder, Namespaces
 from emulation.network.net import HeldNode
 from emulation.network.processes import await_condition
@@ -104,3 +106,18 @@ def test_a_server_that_ends_is_told_of(namespaces: Namespaces) -> None:
         namespaces.take("two")
     assert kept.poll() is None  # the others do not depend on it
     kept.kill()
+
+
+def test_a_server_that_is_stopped_ends_all_the_same() -> None:
+    namespaces = Namespaces()
+    holder, server = namespaces.take("one"), namespaces._process
+    server.send_signal(signal.SIGSTOP)
+    assert await_condition(lambda: is_stopped(server.pid), 20.0)
+    closing = threading.Thread(target=namespaces.close)
+    closing.start()
+    closing.join(60.0)
+    ended = server.poll()
+    server.kill()
+    holder.kill()
+    closing.join()
+    assert ended is not None

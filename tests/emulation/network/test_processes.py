@@ -2,11 +2,20 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
 
-from emulation.network.processes import StateFolder, await_condition, end, running, sweep
+from emulation.network.liveness import is_stopped
+from emulation.network.processes import (
+    StateFolder,
+    await_condition,
+    end,
+    end_processes,
+    running,
+    sweep,
+)
 from tests.processes import lives
 
 OWNER = """
@@ -71,3 +80,19 @@ def test_end_kills_what_will_not_stop(tmp_path: Path) -> None:
     process.stdout.readline()
     assert end(process, grace=0.1) == -signal.SIGKILL
     process.stdout.close()
+
+
+def stopped() -> subprocess.Popen[bytes]:
+    """Start a process and stop it by a signal."""
+    process = subprocess.Popen(["sleep", "300"])
+    process.send_signal(signal.SIGSTOP)
+    assert await_condition(lambda: is_stopped(process.pid), 20.0)
+    return process
+
+
+def test_a_process_that_is_stopped_ends_as_others_do() -> None:
+    assert end(stopped(), grace=60.0) == -signal.SIGTERM
+    process, began = stopped(), time.monotonic()
+    end_processes([psutil.Process(process.pid)], grace=120.0)
+    process.wait()
+    assert time.monotonic() - began < 100.0

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from emulation.network.liveness import is_stopped
 from emulation.network.processes import await_condition
 from emulation.network.warm import Warm
 from tests.processes import lives
@@ -131,3 +132,16 @@ def test_a_killed_run_leaves_only_what_is_to_outlive_it(environment: dict[str, s
         assert lives(stays)
     finally:
         stays.kill()
+
+
+def test_a_warm_process_that_is_stopped_serves_who_waits_for_it(warm: Warm, tmp_path: Path) -> None:
+    def stop() -> None:
+        warm._process.send_signal(signal.SIGSTOP)
+        assert await_condition(lambda: is_stopped(warm._process.pid), 20.0)
+
+    with (tmp_path / "log").open("wb") as log:
+        stop()
+        process = warm.start("asked", ["wait"], log)
+        stop()
+        process.kill()
+        assert process.wait(30.0) == -signal.SIGKILL

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import struct
 import subprocess
@@ -163,6 +164,66 @@ def test_files_of_a_java_that_was_killed_go_with_the_process_that_started_it() -
         )  # fmt: skip
         assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
         assert not list(Path(folder).iterdir())
+
+
+STANDS_STILL = """
+import sys, psutil
+from contextlib import suppress
+from emulation.network import liveness
+from spark_analysis import scratch
+from spark_analysis.captures.session import SessionError, spark_session
+liveness.LIMIT = 1.0
+try:
+    with spark_session("local[1]") as spark:
+        spark.sparkContext.parallelize(range(4), 2).map(abs).sum()
+        for process in scratch.java_of_this_process():
+            with suppress(psutil.Error):  # a worker that has ended meanwhile
+                if sys.argv[1] in process.cmdline():
+                    process.suspend()
+        spark.sparkContext.parallelize(range(4), 2).map(abs).sum()
+except SessionError as error:
+    print(error)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [("org.apache.spark.deploy.SparkSubmit", "java"), ("pyspark.daemon", "pyspark.daemon")],
+)
+def test_a_session_whose_processes_are_stopped_ends(tmp_path: Path, word: str, name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STANDS_STILL, word], cwd=PROJECT,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    told = rf"Spark failed: {name} \(process \d+\) was stopped by a signal; try again\n"
+    assert re.fullmatch(told, done.stdout), done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_that_java_is_killed_at_its_start_is_told(tmp_path: Path, seconds: int) -> None:
+    found = shutil.which("java")
+    assert found is not None
+    program = tmp_path / "home" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    kill = f"(sleep {seconds}; kill -9 $$) &"
+    cases = f'case "$*" in *launcher.Main*) ;; *SparkSubmit*) {kill} esac'
+    program.write_text(f'#!/bin/sh\n{cases}\nexec {found} "$@"\n')
+    program.chmod(0o755)
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    elsewhere = {"TMPDIR": str(folder), "JAVA_HOME": str(program.parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", STANDS_STILL, "nothing"], cwd=PROJECT, env=os.environ | elsewhere,
+        capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert done.stdout == "Spark failed: Java was killed by signal 9; try again\n", done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(folder.iterdir())
 
 
 @pytest.mark.spark
