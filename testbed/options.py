@@ -15,7 +15,7 @@ from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.registry import WORKLOAD, expanded
 from nodeapp.installation import IS_CHECKOUT, ROOT
-from nodeapp.parameters import suggestion
+from nodeapp.parameters import ParameterError, convert, parameters_of, suggestion
 from nodeapp.pubsub.registry import PROTOCOLS
 from testbed import completing
 from testbed.interruption import INTERRUPTED, interruption
@@ -206,6 +206,11 @@ def scenario_again(path: Path) -> Scenario:
         known = ", ".join(PROTOCOLS)
         near = suggestion(scenario.protocol.name, PROTOCOLS)
         fail(f"{path}: no protocol {scenario.protocol.name!r}{near}; there are: {known}", USAGE)
+    protocol = PROTOCOLS[scenario.protocol.name]
+    try:
+        convert(parameters_of(protocol.parameters), scenario.protocol.parameters)
+    except ParameterError as error:
+        fail(f"{path}: {scenario.protocol.name}: {error}", USAGE)
     return scenario
 
 

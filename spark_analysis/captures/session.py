@@ -30,6 +30,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from emulation.network.interrupts import undisturbed
+from emulation.network.limits import low_limits
 from emulation.network.processes import end_processes
 from spark_analysis import scratch
 from spark_analysis.captures import class_data
@@ -305,7 +306,9 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
         except (PySparkException, Py4JError) as error:
             said = log.read_text(encoding="utf-8", errors="replace").splitlines()
             reason = next((line for line in said if "rror" in line or "xception" in line), error)
-            raise SessionError(f"Spark does not start: {first_line(reason)}") from None
+            limits = low_limits()
+            why = f"{first_line(reason)} ({limits})" if limits else first_line(reason)
+            raise SessionError(f"Spark does not start: {why}") from None
     try:
         return SparkSession.builder.getOrCreate()
     except Py4JError:

@@ -128,6 +128,22 @@ def test_a_scenario_runs_again_from_its_file(done: tuple[Path, str, str], tmp_pa
     assert first == second, "byte for byte, as the virtual clock promises"
 
 
+def test_a_parameter_of_a_scenario_file_that_the_protocol_has_not_is_refused(
+    done: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    scenario = json.loads((done[0] / "scenario.json").read_text())
+    file = tmp_path / "scenario.json"
+    for parameters, message in (
+        ({"nonsense": 3}, "no parameter 'nonsense'; there are: "),
+        ({"ttl": 0}, "ttl: 0 is below 1"),
+    ):
+        scenario["protocol"] = {"name": "flooding", "parameters": parameters}
+        file.write_text(json.dumps(scenario))
+        exit_code, _, errors = invoke("run", "--backend", "virtual", "--scenario", str(file))
+        assert exit_code == 2
+        assert f"error: {file}: flooding: {message}" in errors.replace("\n", " ")
+
+
 def test_a_run_folder_runs_again_with_the_motion_of_its_prompt(
     done: tuple[Path, str, str], tmp_path: Path
 ) -> None:
