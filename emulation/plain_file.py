@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 
 def read_plain_file(path: Path) -> bytes:
@@ -13,12 +14,28 @@ def read_plain_file(path: Path) -> bytes:
 
     Raises OSError if it cannot be read, or is a pipe, a device or a folder.
     """
-    with open(path, "rb", opener=_without_waiting) as file:
+    with open_file(path) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(
-                errno.EINVAL, "it is a pipe or a device: put a regular file in its place", str(path)
-            )
+            raise _no_file(path)
         return file.read()
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Return a file, or a device, opened to be read.
+
+    Raises OSError if it cannot be read, or is a pipe, which would wait, or a folder.
+    """
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115  the caller closes it
+    if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise _no_file(path)
+    return file
+
+
+def _no_file(path: Path) -> OSError:
+    return OSError(
+        errno.EINVAL, "it is a pipe or a device: put a regular file in its place", str(path)
+    )
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -109,7 +109,9 @@ class Client:
     ) -> Event:
         """Publish an event, padded to `size` bytes, and return it.
 
-        Without a sequence number it takes a random one that programs do not use.
+        Without a sequence number it takes a random one, of those that scenarios do not use.  An
+        event with the number and the content of one before it is that one, also if the program has
+        started again: nodes refuse it as a replay.
         """
         if not self._node_id:
             self._node_id = int(self.status()["node"])

@@ -24,6 +24,8 @@ BEFORE: Final = 30.0
 WINDOW: Final = 5.0
 """Seconds."""
 RECOVERED: Final = 0.95
+LIVING: Final = "living_"
+"""How the columns of the table begin that count events of publishers whose node was up."""
 
 
 class Published(NamedTuple):
@@ -65,9 +67,9 @@ def recovery(events: Sequence[Published], start: float, until: float) -> Recover
     return Recovery(before, lowest, found if dipped else 0.0)
 
 
-def recoveries(table: pd.DataFrame) -> Iterator[Recovery]:
-    """Yield what the table `recovery` says of each fault."""
-    columns = table[[*Recovery._fields]]
+def recoveries(table: pd.DataFrame, living: str = "") -> Iterator[Recovery]:
+    """Yield what the table `recovery` says of each fault; `LIVING`: of those who are up."""
+    columns = table[[living + field for field in Recovery._fields]]
     return map(Recovery._make, columns.itertuples(index=False, name=None))
 
 

@@ -10,9 +10,21 @@ def _command() -> None:
     # What is loaded is no garbage: to look for it after every 700 objects takes an eighth of the
     # time.
     gc.set_threshold(20_000)
-    from testbed.app import main
+    from emulation.network.limits import low_limits, too_little_memory
 
-    main()
+    if too_little_memory():  # some libraries try for ever
+        sys.stderr.write(f"error: {low_limits()}\n")
+        sys.exit(1)
+    try:
+        from testbed.app import main
+
+        main()
+    except (ImportError, MemoryError, OSError) as error:
+        limits = low_limits()
+        if not limits:
+            raise
+        sys.stderr.write(f"error: {error or 'out of memory'} ({limits})\n")
+        sys.exit(1)
 
 
 def main() -> None:

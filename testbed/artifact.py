@@ -3,7 +3,8 @@
 It has everything that an analysis needs and made: scenario or script, captures, tables, reports,
 and of which version and machine the runs are; `ro-crate-metadata.json` says what each file is, with
 a checksum.
-The decoded frames are left out if the captures are there, of which they are made.
+The decoded frames are left out if the captures are there, of which they are made, and so are links
+that lead out of the run's folder: what is there is not of the run.
 """
 
 from __future__ import annotations
@@ -168,6 +169,9 @@ def _store(run: _Bundled, file: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
         parts = path.relative_to(run.path).parts
         hidden = any(part.startswith(".") for part in parts)
         if hidden or not path.is_file() or (captured and FRAMES in parts):
+            continue
+        if not path.resolve().is_relative_to(run.path):
+            console.print(f"left out, as it leads out of the run's folder: {path}", soft_wrap=True)
             continue
         name = "/".join((run.name, *parts))
         info = zipfile.ZipInfo(name, EARLIEST)

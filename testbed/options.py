@@ -203,7 +203,7 @@ def scenario_again(path: Path) -> Scenario:
     try:
         typed(scenario.protocol.name, scenario.protocol.parameters)
     except ParameterError as error:
-        fail(f"{path}: {error}", USAGE)
+        fail(f"{path}: {scenario.protocol.name}: {error}", USAGE)
     return scenario
 
 

@@ -214,8 +214,8 @@ def _who(
         raise ValueError("there are no access points in this topology")
     if len(words) == 3 and words[1:] == ["of", "them"] and words[0].isdecimal():
         count = int(words[0])
-        if count > len(among):
-            raise ValueError(f"there are {len(among)} of them")
+        if not 0 < count <= len(among):
+            raise ValueError(f"there are {len(among)} of them: write 1 to {len(among)}")
         return _drawn(among, count, rng)
     if len(words) == 1 and words[0].endswith("%"):
         share = _number(words[0][:-1], "the share")

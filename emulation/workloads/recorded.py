@@ -18,7 +18,8 @@
 
 Filters and attributes may also be the text that the `pubsub` command takes: "traffic speed>5",
 "traffic speed=12".  Lines need not be in order of time; empty lines are skipped.  Every line is
-checked when the scenario is made: a line that is overlooked is a client that does nothing.
+checked when the scenario is made: a line that is overlooked is a client that does nothing.  All of
+them are in memory and in the scenario, so a file of very many is refused before it is read.
 `lines` writes this format.
 """
 
@@ -26,15 +27,17 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, BinaryIO, Final
 
 from emulation.errors import ScenarioError
+from emulation.plain_file import open_file
 from emulation.workloads.base import Operation, Workload
 from nodeapp.events import (
     MAX_EVENT,
@@ -53,6 +56,14 @@ LONGEST_LINE: Final = 1 << 20
 """Bytes: more than any operation needs, and little enough to read whatever file is named."""
 NUMBERS: Final = 2**32 - 1
 """The largest number of an event or a subscription: it has four octets on the wire."""
+MANY: Final = 250_000
+"""Operations that are taken without being asked for."""
+SECONDS_EACH: Final = 0.19e-3
+"""Processor seconds and ..."""
+BYTES_EACH: Final = 4000
+"""... memory of an operation, measured with a million."""
+SAMPLE: Final = 1 << 16
+"""Bytes of a file by which its lines are estimated."""
 _COMMON: Final = frozenset({"time", "node", "action"})
 _KEYS: Final = {
     "subscribe": frozenset({"subscription", "filter", "client_attributes"}),
@@ -68,6 +79,7 @@ class RecordedWorkload(Workload):
     """Operations recorded in a file of JSON lines: --workload file:PATH."""
 
     recording: Annotated[str, Param("file of JSON lines, one operation each")] = ""
+    most: Annotated[int, Param("operations that are taken", low=1, high=NUMBERS)] = MANY
 
     def operations(
         self, nodes: Mapping[int, str], duration: float, rng: random.Random
@@ -82,11 +94,15 @@ class RecordedWorkload(Workload):
         path = Path(self.recording)
         reader = _Reader(nodes, duration)
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
+                self._check_count(path, _estimated_lines(file))
                 # By parts of bounded length, so that any file can be named, /dev/zero too.
                 while line := file.readline(LONGEST_LINE + 1):
                     reader.read(line)
+                    self._check_count(path, reader.line)
             found = reader.finish()
+        except ScenarioError:
+            raise
         except OSError as error:
             raise ScenarioError(f"cannot read {path}: {error.strerror or error}") from None
         except (ValueError, RecursionError) as error:
@@ -94,6 +110,25 @@ class RecordedWorkload(Workload):
         if not found:
             raise ScenarioError(f"{path} has no operation: write one a line (docs/running.md)")
         return found
+
+    def _check_count(self, path: Path, count: int) -> None:
+        if count > self.most:
+            seconds, gigabytes = count * SECONDS_EACH, count * BYTES_EACH / 1e9
+            raise ScenarioError(
+                f"{path} has some {count:,} operations, more than {self.most:,}: they would take "
+                f"{seconds:,.0f} s and {gigabytes:.1f} GB before the run begins; "
+                f"--set most={count * 11 // 10} takes them, a shorter file needs less"
+            )
+
+
+def _estimated_lines(file: BinaryIO) -> int:
+    """Return how many lines a file has, by its first ones; 0 if its size is not known."""
+    size = os.fstat(file.fileno()).st_size
+    if size <= SAMPLE:
+        return 0
+    sample = file.read(SAMPLE)
+    file.seek(0)
+    return size * sample.count(b"\n") // len(sample)
 
 
 def lines(operations: Iterable[Operation], names: Mapping[int, str]) -> Iterator[str]:

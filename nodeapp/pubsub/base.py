@@ -10,32 +10,33 @@ what a change of the local subscriptions means to it.
 from __future__ import annotations
 
 import abc
+from array import array
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
 from nodeapp import wire
-from nodeapp.events import MAX_EVENT, Event, Subscription
+from nodeapp.events import MAX_EVENT, Event, Subscription, fingerprint
 from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.predicates import Value
-from nodeapp.wire import BY_HAND, Frame, Kind, WireError
+from nodeapp.wire import Frame, Kind, WireError
 
 Handler = Callable[[Frame, int], None]
 
 HOLD_TIME: Final = 30.0
-"""Seconds for which an event id is remembered; DUP_HOLD_TIME of OLSR (RFC 3626, 18.3)."""
-WINDOW: Final = 1024
-"""Sequence numbers of a publisher that are remembered."""
-WINDOW_TIME: Final = 600.0
-"""Seconds of silence after which they are forgotten: the publisher may count from 1 again."""
-MOST_AHEAD: Final = 1 << 16
-"""How far ahead of the last a number may be to be the last: a forged one must not end all."""
-MAX_PUBLISHERS: Final = 4096
-_WHOLE: Final = (1 << WINDOW) - 1
+"""Seconds for which every event is known; DUP_HOLD_TIME of OLSR (RFC 3626, 18.3)."""
 HELD_EVENTS: Final = 8192
-"""Event ids that are remembered at most, so that memory stays bounded under any load."""
+"""Events of these seconds at most, so that memory stays bounded under any load."""
+SILENCE: Final = 600.0
+"""Seconds of a publisher's silence after which all of its events are forgotten."""
+GENERATION: Final = 4096
+"""Events of a publisher that are known at least until then; twice as many at most."""
+MAX_PUBLISHERS: Final = 4096
+MAX_REMEMBERED: Final = 1 << 17
+"""Events of all publishers together; the publisher heard of first is forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,66 +76,90 @@ class RefusedError(ValueError):
     """A client's request that the protocol cannot serve; the message says why."""
 
 
-class _Window:
-    """Which of a publisher's last `WINDOW` sequence numbers have come."""
+class _Heard:
+    """The events of one publisher, by fingerprint, in two generations, each in order."""
 
-    __slots__ = ("bits", "last", "until")
+    __slots__ = ("before", "recent", "until")
 
-    def __init__(self, sequence: int) -> None:
-        self.last = sequence
-        self.bits = 1
+    def __init__(self) -> None:
+        self.recent = array("Q")
+        self.before = array("Q")
         self.until = 0.0
 
-    def take(self, sequence: int) -> bool:
-        """Note a number; return whether it is new, as far as that is known."""
-        ahead = sequence - self.last
-        if ahead > 0:
-            if ahead <= MOST_AHEAD:
-                self.bits = (self.bits << ahead | 1) & _WHOLE if ahead < WINDOW else 1
-                self.last = sequence
-            return True
-        if -ahead >= WINDOW or self.bits >> -ahead & 1:
+    def __len__(self) -> int:
+        return len(self.recent) + len(self.before)
+
+    def add(self, fingerprint: int) -> bool:
+        """Remember an event; return whether it is new."""
+        recent, before = self.recent, self.before
+        index = bisect_left(recent, fingerprint)
+        if index < len(recent) and recent[index] == fingerprint:
             return False
-        self.bits |= 1 << -ahead
+        if before:
+            earlier = bisect_left(before, fingerprint)
+            if earlier < len(before) and before[earlier] == fingerprint:
+                return False
+        recent.insert(index, fingerprint)
+        if len(recent) >= GENERATION:
+            self.before, self.recent = recent, array("Q")
         return True
 
 
 class EventIds:
-    """The event ids of the last `HOLD_TIME` seconds, `HELD_EVENTS` at most.
+    """The events that have come, by id and content.
 
-    Programs number their events one after the other: of each such publisher the last numbers are
-    remembered until it has been silent for `WINDOW_TIME`, so that what was recorded and sent again
-    after `HOLD_TIME` is known.  A number far ahead is taken once, and changes nothing.
+    Two events of one id are the same only if every byte of them is: nothing is old because of its
+    number.  So what a stranger makes up stands beside the publisher's events and in place of none,
+    whatever number it has; a publisher that counts from 1 again is heard, as it says something
+    else; and what was recorded and is sent again is known until its publisher has been silent for
+    `SILENCE`.  Memory is bounded: a stranger who fills it can have old events taken once more.
     """
 
     def __init__(self) -> None:
         self._held: set[int] = set()
         self._order: deque[tuple[float, int]] = deque()
-        self._windows: dict[int, _Window] = {}
+        self._publishers: dict[int, _Heard] = {}
+        self._remembered = 0
 
     def __len__(self) -> int:
-        return len(self._held)
+        return self._remembered
 
-    def add(self, publisher: int, sequence: int, now: float) -> bool:
-        """Remember an id at time `now`; return whether it is new."""
-        key = publisher << 32 | sequence
+    def add(self, publisher: int, sequence: int, body: bytes, now: float) -> bool:
+        """Remember an event, whose body `Event.encode` returns, at `now`; return if it is new."""
+        key = fingerprint(publisher, sequence, body)
         held, order = self._held, self._order
         if key in held:
             return False
-        if sequence < BY_HAND:
-            window = self._windows.get(publisher)
-            if window is None or window.until < now:
-                if window is None and len(self._windows) >= MAX_PUBLISHERS:
-                    del self._windows[next(iter(self._windows))]
-                window = self._windows[publisher] = _Window(sequence)
-            elif not window.take(sequence):
-                return False
-            window.until = now + WINDOW_TIME
+        heard = self._publishers.get(publisher)
+        if heard is None or heard.until < now:
+            heard = self._begin(publisher)
+        before = len(heard)
+        if not heard.add(key):
+            return False
+        heard.until = now + SILENCE
+        self._remembered += len(heard) - before
+        if self._remembered > MAX_REMEMBERED:
+            self._forget_first()
         while order and (order[0][0] < now - HOLD_TIME or len(order) >= HELD_EVENTS):
             held.discard(order.popleft()[1])
         held.add(key)
         order.append((now, key))
         return True
+
+    def _begin(self, publisher: int) -> _Heard:
+        """Return an empty memory for a publisher."""
+        publishers = self._publishers
+        known = publishers.pop(publisher, None)
+        if known is not None:
+            self._remembered -= len(known)
+        elif len(publishers) >= MAX_PUBLISHERS:
+            self._forget_first()
+        heard = publishers[publisher] = _Heard()
+        return heard
+
+    def _forget_first(self) -> None:
+        first = next(iter(self._publishers))
+        self._remembered -= len(self._publishers.pop(first))
 
 
 class Service(abc.ABC):
@@ -249,15 +274,15 @@ class Service(abc.ABC):
         raise RefusedError("this protocol has no use for a client's route")
 
     def publish(self, event: Event) -> None:
-        """Publish an event of a local client; a repeated event id does nothing.
+        """Publish an event of a local client; one that is published already does nothing.
 
         Raises `RefusedError` if the protocol cannot carry it.
         """
         self._check_topic(event.topic, "the event")
-        size = len(event.encode())
-        if size > MAX_EVENT:
-            raise RefusedError(f"an event of {size} bytes: at most {MAX_EVENT} fit a datagram")
-        if self._delivered.add(event.publisher, event.sequence, self.host.now()):
+        body = event.encode()
+        if len(body) > MAX_EVENT:
+            raise RefusedError(f"an event of {len(body)} bytes: at most {MAX_EVENT} fit a datagram")
+        if self._delivered.add(event.publisher, event.sequence, body, self.host.now()):
             self.counters["published"] += 1
             self.host.notify(event, 0)
             self.disseminate(event)
@@ -285,7 +310,9 @@ class Service(abc.ABC):
 
     def deliver_event(self, event: Event, hops: int) -> None:
         """Hand an event that came over `hops` to the local clients, unless they had it before."""
-        if self.local and self._delivered.add(event.publisher, event.sequence, self.host.now()):
+        if self.local and self._delivered.add(
+            event.publisher, event.sequence, event.encode(), self.host.now()
+        ):
             if any(each.accepts(event) for each in self.local):
                 self.counters["delivered"] += 1
             self.host.notify(event, hops)

@@ -49,7 +49,7 @@ class Broker(DecisionPoint):
         return target is not None and target.node == self.host.node_id
 
     def _process(self, frame: Frame, event: Event) -> None:
-        if not self._processed.add(frame.publisher, frame.sequence, self.host.now()):
+        if not self._processed.add(frame.publisher, frame.sequence, frame.body, self.host.now()):
             self.counters["duplicates"] += 1
             return
         self.counters["processed as broker"] += 1

@@ -51,12 +51,12 @@ class Flooding(Service):
 
     def disseminate(self, event: Event) -> None:
         """Broadcast a local client's event."""
-        self._seen.add(event.publisher, event.sequence, self.host.now())
+        self._seen.add(event.publisher, event.sequence, event.encode(), self.host.now())
         frame = self.event_frame(event, ttl=self._parameters.ttl - 1, hops=1)
         self._send(frame.encode())
 
     def _event_received(self, frame: Frame, sender: int) -> None:
-        if not self._seen.add(frame.publisher, frame.sequence, self.host.now()):
+        if not self._seen.add(frame.publisher, frame.sequence, frame.body, self.host.now()):
             self.counters["duplicates"] += 1
             return
         self.deliver(frame)

@@ -32,7 +32,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from nodeapp.events import Event
+from nodeapp.events import Event, fingerprint
 from nodeapp.host import Host, Timer
 from nodeapp.parameters import Param
 from nodeapp.pubsub.base import Environment
@@ -84,7 +84,8 @@ class _Advertised:
         """When the last part of a list came."""
         self._parts: dict[tuple[int, int], dict[int, float]] = {}
         """By rendezvous node and number of parts: when each came last."""
-        self.waiting: dict[tuple[int, int], tuple[Event, Timer]] = {}
+        self.waiting: dict[int, tuple[Event, Timer]] = {}
+        """By fingerprint: events that wait for a list."""
 
     def hear(self, rendezvous: int, part: int, parts: int, now: float) -> None:
         """Take note of a part of a list."""
@@ -140,15 +141,14 @@ class Rendezvous(DecisionPoint):
         if len(advertised.waiting) >= MAX_WAITING:
             self.counters["no list of subscribers"] += 1
             return
-        timer = self.host.call_later(
-            self.parameters.list_wait, self._no_list, advertised, event, now
-        )
-        advertised.waiting[event.id] = event, timer
+        key = fingerprint(event.publisher, event.sequence, event.encode())
+        timer = self.host.call_later(self.parameters.list_wait, self._no_list, advertised, key, now)
+        advertised.waiting[key] = event, timer
         if len(advertised.waiting) == 1:
             self._advertise(topic)
 
-    def _no_list(self, advertised: _Advertised, event: Event, since: float) -> None:
-        del advertised.waiting[event.id]
+    def _no_list(self, advertised: _Advertised, key: int, since: float) -> None:
+        event, _ = advertised.waiting.pop(key)
         if advertised.heard < since:
             self.counters["no list of subscribers"] += 1
             return

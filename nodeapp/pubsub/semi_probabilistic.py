@@ -180,7 +180,7 @@ class SemiProbabilistic(Service):
 
     def disseminate(self, event: Event) -> None:
         """Send a local client's event on its way."""
-        self._seen.add(event.publisher, event.sequence, self.host.now())
+        self._seen.add(event.publisher, event.sequence, event.encode(), self.host.now())
         frame = self.event_frame(event, ttl=self.parameters.ttl - 1, hops=1)
         self._send_event(frame, event, 0)
 
@@ -189,7 +189,7 @@ class SemiProbabilistic(Service):
             self.counters["not addressed"] += 1
             return
         event = _decode_event(frame.publisher, frame.sequence, frame.body)
-        if not self._seen.add(frame.publisher, frame.sequence, self.host.now()):
+        if not self._seen.add(frame.publisher, frame.sequence, frame.body, self.host.now()):
             self.counters["duplicates"] += 1
             return
         self.deliver_event(event, frame.hops)

@@ -150,7 +150,7 @@ class SubscriptionForwarding(Service):
 
     def disseminate(self, event: Event) -> None:
         """Send a local client's event along the links that want it."""
-        self._seen.add(event.publisher, event.sequence, self.host.now())
+        self._seen.add(event.publisher, event.sequence, event.encode(), self.host.now())
         self._forward(self.event_frame(event, ttl=self._parameters.ttl), event, LOCAL)
 
     def _event_received(self, frame: Frame, sender: int) -> None:
@@ -158,7 +158,7 @@ class SubscriptionForwarding(Service):
             self.counters["not addressed"] += 1
             return
         event = Event.decode(frame.publisher, frame.sequence, frame.body)
-        if not self._seen.add(frame.publisher, frame.sequence, self.host.now()):
+        if not self._seen.add(frame.publisher, frame.sequence, frame.body, self.host.now()):
             self.counters["duplicates"] += 1
             return
         self.deliver_event(event, frame.hops)

@@ -48,7 +48,7 @@ from nodeapp.routing.aodv_links import LinkMonitor
 from nodeapp.routing.aodv_parameters import AodvParameters
 from nodeapp.routing.aodv_repair import Repairs
 from nodeapp.routing.aodv_search import Searches, SeenRequests
-from nodeapp.routing.aodv_table import AodvRoute, RouteTable, following, newer, plausible
+from nodeapp.routing.aodv_table import AodvRoute, RouteTable, following, is_reached, newer, raised
 from nodeapp.routing.aodv_wire import (
     ACKNOWLEDGE,
     DESTINATION_ONLY,
@@ -238,7 +238,10 @@ class Aodv:
         if self._blacklist.refuses(sender, now):
             return
         self._neighbour_heard(sender, None, now, now + self._active_timeout)
-        if originator == self._me or not self._seen.add(originator, request.request, now):
+        if originator == self._me:
+            self.sequence = raised(self.sequence, request.originator_sequence)
+            return
+        if not self._seen.add(originator, request.request, now):
             return
         parameters = self._parameters
         expires = now + parameters.reverse_lifetime(frame.hops)
@@ -246,7 +249,7 @@ class Aodv:
         if before is not None and before.expires > expires:
             expires = before.expires
         sequence = request.originator_sequence
-        if self.table.learn(originator, sequence, frame.hops, sender, now, expires):
+        if self.table.learn(originator, sequence, frame.hops, sender, now, expires, own=True):
             self._found(originator, now)
         else:
             self.table.extend(originator, sender, now, expires)
@@ -293,9 +296,7 @@ class Aodv:
     def _reply_as_destination(
         self, originator: int, request: aodv_wire.RouteRequest, now: float
     ) -> None:
-        wanted = request.destination_sequence
-        known = not request.flags & UNKNOWN
-        if known and newer(wanted, self.sequence) and plausible(wanted, self.sequence):
+        if not request.flags & UNKNOWN and is_reached(request.destination_sequence, self.sequence):
             self.sequence = request.destination_sequence
         lifetime = self._parameters.reply_lifetime
         reply = aodv_wire.RouteReply(self._me, self.sequence, 0, lifetime)
@@ -361,6 +362,8 @@ class Aodv:
             self._host.send(sender, answer.encode())
         self._neighbour_heard(sender, None, now, now + self._active_timeout)
         target, lifetime = reply.destination, min(reply.lifetime, self._parameters.reply_lifetime)
+        if target == self._me:
+            self.sequence = raised(self.sequence, reply.sequence)
         if target == self._me or reply.hops == 255:
             return
         expires = now + lifetime
@@ -378,8 +381,7 @@ class Aodv:
         if frame.ttl == 0 or frame.hops == 255:
             self._counters["time to live used up"] += 1
             return
-        lifetime = route.expires - now
-        better = aodv_wire.RouteReply(target, route.sequence, route.hops, lifetime)
+        better = aodv_wire.RouteReply(target, route.sequence, route.hops, route.expires - now)
         back = self._send_reply(frame.destination, frame.forwarded(), better, now)
         if back is not None:
             route.precursors.add(back.next_hop)

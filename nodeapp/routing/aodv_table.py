@@ -17,28 +17,43 @@ It follows that
     route has a number its destination has not had, no invalid one more than the next, and the
     destination's next request is newer than anything that others have of it.
 
+These rules are for numbers of one count.  Two that are more than `LEAP` apart are not: their node
+has started again, with another clock, or a stranger has made one of them up.  No comparison tells
+which, so the last that is heard is taken, and a forged number lasts until the next message of its
+node.  A smaller forged one is overtaken by the node itself, which goes above it when it hears of it
+(6.1); if it does not, its requests are taken as they are after `DELETE_PERIOD` in which an invalid
+route was newer than every one of them.
+
 There are no timers: a route is looked at when it is used.  An invalid route is kept, as 6.4 allows,
 beyond DELETE_PERIOD.  The RFC takes that for the longest time that a neighbour can go on sending
 frames over a route that is invalid here, but if hellos pass and frames do not (a grey zone) a
 neighbour that goes on sending keeps its route alive without ever being told: a node that forgot
-the sequence number would take that neighbour's route, which leads back to it.  Only when the table
-fills up are numbers forgotten, DELETE_PERIOD after the route.
+the sequence number would take that neighbour's route, which leads back to it.  Numbers are
+forgotten `FORGOTTEN` after the route, or DELETE_PERIOD after it when the table fills up.
 
 Sources: docs/papers.md#aodv, docs/papers.md#aodv-loops, docs/papers.md#aodv-proof.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from typing import Final
 
 MASK: Final = 0xFFFFFFFF
 MAX_ROUTES: Final = 16_384
 """Destinations in the table at most: any id can be claimed on the air."""
+LEAP: Final = 2**20
+"""How far apart two sequence numbers of one count are at most: a node counts 10 a second, the clock
+from which it begins again 100 a second, which are three hours."""
+REACH: Final = 4 * LEAP
+"""How far a node goes above its own number when others ask for a newer one.  They refuse numbers up
+to `LEAP` before the one they ask for, and what a node on the way offers may be made up, too."""
 MAX_AHEAD: Final = 2**30
-"""How far ahead of what is known a sequence number may be: 124 days at 100 a second, by which a
-node that restarts may be ahead; the RFC takes any below 2**31, so one forged number, half of all
-ahead, would make the destination's own numbers old ones."""
+"""How far ahead of that of a valid route a number may be, whatever its count: 124 days at 100 a
+second, by which a node that restarts may be ahead."""
+FORGOTTEN: Final = 3600.0
+"""Seconds after which nobody can still rely on an invalid route."""
 CROWDED: Final = MAX_ROUTES // 2
 """Destinations above which what has been invalid for DELETE_PERIOD is forgotten."""
 
@@ -48,14 +63,28 @@ def newer(one: int, other: int) -> bool:
     return 0 < (one - other) & MASK < 0x80000000
 
 
-def plausible(one: int, other: int) -> bool:
-    """Return whether a node that had sequence number `other` can have `one` now."""
-    return not newer(one, other) or (one - other) & MASK <= MAX_AHEAD
+def ahead(one: int, other: int) -> int:
+    """Return by how much sequence number `one` is after `other`; negative if it is before it."""
+    return ((one - other + 0x80000000) & MASK) - 0x80000000
+
+
+def is_reached(one: int, other: int) -> bool:
+    """Return whether a node whose own sequence number is `other` goes up to `one` if asked to."""
+    return 0 < ahead(one, other) <= REACH
 
 
 def following(sequence: int) -> int:
     """Return the sequence number after one."""
     return (sequence + 1) & MASK
+
+
+def raised(own: int, other: int) -> int:
+    """Return a node's `own` sequence number when others say that it has an `other` one (6.1).
+
+    They have the next one if they know a broken route.  A higher one is made up, or from before a
+    restart; the node goes on from there, or what it says would be old for them.
+    """
+    return other if is_reached(other, following(own)) else own
 
 
 class AodvRoute:
@@ -64,10 +93,12 @@ class AodvRoute:
     `expires`: when it becomes invalid, or if it is invalid, when it may be forgotten.
     `sequence` means nothing unless `known`.  Its `hops` outlive it: the next search begins there.
     `repairable`: until when an invalid route may be repaired (6.12); until then it has precursors.
+    `doubted`: since when all requests of its destination are older than an invalid route is.
     """
 
     __slots__ = (
-        *("expires", "hops", "known", "next_hop", "precursors", "repairable", "sequence", "valid"),
+        *("doubted", "expires", "hops", "known", "next_hop", "precursors"),
+        *("repairable", "sequence", "valid"),
     )
 
     def __init__(self, sequence: int | None, hops: int, next_hop: int, expires: float) -> None:
@@ -78,6 +109,7 @@ class AodvRoute:
         self.expires = expires
         self.valid = True
         self.repairable = 0.0
+        self.doubted = math.inf
         self.precursors: set[int] = set()
 
     def extend(self, expires: float) -> None:
@@ -130,23 +162,41 @@ class RouteTable:
         return True
 
     def learn(
-        self, destination: int, sequence: int, hops: int, next_hop: int, now: float, expires: float
+        self,
+        destination: int,
+        sequence: int,
+        hops: int,
+        next_hop: int,
+        now: float,
+        expires: float,
+        *,
+        own: bool = False,
     ) -> bool:
-        """Take a route on offer; return whether it was better than what there was (6.2)."""
+        """Take a route on offer; return whether it was better than what there was (6.2).
+
+        `own` tells that the number is the one that the destination has now, not that of a route.
+        """
         route = self.known(destination, now)
         if route is None:
             return self._add(destination, AodvRoute(sequence, hops, next_hop, expires))
-        if route.known and not plausible(sequence, route.sequence):
+        if route.known and not self._is_better(route, sequence, hops, own, now):
             return False
-        if route.known and not newer(sequence, route.sequence):
-            better = not route.valid or hops < route.hops
-            if sequence != route.sequence or not better:
-                return False
         if not route.valid:
             self._revive(route, now)
         route.known, route.sequence, route.hops = True, sequence, hops
         route.next_hop, route.valid, route.expires = next_hop, True, expires
         return True
+
+    def _is_better(self, route: AodvRoute, sequence: int, hops: int, own: bool, now: float) -> bool:
+        by = ahead(sequence, route.sequence)
+        if abs(by) > LEAP:
+            return not route.valid or by <= MAX_AHEAD
+        if by >= 0:
+            return by > 0 or not route.valid or hops < route.hops
+        if not own or route.valid:
+            return False
+        route.doubted = min(route.doubted, now)
+        return now - route.doubted >= self._delete_period
 
     def learn_neighbour(
         self, neighbour: int, sequence: int | None, now: float, expires: float
@@ -163,6 +213,8 @@ class RouteTable:
             route.expires = expires
         route.extend(expires)
         route.hops, route.next_hop = 1, neighbour
+        if sequence is not None and route.known and abs(ahead(sequence, route.sequence)) > LEAP:
+            route.sequence = sequence
         self._take_number(route, sequence)
 
     def _add(self, destination: int, route: AodvRoute) -> bool:
@@ -225,14 +277,12 @@ class RouteTable:
         """Take a sequence number that was told, unless the route's own is newer."""
         if sequence is None:
             return
-        if not route.known or (
-            not newer(route.sequence, sequence) and plausible(sequence, route.sequence)
-        ):
+        if not route.known or 0 < ahead(sequence, route.sequence) <= LEAP:
             route.known, route.sequence = True, sequence
 
     @staticmethod
     def _revive(route: AodvRoute, now: float) -> None:
-        route.valid = True
+        route.valid, route.doubted = True, math.inf
         if route.repairable <= now:
             route.precursors = set()
         route.repairable = 0.0
@@ -249,12 +299,12 @@ class RouteTable:
         route.expires = now + self._delete_period
 
     def expire(self, now: float) -> None:
-        """Forget what has been invalid for DELETE_PERIOD, if the table is crowded."""
-        if len(self._routes) <= self._crowded:
-            return
-        for destination in [d for d, route in self._routes.items() if route.expires <= now]:
+        """Forget what has been invalid for `FORGOTTEN`; DELETE_PERIOD if the table is crowded."""
+        crowded = len(self._routes) > self._crowded
+        before = now if crowded else now - (FORGOTTEN - self._delete_period)
+        for destination in [d for d, route in self._routes.items() if route.expires <= before]:
             route = self._routes[destination]
             if route.valid:
                 self._invalidate(route, route.expires)
-            if route.expires <= now:
+            if route.expires <= before:
                 del self._routes[destination]

@@ -32,6 +32,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from emulation.network.interrupts import undisturbed
+from emulation.network.limits import low_limits
 from emulation.network.liveness import IDLE_LIMIT, Watch
 from emulation.network.processes import end_processes, ended
 from spark_analysis import scratch
@@ -344,7 +345,9 @@ def _start(master: str, options: Mapping[str, str], folder: Path) -> SparkSessio
                 raise
             said = log.read_text(encoding="utf-8", errors="replace").splitlines()
             reason = next((line for line in said if "rror" in line or "xception" in line), error)
-            raise SessionError(f"Spark does not start: {first_line(reason)}") from None
+            limits = low_limits()
+            why = f"{first_line(reason)} ({limits})" if limits else first_line(reason)
+            raise SessionError(f"Spark does not start: {why}") from None
     try:
         return SparkSession.builder.getOrCreate()
     except Py4JError:

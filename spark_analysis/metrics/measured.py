@@ -31,7 +31,11 @@ from spark_analysis.metrics.overlay import (
     OVERLAY_TABLE,
 )
 from spark_analysis.metrics.path_stretch import PATH_STRETCH
-from spark_analysis.metrics.recovery import FAULTS_RECOVERED, RECOVERY_TIME
+from spark_analysis.metrics.recovery import (
+    FAULTS_RECOVERED,
+    FAULTS_RECOVERED_LIVING,
+    RECOVERY_TIME,
+)
 from spark_analysis.metrics.state import STATE_BYTES, STATE_ENTRIES
 from spark_analysis.metrics.tree_length import TREE_LENGTH
 

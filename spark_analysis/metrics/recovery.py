@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_analysis.jobs.recovery import rows
 from spark_analysis.metric import MeasuredMetric, significant
-from spark_analysis.recovering import RECOVERED, Recovery, came_back, recoveries
+from spark_analysis.recovering import LIVING, RECOVERED, Recovery, came_back, recoveries
 from spark_analysis.schemas import DOUBLE, column
 from spark_analysis.table import Inputs, Measure
 
@@ -26,12 +26,19 @@ _TIME: Final = column(
 _SHARE: Final = column(
     "recovered", DOUBLE, "faults after which delivery was as before / those of which it is known"
 )
+_LIVING: Final = column(
+    "recovered_living", DOUBLE, "as `recovered`, of events of publishers whose node was up"
+)
 
 
-def _by_run(inputs: Inputs) -> dict[str, list[Recovery]]:
+def _by_run(inputs: Inputs, *, living: bool = False) -> dict[str, list[Recovery]]:
+    """Return how delivery recovered from each fault; `living`: of publishers whose node was up."""
     found: dict[str, list[Recovery]] = {}
-    for run, *_, before, lowest, recovery in inputs.once(rows):
-        found.setdefault(run, []).append(Recovery(before, lowest, recovery))
+    for run, *_, all_before, all_lowest, all_recovery, before, lowest, recovery in inputs.once(
+        rows
+    ):
+        of_all = Recovery(all_before, all_lowest, all_recovery)
+        found.setdefault(run, []).append(Recovery(before, lowest, recovery) if living else of_all)
     return found
 
 
@@ -42,8 +49,8 @@ def _means(inputs: Inputs) -> Iterator[tuple[str, float]]:
             yield run, sum(times) / len(times)
 
 
-def _shares(inputs: Inputs) -> Iterator[tuple[str, float]]:
-    for run, faults in _by_run(inputs).items():
+def _shares(inputs: Inputs, *, living: bool = False) -> Iterator[tuple[str, float]]:
+    for run, faults in _by_run(inputs, living=living).items():
         back, known = came_back(faults)
         if known:
             yield run, back / known
@@ -57,9 +64,11 @@ def _text(value: float, unit: str) -> str:
 class _Recovered(MeasuredMetric):
     """A share of few faults, which comparisons write as the number of them."""
 
+    living: str = ""
+
     def cell(self, tables: RunTables) -> str:
         """Return what a comparison says of a run."""
-        back, known = came_back(recoveries(tables.table("recovery")))
+        back, known = came_back(recoveries(tables.table("recovery"), self.living))
         return f"{back} of {known}" if known else significant(math.nan)
 
 
@@ -78,6 +87,26 @@ FAULTS_RECOVERED: Final = _Recovered(
     measure=Measure(
         make=lambda inputs: inputs.rows([*_shares(inputs)], "run string, recovered double"),
         column=_SHARE,
+    ),
+)
+FAULTS_RECOVERED_LIVING: Final = _Recovered(
+    column="recovered_living",
+    title="Faults recovered from, among the living",
+    caption=f"Faults after which delivery came back to {RECOVERED:.0%} of before, of events whose "
+    "publisher's node was up: what nodes that are down publish is lost whatever the protocol.",
+    unit="% of faults",
+    scale=100.0,
+    top=100.0,
+    text=lambda value: _text(100 * value, "%"),
+    swept=True,
+    heading="living recovered from",
+    if_known=True,
+    living=LIVING,
+    measure=Measure(
+        make=lambda inputs: inputs.rows(
+            [*_shares(inputs, living=True)], "run string, recovered_living double"
+        ),
+        column=_LIVING,
     ),
 )
 RECOVERY_TIME: Final = MeasuredMetric(

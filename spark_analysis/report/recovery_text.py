@@ -10,7 +10,7 @@ from nodeapp.pubsub.decision_point import DecisionPoint
 from nodeapp.pubsub.registry import service_of
 from nodeapp.pubsub.topic_hash import NodeHash
 from spark_analysis.pandas_rows import tuples
-from spark_analysis.recovering import BEFORE, RECOVERED, WINDOW, came_back, recoveries
+from spark_analysis.recovering import BEFORE, LIVING, RECOVERED, WINDOW, came_back, recoveries
 from spark_analysis.report.quantities import NOTHING, printable, seconds, share
 from spark_analysis.report.section import Section
 from spark_analysis.report.text_table import Cell, TextTable
@@ -25,7 +25,6 @@ def fault_table(tables: RunTables) -> list[TextTable]:
     rows: list[list[Cell]] = []
     for row in tuples(tables.table("recovery").sort_values("fault")):
         names = [name for name in str(row.nodes).split(", ") if name]
-        late = "not in this run" if pd.notna(row.before) and pd.notna(row.lowest) else NOTHING
         rows.append(
             [
                 printable(str(row.text or row.kind)),
@@ -33,7 +32,11 @@ def fault_table(tables: RunTables) -> list[TextTable]:
                 f"{seconds(row.start)} to {seconds(row.end)}",
                 share(row.before),
                 share(row.lowest),
-                seconds(row.recovery) if pd.notna(row.recovery) else late,
+                _time(row.recovery, known=pd.notna(row.before) and pd.notna(row.lowest)),
+                _time(
+                    row.living_recovery,
+                    known=pd.notna(row.living_before) and pd.notna(row.living_lowest),
+                ),
             ]
         )
     if not rows:
@@ -41,21 +44,31 @@ def fault_table(tables: RunTables) -> list[TextTable]:
     note = (
         f"Before: delivery of the {BEFORE:g} s until the fault. Lowest: of {WINDOW:g} s from then "
         f"on. Recovery: from the fault's beginning until delivery is {RECOVERED:.0%} of before. "
-        f"Deliveries count at receivers that are up. {_balance(tables)} "
-        + " ".join(orphans(tables))
+        "Deliveries count at receivers that are up; recovery of the living leaves out events whose "
+        f"publisher's node was down. {_balance(tables)} " + " ".join(orphans(tables))
     )
-    head = ("fault", "who", "when", "before", "lowest", "recovery")
+    head = ("fault", "who", "when", "before", "lowest", "recovery", "of the living")
     return [TextTable("Faults", note.strip(), head, rows, words=3)]
 
 
 def _balance(tables: RunTables) -> str:
     """Return after how many faults delivery came back, and how long that took."""
-    back, known = came_back(recoveries(tables.table("recovery")))
+    table = tables.table("recovery")
+    back, known = came_back(recoveries(table))
     if not known:
         return ""
     time = seconds(tables.value("recovery"))
     mean = f", after {time} on average of these" if back else ""
-    return f"Delivery came back after {back} of {known} faults{mean}."
+    living, of = came_back(recoveries(table, LIVING))
+    among = "" if (living, of) == (back, known) else f"; among the living after {living} of {of}"
+    return f"Delivery came back after {back} of {known} faults{mean}{among}."
+
+
+def _time(recovery: float, *, known: bool) -> str:
+    """Return a recovery time as text."""
+    if pd.notna(recovery):
+        return seconds(recovery)
+    return "not in this run" if known else NOTHING
 
 
 def orphans(tables: RunTables) -> Iterator[str]:

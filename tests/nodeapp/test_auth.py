@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeapp.auth import LATE, TRAILER, WINDOW, Seal, read_key
-from nodeapp.pubsub.base import HELD_EVENTS, MOST_AHEAD, WINDOW_TIME, EventIds
-from nodeapp.wire import BY_HAND, FLAG_SEALED, MAX_BODY, Frame, Kind, WireError, decode
+from nodeapp.wire import FLAG_SEALED, MAX_BODY, Frame, Kind, WireError, decode
 
 KEY = b"0123456789abcdef"
 FRAME = Frame(Kind.EVENT, 3, publisher=5, sequence=7, ttl=9, flags=1, route=b"abc", body=b"body")
@@ -74,24 +73,3 @@ def test_a_key_is_read_from_a_file_or_refused(tmp_path: Path) -> None:
         read_key(path)
     path.write_bytes(KEY + b"\n")
     assert read_key(path) == KEY
-
-
-def test_a_replay_after_the_hold_time_is_known() -> None:
-    ids = EventIds()
-    assert all(ids.add(5, sequence, 0.1 * sequence) for sequence in range(1, 200))
-    assert not any(ids.add(5, sequence, 100.0) for sequence in range(1, 200))
-    assert ids.add(5, 200, 100.0)
-    assert ids.add(5, BY_HAND | 77, 100.0)
-    assert ids.add(5, 200 + 2 * MOST_AHEAD, 101.0)  # forged: it ends nothing
-    assert ids.add(5, 202, 102.0)
-    assert ids.add(5, 201, 102.0)  # overtaken
-    assert not ids.add(5, 201, 500.0)
-    assert ids.add(5, 1, 102.0 + 2 * WINDOW_TIME)  # the publisher counts from 1 again
-
-
-def test_publishers_that_nobody_has_fill_no_memory() -> None:
-    ids = EventIds()
-    for publisher in range(3 * HELD_EVENTS):
-        assert ids.add(publisher, 1, 1.0)
-    assert len(ids) <= HELD_EVENTS
-    assert len(ids._windows) <= HELD_EVENTS

@@ -69,6 +69,23 @@ def test_runs_become_one_crate_with_checksums(tmp_path: Path) -> None:
     assert not list(runs[0].glob("all.zip*"))
 
 
+def test_links_out_of_the_run_are_left_out(tmp_path: Path) -> None:
+    scenario = make_scenario("roaming_field", "flooding", seed=1, duration=14, settings={})
+    run = RunFolder.create(tmp_path / "runs", scenario)
+    (tmp_path / "private").write_text("ours")
+    (run.path / "notes").symlink_to(tmp_path / "private")
+    (run.path / "inside").symlink_to("scenario.json")
+    (run.path / "folder").symlink_to(tmp_path)
+    out = tmp_path / "run.zip"
+    result = CliRunner().invoke(app, ["artifact", str(run.path), "--out", str(out)])
+    assert result.exit_code == 0
+    assert f"leads out of the run's folder: {run.path / 'notes'}" in result.output
+    with zipfile.ZipFile(out) as file:
+        names = [name.partition("/")[2] for name in file.namelist()]
+        assert sorted(filter(None, names)) == ["inside", "scenario.json"]
+        assert not any(b"ours" in file.read(name) for name in file.namelist())
+
+
 def test_an_interrupted_bundle_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,7 +142,7 @@ def test_parameters_in_a_scenarios_file_are_checked_before_it_runs(
     changed.save(tmp_path / "scenario.json")
     exit_code, _, errors = invoke("run", "--scenario", str(tmp_path / "scenario.json"))
     assert exit_code == 2
-    assert f"scenario.json: {message}" in errors
+    assert f"scenario.json: flooding: {message}" in errors
     assert len(errors.strip().splitlines()) == 1
 
 

@@ -194,7 +194,7 @@ class MeshBroker:
 
     def event(self, frame: Frame, event: Event, sender: int) -> None:
         """Take an event that came from `sender`, or `LOCAL`: for clients here and elsewhere."""
-        if not self._seen.add(frame.publisher, frame.sequence, self._host.now()):
+        if not self._seen.add(frame.publisher, frame.sequence, frame.body, self._host.now()):
             self._counters["duplicates"] += 1
             return
         if sender != LOCAL:

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from nodeapp.events import Event, Subscription
+from nodeapp.events import Event, Subscription, fingerprint
 from nodeapp.geometry import Point
 from nodeapp.host import Host, Timer
 from nodeapp.pubsub.base import Environment, RefusedError, Route
@@ -44,7 +44,7 @@ from nodeapp.pubsub.messages import Stamps
 from nodeapp.wire import BROADCAST, Frame, Kind
 
 KNOWN: Final = 65_536
-"""Event ids that a client remembers."""
+"""Events that a client remembers."""
 LOOK: Final = 1.0
 """Seconds between comparisons of where the client is with where it said it would be."""
 LONGEST: Final = 8.0
@@ -96,7 +96,7 @@ class MeshClient:
         """Those that a new serving broker has to take over."""
         self._serving: SessionKey | None = None
         self._timer: Timer | None = None
-        self._known: dict[tuple[int, int], None] = {}
+        self._known: dict[int, None] = {}
         self._last_event = 0.0
         self._silences = 0
         self._publishing: dict[tuple[int, int], Timer] = {}
@@ -280,17 +280,18 @@ class MeshClient:
         received = self._sessions.get(delivery.session)
         if received is not None:
             received.add(delivery.event_index)
-        if event.id in self._known:
+        key = fingerprint(frame.publisher, frame.sequence, delivery.event)
+        if key in self._known:
             self._counters["duplicates"] += 1
             return
-        self._known[event.id] = None
+        self._known[key] = None
         if len(self._known) > KNOWN:
             del self._known[next(iter(self._known))]
         self._deliver(event, frame.hops)
 
     def publish(self, event: Event) -> None:
         """Give an event to the broker here, until it says that it has it."""
-        self._known[event.id] = None
+        self._known[fingerprint(event.publisher, event.sequence, event.encode())] = None
         frame = Frame(
             Kind.EVENT,
             self._host.node_id,

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from nodeapp.events import Subscription
+from nodeapp.events import Subscription, fingerprint
 from nodeapp.host import Timer
 from nodeapp.pubsub.mesh.messages import EventDelivery, Received, SessionKey
 from nodeapp.pubsub.mesh.prediction import ClientStatus, PredictedPath
 from nodeapp.pubsub.patterns import encode_pattern
 from nodeapp.wire import Frame, Kind
 
-MAX_IDS: Final = 65_536
-"""Event ids that a session remembers."""
+MAX_EVENTS: Final = 65_536
+"""Events that a session remembers."""
 
 
 class Held(NamedTuple):
@@ -75,7 +75,7 @@ class Served:
     propagating: frozenset[bytes] = frozenset()
     reached: dict[SessionKey, set[bytes]] = field(default_factory=dict)
     """Patterns whose propagation from a new session has ended."""
-    _ids: dict[tuple[int, int], None] = field(default_factory=dict)
+    _events: dict[int, None] = field(default_factory=dict)
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> None:
         """Replace the subscriptions."""
@@ -102,12 +102,12 @@ class Served:
 
     def take(self, held: Held) -> int | None:
         """Number an event and keep it; None if the session had it before."""
-        key = held.publisher, held.sequence
-        if key in self._ids:
+        key = fingerprint(held.publisher, held.sequence, held.body)
+        if key in self._events:
             return None
-        self._ids[key] = None
-        if len(self._ids) > MAX_IDS:
-            del self._ids[next(iter(self._ids))]
+        self._events[key] = None
+        if len(self._events) > MAX_EVENTS:
+            del self._events[next(iter(self._events))]
         self.total += 1
         self.events[self.total] = held
         return self.total

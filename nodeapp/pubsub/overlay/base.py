@@ -148,7 +148,7 @@ class OverlayService(Service):
 
     def disseminate(self, event: Event) -> None:
         """Send an event on its way, or keep it until this peer is in the overlay."""
-        self.seen.add(event.publisher, event.sequence, self.host.now())
+        self.seen.add(event.publisher, event.sequence, event.encode(), self.host.now())
         if self.ready():
             self.launch(event)
         elif len(self._pending) < MAX_PENDING:

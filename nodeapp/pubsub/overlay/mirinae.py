@@ -272,7 +272,7 @@ class Mirinae(OverlayService):
                 event = Event.decode(frame.publisher, frame.sequence, body)
             case _:
                 raise WireError("not an event on its way through a hypercube")
-        if not self.seen.add(frame.publisher, frame.sequence, self.host.now()):
+        if not self.seen.add(frame.publisher, frame.sequence, body, self.host.now()):
             self.counters["duplicates"] += 1
             return
         self.deliver_event(event, frame.hops)

@@ -112,8 +112,7 @@ class SemanticOverlay(OverlayService):
 
     def _event_received(self, frame: Frame) -> None:
         event = Event.decode(frame.publisher, frame.sequence, frame.body)
-        new = self.seen.add(frame.publisher, frame.sequence, self.host.now())
-        if not new:
+        if not self.seen.add(frame.publisher, frame.sequence, frame.body, self.host.now()):
             self.counters["duplicates"] += 1
             return
         self.deliver_event(event, frame.hops)
@@ -171,7 +170,7 @@ class SemanticOverlay(OverlayService):
         unit = self._unit
         around = (me.peer, *self._around.links().values())
         if any(matches(peer, wanted, cell, unit) for peer in around):
-            if self.seen.add(frame.publisher, frame.sequence, self.host.now()):
+            if self.seen.add(frame.publisher, frame.sequence, body, self.host.now()):
                 self.deliver_event(event, frame.hops)
                 made = self.event_frame(event, hops=frame.hops)
                 self._pass_on(event, made, frame.originator)
@@ -202,7 +201,7 @@ class SemanticOverlay(OverlayService):
         if (not left and not way) or len(been) > self._search_hops:
             self.counters["no peer found for an event"] += 1
             if self._floods:
-                self.seen.add(event.publisher, event.sequence, self.host.now())
+                self.seen.add(event.publisher, event.sequence, event.encode(), self.host.now())
                 frame = self.event_frame(event, hops=hops)._replace(flags=FLAG_FLOOD)
                 self._pass_on(event, frame, 0)
             return

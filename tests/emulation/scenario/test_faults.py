@@ -78,6 +78,7 @@ def test_who_fails_is_drawn_from_the_seed() -> None:
         ("crash 30% at 5 for -1", "a fault ends after it begins"),
         ("crash at 5", "say who"),
         ("crash 11 of them at 5", "there are 10 of them"),
+        ("crash 0 of them at 5", "there are 10 of them: write 1 to 10"),
         ("crash sta99 at 5", "there is no sta99 .* there are sta1, sta2, sta3, sta4, sta5, ..."),
         ("radio br1 at 5", "there is no br1"),
         ("link sta1 at 5", "a link is `link ONE OTHER"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 
 from emulation.errors import ScenarioError
 from emulation.workloads.base import Operation
-from emulation.workloads.recorded import LONGEST_LINE, RecordedWorkload, lines
+from emulation.workloads.recorded import LONGEST_LINE, MANY, RecordedWorkload, lines
 from nodeapp.events import MAX_EVENT
 from testbed.app import app
 from tests.nodeapp.strategies import filters, names, values
@@ -356,6 +358,35 @@ def test_a_file_without_an_operation_is_refused(content: bytes, tmp_path: Path) 
 def test_a_file_without_end_is_refused_soon() -> None:
     with pytest.raises(ScenarioError, match="/dev/zero:1: longer than"):
         read(Path("/dev/zero"))
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "w.jsonl")
+    with pytest.raises(
+        ScenarioError, match=r"cannot read .*w\.jsonl: it is a pipe or a device: put"
+    ):
+        read(tmp_path / "w.jsonl")
+
+
+def test_very_many_operations_are_refused_before_they_are_read_unless_asked_for(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "w.jsonl"
+    with path.open("w") as file:
+        file.writelines(f"{json.dumps(EVENT)}\n" for _ in range(MANY + 1000))
+    began = time.process_time()
+    with pytest.raises(
+        ScenarioError, match=r"jsonl has some 25\d,\d{3} operations, more than 250,000"
+    ) as no:
+        read(path)
+    assert time.process_time() < began + 1
+    assert "would take 48 s and 1.0 GB before the run begins; --set most=27" in str(no.value)
+    path.write_text(f"{json.dumps(EVENT)}\n" * 2000)
+    few = RecordedWorkload(str(path), most=1999)
+    with pytest.raises(ScenarioError, match="has some 2,000 operations, more than 1,999"):
+        few.operations(NODES, DURATION, random.Random(1))
+    found = RecordedWorkload(str(path), most=2000).operations(NODES, DURATION, random.Random(1))
+    assert len(found) == 2000
 
 
 def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import emulation.workloads
 from emulation.errors import ScenarioError
 from emulation.scenario.runfolder import read_run
 from emulation.scenario.scenario import Scenario, WorkloadSpec
+from emulation.workloads.recorded import MANY
 from emulation.workloads.registry import (
     expanded,
     make_workload,
@@ -130,11 +131,11 @@ def test_parameters_of_a_replaced_workload_are_refused(tmp_path: Path) -> None:
         make(**chosen, topics="2")
     message = str(error.value)
     assert message.startswith("'topics' is a parameter of the workload topic, which recorded rep")
-    assert message.endswith("; recorded has recording")
+    assert message.endswith("; recorded has most, recording")
     assert "selectivity" not in message
     with pytest.raises(ScenarioError, match="no parameter 'warp'; roaming_field has"):
         make(**chosen, warp=9)
-    with pytest.raises(ScenarioError, match="recorded has recording"):
+    with pytest.raises(ScenarioError, match="recorded has most, recording"):
         make(**chosen, warp=9)
 
 
@@ -143,7 +144,7 @@ def test_the_workload_is_recorded_in_the_scenario(tmp_path: Path) -> None:
     path.write_text('{"time": 1, "node": 1, "action": "publish", "event": "a"}')
     scenario = make(workload=f"file:{path}")
     assert scenario.workload_spec == WorkloadSpec(
-        name="recorded", parameters={"recording": str(path)}
+        name="recorded", parameters={"recording": str(path), "most": MANY}
     )
     assert not set(OF_TOPIC) & set(scenario.topology_parameters)
     scenario.save(tmp_path / "scenario.json")
@@ -175,7 +176,7 @@ def test_what_may_be_set_depends_on_the_workload() -> None:
     own = all_parameters("roaming_field", "flooding")
     other = all_parameters("roaming_field", "flooding", "recorded")
     assert set(own) - set(other) == set(OF_TOPIC)
-    assert set(other) - set(own) == {"recording"}
+    assert set(other) - set(own) == {"most", "recording"}
     assert own["workload"].default == "topic"
     assert own["workload"].choices == ("churn", "content", "feeds", "recorded", "stock", "topic")
 

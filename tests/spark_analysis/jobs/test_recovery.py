@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from emulation.scenario.faults import Fault
 from spark_analysis.analysis import analyse
-from spark_analysis.metrics.recovery import FAULTS_RECOVERED
+from spark_analysis.metrics.recovery import FAULTS_RECOVERED, FAULTS_RECOVERED_LIVING
 from spark_analysis.recovering import Published, Recovery, recovery
 from spark_analysis.reports import write_report
 from spark_analysis.result import RunTables
@@ -109,7 +109,10 @@ def test_deliveries_are_expected_at_receivers_that_are_up(
     summary = analysis.table("summary")
     assert summary["recovery"].tolist() == [0.0], "of the faults that it recovers from"
     assert summary["recovered"].tolist() == [2 / 3], "and the share of these"
-    found = analysis.table("recovery").drop(columns=["run", "fault", "text", "start", "end"])
+    found = analysis.table("recovery")
+    assert found["living_recovery"].isna().tolist() == [False, False, True]
+    columns = [name for name in found if name.startswith("living_")]
+    found = found.drop(columns=["run", "fault", "text", "start", "end", *columns])
     assert found[:2].values.tolist() == [
         ["crash", "sta2", 1.0, 1.0, 0.0],
         ["radio", "sta3", 1.0, 1.0, 0.0],
@@ -122,3 +125,30 @@ def test_deliveries_are_expected_at_receivers_that_are_up(
     assert "crash sta2 at 10 for 5" in page
     assert "Faults of the scenario are shaded" in page
     assert re.search(r"came back after 2 of 3 faults, after 0\ss on average of these", page)
+
+
+@pytest.mark.spark
+def test_what_the_dead_publish_is_told_apart(spark: SparkSession, tmp_path: Path) -> None:
+    # Of publishers 1 and 3, node 3 is killed for good at 20 s; a second later 1 is as before.
+    run = RunBuilder(tmp_path / "x", nodes=3, duration=60.0)
+    run.subscribe(2, 1.0, ["a"])
+    for sequence, time in enumerate(range(2, 55), start=1):
+        for publisher in (1, 3):
+            run.publish(publisher, time + 0.1 * publisher, sequence, ["a"])
+            if time < 20 or (publisher == 1 and time >= 21):
+                run.notify(2, time + 0.5, (publisher, sequence), hops=1)
+    folder = run.write()
+    fault = Fault(kind="crash", start=20, nodes=("sta3",), text="crash sta3 at 20")
+    run.scenario().model_copy(update={"faults": (fault,)}).save(folder / "scenario.json")
+    analysis = analyse(spark, [folder])
+    (row,) = analysis.table("recovery").to_dict("records")
+    assert math.isnan(row["recovery"])
+    assert (row["living_before"], row["living_lowest"]) == (1.0, 0.8)
+    assert row["living_recovery"] == pytest.approx(1.1)
+    assert analysis.table("summary")["recovered"].tolist() == [0.0]
+    assert analysis.table("summary")["recovered_living"].tolist() == [1.0]
+    (tables,) = (RunTables(analysis, run) for run in analysis.runs)
+    assert FAULTS_RECOVERED.cell(tables) == "0 of 1"
+    assert FAULTS_RECOVERED_LIVING.cell(tables) == "1 of 1"
+    page = write_report(analysis, analysis.runs[0]).read_text()
+    assert re.search(r"came back after 0 of 1 faults; among the living after 1 of 1\.", page)

@@ -1,0 +1,45 @@
+"""What fails under a low limit of the shell names it."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from emulation.network.limits import low_limits
+from emulation.network.processes import PROJECT
+
+
+@pytest.mark.parametrize(
+    ("files", "memory", "text"),
+    [
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, ""),
+        (1024, resource.RLIM_INFINITY, ""),
+        (256, resource.RLIM_INFINITY, "256 open files are allowed: ulimit -n 4096"),
+        (1024, 2 * 10**9, "2.0 GB of address space are allowed, of which Java and libraries "
+         "reserve more than they use: ulimit -v unlimited"),
+    ],
+)  # fmt: skip
+def test_limits_are_named_with_what_raises_them(
+    files: int, memory: int, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {resource.RLIMIT_NOFILE: files, resource.RLIMIT_AS: memory}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits[kind], limits[kind]))
+    assert low_limits() == text
+
+
+def test_a_command_without_room_for_its_libraries_says_so_in_a_line() -> None:
+    result = subprocess.run(
+        ["sh", "-c", f"ulimit -v 400000; exec {sys.executable} -m testbed list"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert "0.4 GB of address space are allowed" in result.stderr
