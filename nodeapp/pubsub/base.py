@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
 from nodeapp import wire
-from nodeapp.events import MAX_EVENT, Event, Subscription, fingerprint
+from nodeapp.events import MAX_EVENT, Event, Subscription
 from nodeapp.geometry import Point
 from nodeapp.host import Host
 from nodeapp.predicates import Value
@@ -90,7 +90,7 @@ class _Heard:
         return len(self.recent) + len(self.before)
 
     def add(self, fingerprint: int) -> bool:
-        """Remember an event; return whether it is new."""
+        """Remember an event; return whether it is new.  Whoever asks begins new generations."""
         recent, before = self.recent, self.before
         index = bisect_left(recent, fingerprint)
         if index < len(recent) and recent[index] == fingerprint:
@@ -100,8 +100,6 @@ class _Heard:
             if earlier < len(before) and before[earlier] == fingerprint:
                 return False
         recent.insert(index, fingerprint)
-        if len(recent) >= GENERATION:
-            self.before, self.recent = recent, array("Q")
         return True
 
 
@@ -126,20 +124,24 @@ class EventIds:
 
     def add(self, publisher: int, sequence: int, body: bytes, now: float) -> bool:
         """Remember an event, whose body `Event.encode` returns, at `now`; return if it is new."""
-        key = fingerprint(publisher, sequence, body)
-        held, order = self._held, self._order
+        # `fingerprint`, without the call: most of what comes is a copy, and ends here.
+        key = (hash(body) ^ (publisher << 32 | sequence)) & 0xFFFFFFFFFFFFFFFF
+        held = self._held
         if key in held:
             return False
         heard = self._publishers.get(publisher)
         if heard is None or heard.until < now:
             heard = self._begin(publisher)
-        before = len(heard)
         if not heard.add(key):
             return False
         heard.until = now + SILENCE
-        self._remembered += len(heard) - before
+        self._remembered += 1
+        if len(heard.recent) >= GENERATION:
+            self._remembered -= len(heard.before)
+            heard.before, heard.recent = heard.recent, array("Q")
         if self._remembered > MAX_REMEMBERED:
             self._forget_first()
+        order = self._order
         while order and (order[0][0] < now - HOLD_TIME or len(order) >= HELD_EVENTS):
             held.discard(order.popleft()[1])
         held.add(key)

@@ -159,4 +159,7 @@ def test_events_have_one_fingerprint_if_they_are_the_same(
     one: tuple[int, int, bytes], other: tuple[int, int, bytes]
 ) -> None:
     assert (fingerprint(*one) == fingerprint(*other)) == (one == other)
+    ids = EventIds()
+    assert ids.add(*one, 0.0)
+    assert ids._held == {fingerprint(*one)}
     assert 0 <= fingerprint(*one) < 1 << 64

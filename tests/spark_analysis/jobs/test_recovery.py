@@ -111,7 +111,7 @@ def test_deliveries_are_expected_at_receivers_that_are_up(
     assert summary["recovered"].tolist() == [2 / 3], "and the share of these"
     found = analysis.table("recovery")
     assert found["living_recovery"].isna().tolist() == [False, False, True]
-    columns = [name for name in found if name.startswith("living_")]
+    columns = [name for name in map(str, found) if name.startswith("living_")]
     found = found.drop(columns=["run", "fault", "text", "start", "end", *columns])
     assert found[:2].values.tolist() == [
         ["crash", "sta2", 1.0, 1.0, 0.0],
