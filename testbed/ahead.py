@@ -37,7 +37,7 @@ from capture.lifetime import die_with_parent
 from emulation.caller import drop
 from emulation.network.processes import share_as
 from emulation.scenario.runfolder import RunFolder, read_run
-from spark_analysis import scratch
+from spark_analysis.engine import scratch
 from testbed import background
 from testbed.background import LOWEST
 
@@ -183,7 +183,7 @@ def main(arguments: list[str]) -> int:
         share_as(os.getpid(), LOWEST)
         if _ordered():  # before that, so nobody else is going to raise it
             _raise_priority(os.getpid(), niceness, share)
-    from spark_analysis.captures.session import spark_session
+    from spark_analysis.engine.session import spark_session
     from spark_analysis.errors import AnalysisError
 
     with ExitStack() as stack, os.fdopen(pipe, "wb") as answers:

@@ -390,8 +390,8 @@ def _turn(number: int, of: int, name: str, duration: float) -> Iterator[RunDispl
 def _summaries(runs: list[Path], master: str) -> tuple[pd.DataFrame, list[str]]:
     """Return the summary rows of runs, and what went wrong."""
     from emulation.scenario.runfolder import read_run
-    from spark_analysis.captures.session import spark_session
-    from spark_analysis.summaries import summaries
+    from spark_analysis.analysis import summaries
+    from spark_analysis.engine.session import spark_session
 
     with spark_session(master) as spark:
         rows = summaries(spark, runs)

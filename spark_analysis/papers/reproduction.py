@@ -23,7 +23,7 @@ from typing import Final
 
 import pandas as pd
 
-from spark_analysis.captures.session import spark_session
+from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.claims import Finding, judge
 from spark_analysis.papers.computed import Computed, run_computed

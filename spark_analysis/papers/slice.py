@@ -8,10 +8,12 @@ from typing import Final
 
 import pandas as pd
 
-from spark_analysis.metric import Metric
-from spark_analysis.metrics.known import DELAY_MEAN, DELIVERY_RATIO, LOAD_MEAN
+from spark_analysis.measures.delay import DELAY_MEAN
+from spark_analysis.measures.delivery import DELIVERY_RATIO
+from spark_analysis.measures.load import LOAD_MEAN
 from spark_analysis.papers.paper import Paper
 from spark_analysis.report import page as report
+from spark_analysis.report.metric import Metric
 from spark_analysis.report.quantities import NOTHING
 from spark_analysis.report.text_table import TextTable
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from spark_analysis.metrics.known import DELAY_MEAN, DELAY_P50, DELIVERY_RATIO, LOAD_MEAN
+from spark_analysis.measures.delay import DELAY_MEAN, DELAY_P50
+from spark_analysis.measures.delivery import DELIVERY_RATIO
+from spark_analysis.measures.load import LOAD_MEAN
 from spark_analysis.papers.paper import (
     PROTOCOL,
     Axis,

@@ -29,7 +29,7 @@ from spark_analysis.papers.published import Known, PointsFile, read_known
 from spark_analysis.papers.reproduction import SeedShare, reproduce, show
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.sweeps.folder import SweepFolder
-from spark_analysis.sweeps.rows import SUMMARY
+from spark_analysis.sweeps.rows import SUMMARY, VERSIONS
 from spark_analysis.sweeps.sweep import Progress
 from testbed.reproduce import _give_to_caller
 from testbed.reproduce import reproduce as command
@@ -408,6 +408,12 @@ def test_runs_that_are_compared_are_taken_together_or_not_at_all(tmp_path: Path)
     del rows[lost]
     known = Known([PointsFile(tmp_path, "field", rows, sources)])
     assert list(known.groups(part)) == list(part.groups)[1:]
+    known = Known([PointsFile(tmp_path, "field", rows, sources, "delay 1, now 2")])
+    assert known.groups(part) == {}
+    assert known.remarks([part]) == [
+        f"4 points of {tmp_path} are of other versions of measures (delay 1, now 2): they are not "
+        "used, but run again"
+    ]
     # The same run in other company is of another group.
     rows[lost[0], "other"] = [{"run": lost[0]}]
     known = Known([PointsFile(tmp_path, "field", rows, sources)])
@@ -436,7 +442,17 @@ def test_runs_are_continued_elsewhere_and_shown_while_they_run(
     assert shown.so_far.text == "So far: 2 of 4 runs. As published: the first of 2 seeds."
     # The other run of that seed is finished, but its group is not.
     known = read_known(paper, [publish(shown, tmp_path)])
+    assert known.remarks([part]) == []
     there = reproduce(paper, preset, tmp_path / "two", known=known)
     assert (made(tmp_path / "one"), made(tmp_path / "two")) == (4, 2)
     same(there, whole)
     assert there.judged[0].points[beside("flooding")].notna().all()
+    # Rows that are marked with other versions of measures are not taken.
+    file = tmp_path / "page" / "field.parquet"
+    table = pq.read_table(file)
+    old = {**(table.schema.metadata or {}), VERSIONS: b'{"delay": 0}'}
+    pq.write_table(table.replace_schema_metadata(old), file)
+    known = read_known(paper, [file.parent])
+    assert known.groups(part) == {}
+    assert "2 points" in known.remarks([part])[0]
+    assert "delay 0, now" in known.remarks([part])[0]
