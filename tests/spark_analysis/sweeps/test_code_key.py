@@ -308,7 +308,7 @@ def test_words_of_no_module_in_the_closure_count() -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("topologies.roaming_field", "m/s of every station; 0: nobody moves", "metres a second"),
+        ("topologies.roaming_field", "m/s of stations; 0: nobody moves", "metres a second"),
         ("nodeapp.pubsub.flooding", "s before a rebroadcast, at most", "seconds of jitter"),
         ("emulation.radio.spec", "metres, both ends", "of both antennas, metres"),
         ("nodeapp.pubsub.registry", "every node rebroadcasts each event once", "everybody talks"),
@@ -375,7 +375,7 @@ def test_the_key_is_that_of_the_files(tmp_path: Path) -> None:
             file.write_text(file.read_text().replace(old, new))
         return key(read_sources(tmp_path))
 
-    words = {"topologies/roaming_field.py": ("m/s of every station", "speed of every station")}
+    words = {"topologies/roaming_field.py": ("m/s of stations", "speed of stations")}
     assert after(words) == key(SOURCES)
     code = {"nodeapp/pubsub/flooding.py": ("uniform(0.0", "uniform(0.1")}
     assert after(code) != key(SOURCES)
