@@ -1,4 +1,4 @@
-"""From run folders to tables: `analyse`, and for sweeps `summaries`.
+"""From run folders to tables: `analyse`, and for sweeps `tables_of`.
 
 Captures are surveyed (what can be read, what is damaged) and decoded once (`materialise`); the
 queries of all measures then run over the frames of all runs together.  Every table is returned, and
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -219,25 +218,10 @@ def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:
         raise AnalysisError(f"cannot write in {run.metrics}: {reason}") from None
 
 
-def summaries(
-    spark: SparkSession, folders: Sequence[Path], *, settle: float | None = None
-) -> pd.DataFrame:
-    """Return the `SUMMARY` rows of several runs, and nothing else; writes nothing but frames.
-
-    Raises `AnalysisError`.
-    """
-    (table,) = tables(spark, folders, (SUMMARY,), settle=settle)
-    return table.to_pandas()
-
-
-def tables(
-    spark: SparkSession,
-    folders: Sequence[Path],
-    wanted: Sequence[Table],
-    *,
-    settle: float | None = None,
+def tables_of(
+    spark: SparkSession, folders: Sequence[Path], wanted: Sequence[Table]
 ) -> list[pa.Table]:
-    """Return the rows of tables of several runs; writes nothing but frames.
+    """Return the rows of tables of several runs, as sweeps need; writes nothing but frames.
 
     Raises `AnalysisError`.
     """
@@ -247,6 +231,6 @@ def tables(
         found = [frames_folder(spark, run, surveys[run.name]) for run in runs]
         frames = gathered(read_frames(spark, found), found)
         air = read_air(spark, [], {})  # the summary has nothing of it
-        inputs = Inputs(spark, runs, surveys, frames, air, settle, few=few(found))
+        inputs = Inputs(spark, runs, surveys, frames, air, few=few(found))
         with tuned(spark, found), inputs.kept():
             return [rows_of(inputs, table) for table in wanted]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from spark_analysis.analysis import tables
+from spark_analysis.analysis import tables_of
 from spark_analysis.measures.delay import DELAY, DELIVERY_KEY
 from spark_analysis.measures.summary import SUMMARY as SUMMARY_TABLE
 from spark_analysis.measures.versions import differences, summary_versions
@@ -41,7 +41,7 @@ def write_summaries(
     The summary is the last, since a run that has it is finished.  Raises `AnalysisError`.
     """
     # The summary first, which is made of the deliveries: they are kept by then.
-    summary, *delays = tables(spark, folders, (SUMMARY_TABLE, DELAY)[: 1 + deliveries])
+    summary, *delays = tables_of(spark, folders, (SUMMARY_TABLE, DELAY)[: 1 + deliveries])
     for delay in delays:
         remote = delay.filter(pc.invert(delay["local"]))
         for folder in folders:

@@ -143,7 +143,7 @@ def test_a_process_may_start_one_session_after_the_other() -> None:
 
 
 KILLED = """
-from spark_analysis import scratch
+from spark_analysis.engine import scratch
 from spark_analysis.engine.session import spark_session
 with spark_session("local[1]") as spark:
     spark.sparkContext.parallelize(range(4), 2).sum()

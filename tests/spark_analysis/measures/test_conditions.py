@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from nodeapp.events import Event, Filter, Subscription
-from spark_analysis.analysis import tables
+from spark_analysis.analysis import tables_of
 from spark_analysis.captures.virtual_run import run_to_frames
 from spark_analysis.measures.delivery import DELIVERY
 from topologies.catalog import make_scenario
@@ -53,7 +53,7 @@ def run(spark: SparkSession, folder: Path, scenarios: dict[str, Scenario]) -> Ma
         made.path.mkdir()
         made.begin(scenario)
         run_to_frames(scenario, made)
-    (found,) = tables(spark, [folder / name for name in scenarios], (DELIVERY,))
+    (found,) = tables_of(spark, [folder / name for name in scenarios], (DELIVERY,))
     table = found.to_pandas()
     return Made(scenarios, {name: table[table["run"] == name] for name in scenarios})
 

@@ -14,7 +14,7 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.workloads.base import Operation
 from nodeapp.events import Filter
-from spark_analysis.analysis import tables
+from spark_analysis.analysis import tables_of
 from spark_analysis.captures.virtual_run import run_to_frames
 from spark_analysis.engine.pandas_rows import tuples
 from spark_analysis.measures.delivery import DELIVERY
@@ -79,7 +79,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
         run.begin(scenario)
         run_to_frames(scenario, run)
         scenarios[name] = scenario
-    delivery, subscriptions = tables(
+    delivery, subscriptions = tables_of(
         spark, [folder / name for name in SCENES], (DELIVERY, SUBSCRIPTIONS)
     )
     return Made(scenarios, delivery.to_pandas(), subscriptions.to_pandas())

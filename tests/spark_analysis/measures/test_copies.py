@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from nodeapp.wire import Kind
-from spark_analysis.analysis import tables
+from spark_analysis.analysis import tables_of
 from spark_analysis.captures.schemas import RUN
 from spark_analysis.engine.tables import Table
 from spark_analysis.measures.copies import COPIES
@@ -61,6 +61,6 @@ def test_copies_are_arrivals_beyond_the_first_and_links_count_once(
         )
         for metric in (TREE_LENGTH, COPIES)
     ]
-    length, copies = (each.to_pylist() for each in tables(spark, [run.write()], measures))
+    length, copies = (each.to_pylist() for each in tables_of(spark, [run.write()], measures))
     assert [row["tree_length"] for row in length] == [(4 + 2) / 2]
     assert [row["copies"] for row in copies] == [(1 + 0) / 2]

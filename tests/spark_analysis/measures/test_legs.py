@@ -16,7 +16,7 @@ from emulation.virtual.recording import PcapRecorder
 from nodeapp import wire
 from nodeapp.pubsub import registry
 from nodeapp.wire import Kind
-from spark_analysis.analysis import tables
+from spark_analysis.analysis import tables_of
 from spark_analysis.engine.pandas_rows import groups
 from spark_analysis.engine.results import RunTables
 from spark_analysis.measures.legs import CLIENTS, LEGS
@@ -61,7 +61,7 @@ def test_legs_are_what_the_run_did(
         recorder = Counting(scenario, folder)
         simulate(scenario, folder, recorder)
         folders[protocol], counted[protocol] = folder, recorder.counted
-    found = tables(spark, [folder.path for folder in folders.values()], (LEGS, SUMMARY))
+    found = tables_of(spark, [folder.path for folder in folders.values()], (LEGS, SUMMARY))
     legs, summary = (table.to_pandas() for table in found)
     summary = summary.set_index("protocol")
     names = {folder.path.name: protocol for protocol, folder in folders.items()}
@@ -129,7 +129,7 @@ def test_a_leg_ends_where_the_client_does_and_not_with_its_pause_there(
     )
     folder = RunFolder.create(tmp_path_factory.mktemp("pauses"), scenario)
     simulate(scenario, folder, PcapRecorder(scenario, folder))
-    (table,) = tables(spark, [folder.path], (LEGS,))
+    (table,) = tables_of(spark, [folder.path], (LEGS,))
     legs = table.to_pandas()
     assert legs["end"].notna().sum() >= 3
     for client, of in legs.groupby("client"):

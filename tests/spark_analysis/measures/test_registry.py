@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from spark_analysis.agreement.measures import OWN
-from spark_analysis.measures.delay import DELAY_MEAN
 from spark_analysis.measures.registry import MEASURES, METRICS
 from spark_analysis.measures.summary import SUMMARY
-from spark_analysis.papers.slice import SHOWN, slice_table
 from tests.house import modules, strings, tree
-from tests.spark_analysis.papers.made_up import PAPER
 
 ELSEWHERE = ("spark_analysis.measures.",)
 """Where the columns of the summary are made."""
@@ -30,27 +25,6 @@ def test_a_metric_declares_how_it_tells_whether_backends_agree() -> None:
     }
     assert {bound.beside for bound in OWN.values()} <= {None, *SUMMARY.schema.names}
     assert all(metric.agreement is OWN.get(metric.column) for metric in METRICS)
-
-
-def test_a_slice_is_told_in_the_words_and_units_of_its_metrics() -> None:
-    assert set(SHOWN) <= set(METRICS)
-    row = {"topology": "line", "protocol": "flooding", "delivery_ratio": 0.5, "load_mean": 1234.0}
-    rows = pd.DataFrame(
-        [
-            {**row, "backend": "tap", "delay_mean": 0.0123},
-            {**row, "backend": "virtual", "delay_mean": None},
-        ]
-    )
-    table = slice_table(PAPER, rows, ("tap", "virtual"))
-    assert table.head[2:] == [
-        *("delivery, tap", "delivery, virtual"),
-        *("mean delay, tap", "mean delay, virtual"),
-        *("load of a node, tap", "load of a node, virtual"),
-    ]
-    (shown,) = (list(row) for row in table.rows)
-    assert shown[:2] == ["line", "Flood"]
-    half, delay, load = "50\u202f%", DELAY_MEAN.text(0.0123), "1.23\u202fkB/s"
-    assert shown[2:] == [half, half, delay, "–", load, load]
 
 
 def test_no_page_lists_columns_of_metrics_by_hand() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_analysis.analysis import summaries
+from spark_analysis.analysis import tables_of
+from spark_analysis.measures.summary import SUMMARY
 from tests.spark_analysis.runs import RunBuilder
 
 pytestmark = pytest.mark.spark
@@ -34,7 +35,8 @@ def test_silence_before_the_end_is_of_the_run(spark: SparkSession, tmp_path: Pat
     }
     capture = folders["damaged"] / "captures" / "sta2-wlan0.pcap"
     capture.write_bytes(capture.read_bytes()[:-1])
-    table = summaries(spark, list(folders.values())).set_index("run")
+    (found,) = tables_of(spark, list(folders.values()), [SUMMARY])
+    table = found.to_pandas().set_index("run")
     rows = {name: table.loc[folder.name] for name, folder in folders.items()}
     assert [row["captured"] for row in rows.values()] == pytest.approx([15.003] * 4, abs=0.002)
     assert rows["whole"]["observed"] == 20.0
@@ -56,7 +58,8 @@ def test_the_mean_load_is_of_the_nodes_that_were_captured(
     (half / "captures" / "sta2-wlan0.pcap").unlink()
     for capture in none.glob("captures/*-wlan0.pcap"):
         capture.unlink()
-    loads = summaries(spark, [silent, whole, half, none]).set_index("run")["load_mean"]
+    (found,) = tables_of(spark, [silent, whole, half, none], [SUMMARY])
+    loads = found.to_pandas().set_index("run")["load_mean"]
     assert loads[silent.name] == 0.0
     assert loads[half.name] == 2 * loads[whole.name] > 0.0, "sta2 sends nothing"
     assert math.isnan(loads[none.name])
