@@ -1,1 +1,1 @@
-"""Spark jobs over packet captures: delivery, delay, overhead, and the report."""
+"""Measures over packet captures, by Spark: delivery, delay, overhead, and the report."""

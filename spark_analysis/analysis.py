@@ -1,8 +1,8 @@
-"""From run folders to tables: `analyse`.
+"""From run folders to tables: `analyse`, and for sweeps `tables_of`.
 
 Captures are surveyed (what can be read, what is damaged) and decoded once (`materialise`); the
-jobs then run over the frames of all runs together.  Every table is returned, and written to each
-run's `metrics` folder, whole or not at all.
+queries of all measures then run over the frames of all runs together.  Every table is returned, and
+written to each run's `metrics` folder, whole or not at all.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,21 +20,54 @@ from pyspark.sql import SparkSession
 from emulation.backends.virtual import VirtualBackend
 from emulation.scenario.access_point import ACCESS, MESH, WIRED
 from emulation.scenario.runfolder import Run
+from emulation.virtual.recording import captures
 from nodeapp.budget import FRAMES
 from spark_analysis.captures.air import air_captures, read_air
-from spark_analysis.captures.materialise import read_frames
+from spark_analysis.captures.materialise import is_recorded, materialise, read_frames, recorded
 from spark_analysis.captures.runs import read_runs
-from spark_analysis.captures.source import Survey, survey
-from spark_analysis.captures.tuning import few, gathered, tuned
-from spark_analysis.errors import AnalysisError, plain_errors
-from spark_analysis.jobs.nodes import captured_interfaces
-from spark_analysis.jobs.overhead import UNDECODED
-from spark_analysis.jobs.runs import SETTLE
-from spark_analysis.metrics.summary import SUMMARY
-from spark_analysis.reading import frames_folder, rows_of, survey_of
-from spark_analysis.registry import JOBS
-from spark_analysis.result import Analysis
-from spark_analysis.table import Inputs
+from spark_analysis.captures.source import Capture, Survey, Surveyed, find_captures, survey
+from spark_analysis.engine.errors import plain_errors
+from spark_analysis.engine.results import Analysis
+from spark_analysis.engine.tables import Inputs, Table
+from spark_analysis.engine.tuning import few, gathered, tuned
+from spark_analysis.errors import AnalysisError
+from spark_analysis.measures.nodes import captured_interfaces
+from spark_analysis.measures.packets import UNDECODED
+from spark_analysis.measures.registry import MEASURES
+from spark_analysis.measures.summary import SUMMARY
+
+
+def frames_folder(
+    spark: SparkSession,
+    run: Run,
+    found: Survey,
+    problem: Callable[[str], None] = lambda text: None,
+) -> Path:
+    """Return the folder of a run's frames: those that it recorded, else its captures, decoded.
+
+    Damage that could be put right is told to `problem`.
+    """
+    captures = [each.capture for each in found.captures]
+    return recorded(run) or materialise(spark, run, captures, problem=problem)
+
+
+def survey_of(run: Run) -> Survey:
+    """Return what captures there are; of a run without any, those that it would have written."""
+    if not is_recorded(run):
+        return survey(find_captures([run.captures]))
+    paths = [run.captures / f"{interface}.pcap" for interface in captures(run.scenario)]
+    return Survey(tuple(Surveyed(Capture(path), 0, 0, None) for path in paths), {})
+
+
+def rows_of(inputs: Inputs, table: Table) -> pa.Table:
+    """Make a table and return its rows, sorted, with the comments of its columns."""
+    found = inputs.collected(table)
+    comments = [str(field.metadata.get("comment", "")) for field in table.schema]
+    fields = zip(found.schema, comments, strict=True)
+    schema = pa.schema([field.with_metadata({"comment": comment}) for field, comment in fields])
+    ascending: Literal["ascending"] = "ascending"
+    return found.sort_by([(name, ascending) for name in ("run", *table.order)]).cast(schema)
+
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and the share of the whole that is done already."""
@@ -43,14 +77,15 @@ def analyse(
     spark: SparkSession,
     folders: Sequence[Path],
     *,
-    settle: float = SETTLE,
+    settle: float | None = None,
     width: float | None = None,
     progress: Progress = lambda what, share: None,
 ) -> Analysis:
     """Analyse run folders and write each one's `metrics`.
 
-    Events published in the last `settle` seconds are told apart (`jobs.runs`); `width` is that
-    of the buckets over time in seconds, chosen by the length of the longest run unless given.
+    Events published in the last `settle` seconds (`measures.runs.SETTLE` unless given) are told
+    apart; `width` is that of the buckets over time in seconds, chosen by the length of the longest
+    run unless given.
     Raises `AnalysisError`.
     """
     runs = read_runs(folders)
@@ -61,7 +96,7 @@ def analyse_runs(
     spark: SparkSession,
     runs: tuple[Run, ...],
     *,
-    settle: float = SETTLE,
+    settle: float | None = None,
     width: float | None = None,
     progress: Progress = lambda what, share: None,
 ) -> Analysis:
@@ -85,9 +120,11 @@ def analyse_runs(
         tables: dict[str, pa.Table] = {}
         with tuned(spark, found), inputs.kept():
             # The summary last: it is made of most others, which are kept by then.
-            for number, job in enumerate(sorted(JOBS, key=lambda job: job.table is SUMMARY)):
-                progress(f"working out {job.table.name}", 0.5 + 0.5 * number / len(JOBS))
-                tables[job.table.name] = rows_of(inputs, job.table)
+            for number, (table, _) in enumerate(
+                sorted(MEASURES, key=lambda measure: measure.table is SUMMARY)
+            ):
+                progress(f"working out {table.name}", 0.5 + 0.5 * number / len(MEASURES))
+                tables[table.name] = rows_of(inputs, table)
             undecoded = dict(map(tuple, inputs.of(UNDECODED).collect()))
     unknown = {row["run"]: row["unknown"] for row in tables["summary"].to_pylist()}
     problems = {}
@@ -179,3 +216,21 @@ def _write(run: Run, tables: Mapping[str, pa.Table]) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise AnalysisError(f"cannot write in {run.metrics}: {reason}") from None
+
+
+def tables_of(
+    spark: SparkSession, folders: Sequence[Path], wanted: Sequence[Table]
+) -> list[pa.Table]:
+    """Return the rows of tables of several runs, as sweeps need; writes nothing but frames.
+
+    Raises `AnalysisError`.
+    """
+    runs = read_runs(folders)
+    surveys = {run.name: survey_of(run) for run in runs}
+    with plain_errors():
+        found = [frames_folder(spark, run, surveys[run.name]) for run in runs]
+        frames = gathered(read_frames(spark, found), found)
+        air = read_air(spark, [], {})  # the summary has nothing of it
+        inputs = Inputs(spark, runs, surveys, frames, air, few=few(found))
+        with tuned(spark, found), inputs.kept():
+            return [rows_of(inputs, table) for table in wanted]

@@ -10,8 +10,8 @@ from typing import Final
 
 from pyspark.sql.types import StructField
 
-from spark_analysis.registry import JOBS
-from spark_analysis.schemas import FRAMES
+from spark_analysis.captures.schemas import FRAMES
+from spark_analysis.measures.registry import MEASURES
 from spark_analysis.scripts.schemas import SCRIPT_TABLES
 from spark_analysis.sweeps.folder import RESULT_COLUMNS
 
@@ -77,12 +77,12 @@ def page() -> str:
 
 def _tables() -> Iterator[str]:
     known = {"topology", "protocol"}
-    for job in JOBS:
-        described = job.table.name == "summary"
+    for table, _ in MEASURES:
+        described = table.name == "summary"
         lines = _described if described else _named
-        yield from _table(job.table.name, job.table.description, lines(job.table.schema))
+        yield from _table(table.name, table.description, lines(table.schema))
         if described:
-            known.update(job.table.schema.names)
+            known.update(table.schema.names)
     yield from _table("frames", "one row a packet of a capture, decoded (a folder)", _named(FRAMES))
     yield _OF_SCRIPTS
     for name, description, schema in SCRIPT_TABLES:

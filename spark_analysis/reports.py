@@ -1,7 +1,7 @@
 """From run folders to reports: what `analyze` does.
 
 `write_report` makes the page of one run in its folder, `write_comparison` one page of several runs
-side by side; `spark_analysis.registry` says what is on them.
+side by side; `spark_analysis.measures.registry` says what is on them.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from emulation.scenario.runfolder import Run
 from spark_analysis.analysis import analyse_runs
 from spark_analysis.captures.materialise import recorded
 from spark_analysis.captures.runs import read_runs
-from spark_analysis.captures.session import spark_session
+from spark_analysis.engine.results import Analysis, RunTables
+from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
-from spark_analysis.metrics.known import METRICS
-from spark_analysis.registry import JOBS
+from spark_analysis.measures.lateness import check_table
+from spark_analysis.measures.load import node_table
+from spark_analysis.measures.registry import MEASURES, METRICS
 from spark_analysis.replay.data import replay_data, shown
 from spark_analysis.replay.packing import as_script
 from spark_analysis.report import fidelity_text, scenario_text
 from spark_analysis.report.comparison import comparison_page
 from spark_analysis.report.figures import Drawing
+from spark_analysis.report.metric import tiles
 from spark_analysis.report.page import numbered, report_environment, whole, write_html
-from spark_analysis.report.tiles import tiles
-from spark_analysis.report.traffic_text import node_table
-from spark_analysis.result import Analysis, RunTables
 
 COMPARISON: Final = "comparison.html"
 REPORT: Final = "report.html"
 FILES: Final = (
     ("frames", "every captured packet, decoded"),
-    *((job.table.name, job.table.description) for job in JOBS),
+    *((measure.table.name, measure.table.description) for measure in MEASURES),
 )
 """Names of the files in a run's metrics, and what is in each."""
 
@@ -171,8 +171,8 @@ def write_report(analysis: Analysis, run: Run) -> Path:
         replay=replay and shown(replay),
         replay_json=Markup(as_script(replay or {})),  # which escapes it  # noqa: S704
         tables=[
-            *(table for job in JOBS for table in job.section.tables(tables)),
-            fidelity_text.check_table(run, tables.table("lateness")),
+            *(table for measure in MEASURES for table in measure.section.tables(tables)),
+            check_table(run, tables.table("lateness")),
             node_table(tables),
             *scenario_text.prompt_table(tables),
         ],
@@ -210,4 +210,4 @@ def write_comparison(analysis: Analysis, path: Path) -> Path:
 
 def drawings(tables: RunTables) -> list[tuple[str, Drawing]]:
     """Return the figures of a run, each with a name of its own."""
-    return [drawing for job in JOBS for drawing in job.section.drawings(tables)]
+    return [drawing for measure in MEASURES for drawing in measure.section.drawings(tables)]

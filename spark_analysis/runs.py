@@ -29,7 +29,7 @@ from emulation.scenario.runfolder import Run, read_run
 from emulation.scenario.scenario import Scenario
 from emulation.scripts import record
 from emulation.scripts.record import is_script_run
-from spark_analysis import scratch
+from spark_analysis.engine import scratch
 from spark_analysis.errors import AnalysisError
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from emulation.caller import drop
 from emulation.network.liveness import IDLE_LIMIT, Watch, family
 from emulation.network.processes import kill, share_as
 from emulation.scenario.runfolder import RunFolder, read_run
-from spark_analysis import scratch
+from spark_analysis.engine import scratch
 from testbed import background
 from testbed.background import LOWEST
 
@@ -186,7 +186,7 @@ def main(arguments: list[str]) -> int:
         share_as(os.getpid(), LOWEST)
         if _ordered():  # before that, so nobody else is going to raise it
             _raise_priority(os.getpid(), niceness, share)
-    from spark_analysis.captures.session import spark_session
+    from spark_analysis.engine.session import spark_session
     from spark_analysis.errors import AnalysisError
 
     with ExitStack() as stack, os.fdopen(pipe, "wb") as answers:

@@ -13,7 +13,7 @@ from emulation.caller import drop
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts.record import is_script_run
 from spark_analysis.errors import AnalysisError
-from spark_analysis.metrics.known import METRICS
+from spark_analysis.measures.registry import METRICS
 from spark_analysis.reports import Reports, analyse_and_report
 from spark_analysis.scripts.page import write as write_script_report
 from testbed.display import AnalysisDisplay, summarise

@@ -1,4 +1,4 @@
-"""Writes Java's class data (`spark_analysis.captures.class_data`), by a short analysis.
+"""Writes Java's class data (`spark_analysis.engine.class_data`), by a short analysis.
 
 `python -m testbed.class_data` does it; its process is one of its own, as the Java machine writes
 when it ends.
@@ -17,8 +17,8 @@ from emulation.backends.virtual import simulate
 from emulation.scenario.runfolder import RunFolder
 from emulation.virtual.recording import PcapRecorder
 from spark_analysis.analysis import analyse
-from spark_analysis.captures import class_data
-from spark_analysis.captures.session import spark_session
+from spark_analysis.engine import class_data
+from spark_analysis.engine.session import spark_session
 from topologies.catalog import make_scenario
 
 TOPOLOGIES: Final = ("roaming_field", "mesh_grid")

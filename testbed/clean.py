@@ -10,7 +10,7 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.vm import build, staging
 from emulation.vm.errors import VmError
 from nodeapp.installation import PROGRAM
-from spark_analysis import scratch
+from spark_analysis.engine import scratch
 from testbed.options import RUNS, console, fail
 
 

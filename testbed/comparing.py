@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from spark_analysis.agreement.page import WrittenComparison, agree_and_report
-from spark_analysis.captures.session import spark_session
+from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
 from testbed.display import AnalysisDisplay
 from testbed.options import console, fail

@@ -26,7 +26,7 @@ import typer
 from nodeapp import compiled
 from nodeapp.compiled import FOLDER, MANIFEST, SUFFIX, VARIABLE, digest
 from nodeapp.installation import ROOT
-from spark_analysis.captures import class_data
+from spark_analysis.engine import class_data
 from testbed.options import console, fail
 
 MODULES: Final = (

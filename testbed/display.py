@@ -14,8 +14,8 @@ from emulation.backends.base import RUNNING
 
 if TYPE_CHECKING:
     from emulation.scenario.runfolder import Run
-    from spark_analysis.metric import Metric
-    from spark_analysis.result import Analysis
+    from spark_analysis.engine.results import Analysis
+    from spark_analysis.report.metric import Metric
 
 SHOWN: Final = 5
 """Runs of many whose problems are printed."""
@@ -113,8 +113,8 @@ class AnalysisDisplay(_Display):
 def summarise(console: Console, analysis: Analysis, metrics: Iterable[Metric]) -> None:
     """Print the key figures of every run, and whether it kept real time."""
     # With pandas, which an analysis has loaded.
-    from spark_analysis.pandas_rows import records
-    from spark_analysis.result import RunTables
+    from spark_analysis.engine.pandas_rows import records
+    from spark_analysis.engine.results import RunTables
 
     printed = [metric for metric in metrics if metric.terminal is not None]
     for row in records(analysis.table("summary")):

@@ -17,7 +17,7 @@ from emulation.backends.registry import backends
 from emulation.network import switches
 from nodeapp import compiled
 from nodeapp.installation import PROGRAM
-from spark_analysis.captures import class_data
+from spark_analysis.engine import class_data
 from testbed.options import FAILED, JsonOption
 from testbed.outcome import print_json
 
@@ -152,7 +152,7 @@ def _virtual_machine() -> Diagnosis:
 
 def _java() -> str | None:
     try:
-        from spark_analysis.captures.session import SessionError, java_version
+        from spark_analysis.engine.session import SessionError, java_version
     except ModuleNotFoundError as error:  # as in the virtual machine
         return f"no package {error.name}: analyse where the testbed is set up"
     try:

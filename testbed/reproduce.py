@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,10 +12,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Column, Table
 
-from emulation.backends.base import BackendError
-from emulation.backends.registry import backends
 from emulation.caller import drop
-from emulation.errors import ScenarioError
 from emulation.network.interrupts import Interrupts
 from emulation.scenario.runfolder import RunFolder
 from nodeapp.installation import COMMAND
@@ -26,21 +20,17 @@ from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.registry import load_paper, paper_names, papers_rows
 from spark_analysis.sweeps.folder import SPEC
 from testbed import completing
-from testbed.display import RunDisplay, print_problems
+from testbed.display import print_problems
 from testbed.options import HOME, USAGE, MasterOption, console, end_interrupted, fail
 from testbed.sweep import SweepDisplay
-from topologies.catalog import make_scenario
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from spark_analysis.papers.paper import Paper, Preset
     from spark_analysis.papers.published import Known
     from spark_analysis.papers.results import Reproduction
 
 REPRODUCTIONS = HOME / "reproductions"
 ALL = "all"
-SLICE_DURATION = 45.0
 
 
 def reproduce(
@@ -57,17 +47,6 @@ def reproduce(
             help="quick (minutes; the default) or paper (as published)",
             autocompletion=completing.presets,
         ),
-    ] = None,
-    backend: Annotated[
-        str,
-        typer.Option(
-            "--backend",
-            help="virtual, or a slice in real time: tap",
-            autocompletion=completing.backend_names,
-        ),
-    ] = "virtual",
-    duration: Annotated[
-        float | None, typer.Option("--duration", help="seconds of a run of the slice")
     ] = None,
     master: MasterOption = "local[*]",
     out: Annotated[Path | None, typer.Option("--out", help="folder", file_okay=False)] = None,
@@ -88,12 +67,6 @@ def reproduce(
             metavar="DIR",
         ),
     ] = None,
-    share: Annotated[
-        str | None,
-        typer.Option(
-            "--share", help="run share I of the seeds, on one of N machines", metavar="I/N"
-        ),
-    ] = None,
     list_: Annotated[
         bool, typer.Option("--list", help="list the papers, and how long each preset takes")
     ] = False,
@@ -105,19 +78,17 @@ def reproduce(
 
     Long presets write a page after as many seeds as were published, and --so-far writes one at any
     time.  --markdown publishes the points with the page, and --known takes them: to continue in
-    another clone of the same code, to merge shares of several machines, or to judge again.
+    another clone of the same code, or to judge again.
 
     Example: reproduce all --preset quick
     """
     if list_:
         _list()
         return
-    if markdown is not None and (paper == ALL or backend != "virtual"):
-        fail("--markdown is for one paper under the virtual clock", USAGE)
-    if (so_far or known or share) and (paper == ALL or backend != "virtual"):
-        fail("--so-far, --known and --share are for one paper under the virtual clock", USAGE)
-    if so_far and share:
-        fail("--so-far runs nothing: leave out --share", USAGE)
+    if markdown is not None and paper == ALL:
+        fail("--markdown is for one paper", USAGE)
+    if (so_far or known) and paper == ALL:
+        fail("--so-far and --known are for one paper", USAGE)
     if markdown is not None and markdown.suffix != ".md":
         fail(
             "--markdown names a file that ends in .md; its figures go to a folder beside it", USAGE
@@ -125,38 +96,19 @@ def reproduce(
     if paper is None:
         fail(f"name a paper, or all; there are: {', '.join(paper_names())}", USAGE)
     papers = _papers(paper)
-    if backend not in backends():
-        fail(f"no backend {backend!r}; there are: {', '.join(backends())}", USAGE)
-    if backend == "virtual":
-        if duration is not None:
-            fail("--duration is for a slice in real time; choose a --preset instead", USAGE)
-        preset = preset or "quick"
-        chosen = [(each, _preset(each, preset, several=paper == ALL)) for each in papers]
-        folder = out or (REPRODUCTIONS if paper == ALL else REPRODUCTIONS / f"{paper}-{preset}")
-        _give_to_caller(folder)
-        drop(folder, *(known or []), *([markdown.parent] if markdown is not None else []))
-        try:
-            if paper == ALL:
-                _all(chosen, preset, master, folder)
-            else:
-                how = _How(master, so_far, tuple(known or ()), _share(share))
-                _sweeps(*chosen[0], how, folder, markdown)
-        finally:
-            _give_to_caller(folder)
-    else:
+    preset = preset or "quick"
+    chosen = [(each, _preset(each, preset, several=paper == ALL)) for each in papers]
+    folder = out or (REPRODUCTIONS if paper == ALL else REPRODUCTIONS / f"{paper}-{preset}")
+    _give_to_caller(folder)
+    drop(folder, *(known or []), *([markdown.parent] if markdown is not None else []))
+    try:
         if paper == ALL:
-            fail("a slice in real time is of one paper: name it", USAGE)
-        if preset is not None:
-            fail("--preset is for the virtual clock; a slice has a --duration instead", USAGE)
-        if papers[0].slice is None:
-            fail(f"{paper} has no slice in real time: leave out --backend", USAGE)
-        if duration is None:
-            duration = SLICE_DURATION
-        if not 12 <= duration <= 3600:
-            fail("--duration must be between 12 and 3600 s", USAGE)
-        stamp = f"{time.strftime('%Y%m%d-%H%M%S')}"
-        folder = out or REPRODUCTIONS / f"{paper}-{backend}-{stamp}"
-        _slice(papers[0], backend, duration, master, folder)
+            _all(chosen, preset, master, folder)
+        else:
+            how = _How(master, so_far, tuple(known or ()))
+            _sweeps(*chosen[0], how, folder, markdown)
+    finally:
+        _give_to_caller(folder)
 
 
 def _list() -> None:
@@ -190,18 +142,6 @@ class _How:
     master: str
     so_far: bool = False
     known: tuple[Path, ...] = ()
-    share: tuple[int, int] = (1, 1)
-
-
-def _share(text: str | None) -> tuple[int, int]:
-    """Return the number of a share, and of how many."""
-    try:
-        number, of = map(int, (text or "1/1").split("/"))
-    except ValueError:
-        number, of = 0, 0
-    if not 1 <= number <= of:
-        fail(f"--share is the number of a share and how many there are, 2/3; not {text!r}", USAGE)
-    return number, of
 
 
 def _sweeps(paper: Paper, preset: Preset, how: _How, folder: Path, markdown: Path | None) -> None:
@@ -244,7 +184,7 @@ def _all(chosen: list[tuple[Paper, Preset]], preset: str, master: str, folder: P
 
 def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Reproduction]:
     """Return the results of papers, each of which runs in its folder."""
-    from spark_analysis.papers.reproduction import SeedShare, reproduce, show
+    from spark_analysis.papers.reproduction import reproduce, show
     from spark_analysis.sweeps.sweep import Progress
 
     results: list[Reproduction] = []
@@ -269,7 +209,6 @@ def _reproduced(work: list[tuple[Paper, Preset, Path]], how: _How) -> list[Repro
                         folder,
                         master=how.master,
                         known=known,
-                        share=SeedShare(*how.share),
                         progress=update,
                     )
                 )
@@ -327,98 +266,3 @@ def _give_to_caller(folder: Path) -> None:
     made = (FINDINGS, SPEC, f"points/*/{ROWS}")
     if any(any(folder.glob(f"{depth}{each}")) for each in made for depth in ("", "*/", "*/*/")):
         RunFolder(folder).give_to_caller()
-
-
-def _slice(paper: Paper, backend: str, duration: float, master: str, folder: Path) -> None:
-    from spark_analysis.papers.page import PAGE
-    from spark_analysis.papers.slice import write_slice
-
-    assert paper.slice is not None
-    known = backends()
-    obstacles = known[backend].obstacles()
-    if obstacles:
-        fail(obstacles[0])
-    used = (backend, "virtual")
-    runs: list[Path] = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        empty = not any(folder.iterdir())
-    except OSError as error:
-        fail(f"{error.strerror or error}: {error.filename or folder}")
-    if not empty:
-        fail(f"{folder} is not empty: name another folder with --out")
-    try:
-        topologies, protocols = paper.slice.topologies, paper.slice.protocols
-        turns = [(t, p, b) for t in topologies for p in protocols for b in used]
-        for number, (topology, protocol, name) in enumerate(turns, start=1):
-            settings = dict(topologies[topology])
-            scenario = make_scenario(
-                topology, protocol, seed=1, duration=duration, settings=settings
-            )
-            run = RunFolder(folder / f"{topology}-{protocol}-{name}")
-            run.path.mkdir()
-            run.begin(scenario)
-            with _turn(number, len(turns), run.path.name, duration) as display:
-                known[name].execute(scenario, run, display)
-            runs.append(run.path)
-        RunFolder(folder).give_to_caller()
-        drop(folder)  # the runs have ended
-        rows, problems = _summaries(runs, master)
-        page = write_slice(paper, rows, used, problems, folder / PAGE)
-    except KeyboardInterrupt:
-        end_interrupted(f"interrupted: stopped everything; runs up to here are in {folder}")
-    except (BackendError, ScenarioError, AnalysisError) as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"{error.strerror or error}: {error.filename or folder}")
-    finally:
-        if folder.is_dir():
-            RunFolder(folder).give_to_caller()
-    _print_slice(paper, rows, used)
-    for problem in problems:
-        console.print(f"[yellow]warning:[/yellow] {problem}", highlight=False, soft_wrap=True)
-    console.print(f"report: {page}", soft_wrap=True)
-
-
-@contextmanager
-def _turn(number: int, of: int, name: str, duration: float) -> Iterator[RunDisplay]:
-    console.print(f"run {number} of {of}: {name}", highlight=False)
-    with RunDisplay(console, duration) as display:
-        yield display
-
-
-def _summaries(runs: list[Path], master: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the summary rows of runs, and what went wrong."""
-    from emulation.scenario.runfolder import read_run
-    from spark_analysis.captures.session import spark_session
-    from spark_analysis.summaries import summaries
-
-    with spark_session(master) as spark:
-        rows = summaries(spark, runs)
-    problems = []
-    for path in runs:
-        run = read_run(path)
-        problems += [f"{run.name}: {problem}" for problem in run.problems]
-        if run.fidelity is not None and not run.fidelity.kept_real_time:
-            problems.append(f"{run.name} did not keep real time: this machine is too slow or busy")
-    return rows, problems
-
-
-def _print_slice(paper: Paper, rows: pd.DataFrame, used: tuple[str, ...]) -> None:
-    from spark_analysis.papers.slice import slice_table
-
-    for topology, of_topology in rows.groupby("topology", sort=True):
-        table = slice_table(paper, of_topology, used)
-        # The topology's name stands above: the rest then fits a terminal of 80 columns.
-        shown = Table(
-            title=str(topology),
-            title_justify="left",
-            box=SIMPLE,
-            pad_edge=False,
-            collapse_padding=True,
-        )
-        for number, head in enumerate(table.head[1:]):
-            shown.add_column(head, no_wrap=number == 0, justify="right" if number else "left")
-        for row in table.rows:
-            shown.add_row(*map(str, row[1:]))
-        console.print(shown)

@@ -14,7 +14,7 @@ from typing import Final, Self
 import psutil
 from pyspark.find_spark_home import _find_spark_home
 
-from spark_analysis.captures import class_data
+from spark_analysis.engine import class_data
 
 _DEPLOY: Final = "org.apache.spark.deploy"
 _LOOPBACK: Final = "127.0.0.1"

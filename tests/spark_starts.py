@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_analysis.captures import session
+from spark_analysis.engine import session
 
 
 class SparkStarts:

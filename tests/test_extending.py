@@ -15,11 +15,11 @@ from testbed.app import app
 from tests.pages import example, page
 
 INDEX = (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8")
-KINDS = ("protocol", "topology", "workload", "job", "metric", "backend", "paper")
+KINDS = ("protocol", "topology", "workload", "measure", "backend", "paper")
 ROW = re.compile(
     r"^\| \[.*?\]\(extending/(\w+)\.md\) \| `(.*?)` \| (\d+) \| (.*?) \| `(.*?)` \|$", re.MULTILINE
 )
-MADE_UP = {"spread", "audience", "gossip", "bursts", "NAME"}
+MADE_UP = {"spread", "gossip", "bursts", "NAME"}
 
 
 def test_every_kind_of_addition_has_a_page_with_an_example_that_a_test_tries() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emulation.vm.build import find_image
-from spark_analysis.captures.session import SessionError, java_version
+from spark_analysis.engine.session import SessionError, java_version
 from tests.conftest import ALONE, BUILDS, MACHINE, RADIOS, SPARK, scope_of
 
 ROOT = Path(__file__).parents[1]

@@ -1,4 +1,4 @@
-"""What a run under the virtual clock leaves behind: captures, or the columns that the jobs need.
+"""What a run under the virtual clock leaves behind: captures, or columns for the analysis.
 
 Theory of operation.  A packet is built once, when it is sent, and seen by its sender and by
 everyone who receives it.  `PcapRecorder` appends one record to all of their captures.
@@ -213,7 +213,7 @@ class _Kept:
 
 
 class ColumnRecorder:
-    """Hands what the jobs need on to `sink`, some `FLUSH_ROWS` rows at a time."""
+    """Hands what the analysis needs on to `sink`, some `FLUSH_ROWS` rows at a time."""
 
     def __init__(self, scenario: Scenario, sink: Callable[[Observations], None]) -> None:
         self._build = _Builder(scenario)

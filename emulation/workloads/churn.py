@@ -6,15 +6,15 @@ does not have, drawn by popularity.  So subscriptions end as a Poisson process w
 number over `lifetime`, and there are as many of them at any time.  Changes stop `tail` seconds
 before the end, as publications do.
 
-Around a change the analysis is strict (`spark_analysis.jobs.delivery`): an event is due to whoever
-is subscribed at the moment of its PUBLISH.  An event that is still under way when its subscriber
-leaves is lost to it and counts as missing, in every protocol; one that was published before a
-subscription began, and arrives after that, counts as unexpected, which does no harm to the ratio.
-The first kind is about the share delay / `lifetime` of all deliveries.  `linger` takes it out: a
-subscription that is to end less than `linger` seconds after an event that it matches was published
-lives on until these have passed, and longer if there are more such events.  What is missing then is
-the protocol's doing.  Draws of lifetimes are the same, lives are longer by `linger` at most for
-each event that holds one up.
+Around a change the analysis is strict (`spark_analysis.measures.delivery`): an event is due to
+whoever is subscribed at the moment of its PUBLISH.  An event that is still under way when its
+subscriber leaves is lost to it and counts as missing, in every protocol; one that was published
+before a subscription began, and arrives after that, counts as unexpected, which does no harm to the
+ratio.  The first kind is about the share delay / `lifetime` of all deliveries.  `linger` takes it
+out: a subscription that is to end less than `linger` seconds after an event that it matches was
+published lives on until these have passed, and longer if there are more such events.  What is
+missing then is the protocol's doing.  Draws of lifetimes are the same, lives are longer by `linger`
+at most for each event that holds one up.
 """
 
 from __future__ import annotations

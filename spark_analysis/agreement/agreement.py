@@ -8,7 +8,7 @@ well their mean is known.  Delivery and frames are tests of equivalence: the bac
 whole interval lies within what is allowed, they differ if no part of it does, and else it is not
 decided, and `Criterion.needed` says how many repeats would decide if they varied as these do.
 Three criteria, none of which knows a backend by name, and those of metrics that only runs of some
-protocols have (`spark_analysis.metric.AgreementBound`), which are tests of equivalence as well:
+protocols have (`report.metric.AgreementBound`), which are tests of equivalence as well:
 
 *Delivery*: the mean ratios differ by at most `DELIVERY_BOUND`.
 
@@ -45,7 +45,7 @@ from spark_analysis.agreement.overhead import (
     explain,
     half_width,
 )
-from spark_analysis.confidence import Interval, t_quantile
+from spark_analysis.report.confidence import Interval, t_quantile
 
 DELIVERY_BOUND: Final = 0.02
 """Greatest difference of the delivery ratios."""

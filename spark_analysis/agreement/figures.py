@@ -9,15 +9,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from spark_analysis.agreement.agreement import (
-    DELIVERY_BOUND,
-    Agreement,
-    Criterion,
-)
+from spark_analysis.agreement.agreement import DELIVERY_BOUND, Agreement, Criterion
 from spark_analysis.agreement.measures import Measures, Side
 from spark_analysis.agreement.overhead import ComparedQuantity, along_the_way, half_width
-from spark_analysis.jobs.stages import DelayStage
-from spark_analysis.pandas_rows import groups
+from spark_analysis.engine.pandas_rows import groups
+from spark_analysis.measures.stages import DelayStage
 from spark_analysis.report import svg
 from spark_analysis.report.comparison import delay_curves
 from spark_analysis.report.figures import STEPS, WIDTH, Array, Drawing, empty_drawing, formatted

@@ -12,13 +12,15 @@ import pandas as pd
 
 from emulation.network.fidelity import LATE_MEDIAN, LATE_P99
 from emulation.scenario.runfolder import Run
-from spark_analysis.jobs.stages import DelayStage
-from spark_analysis.metric import AgreementBound
-from spark_analysis.metrics.known import DELAY_P50, DELIVERY_RATIO, HOPS_MEAN, METRICS
-from spark_analysis.pandas_rows import tuples
+from spark_analysis.engine.pandas_rows import tuples
+from spark_analysis.measures.delay import DELAY_P50, HOPS_MEAN
+from spark_analysis.measures.delivery import DELIVERY_RATIO
+from spark_analysis.measures.registry import METRICS
+from spark_analysis.measures.stages import DelayStage
+from spark_analysis.report.metric import AgreementBound
 
 if TYPE_CHECKING:
-    from spark_analysis.result import Analysis
+    from spark_analysis.engine.results import Analysis
 
 
 OWN: Final[Mapping[str, AgreementBound]] = MappingProxyType(

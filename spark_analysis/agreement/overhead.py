@@ -2,7 +2,7 @@
 
 Theory of operation.  Real nodes take time beyond what the protocol says: a process is woken, Python
 runs, a frame goes through sockets and devices.  The captures show how long each node on the way of
-each delivery had it (`jobs.stages`): the *node time* of a delivery over h hops is one `originate`,
+each delivery had it (`measures.stages`): the *node time* of one over h hops is one `originate`,
 h - 1 `forward` and one `notify`.  A backend's median delay less the median of its deliveries'
 (delay less node time) is what node time does to its median; what overhead explains in a repeat is
 that of the slower backend less that of the quicker one.  It is worked out delivery by delivery and
@@ -25,7 +25,7 @@ one's captures say:
 
 Forwarders that wait on purpose, longer than nodes need on the quicker side, hide node time in that
 wait.  What counts of each forward is then by how much the same forward of the same delivery is
-longer on the slower backend (`jobs.stages.matched`), median, up to the medians of what publishers'
+longer on the slower backend (`stages.matched`), median, up to the medians of what publishers'
 and subscribers' nodes take together, and `TIMER`.  The wait may be drawn at random, and drawn
 otherwise on the other backend: then the same forward differs by that as well, and its overhead is
 known no better than the interval of that difference.  So it is with publishers that wait.
@@ -50,8 +50,8 @@ from typing import Final
 import numpy as np
 
 from spark_analysis.agreement.measures import DeliveryWay, Measures, Side
-from spark_analysis.confidence import Interval, mean_interval
-from spark_analysis.jobs.stages import DelayStage
+from spark_analysis.measures.stages import DelayStage
+from spark_analysis.report.confidence import Interval, mean_interval
 
 TIMER: Final = 0.0002
 """Seconds by which a node may end a wait late: the kernel's timer slack, and a process's waking."""

@@ -16,7 +16,7 @@ from spark_analysis.agreement import figures as agreement_figures
 from spark_analysis.agreement import text as agreement_text
 from spark_analysis.agreement.agreement import Agreement
 from spark_analysis.agreement.reading import read_agreements
-from spark_analysis.captures.session import spark_session
+from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.report import page as report
 from spark_analysis.report.figures import Array
@@ -24,7 +24,7 @@ from spark_analysis.report.scenario_text import plain
 from spark_analysis.reports import REPORT, write_report
 
 if TYPE_CHECKING:
-    from spark_analysis.result import Analysis
+    from spark_analysis.engine.results import Analysis
 
 STEM: Final = "agreement"
 """Of the names of page and numbers; if there are several pairs, their names follow."""

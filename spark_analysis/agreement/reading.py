@@ -10,15 +10,16 @@ import pandas as pd
 
 from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, compare
 from spark_analysis.agreement.measures import Side, measure
-from spark_analysis.errors import AnalysisError, plain_errors
-from spark_analysis.jobs.stages import DelayStage, on_air, stages, steps, ways
-from spark_analysis.jobs.stages import matched as matched_steps
-from spark_analysis.pandas_rows import tuples
+from spark_analysis.engine.errors import plain_errors
+from spark_analysis.engine.pandas_rows import tuples
+from spark_analysis.errors import AnalysisError
+from spark_analysis.measures.stages import DelayStage, on_air, stages, steps, ways
+from spark_analysis.measures.stages import matched as matched_steps
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_analysis.result import Analysis
+    from spark_analysis.engine.results import Analysis
 
 
 def read_agreements(
@@ -64,11 +65,11 @@ def _tables(
     from pyspark.sql.types import StructType
 
     from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
-    from spark_analysis.captures.tuning import gathered, tuned
-    from spark_analysis.jobs.delay import DELAY, DELIVERY_KEY
-    from spark_analysis.jobs.nodes import NODES
-    from spark_analysis.jobs.overhead import radio_packets
-    from spark_analysis.local import local_rows
+    from spark_analysis.engine.tables import local_rows
+    from spark_analysis.engine.tuning import gathered, tuned
+    from spark_analysis.measures.delay import DELAY, DELIVERY_KEY
+    from spark_analysis.measures.nodes import NODES
+    from spark_analysis.measures.packets import radio_packets
 
     folders = [run.metrics / FRAMES_FOLDER for run in analysis.runs]
     frames = gathered(read_frames(spark, folders), folders)

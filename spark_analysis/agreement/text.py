@@ -17,8 +17,8 @@ from spark_analysis.agreement.agreement import (
 )
 from spark_analysis.agreement.measures import Measures
 from spark_analysis.agreement.overhead import NODE_SHARE, ComparedQuantity, half_width
-from spark_analysis.confidence import Interval
-from spark_analysis.jobs.stages import DelayStage
+from spark_analysis.measures.stages import DelayStage
+from spark_analysis.report.confidence import Interval
 from spark_analysis.report.fidelity_text import FidelityVerdict
 from spark_analysis.report.quantities import NOTHING, count, number, printable, seconds, share
 from spark_analysis.report.text_table import TextTable

@@ -1,9 +1,9 @@
 """The capture of the air, decoded: `<run>/captures/air.pcap` to `<run>/metrics/air.parquet`.
 
 Only the hwsim backend has one: mac80211_hwsim shows all 802.11 frames of all radios at one monitor
-interface.  It is read as other captures are (`spark_analysis.captures.source`, `materialise`), but
-for its link type and its columns, `spark_analysis.schemas.AIR_FRAMES`.  What is damaged, or no
-802.11 frame, is left out.
+interface.  It is read as other captures are (`captures.source`, `captures.materialise`), but for
+its link type and its columns, `captures.schemas.AIR_FRAMES`.  What is damaged, or no 802.11 frame,
+is left out.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from capture.radiotap import Columns, decode_air
 from capture.scan import AIR
 from emulation.scenario.runfolder import Run
 from spark_analysis.captures.materialise import Decoded, materialise, read_decoded
+from spark_analysis.captures.schemas import AIR_FRAMES
 from spark_analysis.captures.source import BATCH, Capture, CaptureSlice, Survey, load_slice
-from spark_analysis.local import local_rows
-from spark_analysis.schemas import AIR_FRAMES
 
 _NULLABLE: Final = ("rate_kbps", "frequency_mhz", "transmitter")
 """Columns in which -1 means that there is none."""
@@ -52,7 +52,8 @@ def read_air(
         if captures:
             folders.append(materialise(spark, run, captures, _AIR, partial(problem, run.name)))
     if not folders:
-        return local_rows(spark, [], AIR_FRAMES)
+        empty = to_arrow_schema(AIR_FRAMES, timezone="UTC").empty_table()
+        return spark.createDataFrame(empty, AIR_FRAMES)
     return read_decoded(spark, folders, AIR_FRAMES)
 
 

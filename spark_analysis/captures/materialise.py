@@ -33,9 +33,9 @@ from pyspark.sql.types import StructType
 
 from emulation.scenario.runfolder import Run
 from nodeapp.wire import FIRST_CLIENT_KIND
+from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.captures.source import Capture, CaptureSlice, plan, read_slice
 from spark_analysis.errors import AnalysisError
-from spark_analysis.schemas import FRAMES
 
 FORMAT: Final = 5
 """Version of the frames; one more whenever the same captures would give other rows."""

@@ -1,8 +1,8 @@
 """A PySpark data source over packet captures: `spark.read.format("pcap").load("runs/x")`.
 
 Path: a run folder, a folder of captures, one capture, a glob, or several of these with commas
-between.  The rows are `spark_analysis.schemas.FRAMES`; `.schema(...)` with some of these columns
-reads only them, in less time.  Options:
+between.  The rows are `captures.schemas.FRAMES`; `.schema(...)` with some of these columns reads
+only them, in less time.  Options:
 
     body        client (default): bodies of client messages, and of control messages that cells
                 route (`nodeapp.routing.cell_wire`); all: every body
@@ -53,8 +53,8 @@ from capture.scan import (
 )
 from nodeapp.wire import FIRST_CLIENT_KIND
 from spark_analysis.captures.batches import record_batch
+from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.errors import AnalysisError
-from spark_analysis.schemas import FRAMES
 
 LARGEST_SLICE: Final = 32 << 20
 """Bytes of captures in a partition at most, unless a single record is longer."""

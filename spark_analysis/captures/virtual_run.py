@@ -1,4 +1,4 @@
-"""Virtual runs without captures: what the jobs read, straight from the run.
+"""Virtual runs without captures: what the measures read, straight from the run.
 
 A run of thousands of nodes would write gigabytes of captures only for the analysis to decode them.
 Here the columns that decoding would give go to `<run>/metrics/frames.parquet` at once: the same
@@ -29,7 +29,7 @@ from spark_analysis.captures.materialise import (
     parquet_writer,
     replace_folder,
 )
-from spark_analysis.schemas import FRAMES
+from spark_analysis.captures.schemas import FRAMES
 
 
 def run_to_frames(

@@ -32,7 +32,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from spark_analysis.confidence import Interval, mean_interval
+from spark_analysis.report.confidence import Interval, mean_interval
 
 SEED: Final = "seed"
 

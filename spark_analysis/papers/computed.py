@@ -29,8 +29,9 @@ from typing import Any, Final
 import pandas as pd
 
 from emulation.scenario.provenance import code
-from spark_analysis.captures.session import spark_session
-from spark_analysis.errors import AnalysisError, plain_errors
+from spark_analysis.engine.errors import plain_errors
+from spark_analysis.engine.session import spark_session
+from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.function_code import code_of
 from spark_analysis.sweeps.folder import RESULTS
 from spark_analysis.sweeps.spec import SpecError, SweepError

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pandas as pd
 
-from spark_analysis.confidence import Interval, mean_interval
-from spark_analysis.pandas_rows import groups
+from spark_analysis.engine.pandas_rows import groups
 from spark_analysis.papers.paper import CURVE, STUDY, WAY, Axis, Figure, Paper
 from spark_analysis.papers.results import Judged
+from spark_analysis.report.confidence import Interval, mean_interval
 from spark_analysis.report.curves import Curve, multiples
 from spark_analysis.report.figures import Drawing
 

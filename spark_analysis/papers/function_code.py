@@ -5,20 +5,18 @@ file, and a remark in it must not cost the points that another part of it has co
 of the module is needed if it binds the function's name, or a name that a needed statement uses.
 
 The needed statements are taken for a module of their own, whose code and imports are hashed as
-those of the modules that make the rows of runs (`spark_analysis.sweeps.source_key`).
+those of the modules that simulate runs (`spark_analysis.engine.code`).
 """
 
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from spark_analysis.captures.session import ROOT
-from spark_analysis.sweeps.source_key import Module, Sources, closure, key_of, read_sources
+from spark_analysis.engine.code import Module, closure, key_of, project
 
 _PART: Final = "part"
 """Name of the module that the needed statements make."""
@@ -34,13 +32,8 @@ def code_of(function: Callable[..., Any]) -> str:
 
 def code_in(text: str, name: str) -> str:
     """Return the hash of the definition of `name` in a module with this source."""
-    sources = {**_project(), _PART: Module(_PART, needed(text, name))}
+    sources = {**project(), _PART: Module(_PART, needed(text, name))}
     return key_of(sources, closure(sources, (_PART,)), protocol="")
-
-
-@functools.cache
-def _project() -> Sources:
-    return read_sources(ROOT)
 
 
 def needed(text: str, name: str) -> str:

@@ -19,7 +19,7 @@ import pandas as pd
 
 from emulation.scenario.records import CodeRecord
 from emulation.scenario.runfolder import RunFolder, read_record
-from spark_analysis.jobs.delay import DELIVERY_KEY
+from spark_analysis.measures.delay import DELIVERY_KEY
 from spark_analysis.papers import computed
 from spark_analysis.sweeps.rows import DELIVERIES
 from spark_analysis.sweeps.tasks import processor_seconds

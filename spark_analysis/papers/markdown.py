@@ -26,15 +26,7 @@ from spark_analysis.papers.paper import PROTOCOL, STUDY, Paper, Variation
 from spark_analysis.papers.published import write_points
 from spark_analysis.papers.remarks import remarks
 from spark_analysis.papers.results import Judged, Reproduction, made_by
-from spark_analysis.papers.wording import (
-    JOINT,
-    LEGEND,
-    RULES,
-    duration_of,
-    measured,
-    seeds_of,
-    why,
-)
+from spark_analysis.papers.wording import JOINT, LEGEND, RULES, duration_of, measured, seeds_of, why
 from spark_analysis.report import svg
 from spark_analysis.report.curves import Curve, Quantity
 from spark_analysis.report.quantities import count, number

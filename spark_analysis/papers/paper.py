@@ -172,14 +172,6 @@ class Preset:
         return Scope(self.values[study], seeds, duration, variation.settings, varied)
 
 
-@dataclass(frozen=True)
-class Slice:
-    """What runs in real time: every protocol once in every topology, with these settings."""
-
-    protocols: tuple[str, ...]
-    topologies: Mapping[str, Mapping[str, Any]]
-
-
 PUBLISHED: Final = Variation(
     "published", "as published", {}, "What the paper says, as far as it says it."
 )
@@ -206,7 +198,6 @@ class Paper:
     """Seeds of the published evaluation: what the first as many decide stands beside the rest."""
     margins: str = ""
     """Within what its comparisons tie, and by what measures they are made; fixed before any run."""
-    slice: Slice | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     """The paper's names of protocols."""
 

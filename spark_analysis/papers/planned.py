@@ -21,7 +21,7 @@ from typing import Any
 
 import pandas as pd
 
-from spark_analysis.pandas_rows import records
+from spark_analysis.engine.pandas_rows import records
 from spark_analysis.papers.computed import (
     POINT,
     Computed,

@@ -5,11 +5,13 @@
 A file has the rows of one study, of all variations, as they are before `Study.derive`: what a run
 or a computed point gave, what it cost, the commit that made it (`spark_analysis.papers.kept`), and
 two columns that tell what may be done with it.  `group` names the points that it was compared with
-(`spark_analysis.papers.planned`), `source` is the hash of the code that makes such a row.  Equal
-rows make equal bytes.
+(`spark_analysis.papers.planned`), `source` is the hash of the code that its point follows from.
+The file says of which versions of the measures its runs' rows are.  Equal rows make equal bytes.
 
 A published row stands for a point that is planned if their keys are equal: then so are parameters,
-seed, duration and code.  It is taken with its whole group or not at all.
+seed, duration and code; and if a run's row is of the measures of now
+(`spark_analysis.measures.versions`), since no packets are published of which it could be made
+again.  It is taken with its whole group or not at all.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_analysis.errors import AnalysisError, first_line
-from spark_analysis.metrics.summary import SUMMARY
+from spark_analysis.measures.summary import SUMMARY
+from spark_analysis.measures.versions import differences
 from spark_analysis.papers.computed import POINT
 from spark_analysis.papers.kept import RUN
 from spark_analysis.papers.paper import Paper
 from spark_analysis.papers.planned import Part, Row, Rows
 from spark_analysis.report.quantities import count
+from spark_analysis.sweeps.rows import marked, versions_of
 
 GROUP: Final = "group"
 """Column with the group of the row's point."""
@@ -58,6 +62,8 @@ class PointsFile:
     rows: Mapping[tuple[str, str], Sequence[Row]]
     sources: Mapping[str, str]
     """The hash of the code by the key of the point."""
+    measures: str = ""
+    """How the measures of its runs differ from those of now, in words; empty if they do not."""
 
     def remarks(self, parts: Sequence[Part]) -> Iterator[str]:
         """Yield what is not taken of the file, and why."""
@@ -69,6 +75,11 @@ class PointsFile:
         total = f"{count(len(self.sources))} points of {self.path} were made by other"
         if old:
             yield f"{count(old)} of {total} code: they are not used, but run again"
+        if self.measures and len(others) < len(self.sources):
+            yield (
+                f"{count(len(self.sources) - len(others))} points of {self.path} are of other "
+                f"versions of measures ({self.measures}): they are not used, but run again"
+            )
         if len(others) > old:
             yield f"{count(len(others) - old)} of {total} parameters: they are not used"
 
@@ -80,7 +91,7 @@ class Known:
         self._files = tuple(files)
         self._rows: dict[tuple[str, str, str], Sequence[Row]] = {}
         for file in self._files:
-            for (key, group), rows in file.rows.items():
+            for (key, group), rows in () if file.measures else file.rows.items():
                 self._rows.setdefault((file.study, key, group), rows)
 
     def groups(self, part: Part) -> dict[str, Rows]:
@@ -139,7 +150,8 @@ def _read(paper: Paper, path: Path) -> PointsFile:
         kept = {k: v for k, v in row.items() if v is not None or (key == RUN and k in _OF_RUNS)}
         rows.setdefault((row[key], group), []).append(kept)
         sources[row[key]] = source
-    return PointsFile(path, study, rows, sources)
+    measures = differences(versions_of(said)) if key == RUN else ""
+    return PointsFile(path, study, rows, sources, measures)
 
 
 def write_points(paper: Paper, selected: Selected, folder: Path) -> list[Path]:
@@ -169,6 +181,8 @@ def _write(paper: Paper, study: str, rows: Sequence[Row], folder: Path) -> Path:
     said = {b"format": FORMAT, b"paper": paper.key.encode(), b"study": study.encode()}
     columns = {name: _column(path, name, [row.get(name) for row in rows]) for name in ordered}
     table = pa.table(columns).replace_schema_metadata(said)
+    if RUN in names:
+        table = marked(table)
     scratch = path.with_name(f".{path.name}")
     pq.write_table(
         table, scratch, compression="zstd", compression_level=9, write_page_checksum=True

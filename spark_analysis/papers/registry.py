@@ -18,7 +18,7 @@ from nodeapp.parameters import suggestion
 from spark_analysis.errors import AnalysisError
 
 if TYPE_CHECKING:
-    from spark_analysis.papers.paper import Paper  # imports pandas
+    from spark_analysis.papers.paper import Paper
 
 PAPERS: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -23,7 +23,7 @@ from typing import Final
 
 import pandas as pd
 
-from spark_analysis.captures.session import spark_session
+from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.claims import Finding, judge
 from spark_analysis.papers.computed import Computed, run_computed
@@ -52,21 +52,6 @@ Ways = list[tuple[Variation, Selected]]
 """The rows that there are of each variation."""
 
 
-@dataclass(frozen=True)
-class SeedShare:
-    """What one of several machines runs: every seed whose turn it is; `number` is from 1."""
-
-    number: int
-    of: int
-
-    def has(self, seed: int | None) -> bool:
-        """Return whether a seed is of this share; what has no seed is of the first."""
-        return ((seed or 1) - self.number) % self.of == 0
-
-
-WHOLE: Final = SeedShare(1, 1)
-
-
 def reproduce(
     paper: Paper,
     preset: Preset,
@@ -74,19 +59,18 @@ def reproduce(
     *,
     master: str = "local[*]",
     known: Known | None = None,
-    share: SeedShare = WHOLE,
     progress: Report = lambda what, progress: None,
 ) -> Reproduction:
     """Run everything that has not been run yet in `folder`, judge it and write the results.
 
-    Points that are `known` are not run, nor seeds of another `share`.  `progress(what, progress)`
-    is called often and ends the work with what it raises; what is finished is kept.  Raises
+    Points that are `known` are not run.  `progress(what, progress)` is called often and ends the
+    work with what it raises; what is finished is kept.  Raises
     `spark_analysis.sweeps.spec.SweepError` and other `AnalysisError`, OSError.
     """
     known = known or Known()
     plan = parts_of(paper, preset, folder)
     with ExitStack() as session:
-        work = _Work(known, share, master, progress, session)
+        work = _Work(known, master, progress, session)
         few = _first_round(paper, preset, plan)
         ran = [work.run(part, keys, ", first seeds") for part, keys in few]
         if any(ran):
@@ -101,11 +85,8 @@ def reproduce(
                 shown = _judged(paper, preset, [*_whole(ways), *rest], work.failures, judged)
                 write_results(shown, folder)
                 judged = shown.judged
-    if share == WHOLE:
-        result = _judged(paper, preset, ways, work.failures, judged, empty=True)
-        result = replace(result, so_far=None)  # what is missing has failed
-    else:
-        result = _shown(paper, preset, plan, known, work.failures)
+    result = _judged(paper, preset, ways, work.failures, judged, empty=True)
+    result = replace(result, so_far=None)  # what is missing has failed
     write_results(result, folder)
     return result
 
@@ -151,7 +132,6 @@ class _Work:
     """What runs parts of a plan, and why points failed."""
 
     known: Known
-    share: SeedShare
     master: str
     progress: Report
     session: ExitStack
@@ -161,7 +141,7 @@ class _Work:
         """Run what is left of a part's points with these keys; return whether there was any."""
         done, what = part.finished(), part.name
         taken = _taken(part, self.known, done)
-        only = {key for key in keys if self.share.has(part.points[key].seed)} - taken.keys()
+        only = set(keys) - taken.keys()
         if only <= done:
             return False
         spec = part.spec

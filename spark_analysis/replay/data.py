@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from emulation.mobility.trajectory import until
+from spark_analysis.engine.results import RunTables
 from spark_analysis.replay.frames import Hops, LinkHistory, has_frames, hops, links
 from spark_analysis.replay.happenings import handover_marks, happenings, legend
 from spark_analysis.replay.packing import interleaved, packed
 from spark_analysis.report.quantities import printable
-from spark_analysis.result import RunTables
 
 TICKS: Final = 100_000
 """Units of time in a second."""

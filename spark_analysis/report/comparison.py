@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_analysis.metric import Metric
+from spark_analysis.engine.results import RunTables
 from spark_analysis.report import svg
 from spark_analysis.report.fidelity_text import FidelityVerdict, verdict
 from spark_analysis.report.figures import (
@@ -26,11 +26,10 @@ from spark_analysis.report.figures import (
     formatted,
     positive,
 )
+from spark_analysis.report.metric import Metric
 from spark_analysis.report.quantities import count, number, printable, seconds, share
 from spark_analysis.report.scenario_text import plain
-from spark_analysis.report.text_table import TextTable
-from spark_analysis.report.traffic_text import by_kind
-from spark_analysis.result import RunTables
+from spark_analysis.report.text_table import TextTable, sums
 
 LINES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 
@@ -235,9 +234,12 @@ def delay_curves(names: Sequence[str], delays: Sequence[Array]) -> Drawing:
 
 
 def _overhead(names: Sequence[str], runs: Sequence[RunTables]) -> Drawing:
-    sums = [by_kind(tables)["sent_frames"] for tables in runs]
-    kinds = sorted({str(kind) for column in sums for kind in column.index})
-    frames = np.array([[float(column.get(kind, 0)) for kind in kinds] for column in sums])
+    sent = [
+        sums(tables.table("overhead"), "kind_name", ("sent_frames",))["sent_frames"]
+        for tables in runs
+    ]
+    kinds = sorted({str(kind) for column in sent for kind, frames in column.items() if frames})
+    frames = np.array([[float(column.get(kind, 0)) for kind in kinds] for column in sent])
     (delivered,) = _columns(runs, "received_all")
     return overhead_bars(names, kinds, frames.reshape(len(names), len(kinds)), delivered)
 

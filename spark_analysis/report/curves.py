@@ -16,10 +16,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
-from spark_analysis.confidence import Interval
-from spark_analysis.metric import Metric
 from spark_analysis.report import svg
+from spark_analysis.report.confidence import Interval
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, formatted
+from spark_analysis.report.metric import Metric
 from spark_analysis.report.quantities import number, printable
 from spark_analysis.report.scenario_text import plain
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
-
-import pandas as pd
+from typing import Literal
 
 from emulation.network.fidelity import CLIENTS_LATE, LATE_P99
 from emulation.scenario.records import Check, Fidelity
 from emulation.scenario.runfolder import Run
-from spark_analysis.report.quantities import count, number, seconds
-from spark_analysis.report.text_table import TextTable
-
-LONGEST: Final = 0.5
-"""Seconds within which a broadcast counts as received: what comes later is told apart."""
+from spark_analysis.report.quantities import number, seconds
 
 
 @dataclass(frozen=True)
@@ -94,50 +88,6 @@ def verdict_of(fidelity: Fidelity | None, backend: str | None) -> FidelityVerdic
     return FidelityVerdict(
         "good", "Kept real time", f"{passed} of {passed} fidelity checks passed (see Fidelity)."
     )
-
-
-def check_table(run: Run, lateness: pd.DataFrame) -> TextTable:
-    """Return the fidelity checks, and beside them the lateness that captures show."""
-    checks = run.fidelity.checks if run.fidelity else ()
-    virtual = run.record is not None and run.record.backend == "virtual"
-    uplink = ""
-    if lateness["at_most"].any():
-        uplink = (
-            " Stations send to their access point at a rate that captures do not have, and again "
-            "if it does not acknowledge: the airtime is that of one try at the fastest rate."
-        )
-    return TextTable(
-        "Fidelity",
-        "Measured by the processes that make the emulation; the last rows by captures: from radio "
-        "to radio less airtime, waiting for the channel included." + uplink,
-        ("check", "verdict", "value", "limit"),
-        [
-            [
-                check.name,
-                "unknown" if check.value is None else "passed" if check.ok else "FAILED",
-                "unknown" if check.value is None else measure(check.value, check.unit),
-                measure(check.limit, check.unit) if check.limit is not None else "none",
-            ]
-            for check in checks
-        ]
-        + [
-            [f"broadcasts beyond their airtime, {row['way']}, {name} (captures)", "no limit",
-             f"{'at most ' * row['at_most']}{measure(1e6 * row[column], 'µs')}", "none"]
-            for row in lateness.to_dict("records")
-            for name, column in (("median", "p50"), ("p99", "p99"), ("maximum", "max"))
-            if row["receptions"]
-        ]
-        + [
-            [f"broadcasts later than {LONGEST:g} s, {row['way']} (captures)", "no limit",
-             f"{count(row['later'])} of {count(row['later'] + row['receptions'])}", "none"]
-            for row in lateness.to_dict("records")
-            if row["later"]
-        ],
-        words=2,
-        empty="A virtual clock keeps its own time: there is nothing to check."
-        if virtual
-        else "There is no readable fidelity.json.",
-    )  # fmt: skip
 
 
 def measure(value: float, unit: str) -> str:

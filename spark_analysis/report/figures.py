@@ -385,8 +385,3 @@ def load_per_node(names: Sequence[str], load: Array) -> Drawing:
     )
     table = pd.DataFrame({"node": labels, "sent, B/s": values})
     return Drawing(figure, title, caption, description, tooltips, table)
-
-
-def floats(column: pd.Series) -> Array:
-    """Return the numbers of a column, nulls as NaN."""
-    return np.asarray(column.to_numpy(dtype=float, na_value=np.nan), dtype=float)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from emulation.scenario.prompt import told_commands
+from spark_analysis.engine.results import RunTables
 from spark_analysis.report.quantities import number, printable
-from spark_analysis.result import RunTables
 
 LISTED: Final = 12
 """Marks that a caption tells in words."""

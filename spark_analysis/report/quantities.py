@@ -1,6 +1,6 @@
 """Numbers and names as a reader wants them: three digits, a prefix, a unit; never a crash.
 
-NaN and None, which is how the jobs say that a value does not exist, become a dash.
+NaN and None, which is how the measures say that a value does not exist, become a dash.
 """
 
 from __future__ import annotations

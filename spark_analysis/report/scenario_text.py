@@ -12,9 +12,9 @@ from emulation.radio.spec import RadioSpec
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import Scenario
 from nodeapp.installation import COMMAND
+from spark_analysis.engine.results import RunTables
 from spark_analysis.report.quantities import NOTHING, count, moment, number, printable, seconds
 from spark_analysis.report.text_table import Cell, TextTable
-from spark_analysis.result import RunTables
 
 UNREAD: Final = "unknown (no readable run.json)"
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class TextTable:
 
 def sums(frame: pd.DataFrame, by: str, columns: Sequence[str]) -> pd.DataFrame:
     """Sum `columns` by `by`, nulls as 0; one row a group, in the order of the group's name."""
+    import pandas as pd
+
     return frame.assign(**{name: pd.to_numeric(frame[name]).fillna(0) for name in columns}).groupby(
         by, sort=True, dropna=False
     )[list(columns)].sum()  # fmt: skip

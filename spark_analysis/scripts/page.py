@@ -11,8 +11,8 @@ import pandas as pd
 from emulation.scenario.runfolder import UNFINISHED, RunFolder, read_fidelity
 from emulation.scripts import record
 from emulation.scripts.record import ScriptRecord
+from spark_analysis.engine.pandas_rows import groups, tuples
 from spark_analysis.errors import AnalysisError
-from spark_analysis.pandas_rows import groups, tuples
 from spark_analysis.report import node_map, svg
 from spark_analysis.report.fidelity_text import verdict_of
 from spark_analysis.report.figures import WIDTH, Drawing, empty_drawing, unit_axis

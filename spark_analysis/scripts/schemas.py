@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql.types import StructType
 
-from spark_analysis.schemas import DOUBLE, LONG, STRING, column
+from spark_analysis.captures.schemas import DOUBLE, LONG, STRING, column
 
 
 class ScriptTable(NamedTuple):

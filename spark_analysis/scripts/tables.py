@@ -32,7 +32,7 @@ from capture.scan import (
 from emulation.radio.mac import mac_number
 from emulation.scripts.record import NETWORK
 from emulation.scripts.recording import SAMPLES
-from spark_analysis import commented
+from spark_analysis.engine.tables import typed, write
 from spark_analysis.errors import AnalysisError
 from spark_analysis.scripts.schemas import LINKS, SCRIPT_TABLES, TRAFFIC
 
@@ -131,8 +131,8 @@ def save(tables: ScriptTables, folder: Path) -> None:
     """Write the tables as Parquet.  Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     for each in SCRIPT_TABLES:
-        table = commented.typed(getattr(tables, each.name), each.schema)
-        commented.write(table, each.schema, folder / f"{each.name}.parquet")
+        table = typed(getattr(tables, each.name), each.schema)
+        write(table, each.schema, folder / f"{each.name}.parquet")
 
 
 def _samples(path: Path) -> Iterator[dict[str, Any]]:

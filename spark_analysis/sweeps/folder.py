@@ -2,15 +2,14 @@
 
     <sweep>/sweep.json  results.parquet  sweep.html  points/<key>/scenario.json run.json ...
 
-A point whose folder has a whole summary is finished, whatever spec asks for it.  Points of older
-code have other keys; they stay until the folder is deleted.
+A point whose folder has a whole summary, of the measures as they are now, is finished, whatever
+spec asks for it.  Points of older code have other keys; they stay until the folder is deleted.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -23,10 +22,10 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from emulation.scenario.runfolder import RunFolder, problems_of, read_record
-from spark_analysis import commented
-from spark_analysis.metrics.summary import SUMMARY as SUMMARY_TABLE
-from spark_analysis.schemas import LONG, STRING, column
-from spark_analysis.sweeps.rows import DELIVERIES, SUMMARY
+from spark_analysis.captures.schemas import LONG, STRING, column
+from spark_analysis.engine.tables import write
+from spark_analysis.measures.summary import SUMMARY as SUMMARY_TABLE
+from spark_analysis.sweeps.rows import DELIVERIES, SUMMARY, is_current, is_there
 from spark_analysis.sweeps.spec import Point, SpecError, SweepError, SweepSpec, points
 from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
 
@@ -49,8 +48,6 @@ RESULT_COLUMNS: Final = StructType(
 """Columns of the results of every sweep; between `protocol` and `seed` are the varied ones."""
 _TYPES: Final[dict[type, Any]] = {int: "Int64", float: "float64", bool: "boolean", str: "object"}
 """Types of columns that may have gaps: not every protocol has every parameter."""
-_PARQUET: Final = b"PAR1"
-"""What a Parquet file ends with."""
 
 
 class SweepFolder:
@@ -73,10 +70,14 @@ class SweepFolder:
     def finished(self, point: Point, *, deliveries: bool = False, frames: bool = False) -> bool:
         """Return whether a point has been run and analysed, and has what is kept if need be."""
         return (
-            _is_parquet(self._summary(point))
-            and (not deliveries or _is_parquet(self._summary(point).with_name(DELIVERIES)))
+            is_current(self._summary(point))
+            and (not deliveries or is_current(self._summary(point).with_name(DELIVERIES)))
             and (not frames or ran(self.path(point)))
         )
+
+    def stale(self, point: Point) -> bool:
+        """Return whether a point has a row, which is of other versions of the measures."""
+        return is_there(self._summary(point)) and not is_current(self._summary(point))
 
     def ended(self, point: Point) -> bool:
         """Return whether nothing of a point is left to run."""
@@ -147,7 +148,7 @@ class SweepFolder:
         table = as_table(rows, wanted, varied)
         scratch = self.folder / f".{RESULTS}"
         arrow = pa.Table.from_pandas(table, preserve_index=False)
-        commented.write(arrow, RESULT_COLUMNS, scratch)
+        write(arrow, RESULT_COLUMNS, scratch)
         scratch.replace(self.folder / RESULTS)
         return table
 
@@ -169,16 +170,6 @@ class SweepFolder:
             elif (reason := failure(self.path(point))) is not None:
                 failures[str(point)] = f"{reason} ({self.path(point) / FAILURE})"
         return failures, problems
-
-
-def _is_parquet(path: Path) -> bool:
-    """Return whether there is a Parquet file, and not the beginning of one or something else."""
-    try:
-        with path.open("rb") as file:
-            file.seek(-len(_PARQUET), os.SEEK_END)
-            return file.read() == _PARQUET
-    except OSError:  # none, or a shorter one
-        return False
 
 
 def as_table(
@@ -207,7 +198,7 @@ def _of_point(point: Point) -> dict[str, Any]:
 
 
 def _code(asked: Sequence[Point]) -> dict[str, list[str]]:
-    """Return the hashes of the code that makes the rows of points, by protocol."""
+    """Return the hashes of the code that simulates points, by protocol."""
     protocols = dict.fromkeys(point.protocol for point in asked)
     return {
         protocol: sorted({point.code for point in asked if point.protocol == protocol})
@@ -216,8 +207,9 @@ def _code(asked: Sequence[Point]) -> dict[str, list[str]]:
 
 
 def outdated(spec: SweepSpec, folder: Path) -> tuple[str, ...]:
-    """Return the protocols that ran for an earlier spec and run again: their code has changed.
+    """Return the protocols that ran for an earlier spec and have points to run again.
 
+    Their code has changed, or that of a measure: then those of its points run that kept no frames.
     Raises `SweepError` if the folder holds a spec that this one does not contain.
     """
     wanted = {point.key for point in points(spec)}
@@ -239,5 +231,8 @@ def outdated(spec: SweepSpec, folder: Path) -> tuple[str, ...]:
     if not any((folder / "points").glob(f"*/metrics/{SUMMARY}")):
         return ()
     left = {point.protocol for point in asked if not sweep.finished(point)}
+    again = {point.protocol for point in asked if sweep.stale(point) and not ran(sweep.path(point))}
     now = _code(asked)
-    return tuple(each for each in now if code.get(each) != now[each] and each in left)
+    return tuple(
+        each for each in now if (code.get(each) != now[each] and each in left) or each in again
+    )

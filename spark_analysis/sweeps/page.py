@@ -13,10 +13,10 @@ from typing import Any, Final
 import pandas as pd
 
 from emulation.scenario.settings import protocol_parameters
-from spark_analysis.confidence import Interval, mean_interval
-from spark_analysis.metrics.known import METRICS
-from spark_analysis.pandas_rows import groups
+from spark_analysis.engine.pandas_rows import groups
+from spark_analysis.measures.registry import METRICS
 from spark_analysis.report import page as report
+from spark_analysis.report.confidence import Interval, mean_interval
 from spark_analysis.report.curves import Quantity, multiples
 from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import NOTHING, count, number

@@ -1,54 +1,36 @@
-"""What makes a row of a sweep's results: a run under the virtual clock, and its summary.
+"""Rows of points: a run's summary, and its deliveries if they are kept.
 
-All code that a row follows from is reached from here by imports, and from the modules of its
-topology and its protocol, which are loaded by name.  A change in any of it makes other points
-(`spark_analysis.sweeps.source_key`), so this module imports nothing that a row does not need.
+A row is marked with the versions of the measures that it is made of.  Of other versions it is not
+used (`spark_analysis.measures.versions`).
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from emulation.scenario.runfolder import RunFolder
-from spark_analysis.captures.virtual_run import run_to_frames
-from spark_analysis.jobs.delay import DELAY, DELIVERY_KEY
-from spark_analysis.metrics.summary import SUMMARY as SUMMARY_TABLE
-from spark_analysis.summaries import tables
-from topologies.catalog import make_scenario
+from spark_analysis.analysis import tables_of
+from spark_analysis.measures.delay import DELAY, DELIVERY_KEY
+from spark_analysis.measures.summary import SUMMARY as SUMMARY_TABLE
+from spark_analysis.measures.versions import differences, summary_versions
 
 SUMMARY: Final = "summary.parquet"
 """In a run's `metrics` folder: its row."""
 DELIVERIES: Final = "deliveries.parquet"
 """In a run's `metrics` folder, if asked for: a row a delivery to another node than the publisher's,
 `DELIVERY_KEY` and `delay`, in seconds."""
-
-
-def run_point(
-    folder: Path,
-    topology: str,
-    protocol: str,
-    seed: int,
-    duration: float,
-    settings: Mapping[str, Any],
-) -> None:
-    """Run a point into an empty folder, which then is a run folder with frames.
-
-    `duration` is in seconds; `settings` are as `--set` takes them.  Raises `ScenarioError`,
-    `BackendError`, OSError, and whatever a defect in a protocol raises.
-    """
-    scenario = make_scenario(
-        topology, protocol, seed=seed, duration=duration, settings=dict(settings)
-    )
-    run = RunFolder(folder)
-    run.begin(scenario)
-    run_to_frames(scenario, run)
+VERSIONS: Final = b"measures"
+"""In a file's metadata: the versions of the measures, as JSON."""
+_PARQUET: Final = b"PAR1"
+"""What a Parquet file ends with."""
 
 
 def write_summaries(
@@ -59,7 +41,7 @@ def write_summaries(
     The summary is the last, since a run that has it is finished.  Raises `AnalysisError`.
     """
     # The summary first, which is made of the deliveries: they are kept by then.
-    summary, *delays = tables(spark, folders, (SUMMARY_TABLE, DELAY)[: 1 + deliveries])
+    summary, *delays = tables_of(spark, folders, (SUMMARY_TABLE, DELAY)[: 1 + deliveries])
     for delay in delays:
         remote = delay.filter(pc.invert(delay["local"]))
         for folder in folders:
@@ -72,5 +54,43 @@ def _write(table: pa.Table, folder: Path, name: str, columns: Sequence[str]) -> 
     path = folder / "metrics" / name
     scratch = path.with_suffix(".tmp")
     rows = table.filter(pc.equal(table["run"], pa.scalar(folder.name))).select(list(columns))
-    pq.write_table(rows, scratch)
+    pq.write_table(marked(rows), scratch)
     scratch.replace(path)
+
+
+def marked(rows: pa.Table) -> pa.Table:
+    """Return rows that are marked with the versions of the measures of now."""
+    versions = json.dumps(summary_versions()).encode()
+    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), VERSIONS: versions})
+
+
+def versions_of(metadata: Mapping[bytes, bytes] | None) -> Mapping[str, int]:
+    """Return the versions that rows are marked with, by a file's metadata; empty if with none."""
+    try:
+        versions = json.loads((metadata or {})[VERSIONS])
+    except (KeyError, ValueError):
+        return {}
+    return versions if isinstance(versions, dict) else {}
+
+
+def is_there(path: Path) -> bool:
+    """Return whether there are rows, whole, of whatever version: their file has its end."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-len(_PARQUET), os.SEEK_END)
+            return file.read() == _PARQUET
+    except OSError:  # none, or a shorter one
+        return False
+
+
+def is_current(path: Path) -> bool:
+    """Return whether there are rows of the measures of now.
+
+    Of a file that is damaged too, which is for those to tell who read it.
+    """
+    if not is_there(path):
+        return False
+    try:
+        return not differences(versions_of(pq.read_schema(path).metadata))
+    except (pa.ArrowException, OSError):
+        return True

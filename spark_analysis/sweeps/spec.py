@@ -6,13 +6,19 @@ protocols are compared on equal terms; but so do points at different values, who
 not independent.  `draws` names parameters whose values are to enter the draws: the seed of a
 point's scenario then follows from its seed and these values, and from nothing else.
 
-A point has a key, the hash of what its
-row follows from: topology, protocol, all parameters, seed, duration, and the code that makes the
-row (`spark_analysis.sweeps.source_key`).  So equal points of different specs are the same.
+A point has a key, the hash of what its run follows from: topology, protocol, all parameters, seed,
+duration, and the code that simulates it.  So equal points of different specs are the same.  What is
+measured of the run is not in the key: measures have versions (`spark_analysis.measures.versions`).
+
+The code that simulates a run (`code_key`) is `RUNS` with what it imports, directly or through
+others.  Imports stop at three walls, behind which modules are loaded by name: the topologies, the
+protocols and the workloads.  Of each, the point's own module is followed, so that another topology,
+protocol or workload may change.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -21,18 +27,46 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from emulation.errors import ScenarioError
 from emulation.scenario.faults import FAULTS, FILE, texts_of
 from emulation.scenario.scenario import Scenario
-from emulation.workloads.registry import WORKLOAD
+from emulation.workloads.registry import WORKLOAD, workload_class
 from nodeapp.installation import COMMAND
 from nodeapp.parameters import Parameter, ParameterError, convert
+from nodeapp.pubsub.registry import PROTOCOLS
+from spark_analysis.captures import virtual_run
+from spark_analysis.engine.code import Sources, closure, key_of, project
 from spark_analysis.errors import AnalysisError
-from spark_analysis.sweeps.source_key import code_key
 from spark_analysis.sweeps.tasks import Task
-from topologies.catalog import all_parameters, make_scenario
+from topologies import catalog
+from topologies.catalog import all_parameters, make_scenario, topology_class
+
+RUNS: Final = (virtual_run.__name__, catalog.__name__)
+"""What makes the frames of a run, and its scenario."""
+
+
+@functools.cache
+def code_key(topology: str, protocol: str, workload: str = "") -> str:
+    """Return the hash of the code that simulates a topology, a protocol and a workload.
+
+    `workload` is the name of the one that is chosen, the topology's own if empty.  The hash stays
+    the same for the life of the process, as the code does that has been imported.  Raises
+    `ScenarioError` for an unknown topology or workload, KeyError for an unknown protocol.
+    """
+    sources = project()
+    return key_of(sources, run_modules(sources, topology, protocol, workload), protocol)
+
+
+def run_modules(
+    sources: Sources, topology: str, protocol: str, workload: str = ""
+) -> tuple[str, ...]:
+    """Return the modules that simulate a run, sorted.  Raises as `code_key` does."""
+    by_name = [topology_class(topology).__module__, PROTOCOLS[protocol].module]
+    if workload:
+        by_name.append(workload_class(workload).__module__)
+    return closure(sources, (*RUNS, *by_name))
 
 
 class SweepError(AnalysisError):
@@ -77,7 +111,7 @@ class Point:
     """One run of a spec; `values` are the varied parameters that it has, as they are typed.
 
     `seed` numbers its repetition, `drawn` is the seed of its scenario: the same number unless the
-    spec has `draws`.  `key` names its folder; `code` is the hash of the code that makes its row.
+    spec has `draws`.  `key` names its folder; `code` is the hash of the code that simulates it.
     """
 
     topology: str

@@ -3,13 +3,14 @@
 Theory of operation.  A spec (`spark_analysis.sweeps.spec`) is a product of protocols, varied values
 and seeds; each of its points is a run under the virtual clock, which is one Spark task
 (`spark_analysis.sweeps.tasks`).  Points run in waves, in each of them the longest first
-(`spark_analysis.sweeps.waves`).  After each wave, one pass of the ordinary jobs over all its runs
-gives their summaries; of each point only that row is kept, and what it took (and, if asked for, the
-delay of each delivery); its packets are dropped.
+(`spark_analysis.sweeps.waves`).  After each wave, one pass of the ordinary queries over all its
+runs gives their summaries; of each point only that row is kept, and what it took (and, if asked
+for, the delay of each delivery); its packets are dropped.
 
 A point lies in a folder named by its key.  One that is finished is not run again, whatever spec
-asks for it; one that has its frames is only analysed; one that was killed or has failed starts from
-the beginning.
+asks for it; one that has its frames is only analysed, and so is one whose row is of other versions
+of the measures (`spark_analysis.measures.versions`), if its frames were kept; one that was killed
+or has failed starts from the beginning.
 
 On a cluster, workers need the project and its virtual environment, and the sweep's folder, at the
 same paths as on the driver.
@@ -28,8 +29,9 @@ from pyspark.sql import SparkSession
 
 from emulation.errors import ScenarioError
 from spark_analysis.captures.materialise import FRAMES_FOLDER
-from spark_analysis.captures.session import spark_session
-from spark_analysis.errors import AnalysisError, plain_errors
+from spark_analysis.engine.errors import plain_errors
+from spark_analysis.engine.session import spark_session
+from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.rows import write_summaries
 from spark_analysis.sweeps.spec import Point, SpecError, SweepError, SweepSpec, points
@@ -170,6 +172,7 @@ def _run(
         # What a wave leaves is little, and every partition is a task at each of many steps.
         spark.conf.set("spark.sql.shuffle.partitions", min(at_a_time, PARTITIONS))
         paths = [sweep.path(point) for point in wave]
+        kept = {sweep.path(each) for each in wave if sweep.stale(each) and ran(sweep.path(each))}
         for path in paths:  # of an earlier attempt
             (path / FAILURE).unlink(missing_ok=True)
         new = [point for point in wave if not ran(sweep.path(point))]
@@ -178,7 +181,7 @@ def _run(
         for point in new:
             costs.note(point, processor_seconds(sweep.path(point)))
         report("analysing")
-        _analyse(spark, [path for path in paths if ran(path)], keep)
+        _analyse(spark, [path for path in paths if ran(path)], keep, kept)
         sweep.results(wanted, spec.vary)
         _Report(sweep, wave, done, lost, len(wanted), progress)("analysed")
         done += len(wave)
@@ -215,8 +218,11 @@ class _Report:
         self._progress(Progress(doing, self._done, self._lost, self._total))
 
 
-def _analyse(spark: SparkSession, runs: Sequence[Path], keep: Keep) -> None:
-    """Summarise runs that have come to their end; one that cannot be summarised has failed."""
+def _analyse(spark: SparkSession, runs: Sequence[Path], keep: Keep, kept: Container[Path]) -> None:
+    """Summarise runs that have come to their end; one that cannot be summarised has failed.
+
+    The packets of those in `kept` were kept when they ran, and still are.
+    """
     if not runs:
         return
     try:
@@ -229,8 +235,8 @@ def _analyse(spark: SparkSession, runs: Sequence[Path], keep: Keep) -> None:
             note_failure(runs[0], error)
         else:
             for run in runs:
-                _analyse(spark, [run], keep)
+                _analyse(spark, [run], keep, kept)
         return
-    if not keep.frames:
-        for run in runs:
+    for run in runs:
+        if not keep.frames and run not in kept:
             shutil.rmtree(run / "metrics" / FRAMES_FOLDER)

@@ -24,9 +24,12 @@ from pyspark.sql import SparkSession
 
 from emulation.backends.base import BackendError
 from emulation.errors import ScenarioError
+from emulation.scenario.runfolder import RunFolder
 from spark_analysis.captures.materialise import FRAMES_FOLDER
-from spark_analysis.errors import AnalysisError, first_line, plain_errors
-from spark_analysis.sweeps.rows import run_point
+from spark_analysis.captures.virtual_run import run_to_frames
+from spark_analysis.engine.errors import plain_errors
+from spark_analysis.errors import AnalysisError, first_line
+from topologies.catalog import make_scenario
 
 FAILURE: Final = "failed.txt"
 COST: Final = "processor_seconds.txt"
@@ -41,7 +44,10 @@ PATIENCE: Final = 20
 
 @dataclass(frozen=True)
 class Task:
-    """One run and its folder, which is replaced."""
+    """One run and its folder, which is replaced, and then is a run folder with frames.
+
+    `duration` is in seconds; `settings` are as `--set` takes them.
+    """
 
     folder: Path
     topology: str
@@ -56,14 +62,16 @@ class Task:
         self.folder.mkdir(parents=True)
         start = time.process_time()
         try:
-            run_point(
-                self.folder,
+            scenario = make_scenario(
                 self.topology,
                 self.protocol,
-                self.seed,
-                self.duration,
-                self.settings,
+                seed=self.seed,
+                duration=self.duration,
+                settings=dict(self.settings),
             )
+            run = RunFolder(self.folder)
+            run.begin(scenario)
+            run_to_frames(scenario, run)
             spent = time.process_time() - start  # a worker has one task at a time
             (self.folder / COST).write_text(f"{spent:.3f}\n", encoding="utf-8")
         except Exception as error:  # noqa: BLE001  the other points go on

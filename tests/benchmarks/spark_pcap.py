@@ -32,8 +32,8 @@ from scapy.utils import PcapReader
 from emulation.scenario.runfolder import Run, RunFolder
 from nodeapp.wire import Frame, GeoRoute, Kind
 from spark_analysis.captures.materialise import FRAMES_FOLDER, materialise, read_frames
-from spark_analysis.captures.session import spark_session
 from spark_analysis.captures.source import find_captures
+from spark_analysis.engine.session import spark_session
 from tests.capture.packets import ethernet, file_header, record, udp_ipv4
 from topologies.catalog import make_scenario
 

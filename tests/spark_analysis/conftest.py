@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_analysis.captures.session import spark_session
+from spark_analysis.engine.session import spark_session
 
 
 @pytest.fixture(scope="session")

@@ -24,11 +24,11 @@ from emulation.radio.spec import RadioSpec
 from emulation.scenario.records import Check, Fidelity, RunRecord
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import NodeSpec, ProtocolSpec, Scenario
-from spark_analysis.jobs.delay import DELAY_BY_HOPS
-from spark_analysis.jobs.delivery import DELIVERY_OVER_TIME
-from spark_analysis.metrics.summary import SUMMARY
-from spark_analysis.registry import JOBS
-from spark_analysis.result import Analysis
+from spark_analysis.engine.results import Analysis
+from spark_analysis.measures.delay import DELAY_BY_HOPS
+from spark_analysis.measures.delivery import DELIVERY_OVER_TIME
+from spark_analysis.measures.registry import MEASURES
+from spark_analysis.measures.summary import SUMMARY
 
 GOOD = Fidelity(
     kept_real_time=True,
@@ -146,7 +146,7 @@ def make_run(
     rng = np.random.default_rng(scenario.seed)
     run, ids = path.name, [node.id for node in scenario.nodes]
     settle = 5.0
-    rows: dict[str, list[dict[str, Any]]] = {job.table.name: [] for job in JOBS}
+    rows: dict[str, list[dict[str, Any]]] = {measure.table.name: [] for measure in MEASURES}
     groups = {
         topic: (
             int(rng.choice(ids)),
@@ -186,7 +186,10 @@ def make_run(
         )  # fmt: skip
     rows["delay"] = [pair for pair in rows["delivery"] if pair["notifications"]]
     _traffic(rows, run, scenario, rng)
-    tables = {job.table.name: frame(job.table.schema, rows[job.table.name]) for job in JOBS}
+    tables = {
+        measure.table.name: frame(measure.table.schema, rows[measure.table.name])
+        for measure in MEASURES
+    }
     tables["delivery_over_time"] = _over_time(run, tables["events"], scenario.duration)
     tables["delay_by_hops"] = _by_hops(run, tables["delay"])
     tables["summary"] = frame(SUMMARY.schema, [_summary(run, scenario, record, settle, tables)])

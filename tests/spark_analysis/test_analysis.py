@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 from nodeapp.events import Filter, parse_attributes
 from nodeapp.wire import NODE_PORT, Frame, Kind
 from spark_analysis.analysis import analyse
-from spark_analysis.errors import AnalysisError, plain_errors
-from spark_analysis.registry import JOBS
-from spark_analysis.result import Analysis
+from spark_analysis.engine.errors import plain_errors
+from spark_analysis.engine.results import Analysis
+from spark_analysis.errors import AnalysisError
+from spark_analysis.measures.registry import MEASURES
 from tests.capture.packets import ethernet, udp_ipv4
 from tests.spark_analysis.runs import CLIENT, EPOCH, NETWORK, RunBuilder
 
@@ -375,7 +376,7 @@ def test_problems_are_told(runs: Runs) -> None:
 def test_tables_have_their_schemas_and_are_written_to_each_run(runs: Runs) -> None:
     for run in runs.analysis.runs:
         of_run = runs.analysis.of(run)
-        for name, schema in ((job.table.name, job.table.schema) for job in JOBS):
+        for name, schema in ((measure.table.name, measure.table.schema) for measure in MEASURES):
             table = pq.read_table(run.metrics / f"{name}.parquet")
             assert table.schema.names == schema.fieldNames()
             comments = [(field.metadata or {})[b"comment"].decode() for field in table.schema]

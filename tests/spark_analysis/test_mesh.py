@@ -13,9 +13,9 @@ from emulation.backends.virtual import simulate
 from emulation.scenario.runfolder import RunFolder
 from emulation.virtual.recording import PcapRecorder
 from spark_analysis.analysis import analyse
+from spark_analysis.engine.results import Analysis, RunTables
 from spark_analysis.replay.data import replay_data
 from spark_analysis.reports import write_report
-from spark_analysis.result import Analysis, RunTables
 from topologies.catalog import make_scenario
 
 pytestmark = pytest.mark.spark

@@ -14,8 +14,8 @@ from emulation.scripts import record
 from emulation.scripts.record import NETWORK, ScriptRecord
 from emulation.scripts.recording import SAMPLES
 from spark_analysis import reports, runs
-from spark_analysis.commented import typed
 from spark_analysis.data_page import page
+from spark_analysis.engine.tables import typed
 from spark_analysis.errors import AnalysisError
 from spark_analysis.scripts.schemas import SCRIPT_TABLES, TRAFFIC
 from tests.notebooks import NOTEBOOK, executed

@@ -13,7 +13,7 @@ import pytest
 
 from nodeapp import compiled
 from nodeapp.installation import ROOT
-from spark_analysis.captures import class_data
+from spark_analysis.engine import class_data
 from testbed import compiling
 from testbed.compiling import MODULES, CompilingError, closure, compile_modules
 from testbed.doctor import examine

@@ -18,7 +18,7 @@ SOURCES = ("setup.py", "pyproject.toml", "README.md", "LICENSES")
 FOLDERS = ("testbed", "topologies", "nodeapp", "emulation", "capture", "spark_analysis")
 DATA = (
     "spark_analysis/report/templates/replay.js",
-    "spark_analysis/captures/log4j2.properties",
+    "spark_analysis/engine/log4j2.properties",
     "capture/dissector/pubsub.lua",
     "emulation/vm/guest/agent.py",
 )

@@ -20,7 +20,7 @@ from typing import Final
 
 import pandas as pd
 
-from spark_analysis.pandas_rows import groups
+from spark_analysis.engine.pandas_rows import groups
 from spark_analysis.papers.claims import (
     Claim,
     Comparison,

@@ -6,12 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any, Final
 
-from spark_analysis.papers.georendezvous.networks import (
-    CellNetwork,
-    Pair,
-    hops_from,
-    transmissions,
-)
+from spark_analysis.papers.georendezvous.networks import CellNetwork, Pair, hops_from, transmissions
 
 REPLICAS: Final = (1, 2, 4, 8, 16, 32)
 MOST: Final = 255

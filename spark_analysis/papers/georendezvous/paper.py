@@ -6,7 +6,7 @@ from typing import Final
 
 from spark_analysis.papers.georendezvous.claims import CLAIMS, MARGINS
 from spark_analysis.papers.georendezvous.studies import FIGURES, PRESETS, STUDIES, VARIATIONS
-from spark_analysis.papers.paper import Paper, Slice
+from spark_analysis.papers.paper import Paper
 
 PAPER: Final = Paper(
     key="georendezvous",
@@ -20,10 +20,6 @@ PAPER: Final = Paper(
     presets=PRESETS,
     variations=VARIATIONS,
     margins=MARGINS,
-    slice=Slice(
-        ("georendezvous", "rendezvous-gpsr", "broker-gpsr"),
-        {"uniform_field": {"nodes": 30, "degree": 12.0}},
-    ),
     names={
         "georendezvous": "GeoRendezvous",
         "rendezvous-gpsr": "Rendezvous node, GPSR",

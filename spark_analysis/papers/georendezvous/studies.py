@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from spark_analysis.metrics.known import DELAY_MEAN, FRAMES_PER_DELIVERY, HOPS_MEAN
+from spark_analysis.measures.delay import DELAY_MEAN, HOPS_MEAN
+from spark_analysis.measures.overhead import FRAMES_PER_DELIVERY
 from spark_analysis.papers.computed import Computed, Function
 from spark_analysis.papers.georendezvous.graph import (
     OF,

@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import Final
 
 from spark_analysis.papers.mesh_prediction.claims import CLAIMS, MARGINS
-from spark_analysis.papers.mesh_prediction.names import PAPER_NAMES, PROTOCOLS
+from spark_analysis.papers.mesh_prediction.names import PAPER_NAMES
 from spark_analysis.papers.mesh_prediction.studies import FIGURES, PRESETS, STUDIES, VARIATIONS
-from spark_analysis.papers.paper import Paper, Slice, Variation
+from spark_analysis.papers.paper import Paper, Variation
 
 PAPER: Final = Paper(
     key="mesh-prediction",
@@ -38,6 +38,5 @@ PAPER: Final = Paper(
     ),
     variations=VARIATIONS,
     margins=MARGINS,
-    slice=Slice(PROTOCOLS, {"mesh_grid": {"side": 3, "nodes": 4, "speed": 10.0, "range": 400.0}}),
     names=PAPER_NAMES,
 )

@@ -14,7 +14,7 @@ from typing import Final
 
 import pandas as pd
 
-from spark_analysis.pandas_rows import groups
+from spark_analysis.engine.pandas_rows import groups
 from spark_analysis.papers.claims import (
     Claim,
     Comparison,
@@ -30,13 +30,7 @@ from spark_analysis.papers.claims import (
 from spark_analysis.papers.mesh_prediction.equations import DRAWN, INTEGRAL
 from spark_analysis.papers.mesh_prediction.equations import PAPER as AS_PAPER
 from spark_analysis.papers.mesh_prediction.names import BATCH, PREDICTION, PROBING
-from spark_analysis.papers.mesh_prediction.studies import (
-    DIFFERENCE,
-    DRAWS,
-    FORMULAS,
-    LEGS,
-    TURNS,
-)
+from spark_analysis.papers.mesh_prediction.studies import DIFFERENCE, DRAWS, FORMULAS, LEGS, TURNS
 from spark_analysis.papers.paper import PROTOCOL, STUDY
 
 NUMBER: Final = 0.1

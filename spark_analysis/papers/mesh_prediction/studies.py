@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from spark_analysis.metrics.known import DELIVERY_RATIO
-from spark_analysis.metrics.legs import (
+from spark_analysis.measures.delivery import DELIVERY_RATIO
+from spark_analysis.measures.legs import (
     EVENT_FRAMES_IN_ALL,
     EVENT_MESH_PACKETS,
     LEG_DELAY,

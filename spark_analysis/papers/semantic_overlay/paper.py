@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_analysis.papers.paper import Paper, Slice
+from spark_analysis.papers.paper import Paper
 from spark_analysis.papers.semantic_overlay.claims import CLAIMS, MARGINS
 from spark_analysis.papers.semantic_overlay.studies import FIGURES, PRESETS, STUDIES
 
@@ -19,6 +19,5 @@ PAPER: Final = Paper(
     claims=CLAIMS,
     presets=PRESETS,
     margins=MARGINS,
-    slice=Slice(("semantic-overlay", "mirinae"), {"stock_peers": {"nodes": 20}}),
     names={"semantic-overlay": "Semantic overlay", "mirinae": "Mirinae"},
 )

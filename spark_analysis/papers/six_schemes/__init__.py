@@ -17,15 +17,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_analysis.papers.paper import Paper, Slice
+from spark_analysis.papers.paper import Paper
 from spark_analysis.papers.six_schemes.claims import CLAIMS, MARGINS
-from spark_analysis.papers.six_schemes.names import PAPER_NAMES, SCHEMES
+from spark_analysis.papers.six_schemes.names import PAPER_NAMES
 from spark_analysis.papers.six_schemes.studies import (
     FIGURES,
-    MIDDLE,
     PRESETS,
     STUDIES,
-    slice_settings,
 )
 from spark_analysis.papers.six_schemes.ways import BASE, VARIATIONS
 
@@ -43,6 +41,5 @@ PAPER: Final = Paper(
     variations=VARIATIONS,
     seeds=3,
     margins=MARGINS,
-    slice=Slice(SCHEMES, {topology: slice_settings(topology) for topology in MIDDLE}),
     names=PAPER_NAMES,
 )

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from spark_analysis.metrics.known import DELAY_MEAN, DELAY_P50, DELIVERY_RATIO, LOAD_MEAN
+from spark_analysis.measures.delay import DELAY_MEAN, DELAY_P50
+from spark_analysis.measures.delivery import DELIVERY_RATIO
+from spark_analysis.measures.load import LOAD_MEAN
 from spark_analysis.papers.paper import (
     PROTOCOL,
     Axis,
@@ -17,7 +19,7 @@ from spark_analysis.papers.paper import (
     ends_and_middle,
 )
 from spark_analysis.papers.six_schemes.names import OVER_AODV, PAPER_NAMES, SCHEMES
-from spark_analysis.papers.six_schemes.ways import DEPLOYED, VARIATIONS, settings_of
+from spark_analysis.papers.six_schemes.ways import VARIATIONS, settings_of
 from spark_analysis.report.curves import OF_MEANS, Quantity
 from spark_analysis.sweeps.spec import SweepSpec
 
@@ -30,8 +32,6 @@ LOAD_DURATION: Final = 300.0
 LOAD_SEEDS: Final = 3
 DRAWS: Final = ("speed", "seed")
 """Placement, motion, topics and workload are drawn for each speed and seed."""
-SLICE_INTERVAL: Final = "2"
-"""Seconds between a publisher's events in the slice in real time, so that a short run has many."""
 
 
 def _speeds(
@@ -91,16 +91,6 @@ LOAD: Final = replace(
     caption=f"Bytes a second that a node sends by radio, from the Ethernet header. {OF_MEANS}",
     unit="bytes/s a node",
 )
-
-
-def slice_settings(topology: str) -> dict[str, str]:
-    """Return the settings of the slice in real time: "as deployed", which is what nodes can do.
-
-    Events may be under way at its end: its runs are short, and both backends lose them.
-    """
-    settings = settings_of(topology, DEPLOYED.settings)
-    del settings["tail"]
-    return {**settings, "speed": MIDDLE[topology], "interval": SLICE_INTERVAL}
 
 
 def _by_speed(topology: str) -> Callable[[Scope], SweepSpec]:

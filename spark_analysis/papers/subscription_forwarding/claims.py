@@ -14,7 +14,6 @@ from typing import Final
 import pandas as pd
 
 from nodeapp.pubsub.subscription_forwarding import BREAK_BEFORE_MAKE, MAKE_BEFORE_BREAK
-from spark_analysis.confidence import Interval
 from spark_analysis.papers.claims import (
     SEED,
     Claim,
@@ -37,6 +36,7 @@ from spark_analysis.papers.subscription_forwarding.studies import (
     FRAMES,
     SYSTEM,
 )
+from spark_analysis.report.confidence import Interval
 
 EVERYTHING: Final = 0.5
 """Points that may be missing of everything: what the radio loses though it repeats frames."""

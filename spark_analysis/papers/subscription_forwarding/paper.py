@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_analysis.papers.paper import Paper, Slice, Variation
+from spark_analysis.papers.paper import Paper, Variation
 from spark_analysis.papers.subscription_forwarding.claims import CLAIMS, MARGINS
-from spark_analysis.papers.subscription_forwarding.scenario import PROTOCOLS, SETTINGS, TOPOLOGY
 from spark_analysis.papers.subscription_forwarding.studies import (
     FIGURES,
     NAMES,
@@ -35,8 +34,5 @@ PAPER: Final = Paper(
     ),
     variations=VARIATIONS,
     margins=MARGINS,
-    slice=Slice(
-        PROTOCOLS, {TOPOLOGY: {**SETTINGS, "nodes": "20", "side": "0", "subscribers": "8"}}
-    ),
     names=NAMES,
 )

@@ -11,7 +11,9 @@ import pandas as pd
 
 from nodeapp.pubsub.addressees import LIST, UNICAST
 from nodeapp.pubsub.subscription_forwarding import BREAK_BEFORE_MAKE, MAKE_BEFORE_BREAK
-from spark_analysis.metrics.known import DELAY_MEAN, DELIVERY_RATIO, EVENT_FRAMES_PER_EVENT
+from spark_analysis.measures.delay import DELAY_MEAN
+from spark_analysis.measures.delivery import DELIVERY_RATIO
+from spark_analysis.measures.overhead import EVENT_FRAMES_PER_EVENT
 from spark_analysis.papers.computed import Computed
 from spark_analysis.papers.paper import (
     PROTOCOL,

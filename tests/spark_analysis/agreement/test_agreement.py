@@ -27,7 +27,7 @@ from spark_analysis.agreement.page import STEM, pairs, write_page, write_result
 from spark_analysis.agreement.reading import read_agreements
 from spark_analysis.agreement.text import reasons, rows, stage_table, verdict
 from spark_analysis.errors import AnalysisError
-from spark_analysis.jobs.stages import DelayStage
+from spark_analysis.measures.stages import DelayStage
 from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.runs import RunBuilder
 from tests.spark_analysis.synthetic import make_analysis, make_run, make_scenario

@@ -12,7 +12,7 @@ import pytest
 from spark_analysis.agreement.agreement import Agreement, Answer, compare
 from spark_analysis.agreement.measures import DeliveryWay, Measures, Side, StageMeasure
 from spark_analysis.agreement.overhead import Overhead, half_width
-from spark_analysis.jobs.stages import DelayStage
+from spark_analysis.measures.stages import DelayStage
 
 REPEATS = 6
 DELIVERIES = 300

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from nodeapp.routing.cell_wire import CellRoute
 from nodeapp.routing.cells import Walk
 from nodeapp.wire import ANY_NODE, BROADCAST, CLIENT_PORT, Frame, Kind, encode_addressees
+from spark_analysis.captures.schemas import FRAMES
 from spark_analysis.captures.source import (
     BATCH,
     SMALLEST_SLICE,
@@ -26,7 +27,6 @@ from spark_analysis.captures.source import (
     read_slice,
     survey,
 )
-from spark_analysis.schemas import FRAMES
 from tests.capture.packets import ethernet, file_header, pcap, record, udp_ipv4
 
 HELLO = Frame(Kind.HELLO, 3, body=b"\x01\x02", ttl=1)

@@ -14,11 +14,11 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
 from emulation.virtual.recording import PcapRecorder
 from spark_analysis.analysis import analyse
-from spark_analysis.captures import tuning
 from spark_analysis.captures.materialise import FORMAT, FRAMES_FOLDER
 from spark_analysis.captures.virtual_run import run_to_frames
+from spark_analysis.engine import tuning
 from spark_analysis.errors import AnalysisError
-from spark_analysis.jobs.lateness import AD_HOC, BETWEEN, DOWN, UP
+from spark_analysis.measures.lateness import AD_HOC, BETWEEN, DOWN, UP
 from topologies.catalog import make_scenario
 
 

@@ -19,7 +19,6 @@ from spark_analysis.papers.paper import (
     Paper,
     Preset,
     Scope,
-    Slice,
     Study,
     per_point,
     per_second,
@@ -145,6 +144,5 @@ PAPER: Final = Paper(
         Preset("sums", "no runs", {"formula": {"cells": (4, 8)}}),
     ),
     seeds=1,
-    slice=Slice(("flooding",), {"roaming_field": {"nodes": 6, "side": 300}}),
     names=SYSTEM.names,
 )

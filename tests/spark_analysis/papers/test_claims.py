@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import pandas as pd
 import pytest
 
-from spark_analysis.confidence import mean_interval
 from spark_analysis.papers.claims import (
     Claim,
     Comparison,
@@ -29,6 +28,7 @@ from spark_analysis.papers.claims import (
     within,
 )
 from spark_analysis.papers.wording import measured
+from spark_analysis.report.confidence import mean_interval
 
 
 def test_what_the_runs_do_not_decide_stays_open() -> None:

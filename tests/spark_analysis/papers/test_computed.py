@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_analysis.papers.computed import (
-    Computed,
-    computed_points,
-    is_computed,
-    run_computed,
-)
+from spark_analysis.papers.computed import Computed, computed_points, is_computed, run_computed
 from spark_analysis.papers.function_code import code_in, code_of, needed
 from spark_analysis.sweeps.spec import SpecError, SweepError
 from spark_analysis.sweeps.sweep import Progress

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_analysis.jobs.delay import DELIVERY_KEY
+from spark_analysis.measures.delay import DELIVERY_KEY
 from spark_analysis.papers.kept import beside, cost_and_code, with_pairs
 from spark_analysis.sweeps import sweep as sweep_module
 from spark_analysis.sweeps.folder import SweepFolder

@@ -112,13 +112,6 @@ def test_all_papers_need_the_preset(app: typer.Typer) -> None:
     assert "made-up: no preset 'slow'; there are: quick, sums" in result.output
 
 
-def test_a_paper_without_a_slice_says_so(app: typer.Typer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(made_up, "PAPER", replace(made_up.PAPER, slice=None))
-    result = CliRunner().invoke(app, ["reproduce", "made-up", "--backend", "tap"])
-    assert result.exit_code == 2
-    assert "made-up has no slice in real time" in result.output
-
-
 def test_points_that_fail_are_named(
     app: typer.Typer, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

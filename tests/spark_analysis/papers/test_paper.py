@@ -16,7 +16,8 @@ import typer
 from typer.testing import CliRunner
 
 from emulation.network.processes import PROJECT
-from spark_analysis.captures.session import ROOT
+from spark_analysis.engine.code import Module, closure, read_sources
+from spark_analysis.engine.session import ROOT
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers import registry
 from spark_analysis.papers.claims import Claim, judge
@@ -27,7 +28,6 @@ from spark_analysis.papers.function_code import needed
 from spark_analysis.papers.paper import Axis, Figure, Preset, Variation, ends_and_middle
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.curves import Quantity
-from spark_analysis.sweeps.source_key import Module, closure, read_sources
 from spark_analysis.sweeps.spec import SweepSpec
 from testbed.commands import COMMANDS
 from testbed.options import USAGE

@@ -26,10 +26,10 @@ from spark_analysis.papers.markdown import write_markdown
 from spark_analysis.papers.paper import Axis, Paper, Preset, Study, Variation, per_point
 from spark_analysis.papers.planned import Part, parts_of
 from spark_analysis.papers.published import Known, PointsFile, read_known
-from spark_analysis.papers.reproduction import SeedShare, reproduce, show
+from spark_analysis.papers.reproduction import reproduce, show
 from spark_analysis.papers.results import Reproduction
 from spark_analysis.sweeps.folder import SweepFolder
-from spark_analysis.sweeps.rows import SUMMARY
+from spark_analysis.sweeps.rows import SUMMARY, VERSIONS
 from spark_analysis.sweeps.sweep import Progress
 from testbed.reproduce import _give_to_caller
 from testbed.reproduce import reproduce as command
@@ -197,19 +197,6 @@ def test_a_fresh_folder_goes_on_from_published_points(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in again.iterdir()} == bytes_of
 
 
-def test_shares_of_several_machines_make_one_result(tmp_path: Path) -> None:
-    folders = []
-    for number in (1, 2):
-        folder = tmp_path / f"machine{number}"
-        part = reproduce(PAPER, PRESET, folder, share=SeedShare(number, 2))
-        assert part.so_far is not None
-        folders.append(publish(part, folder))
-    assert [made(tmp_path / f"machine{number}") for number in (1, 2)] == [ALL - 12, 12]
-    merged = show(PAPER, PRESET, tmp_path / "merged", known=read_known(PAPER, folders))
-    assert merged.so_far is None
-    same(merged, reproduce(PAPER, PRESET, tmp_path / "whole"))
-
-
 def stroll(seed: int, cells: int, lazy: int, walkers: int) -> dict[str, Any]:
     """Return what other code makes of the parameters of `walk`."""
     return {"protocol": "walk", "hops": float(seed + cells + lazy + walkers)}
@@ -295,9 +282,8 @@ def run(app: typer.Typer, *words: str | Path) -> tuple[int, str]:
 
 
 def test_the_command_publishes_goes_on_and_shows(app: typer.Typer, tmp_path: Path) -> None:
-    code, said = run(
-        app, "--out", tmp_path / "a", "--share", "1/2", "--markdown", tmp_path / "p.md"
-    )
+    stopped_at(tmp_path / "a", "walks, as published", 12)
+    code, said = run(app, "--out", tmp_path / "a", "--so-far", "--markdown", tmp_path / "p.md")
     assert code == 0
     assert f"So far: 14 of {ALL} computed points." in " ".join(said.split())
     words: list[str | Path] = ["--out", tmp_path / "b", "--known", tmp_path / "p"]
@@ -333,10 +319,8 @@ def test_what_the_command_makes_and_what_it_shows_is_the_callers(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--share", "3/2"], "--share is the number of a share and how many there are"),
-        (["--share", "half"], "--share is the number of a share and how many there are"),
-        (["--so-far", "--share", "1/2"], "--so-far runs nothing: leave out --share"),
-        (["--backend", "tap", "--so-far"], "are for one paper under the virtual clock"),
+        (["--share", "1/2"], "No such option: --share"),
+        (["--markdown", "page.html"], "--markdown names a file that ends in .md"),
     ],
 )
 def test_options_that_do_not_fit_end_in_one_line(
@@ -408,6 +392,12 @@ def test_runs_that_are_compared_are_taken_together_or_not_at_all(tmp_path: Path)
     del rows[lost]
     known = Known([PointsFile(tmp_path, "field", rows, sources)])
     assert list(known.groups(part)) == list(part.groups)[1:]
+    known = Known([PointsFile(tmp_path, "field", rows, sources, "delay 1, now 2")])
+    assert known.groups(part) == {}
+    assert known.remarks([part]) == [
+        f"4 points of {tmp_path} are of other versions of measures (delay 1, now 2): they are not "
+        "used, but run again"
+    ]
     # The same run in other company is of another group.
     rows[lost[0], "other"] = [{"run": lost[0]}]
     known = Known([PointsFile(tmp_path, "field", rows, sources)])
@@ -436,7 +426,17 @@ def test_runs_are_continued_elsewhere_and_shown_while_they_run(
     assert shown.so_far.text == "So far: 2 of 4 runs. As published: the first of 2 seeds."
     # The other run of that seed is finished, but its group is not.
     known = read_known(paper, [publish(shown, tmp_path)])
+    assert known.remarks([part]) == []
     there = reproduce(paper, preset, tmp_path / "two", known=known)
     assert (made(tmp_path / "one"), made(tmp_path / "two")) == (4, 2)
     same(there, whole)
     assert there.judged[0].points[beside("flooding")].notna().all()
+    # Rows that are marked with other versions of measures are not taken.
+    file = tmp_path / "page" / "field.parquet"
+    table = pq.read_table(file)
+    old = {**(table.schema.metadata or {}), VERSIONS: b'{"delay": 0}'}
+    pq.write_table(table.replace_schema_metadata(old), file)
+    known = read_known(paper, [file.parent])
+    assert known.groups(part) == {}
+    assert "2 points" in known.remarks([part])[0]
+    assert "delay 0, now" in known.remarks([part])[0]

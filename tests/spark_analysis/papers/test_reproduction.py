@@ -1,4 +1,4 @@
-"""Reproductions: what is run, the page, the slice in real time, and the command."""
+"""Reproductions: what is run, the page, and the command."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ from spark_analysis.papers.six_schemes import PAPER
 from spark_analysis.papers.six_schemes.claims import CLAIMS
 from spark_analysis.papers.six_schemes.names import PAPER_NAMES, WITHOUT_MAP
 from spark_analysis.papers.six_schemes.ways import BASE
-from spark_analysis.papers.slice import slice_table, write_slice
 from spark_analysis.papers.wording import measured
 from spark_analysis.report.page import finite
 from testbed.reproduce import reproduce as command
@@ -267,25 +266,6 @@ def test_findings_are_json_whatever_they_are_of(value: float) -> None:
     assert json.loads(text) == {"a": [None, 1.5, [None]]}
 
 
-def test_a_slice_stands_beside_virtual_time(tmp_path: Path) -> None:
-    rows = pd.DataFrame(
-        {
-            "topology": ["freeway", "freeway"],
-            "protocol": ["broker-aodv"] * 2,
-            "backend": ["tap", "virtual"],
-            "delivery_ratio": [0.5, 0.75],
-            "delay_mean": [0.012, float("nan")],
-            "load_mean": [100.0, 200.0],
-        }
-    )
-    table = slice_table(PAPER, rows, ("tap", "virtual"))
-    assert table.rows[0][:4] == ["freeway", "B-AODV", "50\u202f%", "75\u202f%"]
-    assert table.rows[0][5] == "–"
-    assert table.rows[1][2] == "–"
-    path = write_slice(PAPER, rows, ("tap", "virtual"), ["<late>"], tmp_path / "page.html")
-    assert "&lt;late&gt;" in path.read_text(encoding="utf-8")
-
-
 TINY = Preset(
     "tiny",
     "one speed each",
@@ -360,14 +340,11 @@ def app() -> typer.Typer:
     [
         (["ten-schemes"], "no paper 'ten-schemes' (did you mean six-schemes?); there are: six-s"),
         (["six-schemes", "--preset", "slow"], "no preset 'slow'; there are: quick, paper"),
-        (["six-schemes", "--backend", "mars"], "no backend 'mars'"),
-        (["six-schemes", "--duration", "30"], "--duration is for a slice in real time"),
-        (["six-schemes", "--backend", "tap", "--duration", "1"], "--duration must be between"),
-        (["six-schemes", "--backend", "tap", "--preset", "paper"], "--preset is for the virtual"),
+        (["six-schemes", "--backend", "tap"], "No such option: --backend"),
         (["all", "--preset", "slow"], "six-schemes: no preset 'slow'; there are: quick, paper"),
-        (["all", "--backend", "tap"], "a slice in real time is of one paper: name it"),
+        (["all", "--so-far"], "--so-far and --known are for one paper"),
         (["six-schemes", "--markdown", "six.html"], "--markdown names a file that ends in .md"),
-        (["all", "--markdown", "six.md"], "--markdown is for one paper under the virtual clock"),
+        (["all", "--markdown", "six.md"], "--markdown is for one paper"),
         ([], "name a paper, or all; there are: six-schemes"),
     ],
 )

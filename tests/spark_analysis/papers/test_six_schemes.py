@@ -23,7 +23,7 @@ from spark_analysis.papers.six_schemes.ways import (
     settings_of,
 )
 from spark_analysis.sweeps.spec import SweepSpec, points
-from topologies.catalog import all_parameters, make_scenario
+from topologies.catalog import all_parameters
 
 
 def preset(name: str) -> Preset:
@@ -72,15 +72,6 @@ def test_no_setting_of_the_base_is_what_this_testbed_does_anyway() -> None:
 def test_as_deployed_turns_back_all_but_the_scenario() -> None:
     assert set(DEPLOYED.settings) == set(SCENARIO)
     assert set(PUBLISHED) == {*AODV, *GPSR, *RADIO, *SCENARIO}
-
-
-def test_the_slice_in_real_time_is_as_deployed_and_publishes_in_the_shortest_run() -> None:
-    assert PAPER.slice is not None
-    for topology, settings in PAPER.slice.topologies.items():
-        deployed = settings_of(topology, DEPLOYED.settings)
-        assert {key for key in deployed if settings.get(key) != deployed[key]} == {"tail"}
-        scenario = make_scenario(topology, SCHEMES[0], seed=1, duration=12, settings=dict(settings))
-        assert "publish" in {operation.action for operation in scenario.operations}
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,12 @@ from nodeapp.wire import EVENT_KINDS, Frame, Kind
 from spark_analysis import reports
 from spark_analysis.captures.materialise import FRAMES_FOLDER, PACKETS, _write
 from spark_analysis.captures.source import find_captures, plan
-from spark_analysis.registry import JOBS
+from spark_analysis.engine.results import Analysis, RunTables
+from spark_analysis.measures import delivery, links
+from spark_analysis.measures.registry import MEASURES
 from spark_analysis.replay import frames
 from spark_analysis.replay.data import replay_data
 from spark_analysis.replay.packing import as_script, interleaved, packed
-from spark_analysis.report import delivery_text, map_text
-from spark_analysis.result import Analysis, RunTables
 from testbed.live_captures import Captures
 from tests import browser as browsers
 from tests.spark_analysis.report.pages import Page
@@ -78,7 +78,7 @@ def tables_of(builder: RunBuilder, folder: Path, **changed: Any) -> RunTables:
     decoded.mkdir(parents=True, exist_ok=True)
     for number, part in enumerate(plan(find_captures([run.captures]), 2)):
         _write((str(decoded / f"part-{number}.parquet"), part.value, PACKETS))
-    rows: dict[str, list[dict[str, Any]]] = {job.table.name: [] for job in JOBS}
+    rows: dict[str, list[dict[str, Any]]] = {measure.table.name: [] for measure in MEASURES}
     of = {"run": run.name}
     for (publisher, sequence), time in ((EVENT, 8.0), (SECOND, 10.0)):
         event = {**of, "publisher": publisher, "sequence": sequence, "time": time}
@@ -101,7 +101,10 @@ def tables_of(builder: RunBuilder, folder: Path, **changed: Any) -> RunTables:
         {**of, "node": f"sta{node}", "node_id": node, "radio_captured": True,
          "loopback_captured": True} for node in builder.nodes
     ]  # fmt: skip
-    made = {job.table.name: frame(job.table.schema, rows[job.table.name]) for job in JOBS}
+    made = {
+        measure.table.name: frame(measure.table.schema, rows[measure.table.name])
+        for measure in MEASURES
+    }
     return RunTables(Analysis((run,), {run.name: ()}, made), run)
 
 
@@ -235,8 +238,8 @@ def test_json_in_a_page_ends_no_element() -> None:
 @pytest.fixture(scope="module")
 def page(tables: RunTables) -> Path:
     figures = [
-        ("delivery", delivery_text.over_time(tables)),
-        ("map", map_text.map_drawing(tables)),
+        ("delivery", delivery.over_time(tables)),
+        ("map", links.map_drawing(tables)),
     ]
     faults = (
         Fault(kind="radio", start=1.0, nodes=("sta4",), text="radio sta4 at 1"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_analysis.confidence import Interval
+from spark_analysis.report.confidence import Interval
 from spark_analysis.report.curves import Quantity, multiples
 
 HOPS = Quantity("hops", "Hops", "Of deliveries.", "hops")

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from spark_analysis import reports
-from spark_analysis.confidence import Interval
+from spark_analysis.engine.results import RunTables
 from spark_analysis.report import node_map
+from spark_analysis.report.confidence import Interval
 from spark_analysis.report.curves import Quantity, multiples
 from spark_analysis.report.figures import delivery_over_time, overhead_by_kind
 from spark_analysis.report.page import report_environment, write_html
 from spark_analysis.report.text_table import TextTable
-from spark_analysis.result import RunTables
 from tests import browser as browsers
 from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.synthetic import MadeUpRun, make_analysis, make_run, make_scenario

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_analysis.report.delivery_text import topic_table
-from spark_analysis.report.fidelity_text import check_table
-from spark_analysis.result import RunTables
+from spark_analysis.engine.results import RunTables
+from spark_analysis.measures.delivery import topic_table
+from spark_analysis.measures.lateness import check_table
 from tests.spark_analysis.synthetic import RECORD, make_analysis, make_run, make_scenario
 
 

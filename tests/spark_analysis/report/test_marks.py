@@ -10,9 +10,10 @@ from matplotlib.collections import LineCollection
 
 from emulation.scenario.faults import Fault
 from emulation.scenario.prompt import Effect, PromptCommand
-from spark_analysis.report import delivery_text, map_text, scenario_text
+from spark_analysis.engine.results import RunTables
+from spark_analysis.measures import delivery, links
+from spark_analysis.report import scenario_text
 from spark_analysis.report.marks import marks
-from spark_analysis.result import RunTables
 from tests.spark_analysis.synthetic import RECORD, make_analysis, make_run, make_scenario
 
 CRASH = Fault(text="crash sta2 at 28", kind="crash", start=28.0, nodes=("sta2",))
@@ -54,7 +55,7 @@ def test_what_was_done_is_marked_listed_and_drawn(tmp_path: Path) -> None:
         (25.0, "move sta1 9000 1"), (27.0, "move sta1"), (28.0, "crash sta2"),
         (29.0, "iperf sta2 sta3"),
     ]  # fmt: skip
-    drawing = delivery_text.over_time(tables)
+    drawing = delivery.over_time(tables)
     assert "1: fail sta1 sta2 at 10 s; 2: fail sta3 at 12 s" in drawing.caption
     top = drawing.figure.axes[0]
     assert {text.get_text() for text in top.texts} == set("1234567")
@@ -62,7 +63,7 @@ def test_what_was_done_is_marked_listed_and_drawn(tmp_path: Path) -> None:
     (table,) = scenario_text.prompt_table(tables)
     assert [row[1:] for row in table.rows][-1] == ["fail sta99", "no such station: sta99"]
     assert dict(scenario_text.facts(tables))["Duration"] == "34\u202fs of 60\u202fs"
-    axes = map_text.map_drawing(tables).figure.axes[0]
+    axes = links.map_drawing(tables).figure.axes[0]
     assert axes.get_xlim()[1] > 9000
     (ways,) = (each for each in axes.collections if each.get_label() == "trajectory")
     assert isinstance(ways, LineCollection)
@@ -85,4 +86,4 @@ def test_without_a_prompt_nothing_is_said(tmp_path: Path) -> None:
     tables = RunTables(make_analysis(run), run.read)
     assert marks(tables) == []
     assert scenario_text.prompt_table(tables) == []
-    assert "Numbers at the top" not in delivery_text.over_time(tables).caption
+    assert "Numbers at the top" not in delivery.over_time(tables).caption

@@ -19,13 +19,14 @@ from emulation.scenario.records import Check, DefectRecord, Fidelity
 from emulation.scenario.runfolder import Run
 from emulation.scenario.scenario import NodeSpec
 from spark_analysis import reports as report
-from spark_analysis.jobs.links import LINKS
-from spark_analysis.pandas_rows import groups, records
-from spark_analysis.registry import JOBS
-from spark_analysis.report import map_text, scenario_text
+from spark_analysis.engine.pandas_rows import groups, records
+from spark_analysis.engine.results import RunTables
+from spark_analysis.measures import links
+from spark_analysis.measures.links import LINKS
+from spark_analysis.measures.registry import MEASURES
+from spark_analysis.report import scenario_text
 from spark_analysis.report.fidelity_text import verdict, verdict_of
 from spark_analysis.report.quantities import moment
-from spark_analysis.result import RunTables
 from tests.emulation.network.test_fidelity import verdict as measured
 from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.synthetic import (
@@ -334,7 +335,7 @@ def test_run_without_a_single_packet(tmp_path: Path) -> None:
 
 def test_every_null_that_the_schemas_allow(run: MadeUpRun) -> None:
     keys = {"run", "node_id", "node", "publisher", "sequence", "receiver", "sender"}
-    for name, schema in ((job.table.name, job.table.schema) for job in JOBS):
+    for name, schema in ((measure.table.name, measure.table.schema) for measure in MEASURES):
         if name == "nodes":
             continue
         nullable = [field.name for field in schema if field.name not in keys]
@@ -417,7 +418,7 @@ def test_links_are_shares_of_beacons_sent(run: MadeUpRun) -> None:
         tables = RunTables(make_analysis(run), run.read)
         return {
             (link.a, link.b): link.share
-            for link in map_text.links(tables, only_from_start=only_from_start)
+            for link in links.heard_links(tables, only_from_start=only_from_start)
         }
 
     assert found(only_from_start=False) == pytest.approx({(0, 1): 0.7, (0, 2): 0.25, (3, 4): 0.495})

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.sweeps import spec as spec_module
 from spark_analysis.sweeps.folder import SweepFolder, outdated
-from spark_analysis.sweeps.source_key import code_key
-from spark_analysis.sweeps.spec import Point, SweepError, points
+from spark_analysis.sweeps.rows import marked
+from spark_analysis.sweeps.spec import Point, SweepError, code_key, points
 from spark_analysis.sweeps.tasks import FAILURE, note_failure
 from tests.spark_analysis.sweeps.helpers import SMALL, spec
 
@@ -32,7 +33,7 @@ def finish(sweep: SweepFolder, point: Point, **columns: Any) -> None:
     metrics.mkdir(parents=True)
     record(sweep, point)
     row = {"topology": point.topology, "protocol": point.protocol, "seed": point.seed} | columns
-    pd.DataFrame([row]).to_parquet(metrics / "summary.parquet")
+    pq.write_table(marked(pa.Table.from_pylist([row])), metrics / "summary.parquet")
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from spark_analysis.confidence import mean_interval
 from spark_analysis.report import svg
+from spark_analysis.report.confidence import mean_interval
 from spark_analysis.report.curves import Curve, Quantity, multiples
 from spark_analysis.report.figures import Drawing
 from spark_analysis.sweeps.page import (

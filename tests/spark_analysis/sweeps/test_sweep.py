@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,16 @@ from pyspark.sql import SparkSession
 from emulation.errors import ScenarioError
 from emulation.scenario.scenario import Scenario
 from spark_analysis.analysis import analyse
+from spark_analysis.captures.materialise import FRAMES_FOLDER
+from spark_analysis.measures import versions as versions_module
+from spark_analysis.measures.versions import summary_versions
+from spark_analysis.sweeps import rows, waves
 from spark_analysis.sweeps import sweep as sweep_module
-from spark_analysis.sweeps import waves
-from spark_analysis.sweeps.folder import SweepFolder
+from spark_analysis.sweeps.folder import SweepFolder, outdated
 from spark_analysis.sweeps.rows import SUMMARY
 from spark_analysis.sweeps.spec import Point, SpecError, SweepError, points
 from spark_analysis.sweeps.sweep import Progress, SweepOutcome, run_sweep
-from spark_analysis.sweeps.tasks import FAILURE, Task, failed, failure, ran, run_tasks
+from spark_analysis.sweeps.tasks import COST, FAILURE, Task, failed, failure, ran, run_tasks
 from tests.spark_analysis.sweeps.helpers import spec
 from tests.spark_starts import SparkStarts
 
@@ -278,3 +282,37 @@ def test_a_stopped_sweep_keeps_what_is_finished(spark: SparkSession, tmp_path: P
     assert 0 < len(finished) < 4
     assert len(pq.read_table(tmp_path / "s" / "results.parquet")) == len(finished)
     assert len(run_sweep(spec(seeds=1), tmp_path / "s").results) == 4
+
+
+@pytest.mark.spark
+def test_rows_of_other_versions_are_made_again_of_frames_or_of_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = spec(protocols=("flooding",), vary={"speed": ("0",)})
+    with_frames, without = points(wanted)
+    folder = tmp_path / "s"
+    first = run_sweep(wanted, folder, keep_frames=True)
+    sweep = SweepFolder(folder)
+    shutil.rmtree(sweep.path(without) / "metrics" / FRAMES_FOLDER)
+    before = {point.key: (sweep.path(point) / COST).read_text() for point in points(wanted)}
+    assert all(map(sweep.finished, points(wanted)))
+    versions = {**summary_versions(), "delay": summary_versions()["delay"] + 1}
+    monkeypatch.setattr(versions_module, "summary_versions", lambda: versions)
+    monkeypatch.setattr(rows, "summary_versions", lambda: versions)
+    assert not any(map(sweep.finished, points(wanted)))
+    assert outdated(wanted, folder) == ("flooding",), "of which a point runs again"
+    ran_again: list[str] = []
+    real = run_tasks
+
+    def noted(session: SparkSession, tasks: Sequence[Task], report: Callable[[str], None]) -> None:
+        ran_again.extend(task.folder.name for task in tasks)
+        real(session, tasks, report)
+
+    monkeypatch.setattr(sweep_module, "run_tasks", noted)
+    again = run_sweep(wanted, folder)
+    assert ran_again == [without.key]
+    assert (sweep.path(with_frames) / COST).read_text() == before[with_frames.key]
+    assert ran(sweep.path(with_frames)), "what was asked to be kept still is"
+    assert not ran(sweep.path(without))
+    pd.testing.assert_frame_equal(again.results, first.results)
+    assert all(map(sweep.finished, points(wanted)))

@@ -122,7 +122,6 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
     [
         ("sweep", "roaming_field", "flooding"),
         ("reproduce", "mesh-prediction", "--so-far"),
-        ("reproduce", "six-schemes", "--backend", "tap"),
     ],
 )
 def test_a_folder_that_is_refused_stays_whose_it_was(

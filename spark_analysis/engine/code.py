@@ -1,0 +1,256 @@
+"""The project's code as it is hashed: what points and rows follow from, other code may make others.
+
+Theory of operation.  The source is parsed and not imported; modules are followed by their imports,
+those in functions too.  `if TYPE_CHECKING` is passed over, as when it runs.  What is hashed is the
+code: the syntax tree without positions and comments, without strings that stand alone (docstrings),
+and without the texts that are for readers only (`_DESCRIBED`).  Of the registry of protocols, only
+the entry of one protocol is hashed.
+
+Packages that modules import count by version, and Python by its minor version.  The modules read no
+data files of the project.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+from typing import Final
+
+from nodeapp.installation import ROOT
+
+_DESCRIBED: Final[Mapping[str, tuple[int | None, str]]] = {
+    "nodeapp.parameters.Param": (0, "help"),
+    "nodeapp.pubsub.registry.Protocol": (1, "summary"),
+    "pydantic.Field": (None, "description"),
+    "spark_analysis.captures.schemas.column": (2, "comment"),
+    "spark_analysis.engine.tables.Table": (None, "description"),
+}
+"""Arguments that are texts for readers, by what is called: index, if it may go without the keyword,
+and keyword."""
+_ENTRY: Final = "nodeapp.pubsub.registry.Protocol"
+"""What is called for an entry of the registry of protocols."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """The source of a module."""
+
+    name: str
+    text: str
+    is_package: bool = False
+
+
+Sources = Mapping[str, Module]
+"""Modules of the project by name."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """What is left of a module's source.
+
+    `digest` is the hash of its code, without the entries of a registry, whose hashes by name are in
+    `entries`; `imports` are dotted names, some of which may be no modules.
+    """
+
+    digest: str
+    entries: Mapping[str, str]
+    imports: frozenset[str]
+
+
+@functools.cache
+def project() -> Sources:
+    """Return the modules of the project, as they are when it is first asked for."""
+    return read_sources(ROOT)
+
+
+def read_sources(root: Path) -> Sources:
+    """Return the modules of all packages in a folder."""
+    found = {}
+    for package in sorted(root.glob("*/__init__.py")):
+        for path in sorted(package.parent.rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            is_package = parts[-1] == "__init__"
+            name = ".".join(parts[:-1] if is_package else parts)
+            found[name] = Module(name, path.read_text(encoding="utf-8"), is_package)
+    return found
+
+
+def closure(sources: Sources, roots: Sequence[str]) -> tuple[str, ...]:
+    """Return the roots and every module that they import, directly or not, sorted."""
+    found: set[str] = set()
+    left = list(roots)
+    while left:
+        name = left.pop()
+        if name not in sources:
+            name = name.rpartition(".")[0]  # of something in a module, if not of a package
+        if name in found or name not in sources:
+            continue
+        found.add(name)
+        left += [*_parents(name), *read_code(sources[name]).imports]
+    return tuple(sorted(found))
+
+
+def _parents(name: str) -> Iterator[str]:
+    """Yield the packages that are imported before a module."""
+    while name := name.rpartition(".")[0]:
+        yield name
+
+
+def key_of(sources: Sources, modules: Sequence[str], protocol: str) -> str:
+    """Return the hash of modules and of the packages that they import."""
+    identity = {
+        "python": [platform.python_implementation(), *sys.version_info[:2]],
+        "packages": package_versions(sources, modules),
+        "modules": {
+            name: [code.digest, code.entries.get(protocol)]
+            for name in modules
+            for code in [read_code(sources[name])]
+        },
+    }
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def package_versions(sources: Sources, modules: Sequence[str]) -> dict[str, str]:
+    """Return the version of each installed distribution that modules import, by its name."""
+    distributions = _distributions()
+    names = {
+        name.partition(".")[0] for each in modules for name in read_code(sources[each]).imports
+    }
+    return {
+        distribution: _version(distribution)
+        for name in names - sources.keys() - sys.stdlib_module_names
+        for distribution in distributions.get(name, ())
+    }
+
+
+@functools.cache
+def _distributions() -> Mapping[str, Sequence[str]]:
+    return packages_distributions()
+
+
+@functools.cache
+def _version(distribution: str) -> str:
+    return version(distribution)
+
+
+@functools.cache
+def read_code(module: Module) -> Code:
+    """Return the code of a module.  Raises SyntaxError."""
+    code, _, entries = strip(module)
+    imports = frozenset(name for node in ast.walk(code) for name in imported(module, node).values())
+    return Code(_digest(code), entries, imports)
+
+
+def strip(module: Module) -> tuple[ast.Module, dict[str, str], dict[str, str]]:
+    """Return a module's tree without what does not run, its names, and entries of a registry.
+
+    Names are full ones by those that the module has for them, entries hashes.  Raises SyntaxError.
+    """
+    tree = ast.parse(module.text, filename=module.name)
+    # Before texts are removed: the names by which a module knows what it calls.
+    names = _names(module, tree)
+    visitor = _Strip(names)
+    code = visitor.visit(tree)
+    assert isinstance(code, ast.Module)
+    return code, names, visitor.entries
+
+
+def full_name(node: ast.expr, names: Mapping[str, str]) -> str:
+    """Return the full name that an expression stands for; empty if it is not one."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id, "")
+    if isinstance(node, ast.Attribute):
+        return f"{full_name(node.value, names)}.{node.attr}"
+    return ""
+
+
+def _digest(node: ast.AST) -> str:
+    return hashlib.sha256(ast.dump(node).encode()).hexdigest()
+
+
+def _names(module: Module, tree: ast.Module) -> dict[str, str]:
+    """Return the full names of what a module imports or defines, by the names that it uses."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        names |= imported(module, node)
+    for statement in tree.body:
+        if isinstance(statement, ast.ClassDef | ast.FunctionDef):
+            names[statement.name] = f"{module.name}.{statement.name}"
+    return names
+
+
+def imported(module: Module, node: ast.AST) -> dict[str, str]:
+    """Return the full names that an import statement asks for, by the names that it binds."""
+    if isinstance(node, ast.Import):
+        return {alias.asname or alias.name: alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        origin = node.module or ""
+        if node.level:
+            parts = module.name.split(".")
+            above = node.level - module.is_package
+            origin = ".".join([*parts[: len(parts) - above], *filter(None, [origin])])
+        return {alias.asname or alias.name: f"{origin}.{alias.name}" for alias in node.names}
+    return {}
+
+
+class _Strip(ast.NodeTransformer):
+    """Removes what does not run, and collects the entries of a registry."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        self.entries: dict[str, str] = {}
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:  # ast's name
+        """Remove docstrings, and strings after fields."""
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            return None
+        return self.generic_visit(node)
+
+    def visit_Pass(self, node: ast.Pass) -> None:
+        """Remove it: a docstring alone does as well."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        """Leave what runs of `if TYPE_CHECKING`."""
+        if full_name(node.test, self._names) == "typing.TYPE_CHECKING":
+            otherwise = ast.Module(node.orelse, [])
+            self.generic_visit(otherwise)
+            return otherwise.body
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Remove texts for readers."""
+        index, keyword = _DESCRIBED.get(full_name(node.func, self._names), (None, ""))
+        if index is not None and index < len(node.args) and _is_text(node.args[index]):
+            node.args[index] = ast.Constant("")
+        node.keywords = [
+            each for each in node.keywords if each.arg != keyword or not _is_text(each.value)
+        ]
+        return self.generic_visit(node)
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        """Take the entries of the registry of protocols out."""
+        self.generic_visit(node)
+        kept = []
+        for key, value in zip(node.keys, node.values, strict=True):
+            if (
+                isinstance(key, ast.Constant)
+                and isinstance(value, ast.Call)
+                and full_name(value.func, self._names) == _ENTRY
+            ):
+                self.entries[str(key.value)] = _digest(value)
+            else:
+                kept.append((key, value))
+        node.keys, node.values = [key for key, _ in kept], [value for _, value in kept]
+        return node
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)

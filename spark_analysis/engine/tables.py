@@ -1,0 +1,193 @@
+"""Tables: what a query makes (`Table`), what it makes it of (`Inputs`), and their files.
+
+A table is declared beside its query: what it is called, what its columns are, how its rows are
+sorted, and the function that makes it.  That function asks the inputs for the tables that it needs
+(`Inputs.of`), so they are made first, once, and only if something needs them.  What several tables
+are made of, and nobody reads, is a `Query`.
+
+Nothing here knows how a table is shown: `spark_analysis.measures.registry` joins the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from emulation.scenario.runfolder import Run
+from spark_analysis.captures.source import Survey
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def local_rows(
+    spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType | str
+) -> DataFrame:
+    """Return rows, in the order of the columns of `schema` (or its DDL), as a DataFrame.
+
+    They go to Spark as Arrow, so that the optimiser has them at hand: what is made of no rows, or
+    joined with few, takes no job.  Rows of Python objects would be a job of their own wherever they
+    are used.
+    """
+    wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(wanted, StructType)
+    types = to_arrow_schema(wanted, timezone="UTC")
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
+    table = pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, types, strict=True)],
+        schema=types,
+    )
+    return spark.createDataFrame(table, wanted)
+
+
+def typed(frame: pd.DataFrame, schema: StructType) -> pa.Table:
+    """Return a frame's columns as those of `schema`, in its order.
+
+    Raises ValueError if a column is missing or of another type.
+    """
+    try:
+        return pa.Table.from_pandas(frame, to_arrow_schema(schema), preserve_index=False)
+    except (KeyError, TypeError) as error:
+        raise ValueError(str(error.args[0])) from None
+
+
+def write(table: pa.Table, schema: StructType, path: Path) -> None:
+    """Write a table; columns that `schema` has too get its comments.  Raises OSError."""
+    comments = {field.name: str(field.metadata.get("comment", "")) for field in schema}
+    fields = [
+        field.with_metadata({"comment": comments[field.name]}) if field.name in comments else field
+        for field in table.schema
+    ]
+    schema_with_comments = pa.schema(fields).with_metadata(table.schema.metadata)
+    pq.write_table(table.cast(schema_with_comments), path)
+
+
+T = TypeVar("T")
+
+
+class Kept(Enum):
+    """Where the rows of a query are kept for the others that are made of them.
+
+    Of few frames those of most queries are so few that Spark takes longer to plan what reads them
+    in its own memory than what has them from the driver.
+    """
+
+    NOWHERE = auto()
+    """They are made anew for each."""
+    IN_DRIVER = auto()
+    """By the driver if the frames are few, else by Spark."""
+    IN_SPARK = auto()
+    """By Spark: they may be about as many as the frames."""
+    IN_SPARK_IF_FEW = auto()
+    """By Spark if the frames are few: they are as many, and quickly made."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Query:
+    """Rows made of the inputs.  `kept`: where, if several others are made of them."""
+
+    make: Callable[[Inputs], DataFrame]
+    kept: Kept = Kept.NOWHERE
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Table(Query):
+    """What one query makes: `name` is that of its Parquet file and of the table in an `Analysis`.
+
+    `schema` has the unit of every column in the column's comment, and `run` as its first column.
+    `order` names the columns by which rows are sorted.
+    """
+
+    name: str
+    description: str
+    """One line, for the report's list of files."""
+    schema: StructType
+    order: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SummaryColumn(Query):
+    """A column of the summary that a metric brings along: rows of `run` and `column`.
+
+    A run that has no row has null.
+    """
+
+    column: StructField
+
+
+@dataclass(eq=False)
+class Inputs:
+    """What the tables of some runs are made of; every query is made once.
+
+    `surveys` are the runs' captures by run, `frames` the packets in them (`schemas.FRAMES`) and
+    `air` the 802.11 frames in those of the air (`schemas.AIR_FRAMES`).  `settle` and `width` are as
+    in `analysis.analyse`, seconds.  `few`: the packets are few (`engine.tuning`).
+    """
+
+    spark: SparkSession
+    runs: Sequence[Run]
+    surveys: Mapping[str, Survey]
+    frames: DataFrame
+    air: DataFrame
+    settle: float | None = None
+    width: float | None = None
+    few: bool = False
+    _made: dict[Callable[[Inputs], Any], Any] = field(default_factory=dict)
+    _cached: list[DataFrame] = field(default_factory=list)
+    _held: dict[Callable[[Inputs], Any], pa.Table] = field(default_factory=dict)
+
+    def of(self, query: Query) -> DataFrame:
+        """Return the rows of a query, unevaluated unless the driver keeps them."""
+        if query.make not in self._made:
+            self._made[query.make] = self._keep(query, query.make(self))
+        found: DataFrame = self._made[query.make]
+        return found
+
+    def _keep(self, query: Query, rows: DataFrame) -> DataFrame:
+        """Return the rows from where they are kept."""
+        kept = query.kept
+        if self.few and kept is Kept.IN_DRIVER:
+            held = self._held[query.make] = rows.toArrow()
+            return self.spark.createDataFrame(held, rows.schema)
+        if kept is not Kept.NOWHERE and (self.few or kept is not Kept.IN_SPARK_IF_FEW):
+            self._cached.append(rows.cache())
+        return rows
+
+    def collected(self, query: Query) -> pa.Table:
+        """Return the rows of a query, in any order."""
+        rows = self.of(query)
+        held = self._held.get(query.make)
+        return rows.toArrow() if held is None else held
+
+    def once(self, work: Callable[[Inputs], T]) -> T:
+        """Return `work(inputs)`, which is done once."""
+        if work not in self._made:
+            self._made[work] = work(self)
+        found: T = self._made[work]
+        return found
+
+    def rows(self, rows: Sequence[Any], schema: StructType | str) -> DataFrame:
+        """Return rows that the driver holds."""
+        return local_rows(self.spark, rows, schema)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep what is cached until the block ends."""
+        try:
+            yield
+        finally:
+            for rows in self._cached:
+                rows.unpersist()
+            self._made.clear()
+            self._cached.clear()
+            self._held.clear()

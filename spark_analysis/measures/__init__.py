@@ -1,0 +1,1 @@
+"""What is measured: one file a concept (`spark_analysis.measures.measure`)."""

@@ -1,0 +1,46 @@
+"""Versions of the measures: `python -m spark_analysis.measures [--renew | --same-rows]`.
+
+Without an option it says which files have other code than they state, and fails if there are some.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from nodeapp.installation import ROOT
+from spark_analysis.engine.code import read_sources
+from spark_analysis.measures.versions import Files, renewed
+
+
+def main() -> int:
+    """Print what is out of date, or renew it.  Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m spark_analysis.measures", description=__doc__)
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--renew", action="store_true", help="rows are others: raise versions")
+    ways.add_argument("--same-rows", action="store_true", help="rows are the same: hashes alone")
+    options = parser.parse_args()
+    files = Files(read_sources(ROOT))
+    failed = False
+    for name in files.outdated():
+        path = Path(ROOT, *name.split(".")).with_suffix(".py")
+        if not (options.renew or options.same_rows):
+            print(f"{name}: its queries have changed and its version has not: --renew")
+            failed = True
+            continue
+        try:
+            text = renewed(
+                path.read_text(encoding="utf-8"), files.codes[name], same_rows=options.same_rows
+            )
+        except ValueError as error:
+            print(f"{name} {error}", file=sys.stderr)
+            failed = True
+            continue
+        path.write_text(text, encoding="utf-8")
+        print(f"{name}: renewed")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Packets: what the radio interfaces sent and received.
+
+A frame is sent by the node whose own address is its IPv4 source, and received by any other that
+captured it.  Of a broker behind an access point, the radios are the access point's two: what leaves
+these is what the broker had sent, so a broadcast of it counts twice, once a channel, as it is on
+the air twice; the wire between the two is no radio and does not count.
+
+Counted are frames as the network layer hands them over, once each: retransmissions and
+acknowledgements of the medium access layer, and its headers, are not in these captures.
+
+A message is told from its transmissions by its first hop, so `messages` of a kind are at most its
+frames; what a node sends its neighbours of a message that it got (`FLAG_REPLICA`) is none.  Nodes
+along a path that make a frame of their own, as dispatchers of a tree do, send a message each.
+
+A broadcast that lists its addressees is one frame sent, however many it lists.  All in range
+receive it; `addressed_frames` counts only the receptions of those it lists.
+
+Messages of the kinds EVENT, DELIVERY, SEARCH and CUBE_EVENT are event messages, all other kinds
+control.  Packets that are no whole testbed frame (other programs', and events so long that IP had
+to fragment them) are `other`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from nodeapp.wire import EVENT_KINDS, FLAG_REPLICA, NODE_PORT, Kind
+from spark_analysis.engine.tables import Kept, Query
+from spark_analysis.measures.measure import Version
+from spark_analysis.measures.nodes import NODES
+
+VERSION: Final = Version(1, "15fb97e64a70")
+
+PACKETS: Final = Query(
+    make=lambda inputs: radio_packets(inputs.frames, inputs.of(NODES)), kept=Kept.IN_SPARK_IF_FEW
+)
+"""`radio_packets` of all runs."""
+
+UNDECODED: Final = Query(make=lambda inputs: undecoded(inputs.of(PACKETS)))
+"""`undecoded` of all runs."""
+
+
+def radio_packets(frames: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Return the packets of the radio interfaces of the scenario's nodes, with `FRAMES` columns.
+
+    `node` is the node whose radio it is, the broker's if it is an access point's.  Adds node_id
+    and `sent`: true, false (received), or null if there is no IPv4 source.
+    """
+    radios = nodes.select(
+        "run",
+        sf.coalesce("access_point", "node").alias("node"),
+        sf.col("node").alias("owner"),
+        "node_id",
+        "ip",
+    )
+    return (
+        frames.filter(sf.col("interface") != "lo")
+        .join(sf.broadcast(radios), ["run", "node"])
+        .withColumn("node", sf.col("owner"))
+        .drop("owner")
+        .withColumn("sent", sf.col("ip_src") == sf.col("ip"))
+    )
+
+
+def addressed() -> Column:
+    """Return whether a frame is for the node `node_id`: it lists no addressees, or that node."""
+    listed = sf.array_contains(sf.col("addressees"), sf.col("node_id"))
+    return sf.coalesce(listed, sf.lit(True))
+
+
+def begins() -> Column:
+    """Return whether a frame begins a message: its first hop, and no copy that a receiver made."""
+    copied = sf.col("flags").bitwiseAND(FLAG_REPLICA) != 0
+    return (sf.col("hops") == 1) & ~copied
+
+
+def kind_name(kind: Column) -> Column:
+    """Return the name of a message kind; `other` for null."""
+    name = sf.when(kind.isNull(), "other")
+    for known in Kind:
+        name = name.when(kind == int(known), known.name)
+    return name.otherwise(kind.cast("string"))
+
+
+def category(kind: Column) -> Column:
+    """Return event, control or other."""
+    is_event = kind.isin([int(event) for event in EVENT_KINDS])
+    return sf.when(kind.isNull(), "other").when(is_event, "event").otherwise("control")
+
+
+def undecoded(packets: DataFrame) -> DataFrame:
+    """Return run, packets: to the node port, and no whole frame of the testbed."""
+    strange = sf.col("kind").isNull() & (sf.col("port_dst") == NODE_PORT)
+    return packets.filter(strange).groupBy("run").agg(sf.count("*").alias("packets"))

@@ -1,0 +1,97 @@
+"""Path stretch: the hops of deliveries over those of the shortest ways that the radio allows.
+
+The shortest way is that in the graph of the nodes within radio range of each other, which no
+protocol knows.  Of nodes that move, or a radio without a range, there is no such number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from emulation.scenario.runfolder import Run
+from spark_analysis.captures.schemas import DOUBLE, column
+from spark_analysis.engine.tables import Inputs, SummaryColumn
+from spark_analysis.measures.delay import DELAY
+from spark_analysis.measures.measure import Version
+from spark_analysis.report.metric import MeasuredMetric, significant
+
+VERSION: Final = Version(1, "82ef82ab6b87")
+
+_SHORTEST: Final = "run string, publisher long, receiver long, shortest int"
+
+
+def path_stretch(inputs: Inputs) -> DataFrame:
+    """Return run and path_stretch: a row a run of nodes that stand still."""
+    rows = [row for run in inputs.runs for row in shortest_hops(run)]
+    shortest = inputs.rows(rows, _SHORTEST)
+    remote = inputs.of(DELAY).filter(~sf.col("local"))
+    known = remote.join(shortest, ["run", "publisher", "receiver"])
+    sums = known.groupBy("run").agg(sf.sum("hops").alias("hops"), sf.sum("shortest").alias("least"))
+    return sums.select("run", sf.try_divide("hops", "least").alias("path_stretch"))
+
+
+def shortest_hops(run: Run) -> Iterator[tuple[str, int, int, int]]:
+    """Yield run, publisher, subscriber and the hops between them, for nodes that stand still.
+
+    None of nodes behind access points.
+    """
+    scenario = run.scenario
+    moving = any(len(node.waypoints) > 1 for node in run.driven)
+    if moving or scenario.access_points or not scenario.radio.range:
+        return
+    ids = [node.id for node in scenario.nodes]
+    actions = {
+        action: {each.node for each in scenario.workload if each.action == action}
+        for action in ("publish", "subscribe")
+    }
+    if not all(actions.values()):
+        return
+    points = np.array([node.waypoints[0][1:3] for node in scenario.nodes], dtype=float)
+    x, y = points.T
+    linked = (x[:, None] - x) ** 2 + (y[:, None] - y) ** 2 <= scenario.radio.range**2
+    for publisher in sorted(actions["publish"]):
+        hops = _hops_from(linked, ids.index(publisher))
+        for index, subscriber in enumerate(ids):
+            if subscriber in actions["subscribe"] and hops[index] > 0:
+                yield run.name, publisher, subscriber, int(hops[index])
+
+
+def _hops_from(linked: npt.NDArray[np.bool_], source: int) -> npt.NDArray[np.int64]:
+    hops = np.full(len(linked), -1)
+    hops[source] = 0
+    frontier, distance = np.array([source]), 0
+    while len(frontier):
+        distance += 1
+        reached = linked[frontier].any(axis=0) & (hops < 0)
+        hops[reached] = distance
+        frontier = np.flatnonzero(reached)
+    return hops
+
+
+PATH_STRETCH: Final = MeasuredMetric(
+    column="path_stretch",
+    measure=SummaryColumn(
+        column=column(
+            "path_stretch", DOUBLE, "hops of deliveries / shortest ways; null if nodes move"
+        ),
+        make=path_stretch,
+    ),
+    title="Path stretch",
+    caption="Hops of deliveries to other nodes over those of the shortest ways in the radio's "
+    "graph; of nodes that stand still.",
+    unit="times",
+    text=significant,
+    swept=True,
+    if_known=True,
+    tile="Path stretch",
+    detail=lambda tables: "hops of deliveries over those of shortest ways in the radio's graph",
+    heading="path stretch",
+)
+
+METRICS: Final = (PATH_STRETCH,)

@@ -1,0 +1,60 @@
+"""All measures: the tables of an analysis, and the numbers that pages have of a run.
+
+A file of this folder that has `MEASURES` is found, and nothing else changes.  Reports list tables,
+and have their text tables and figures, in the order of `MEASURES`: first those of `FIRST`, then the
+others by the names of their files.  Pages have metrics in the order of `METRICS`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spark_analysis.measures import (
+    choices,
+    delay,
+    delivery,
+    legs,
+    load,
+    nodes,
+    overhead,
+    overlay,
+    recovery,
+    state,
+    subscriptions,
+    summary,
+)
+from spark_analysis.measures.measure import Measure, declared
+from spark_analysis.report.metric import Metric
+
+FIRST: Final = (
+    *(summary, nodes, subscriptions, delivery, recovery, delay, overhead, load, legs, overlay),
+    *(choices, state),
+)
+
+
+_FIRST: Final[tuple[Measure, ...]] = tuple(
+    measure for module in FIRST for measure in module.MEASURES
+)
+MEASURES: Final[tuple[Measure, ...]] = (
+    *_FIRST,
+    *(measure for measure in declared("MEASURES") if measure not in _FIRST),
+)
+
+METRICS: Final[tuple[Metric, ...]] = (
+    delivery.DELIVERY_RATIO,
+    delivery.RECEIVED,
+    delivery.CENSORED,
+    delay.DELAY_MEAN,
+    delay.DELAY_P50,
+    delay.DELAY_P90,
+    delay.DELAY_P99,
+    overhead.FRAMES_PER_DELIVERY,
+    overhead.BYTES_PER_DELIVERY,
+    overhead.EVENT_FRAMES_PER_EVENT,
+    load.LOAD_MEAN,
+    delay.HOPS_MEAN,
+    delivery.DUPLICATES,
+    delivery.UNEXPECTED,
+    delivery.EVENTS_PUBLISHED,
+    *summary.MEASURED,
+)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from emulation.scenario.runfolder import read_run
+from nodeapp.wire import Frame, Kind
+from spark_analysis.analysis import analyse
+from spark_analysis.measures.lateness import AD_HOC, airtimes
+from spark_analysis.reports import write_report
+from tests.spark_analysis.runs import RunBuilder
+
+
+@pytest.mark.spark
+def test_lateness_is_from_radio_to_radio_less_airtime(spark: SparkSession, tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "x", nodes=3)
+    for second in range(10):  # received a millisecond later, whatever the length
+        length = run.radio(1, 1.0 + second, Frame(Kind.HELLO, 1), heard_by=[2, 3])
+        run.radio(2, 1.5 + second, Frame(Kind.EVENT, 2, publisher=2, sequence=1), heard_by=[1])
+    run.radio(3, 30.0, Frame(Kind.HELLO, 3), heard_by=[1], to=1)  # a unicast does not count
+    late = Frame(Kind.EVENT, 3, publisher=3, sequence=9)
+    run.radio(3, 40.0, late, heard_by=[1, 2], after=0.6)
+    folder = run.write()
+    analysis = analyse(spark, [folder])
+    (found,) = analysis.table("lateness").to_dict("records")
+    airtime = airtimes(read_run(folder).scenario.radio)[length]
+    assert (found["way"], found["at_most"], found["receptions"]) == (AD_HOC, False, 30)
+    assert found["later"] == 2
+    assert found["p50"] == found["max"] == pytest.approx(0.001 - airtime, abs=1e-9)
+    page = write_report(analysis, analysis.runs[0]).read_text()
+    assert "broadcasts beyond their airtime, station to station, p99 (captures)" in page
+    assert "broadcasts later than 0.5 s, station to station (captures)" in page
+    assert "2 of 32" in page
