@@ -170,8 +170,8 @@ STANDS_STILL = """
 import sys, psutil
 from contextlib import suppress
 from emulation.network import liveness
-from spark_analysis import scratch
-from spark_analysis.captures.session import SessionError, spark_session
+from spark_analysis.engine import scratch
+from spark_analysis.engine.session import SessionError, spark_session
 liveness.LIMIT = 1.0
 try:
     with spark_session("local[1]") as spark:

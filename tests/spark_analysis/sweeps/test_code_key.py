@@ -308,7 +308,7 @@ def test_words_of_no_module_in_the_closure_count() -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("topologies.roaming_field", "m/s of stations; 0: nobody moves", "metres a second"),
+        ("topologies.roaming_field", "m/s of every station; 0: nobody moves", "metres a second"),
         ("nodeapp.pubsub.flooding", "s before a rebroadcast, at most", "seconds of jitter"),
         ("emulation.radio.spec", "metres, both ends", "of both antennas, metres"),
         ("nodeapp.pubsub.registry", "every node rebroadcasts each event once", "everybody talks"),
