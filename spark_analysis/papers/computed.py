@@ -5,9 +5,9 @@ the parameters of a point as keywords, and `seed` if it draws anything, and retu
 of columns) or several.  Points run as Spark tasks or, if that is not worth the start of Spark
 (`inline`), in this process.
 
-A point is kept in a folder named after the hash of what makes its rows: the parameters, the seed,
-and the code of the function
-(`spark_analysis.papers.function_code`).  What is there is not computed again.
+A point is kept in a folder named after the hash of what makes its rows: the function, the
+parameters, the seed, and the code of the function's module with what that imports.  What is there
+is not computed again; so functions stand in modules that import nothing of what judges them.
 
     <study>/results.parquet  points/<hash>/rows.json  processor_seconds.txt  code.json
                                         (or failed.txt)
@@ -15,6 +15,7 @@ and the code of the function
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import itertools
@@ -29,10 +30,10 @@ from typing import Any, Final
 import pandas as pd
 
 from emulation.scenario.provenance import code
+from spark_analysis.engine.code import Module, closure, key_of, project
 from spark_analysis.engine.errors import plain_errors
 from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
-from spark_analysis.papers.function_code import code_of
 from spark_analysis.sweeps.folder import RESULTS
 from spark_analysis.sweeps.spec import SpecError, SweepError
 from spark_analysis.sweeps.sweep import Progress
@@ -146,16 +147,43 @@ def computed_points(spec: Computed) -> list[ComputedPoint]:
         raise SpecError("the number of seeds is from 1")
     draws = "seed" in inspect.signature(function).parameters
     seeds: Sequence[int | None] = range(1, spec.seeds + 1) if draws else (None,)
-    made_of = code_of(function)
+    made_of, name = code_of(function), function.__name__
     found: dict[str, ComputedPoint] = {}
     for seed in seeds:
         for values in itertools.product(*spec.vary.values()):
             parameters = {**spec.settings, **dict(zip(spec.vary, values, strict=True))}
-            identity = {"code": made_of, "parameters": parameters, "seed": seed}
+            identity = {"code": made_of, "function": name, "parameters": parameters, "seed": seed}
             text = json.dumps(identity, sort_keys=True, default=_as_json)
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
             found.setdefault(key, ComputedPoint(function, parameters, seed, key, made_of))
     return list(found.values())
+
+
+def code_of(function: Function) -> str:
+    """Return the hash of the code of a function's module, and of all that this imports.
+
+    Raises OSError if its source is not there.
+    """
+    name = function.__module__
+    return _code_of_module(name) if name in project() else _code(name, _source(function))
+
+
+@functools.cache
+def _code_of_module(name: str) -> str:
+    return _code(name, project()[name].text)
+
+
+def _code(name: str, text: str) -> str:
+    sources = {**project(), name: Module(name, text)}
+    return key_of(sources, closure(sources, (name,)), protocol="")
+
+
+def _source(function: Function) -> str:
+    """Return the source of a module that is not the project's."""
+    path = inspect.getsourcefile(function)
+    if path is None:
+        raise OSError(f"there is no source of {function.__qualname__}")
+    return Path(path).read_text(encoding="utf-8")
 
 
 def task(point: ComputedPoint, folder: Path) -> PointTask:

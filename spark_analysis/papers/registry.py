@@ -25,7 +25,7 @@ PAPERS: Final[Mapping[str, str]] = MappingProxyType(
         "six-schemes": "spark_analysis.papers.six_schemes",
         "subscription-forwarding": "spark_analysis.papers.subscription_forwarding.paper",
         "georendezvous": "spark_analysis.papers.georendezvous.paper",
-        "mesh-prediction": "spark_analysis.papers.mesh_prediction",
+        "mesh-prediction": "spark_analysis.papers.mesh_prediction.paper",
         "semantic-overlay": "spark_analysis.papers.semantic_overlay.paper",
     }
 )

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from spark_analysis.papers.computed import Computed, computed_points, is_computed, run_computed
-from spark_analysis.papers.function_code import code_in, code_of, needed
+from spark_analysis.papers.computed import (
+    Computed,
+    code_of,
+    computed_points,
+    is_computed,
+    run_computed,
+)
 from spark_analysis.sweeps.spec import SpecError, SweepError
 from spark_analysis.sweeps.sweep import Progress
 from tests.spark_analysis.papers.made_up import formula, walk
@@ -110,66 +118,65 @@ def test_a_function_that_workers_cannot_import_is_refused() -> None:
 MODULE = '''
 """A paper."""
 import math
-import random
-from somewhere import other, unused
 
 SCALE = 2.0
-NAME = "the paper"
 
 
-def helper(x):
+def wanted(x):
     """Scale."""
-    return SCALE * x  # twice
+    return {"y": SCALE * math.sqrt(x)}  # twice
 
 
-def wanted(seed):
-    from elsewhere import more
-    return helper(math.sqrt(seed)) + other()
-
-
-CLAIMS = ("it is good", NAME)
+def other(x):
+    return {"y": x}
 '''
+
+
+def imported(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return a module of this source, which is not the project's."""
+    (folder / "elsewhere.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "elsewhere", raising=False)
+    importlib.invalidate_caches()
+    return importlib.import_module("elsewhere")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "same"),
     [
-        ('"it is good"', '"it is bad"', True),
-        ('"the paper"', '"that paper"', True),
         ('"""Scale."""', '"""Multiply by the scale."""', True),
         ("  # twice", "", True),
-        ("import random", "import statistics", True),
         ("SCALE = 2.0", "SCALE = 3.0", False),
-        ("return SCALE * x", "return SCALE + x", False),
-        ("helper(math", "-helper(math", False),
-        ("import other, unused", "import another as other, unused", False),
+        ("SCALE * math", "SCALE + math", False),
+        ("import math", "import cmath as math", False),
+        ("import math", "import math\nfrom nodeapp import geometry", False),
     ],
 )
-def test_only_the_code_that_a_function_needs_counts(old: str, new: str, same: bool) -> None:
+def test_the_code_of_a_function_s_module_counts(
+    old: str, new: str, same: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert old in MODULE
-    changed = code_in(MODULE.replace(old, new), "wanted")
-    assert (changed == code_in(MODULE, "wanted")) is same
+    one, changed = tmp_path / "one", tmp_path / "changed"
+    one.mkdir()
+    changed.mkdir()
+    before = code_of(imported(one, MODULE, monkeypatch).wanted)
+    after = code_of(imported(changed, MODULE.replace(old, new), monkeypatch).wanted)
+    assert (before == after) is same
 
 
-def test_what_is_needed_stands_in_its_order() -> None:
-    lines = needed(MODULE, "wanted").splitlines()
-    assert [line for line in lines if line and not line.startswith(" ")] == [
-        "import math",
-        "from somewhere import other, unused",
-        "SCALE = 2.0",
-        "def helper(x):",
-        "def wanted(seed):",
-    ]
+def test_functions_of_a_module_have_points_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = imported(tmp_path, MODULE, monkeypatch)
+    one, other = (
+        computed_points(Computed(function, {"x": (4.0,)}))[0]
+        for function in (module.wanted, module.other)
+    )
+    assert one.code == other.code
+    assert one.key != other.key
 
 
-def test_modules_of_the_project_that_are_needed_count() -> None:
+def test_modules_of_the_project_that_are_imported_count() -> None:
     """Another module's code is in the hash: reading positions is not the same as reading roads."""
-    text = "from nodeapp import {}\n\ndef wanted(): return {}\n"
-    one, other = (code_in(text.format(each, each), "wanted") for each in ("geometry", "events"))
-    assert one != other
-    unneeded = "from nodeapp import geometry\n\ndef wanted(): return 1\n"
-    assert code_in(unneeded, "wanted") == code_in("def wanted(): return 1\n", "wanted")
-
-
-def test_functions_of_a_module_have_codes_of_their_own() -> None:
-    assert code_of(walk) != code_of(formula)
+    assert code_of(walk) == code_of(formula)
+    assert code_of(walk) != code_of(root)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,15 +15,13 @@ import typer
 from typer.testing import CliRunner
 
 from emulation.network.processes import PROJECT
-from spark_analysis.engine.code import Module, closure, read_sources
-from spark_analysis.engine.session import ROOT
+from spark_analysis.engine.code import closure, project
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers import registry
 from spark_analysis.papers.claims import Claim, judge
 from spark_analysis.papers.computed import Computed, run_computed
 from spark_analysis.papers.cost import PresetCost, about, preset_cost
 from spark_analysis.papers.figures import drawings, panels
-from spark_analysis.papers.function_code import needed
 from spark_analysis.papers.paper import Axis, Figure, Preset, Variation, ends_and_middle
 from spark_analysis.papers.results import Judged
 from spark_analysis.report.curves import Quantity
@@ -72,9 +69,7 @@ def test_computed_points_outlive_changes_of_what_runs_and_judges_them(name: str)
         if isinstance(spec, Computed)
     }
     for function in functions:
-        text = Path(inspect.getfile(function)).read_text(encoding="utf-8")
-        part = Module("part", needed(text, function.__name__))
-        modules = closure({**read_sources(ROOT), "part": part}, ("part",))
+        modules = closure(project(), (function.__module__,))
         assert not {Computed.__module__, Claim.__module__} & {*modules}
 
 
