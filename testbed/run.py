@@ -156,7 +156,9 @@ def cli(
     scenario = scenario_of(topology, protocol, values, duration, seed)
 
     def interact(run: LiveRun) -> None:
-        from testbed.console import Console as Prompt  # Mininet's, which only this command needs
+        from testbed.prompt.console import (
+            Console as Prompt,  # Mininet's, which only this command needs
+        )
 
         Prompt(run)
 

@@ -42,7 +42,7 @@ class FaultMaker(Protocol):
 
 
 class LiveRun(Protocol):
-    """A run under way, as the prompt (`testbed.console`) uses it."""
+    """A run under way, as the prompt (`testbed.prompt.console`) uses it."""
 
     scenario: Scenario
     folder: RunFolder

@@ -223,6 +223,12 @@ class AccessPoint(Positioned, HeldNode):
         self.spec = spec
         self._start = (*spec.position, 0.0)
 
+    def dpctl(self, *words: str) -> str:
+        """Return what ovs-ofctl says of its bridge."""
+        command = ["ovs-ofctl", "-O", "OpenFlow13", words[0], self.name, *words[1:]]
+        output, error, _ = self.pexec(command, env=self.environment)
+        return str(output + error)
+
 
 class WifiNet(Mininet):  # type: ignore[misc]
     """A Mininet network of stations, access points and the hosts of their brokers."""

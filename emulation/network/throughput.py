@@ -46,6 +46,13 @@ class UnreachableError(Exception):
     """There is no way from one to the other; the message is one line."""
 
 
+def bits(text: object) -> float:
+    """Return the bits per second of '10M', '500k', '1G' or a number.  Raises ValueError."""
+    word = str(text).strip().upper().removesuffix("BPS").removesuffix("BITS")
+    factor = {"K": 1e3, "M": 1e6, "G": 1e9}.get(word[-1:], 1.0)
+    return float(word.rstrip("KMG")) * factor
+
+
 def tcp(source: int, target: int, address: str, seconds: float) -> Throughput:
     """Send over TCP, as much as goes, from the namespace of one process to that of another.
 

@@ -10,25 +10,29 @@ import io
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, Final
 
-from mininet.cli import CLI as MininetCLI
 from mininet.log import error, output
 
-from emulation.scripts.measure import bits
+from emulation.network.prompt import Prompt, table
+from emulation.scenario.prompt import Effect
+from emulation.scenario.runfolder import RunFolder
 from emulation.scripts.nodes import RadioNode
 from emulation.scripts.session import ScriptError
 
 POLL: Final = 0.1
-MEASURED: Final = 5.0
-"""Seconds of `iperf` and `iperfudp` unless given, ..."""
-LONGEST: Final = 600.0
-"""... and at most."""
+COUNTED: Final = {
+    "sent": "tx_frames",
+    "tries more": "tx_retries",
+    "given up": "tx_failed",
+    "received": "rx_frames",
+}
+"""What `stats` shows of a radio's counters, by its titles."""
 
 
-class CLI(MininetCLI):  # type: ignore[misc]  # Mininet has no types
+class CLI(Prompt):
     """The prompt of a script's network; returns when it is left."""
 
     prompt = "mininet-wifi> "
@@ -38,6 +42,7 @@ class CLI(MininetCLI):  # type: ignore[misc]  # Mininet has no types
     ) -> None:
         """`script` is a file of commands, `cmd` one command after which to return."""
         spec = mn_wifi.session.spec
+        self.record = RunFolder(spec.folder).prompt
         if not mn_wifi.built:
             mn_wifi.build()
         if cmd is not None:
@@ -76,157 +81,89 @@ class CLI(MininetCLI):  # type: ignore[misc]  # Mininet has no types
         """Return whether somebody types."""
         return not self._scripted and super().isatty()
 
-    def onecmd(self, line: str) -> Any:
-        """Do one command; whatever it raises is one line."""
-        try:
-            return super().onecmd(line)
-        except (Exception, SystemExit) as problem:  # noqa: BLE001  whatever a command does, the prompt goes on
-            said = str(problem).strip().splitlines() or [type(problem).__name__]
-            error(f"*** {said[0]}\n")
-            return None
+    # -- what the network has --------------------------------------------------------------------
 
-    def getLocals(self) -> dict[str, Any]:  # Mininet's name
-        """Return what `py` knows; Python's own exit would close the terminal."""
-        found: dict[str, Any] = super().getLocals()
-        return found | {"exit": _leave, "quit": _leave}
+    def now(self) -> float:
+        """Return the seconds since the network was built."""
+        return float(self.mn.mover.now())
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Return the medium's answer.  Raises `ScriptError`."""
+        answer: dict[str, Any] = self.mn.air.ask(question)
+        return answer
+
+    def place(self, name: str, position: Sequence[float]) -> None:
+        """Put a node somewhere, metres.  Raises `ScriptError`."""
+        node = self.mn.nameToNode.get(name)
+        if not isinstance(node, RadioNode):
+            raise ScriptError(f"{name} is no station and no access point")
+        node.setPosition(",".join(map(str, position)))
+        self._effect = Effect(kind="move", nodes=(name,), position=(position[0], position[1]))
+
+    def measure(self, ends: Sequence[str], seconds: float, rate: str | None) -> None:
+        """Print the throughput between two nodes."""
+        udp = {} if rate is None else {"l4Type": "UDP", "udpBw": rate}
+        self.mn.iperf([self.mn[name] for name in ends] or None, seconds=seconds, **udp)
+
+    def failed(self, command: str, problem: str) -> None:
+        """Say what a command has raised."""
+        self.refuse(problem)
+
+    def refuse(self, text: str) -> None:
+        """Say why a command is not done, as Mininet does."""
+        self._error = text
+        error(f"*** {text}\n")
+
+    def say(self, text: str) -> None:
+        """Print lines, as Mininet does."""
+        output(f"{text}\n")
 
     # -- Mininet-WiFi's --------------------------------------------------------------------------
 
-    def do_distance(self, line: str) -> None:
-        """Print the distance between two nodes, metres.  Usage: distance sta1 ap1"""
-        words = line.split()
-        if len(words) != 2 or words[0] == words[1]:
-            error("*** usage: distance NODE OTHER\n")
-            return
-        self.mn.get_distance(*words)
+    def tell_distance(self, one: str, other: str) -> None:
+        """Print how far apart two nodes are, in Mininet-WiFi's words."""
+        self.mn.get_distance(one, other)
 
     def do_start(self, _line: str) -> None:
-        """Let the motion go on."""
+        """start: let the motion go on."""
         self.mn.start_simulation()
 
     def do_stop(self, _line: str) -> None:
-        """Let the motion stand still."""
+        """stop: let the motion stand still."""
         self.mn.stop_simulation()
 
-    def do_dpctl(self, line: str) -> None:
-        """Run ovs-ofctl on all switches and access points.  Usage: dpctl COMMAND [ARGUMENT...]"""
-        words = line.split()
-        if not words:
-            error("*** usage: dpctl COMMAND [ARGUMENT...]\n")
-            return
-        for bridge in [*self.mn.switches, *self.mn.aps]:
-            output(f"*** {bridge.name} {'-' * 60}\n{bridge.dpctl(*words)}")
+    # -- the radios ------------------------------------------------------------------------------
 
-    def do_xterm(self, line: str, term: str = "xterm") -> None:
-        """Open a terminal of a node, if there is a display.  Usage: xterm NODE..."""
-        if not os.environ.get("DISPLAY"):
-            error("*** there is no display: type NODE COMMAND here, or use a second ssh -X\n")
-            return
-        super().do_xterm(line, term)
-
-    def do_iperf(self, line: str) -> None:
-        """Measure TCP throughput.  Usage: iperf [NODE OTHER [SECONDS]]"""
-        nodes, seconds = self._pair(line.split())
-        if nodes is not None:
-            self.mn.iperf(nodes or None, seconds=seconds)
-
-    def do_iperfudp(self, line: str) -> None:
-        """Measure UDP throughput at a rate.  Usage: iperfudp [RATE [NODE OTHER [SECONDS]]]"""
-        words = line.split()
-        rate = words[0] if words else "10M"
-        bits(rate)
-        nodes, seconds = self._pair(words[1:])
-        if nodes is not None:
-            self.mn.iperf(nodes or None, l4Type="UDP", udpBw=rate, seconds=seconds)
-
-    def _pair(self, words: list[str]) -> tuple[list[Any] | None, float]:
-        """Return two nodes of these names, none for none, None if there are no such nodes; seconds.
-
-        Raises `ScriptError` if the seconds cannot be.
-        """
-        names, length = words[:2], words[2:3]
-        if len(words) not in (0, 2, 3):
-            error("*** give two nodes, or none\n")
-            return None, MEASURED
-        for name in names:
-            if name not in self.mn:
-                error(f"*** there is no node {name}\n")
-                return None, MEASURED
-        try:
-            seconds = float(length[0]) if length else MEASURED
-        except ValueError:
-            seconds = 0.0
-        if not 0 < seconds <= LONGEST:
-            raise ScriptError(f"{length[0]} is no time: give seconds up to {LONGEST:g}")
-        return [self.mn[name] for name in names], seconds
-
-    def do_links(self, _line: str) -> None:
-        """Print what each radio hears: distance, level, rate, loss of a frame of 1,000 bytes."""
-        super().do_links(_line)
-        rows = self.mn.air.ask({"op": "links"})["links"]
-        titles = ("radio", "hears", "metres", "dBm", "Mb/s", "loss")
-        _table(
-            titles,
-            (
-                (
-                    row["name"],
-                    row["neighbour"],
-                    f"{row['distance']:.1f}",
-                    f"{row['received_dbm']:.1f}",
-                    _number(row.get("rate_mbps")),
-                    f"{max(0.0, 100 * row['loss']):.0f}%",
-                )
-                for row in rows
-            ),
-        )
-
-    # -- the testbed's -----------------------------------------------------------------------------
-
-    def do_where(self, _line: str) -> None:
-        """Print where all nodes with radios are, metres."""
-        _table(
-            ("node", "x", "y", "z"),
-            (
-                (node.name, *(f"{each:.2f}" for each in node.position))
-                for node in self.mn.radio_nodes
-            ),
-        )
+    def do_links(self, line: str) -> None:
+        """links [NODE]: cables; what radios hear: level, rate, loss of a frame of 1,000 bytes."""
+        for link in self.mn.links:
+            self.say(f"{link} {link.status()}")
+        super().do_links(line)
 
     def do_aps(self, _line: str) -> None:
-        """Print the access points with their stations and levels."""
+        """aps: the access points with their stations and levels."""
         states = {state["interface"]: state for state in self.mn.air.states()}
         for state in states.values():
             if state["mode"] != "master":
                 continue
+            levels = {name: states[name].get("signal_dbm") for name in state.get("stations") or ()}
             served = [
-                f"{name} ({_number(states[name].get('signal_dbm'))} dBm)"
-                for name in state.get("stations") or ()
+                f"{name} ({'-' if level is None else f'{level:g}'} dBm)"
+                for name, level in levels.items()
             ]
             where = f"{state['interface']} {state['ssid']!r} channel {state['channel']}"
-            output(f"{where}: {', '.join(served) or 'no stations'}\n")
+            self.say(f"{where}: {', '.join(served) or 'no stations'}")
 
     def do_stats(self, _line: str) -> None:
-        """Print the frames of each radio, and how late the medium is."""
-        titles = ("radio", "sent", "tries more", "given up", "received", "share of time")
-        seconds = max(self.mn.mover.now(), 1e-3)
+        """stats: the frames of each radio, and its share of the time on the air."""
+        seconds = max(self.now(), 1e-3)
         rows = []
         for state in self.mn.air.states():
             count = state.get("counters") or {}
             share = 100 * float(count.get("airtime", 0.0)) / seconds
-            names = ("tx_frames", "tx_retries", "tx_failed", "rx_frames")
-            rows.append(
-                (state["interface"], *(str(count.get(each, 0)) for each in names), f"{share:.1f}%")
-            )
-        _table(titles, rows)
-
-    def do_move(self, line: str) -> None:
-        """Put a node somewhere, metres.  Usage: move NODE X Y"""
-        words = line.split()
-        node = self.mn.nameToNode.get(words[0]) if words else None
-        if len(words) not in (3, 4) or not isinstance(node, RadioNode):
-            error("*** usage: move NODE X Y\n")
-            return
-        node.setPosition(",".join(words[1:]))
+            counted = {title: count.get(name, 0) for title, name in COUNTED.items()}
+            rows.append({"radio": state["interface"], **counted, "share of time": f"{share:.1f}%"})
+        self.say(table(rows))
 
 
 @contextmanager
@@ -241,20 +178,3 @@ def _silence() -> Iterator[IO[str]]:
             yield silence
     finally:
         os.close(writer)
-
-
-def _leave(*_: object) -> None:
-    raise ValueError("leave the prompt with exit, without py")
-
-
-def _number(value: Any) -> str:
-    return "-" if value is None else f"{float(value):g}"
-
-
-def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """Print rows under their titles."""
-    lines = [list(titles), *(list(row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    for line in lines:
-        words = (word.ljust(width) for word, width in zip(line, widths, strict=True))
-        output("  ".join(words).rstrip() + "\n")

@@ -10,16 +10,14 @@ from typing import Any
 
 from mininet.log import output
 
-from emulation.network.throughput import UnreachableError, tcp, udp
+from emulation.network.throughput import UnreachableError, bits, tcp, udp
 from emulation.scripts.session import ScriptError
 
 
-def bits(text: Any) -> float:
-    """Return the bits per second of '10M', '500K', '1G' or a number."""
-    word = str(text).strip().upper().removesuffix("BPS").removesuffix("BITS")
-    factor = {"K": 1e3, "M": 1e6, "G": 1e9}.get(word[-1:], 1.0)
+def rate_of(text: Any) -> float:
+    """Return the bits per second of '10M', '500K', '1G' or a number.  Raises `ScriptError`."""
     try:
-        return float(word.rstrip("KMG")) * factor
+        return bits(text)
     except ValueError:
         raise ScriptError(f"{text!r} is no rate: give '10M' bits per second") from None
 
@@ -45,7 +43,7 @@ def iperf(
     output(f"*** Iperf: testing {l4Type} bandwidth between {client} and {server}\n")
     try:
         if l4Type.upper() == "UDP":
-            done = udp(client.pid, server.pid, server.IP(), float(seconds), bits(udpBw))
+            done = udp(client.pid, server.pid, server.IP(), float(seconds), rate_of(udpBw))
         else:
             done = tcp(client.pid, server.pid, server.IP(), float(seconds))
     except (UnreachableError, OSError) as error:

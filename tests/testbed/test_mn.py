@@ -17,6 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from emulation.network.processes import PROJECT, STATE
+from emulation.scenario import prompt
+from emulation.scenario.runfolder import RunFolder
 from emulation.scripts import record
 from spark_analysis import runs
 from spark_analysis.scripts import page
@@ -42,6 +44,8 @@ def check_answers(seen: str) -> None:
     assert float(rate) * {"M": 1.0, "K": 1e-3}[unit] > 0.8
     assert seen.count("OFPT_FEATURES_REPLY") == 2  # of both bridges
     assert "*** there is no display" in seen
+    assert re.search(r"node +x +y +z\nsta2 +5\.10 +5\.00 +0\.00\n", seen)
+    assert re.search(r"  iperf +iperf \[NODE OTHER", seen)
     assert re.search(r"\(5\.1, 5\.0, 0\.0\)\n.*\n.*\n\(5\.0, 5\.1, 0\.0\)", seen)
     assert re.search(r"heard at -\d\d\.\d+ dBm", seen)
     assert re.search(r"radio +sent +tries more .*\nsta1-wlan0 +\d+ ", seen)
@@ -53,11 +57,24 @@ def check_answers(seen: str) -> None:
     assert "distance sta1 ap1\n*** 'NoneType' object is not callable\n" in seen
 
 
+def check_record(folder: Path) -> None:
+    """Check what is recorded of the commands."""
+    problems: list[str] = []
+    recorded = {each.command: each for each in prompt.read(RunFolder(folder).prompt, problems)}
+    assert not problems
+    moved = recorded["move sta2 5.1 5"].effect
+    assert moved is not None
+    assert (moved.kind, moved.nodes, moved.position) == ("move", ("sta2",), (5.1, 5.0))
+    assert recorded["nonsense"].error == "unknown command"
+    assert recorded["iperf sta2 h1 0.3"].seconds > 0.3
+
+
 def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> None:
     commands = typed(
         tmp_path,
         "sta2 iw dev sta2-wlan0 interface add mon0 type monitor",
         "sta1 ping -c 1 -W 2 h1",
+        "help",
         "sta2 ping -c 1 -W 2 sta1",
         "py __import__('time').sleep(max(0, 1.5 - net.mover.now()))",
         "stop",
@@ -80,6 +97,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
         "dpctl show",
         "xterm sta1",
         "move sta2 5.1 5",
+        "where sta2",
         "py sta2.position",
         'py sta2.setPosition("5,5.1,0")',
         "py sta2.position",
@@ -115,6 +133,7 @@ def test_a_station_walks_from_one_access_point_to_the_next(tmp_path: Path) -> No
     wanted = json.loads((folder / "network.json").read_text())  # asked for after build
     assert wanted["telemetry"] == [{"nodes": ["sta1", "sta2"], "data_type": "rssi"}]
     assert wanted["plot"] == {"max_x": 90}, "not what was asked for before"
+    check_record(folder)
     tables = read(folder)
     walker = tables.associations.query("interface == 'sta1-wlan0'")
     assert [point for point in walker["new"] if point] == ["ap1-wlan1", "ap2-wlan1"]
@@ -173,7 +192,7 @@ def test_cells_without_access_points(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     seen = done.stdout + done.stderr
     assert seen.count(" 0% packet loss") == 4, seen
-    assert not re.search(r"sta1-mp0 +sta3-mp0 .* 0%", seen)  # over two hops
+    assert not re.search(r"sta1-mp0 +sta3-mp0 .* 0 %", seen)  # over two hops
     assert "sta4-wlan1  sta5-wlan1" in seen
     before, after = map(float, re.findall(r"spent ([\d.]+) s", seen))
     assert after - before < 0.4  # a wait for a node is no busy loop

@@ -23,7 +23,7 @@ from emulation.network.interrupts import Interrupts
 from emulation.network.processes import PROJECT, await_condition, running, sweep
 from emulation.scenario.runfolder import RunFolder
 from emulation.scenario.scenario import Scenario
-from testbed.console import Console
+from testbed.prompt.console import Console
 from tests.emulation.backends.test_tap import Recorded, traces_left
 from tests.emulation.mesh_lab import (
     cells,

@@ -16,7 +16,7 @@ from emulation.backends.tap import TapBackend
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
 from testbed.app import app
-from testbed.console import Console
+from testbed.prompt.console import Console
 from tests.emulation.backends.test_tap import Recorded
 from tests.emulation.mesh_lab import notified
 from topologies.catalog import make_scenario

@@ -1,14 +1,13 @@
-"""What the prompt prints: tables, the medium's figures, what a node app knows."""
+"""What the prompt of a run prints: faults, the medium's figures, what a node app knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from emulation.network.prompt import table
 from emulation.scenario.faults import Fault
 
-NEGLIGIBLE: Final = 1e-4
-"""Loss below this is none, to a reader."""
 _UNITS: Final = {"us": "µs", "seconds": "s", "airtime": "s"}
 """Units by the end of a name."""
 
@@ -31,45 +30,6 @@ def begun(fault: Fault) -> str:
     length = "" if fault.end is None else f"for {fault.end - fault.start:g} s"
     words = (_BEGUN[fault.kind], ", ".join(fault.nodes), where, line, length)
     return " ".join(filter(None, words))
-
-
-def commands(methods: Mapping[str, Callable[..., object]]) -> str:
-    """Return a line for each command: its name, and what its documentation begins with."""
-    width = max(map(len, methods))
-    lines = (
-        f"  {name:<{width}}  {((method.__doc__ or '').strip().splitlines() or [''])[0].rstrip('.')}"
-        for name, method in methods.items()
-    )
-    return "\n".join((*lines, "A node's name and a command run it there: sta1 ping -c 3 sta2"))
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    """Return rows of the same keys as a table."""
-    if not rows:
-        return "none"
-    columns = list(rows[0])
-    cells = [columns, *([_text(row[column]) for column in columns] for row in rows)]
-    widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
-    return "\n".join(
-        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
-        for row in cells
-    )
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def links(rows: list[dict[str, Any]]) -> str:
-    """Return links of the medium: distance in metres, loss of 1,000-byte broadcasts in percent."""
-    return table([{**row, "loss": _loss(row["loss"])} for row in rows])
-
-
-def _loss(share: float) -> str:
-    if share < NEGLIGIBLE:
-        return "0 %"
-    percent = 100 * share
-    return f"{percent:.2g} %" if percent < 99.5 else f"{min(percent, 100.0):.4g} %"
 
 
 def statistics(reply: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed import prompt_text
+from emulation.network import prompt
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from testbed import prompt_text
 )
 def test_a_loss_has_two_digits_and_is_all_only_if_it_is(share: float, text: str) -> None:
     row = {"neighbour": "sta2", "loss": share}
-    assert prompt_text.links([row]).splitlines()[-1].endswith(f"  {text}")
+    assert prompt.links([row]).splitlines()[-1].endswith(f"  {text}")
