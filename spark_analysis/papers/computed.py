@@ -35,6 +35,7 @@ from spark_analysis.engine.errors import plain_errors
 from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.folder import RESULTS
+from spark_analysis.sweeps.point import Point
 from spark_analysis.sweeps.spec import SpecError, SweepError
 from spark_analysis.sweeps.sweep import Progress
 from spark_analysis.sweeps.tasks import (
@@ -75,16 +76,18 @@ class Computed:
     """Compute in this process, not in Spark's."""
 
 
-@dataclass(frozen=True)
-class ComputedPoint:
-    """One call of the function; `seed` is None if the function draws nothing."""
+@dataclass(frozen=True, kw_only=True)
+class ComputedPoint(Point):
+    """One call of the function."""
 
+    is_run = False
     function: Function
-    parameters: Mapping[str, Any]
-    seed: int | None
-    key: str
-    code: str
-    """The hash of the code that makes its rows."""
+    arguments: Mapping[str, Any]
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What it is at."""
+        return self.arguments
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows, with the parameters and the seed as columns."""
@@ -155,7 +158,10 @@ def computed_points(spec: Computed) -> list[ComputedPoint]:
             identity = {"code": made_of, "function": name, "parameters": parameters, "seed": seed}
             text = json.dumps(identity, sort_keys=True, default=_as_json)
             key = hashlib.sha256(text.encode()).hexdigest()[:16]
-            found.setdefault(key, ComputedPoint(function, parameters, seed, key, made_of))
+            point = ComputedPoint(
+                key=key, seed=seed, code=made_of, function=function, arguments=parameters
+            )
+            found.setdefault(key, point)
     return list(found.values())
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
-from spark_analysis.papers.computed import Computed, computed_points
-from spark_analysis.papers.paper import PROTOCOL, Paper, Preset
+from spark_analysis.papers.paper import Paper, Preset
+from spark_analysis.papers.planned import parts_of
 from spark_analysis.report.quantities import count
-from spark_analysis.sweeps.spec import points
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,14 @@ class PresetCost:
 
 def preset_cost(paper: Paper, preset: Preset) -> PresetCost:
     """Return what a preset costs; a point that several variations share is counted once."""
-    runs: dict[tuple[str, str], float] = {}
-    computed: dict[tuple[str, str], float] = {}
-    for variation in paper.ways(preset):
-        for name, spec in paper.plan(preset, variation).items():
-            cost = paper.study(name).cost
-            if isinstance(spec, Computed):
-                for call in computed_points(spec):
-                    computed[name, call.key] = cost(call.parameters, 0.0)
-            else:
-                for run in points(spec):
-                    parameters = {PROTOCOL: run.protocol, **run.settings, **run.values}
-                    runs[name, run.key] = cost(parameters, run.duration)
-    seconds = math.fsum(runs.values()) + math.fsum(computed.values())
-    return PresetCost(len(runs), len(computed), seconds)
+    costs: dict[bool, dict[tuple[str, str], float]] = {True: {}, False: {}}
+    for _, parts in parts_of(paper, preset, Path()):
+        for part in parts:
+            for key, point in part.points.items():
+                cost = part.study.cost(point.parameters, point.duration)
+                costs[point.is_run][part.study.name, key] = cost
+    runs, computed = costs[True].values(), costs[False].values()
+    return PresetCost(len(runs), len(computed), math.fsum([*runs, *computed]))
 
 
 def about(seconds: float) -> str:

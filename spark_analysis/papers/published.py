@@ -69,7 +69,7 @@ class PointsFile:
         """Yield what is not taken of the file, and why."""
         of_study = [part for part in parts if part.study.name == self.study]
         planned = {key: point for part in of_study for key, point in part.points.items()}
-        sources = {point.source for point in planned.values()}
+        sources = {point.code for point in planned.values()}
         others = [source for key, source in self.sources.items() if key not in planned]
         old = sum(source not in sources for source in others)
         total = f"{count(len(self.sources))} points of {self.path} were made by other"
@@ -164,7 +164,7 @@ def write_points(paper: Paper, selected: Selected, folder: Path) -> list[Path]:
         of_study = studies.setdefault(part.study.name, {})
         for group, keys in part.groups.items():
             for key in keys if all(each in rows for each in keys) else ():
-                more = {GROUP: group, SOURCE: part.points[key].source}
+                more = {GROUP: group, SOURCE: part.points[key].code}
                 of_study.setdefault((key, group), [{**row, **more} for row in rows[key]])
     folder.mkdir(parents=True, exist_ok=True)
     return [

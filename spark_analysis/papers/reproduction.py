@@ -26,10 +26,9 @@ import pandas as pd
 from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.papers.claims import Finding, judge
-from spark_analysis.papers.computed import Computed, run_computed
 from spark_analysis.papers.page import PAGE, write_overview, write_page
 from spark_analysis.papers.paper import Paper, Preset, Variation
-from spark_analysis.papers.planned import Part, Rows, parts_of
+from spark_analysis.papers.planned import Part, Rows, parts_of, source_of
 from spark_analysis.papers.published import Known, Selected
 from spark_analysis.papers.results import (
     Judged,
@@ -41,7 +40,7 @@ from spark_analysis.papers.results import (
 from spark_analysis.papers.so_far import so_far_of, whole_seeds
 from spark_analysis.report.page import finite, whole
 from spark_analysis.report.quantities import count
-from spark_analysis.sweeps.sweep import Progress, run_sweep
+from spark_analysis.sweeps.sweep import Progress
 
 FINDINGS: Final = "claims.json"
 RESULTS: Final = "results.parquet"
@@ -115,7 +114,7 @@ def rows_of(part: Part, known: Known) -> Rows:
 
     Raises `SweepError`, OSError.
     """
-    done = part.finished()
+    done = part.source.finished()
     taken = _taken(part, known, done)
     return {**taken, **part.read(done - taken.keys())}
 
@@ -139,31 +138,14 @@ class _Work:
 
     def run(self, part: Part, keys: Collection[str], more: str = "") -> bool:
         """Run what is left of a part's points with these keys; return whether there was any."""
-        done, what = part.finished(), part.name
+        done, what = part.source.finished(), part.name
         taken = _taken(part, self.known, done)
         only = set(keys) - taken.keys()
         if only <= done:
             return False
-        spec = part.spec
-        if not isinstance(spec, Computed) or not spec.inline:
+        if not part.source.inline:
             self.session.enter_context(spark_session(self.master))  # one for all: it takes seconds
-
-        def report(done: Progress) -> None:
-            self.progress(what + more, done)
-
-        if isinstance(spec, Computed):
-            failures = run_computed(
-                spec, part.folder, master=self.master, only=only, progress=report
-            ).failures
-        else:
-            failures = run_sweep(
-                spec,
-                part.folder,
-                master=self.master,
-                keep_deliveries=part.study.deliveries,
-                only=only,
-                progress=report,
-            ).failures
+        failures = part.source.run(only, self.master, lambda done: self.progress(what + more, done))
         for key in only:  # one that failed in an earlier round may be there now
             self.failures.pop(f"{what}: {part.points[key]}", None)
         self.failures |= {f"{what}: {point}": why for point, why in failures.items()}
@@ -182,7 +164,10 @@ def _first_round(
     _, parts = plan[0]
     few = paper.plan(replace(preset, seeds=paper.seeds), paper.base)
     return [
-        (part, part.points.keys() & replace(part, spec=few[part.study.name]).points.keys())
+        (
+            part,
+            part.points.keys() & source_of(few[part.study.name], part.source.folder).points.keys(),
+        )
         for part in parts
     ]
 

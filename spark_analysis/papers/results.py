@@ -54,7 +54,7 @@ class Reproduction:
         for part, rows in self.selected:
             for key, (row, *_) in rows.items():
                 if said := row.get(PROBLEM):  # a point that several variations share counts once
-                    name = f"{part.name}: {part.runs[key]}"
+                    name = f"{part.name}: {part.points[key]}"
                     found.setdefault((part.study.name, key), (name, str(said)))
         return dict(found.values())
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from spark_analysis.papers.computed import Computed
 from spark_analysis.papers.planned import Part
 from spark_analysis.report.quantities import count
 
@@ -58,17 +57,17 @@ def so_far_of(shown: Sequence[tuple[Part, Container[str]]]) -> SoFar | None:
     planned: dict[bool, set[tuple[str, str]]] = {False: set(), True: set()}
     done: dict[bool, set[tuple[str, str]]] = {False: set(), True: set()}
     for part, there in shown:
-        computed = isinstance(part.spec, Computed)
-        keys = {(part.study.name, key) for key in part.points}
-        planned[computed] |= keys
-        done[computed] |= {each for each in keys if each[1] in there}
+        for key, point in part.points.items():
+            planned[point.is_run].add((part.study.name, key))
+            if key in there:
+                done[point.is_run].add((part.study.name, key))
     if done == planned:
         return None
     return SoFar(
-        len(done[False]),
-        len(planned[False]),
         len(done[True]),
         len(planned[True]),
+        len(done[False]),
+        len(planned[False]),
         tuple(_lines(shown)),
     )
 

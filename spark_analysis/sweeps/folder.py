@@ -26,7 +26,7 @@ from spark_analysis.captures.schemas import LONG, STRING, column
 from spark_analysis.engine.tables import write
 from spark_analysis.measures.summary import SUMMARY as SUMMARY_TABLE
 from spark_analysis.sweeps.rows import DELIVERIES, SUMMARY, is_current, is_there
-from spark_analysis.sweeps.spec import Point, SpecError, SweepError, SweepSpec, points
+from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, SweepSpec, points
 from spark_analysis.sweeps.tasks import FAILURE, failed, failure, ran
 
 SPEC: Final = "sweep.json"
@@ -63,11 +63,11 @@ class SweepFolder:
         if SPEC not in there and there - {self._points.name, LOCK}:
             raise SweepError(f"{folder} is not the folder of a sweep: give another with --out")
 
-    def path(self, point: Point) -> Path:
+    def path(self, point: RunPoint) -> Path:
         """Return the run folder of a point."""
         return self._points / point.key
 
-    def finished(self, point: Point, *, deliveries: bool = False, frames: bool = False) -> bool:
+    def finished(self, point: RunPoint, *, deliveries: bool = False, frames: bool = False) -> bool:
         """Return whether a point has been run and analysed, and has what is kept if need be."""
         return (
             is_current(self._summary(point))
@@ -75,15 +75,15 @@ class SweepFolder:
             and (not frames or ran(self.path(point)))
         )
 
-    def stale(self, point: Point) -> bool:
+    def stale(self, point: RunPoint) -> bool:
         """Return whether a point has a row, which is of other versions of the measures."""
         return is_there(self._summary(point)) and not is_current(self._summary(point))
 
-    def ended(self, point: Point) -> bool:
+    def ended(self, point: RunPoint) -> bool:
         """Return whether nothing of a point is left to run."""
         return self.finished(point) or ran(self.path(point)) or failed(self.path(point))
 
-    def _summary(self, point: Point) -> Path:
+    def _summary(self, point: RunPoint) -> Path:
         return self.path(point) / "metrics" / SUMMARY
 
     def note(self, spec: SweepSpec) -> None:
@@ -127,7 +127,7 @@ class SweepFolder:
                 ) from None
             yield
 
-    def row(self, point: Point) -> dict[str, Any]:
+    def row(self, point: RunPoint) -> dict[str, Any]:
         """Return the row of a finished point.
 
         `seed` numbers the repetition; the seed of the scenario, if another (`SweepSpec.draws`),
@@ -140,7 +140,7 @@ class SweepFolder:
             raise SweepError(f"{path} is damaged: remove it, and its point is run again") from None
         return {**row, **_of_point(point)}
 
-    def results(self, wanted: Sequence[Point], varied: Iterable[str]) -> pd.DataFrame:
+    def results(self, wanted: Sequence[RunPoint], varied: Iterable[str]) -> pd.DataFrame:
         """Return the rows of the points that are finished as a table, and write it."""
         rows = [self.row(point) for point in wanted if self.finished(point)]
         if not rows:
@@ -152,7 +152,7 @@ class SweepFolder:
         scratch.replace(self.folder / RESULTS)
         return table
 
-    def problem(self, point: Point) -> str:
+    def problem(self, point: RunPoint) -> str:
         """Return what is to be said of the run of a finished point, in a line; empty if nothing."""
         said: list[str] = []
         record = read_record(RunFolder(self.path(point)), said)
@@ -160,7 +160,7 @@ class SweepFolder:
         more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
         return said[0] + more if said else ""
 
-    def remarks(self, wanted: Sequence[Point]) -> tuple[dict[str, str], dict[str, str]]:
+    def remarks(self, wanted: Sequence[RunPoint]) -> tuple[dict[str, str], dict[str, str]]:
         """Return why points have failed, and what is to be said of those that are finished."""
         failures, problems = {}, {}
         for point in wanted:
@@ -173,7 +173,7 @@ class SweepFolder:
 
 
 def as_table(
-    rows: Sequence[Mapping[str, Any]], wanted: Sequence[Point], varied: Iterable[str]
+    rows: Sequence[Mapping[str, Any]], wanted: Sequence[RunPoint], varied: Iterable[str]
 ) -> pd.DataFrame:
     """Return rows of points among `wanted` as a table; there is at least one row.
 
@@ -191,13 +191,13 @@ def as_table(
     return table[[*first, *(name for name in table if name not in first)]]
 
 
-def _of_point(point: Point) -> dict[str, Any]:
+def _of_point(point: RunPoint) -> dict[str, Any]:
     """Return what a row has of its point rather than of its run."""
     drawn = {"drawn": point.drawn} if point.drawn != point.seed else {}
     return {"seed": point.seed, **drawn, **point.values}
 
 
-def _code(asked: Sequence[Point]) -> dict[str, list[str]]:
+def _code(asked: Sequence[RunPoint]) -> dict[str, list[str]]:
     """Return the hashes of the code that simulates points, by protocol."""
     protocols = dict.fromkeys(point.protocol for point in asked)
     return {

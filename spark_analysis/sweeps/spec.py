@@ -39,6 +39,7 @@ from nodeapp.pubsub.registry import PROTOCOLS
 from spark_analysis.captures import virtual_run
 from spark_analysis.engine.code import Sources, closure, key_of, project
 from spark_analysis.errors import AnalysisError
+from spark_analysis.sweeps.point import Point
 from spark_analysis.sweeps.tasks import Task
 from topologies import catalog
 from topologies.catalog import all_parameters, make_scenario, topology_class
@@ -106,23 +107,25 @@ class SweepSpec:
         return shlex.join(words)
 
 
-@dataclass(frozen=True)
-class Point:
+@dataclass(frozen=True, kw_only=True)
+class RunPoint(Point):
     """One run of a spec; `values` are the varied parameters that it has, as they are typed.
 
-    `seed` numbers its repetition, `drawn` is the seed of its scenario: the same number unless the
-    spec has `draws`.  `key` names its folder; `code` is the hash of the code that simulates it.
+    `drawn` is the seed of its scenario: the number of its repetition unless the spec has `draws`.
     """
 
+    is_run = True
+    seed: int
     topology: str
     protocol: str
-    seed: int
     drawn: int
-    duration: float
     settings: Mapping[str, Any]
     values: Mapping[str, Any]
-    key: str
-    code: str
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What it is at."""
+        return {"protocol": self.protocol, **self.settings, **self.values}
 
     def scenario(self) -> Scenario:
         """Return the scenario.  Raises `ScenarioError`."""
@@ -144,7 +147,7 @@ class Point:
         return f"{self.protocol}{values} seed={self.seed}"
 
 
-def points(spec: SweepSpec) -> list[Point]:
+def points(spec: SweepSpec) -> list[RunPoint]:
     """Return the points of a spec, each once; the first seed of all comes first.
 
     So a sweep that is stopped has whole curves of fewer seeds.
@@ -162,7 +165,7 @@ def points(spec: SweepSpec) -> list[Point]:
     for key in spec.vary:
         if key in spec.settings:
             raise SpecError(f"{key} is both varied and set: leave one of them out")
-    found: dict[str, Point] = {}
+    found: dict[str, RunPoint] = {}
     workloads = spec.vary.get(WORKLOAD) or (str(spec.settings.get(WORKLOAD, "")),)
     try:
         known = {
@@ -237,7 +240,7 @@ def _repeats(
     parameters: Mapping[str, Parameter],
     common: Mapping[str, Any],
     chosen: Mapping[str, Any],
-) -> Iterator[Point]:
+) -> Iterator[RunPoint]:
     """Yield the point of every seed."""
     settings = {**common, **chosen}
     values = convert(parameters.values(), settings)
@@ -265,6 +268,14 @@ def _repeats(
         text = json.dumps(identity, sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()[:16]
         of_point = {name: values[name] for name in chosen}
-        yield Point(
-            spec.topology, protocol, seed, drawn, spec.duration, settings, of_point, key, code
+        yield RunPoint(
+            key=key,
+            seed=seed,
+            code=code,
+            duration=spec.duration,
+            topology=spec.topology,
+            protocol=protocol,
+            drawn=drawn,
+            settings=settings,
+            values=of_point,
         )

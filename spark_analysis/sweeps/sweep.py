@@ -34,7 +34,7 @@ from spark_analysis.engine.session import spark_session
 from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.folder import SweepFolder
 from spark_analysis.sweeps.rows import write_summaries
-from spark_analysis.sweeps.spec import Point, SpecError, SweepError, SweepSpec, points
+from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, SweepSpec, points
 from spark_analysis.sweeps.tasks import (
     FAILURE,
     await_workers,
@@ -122,7 +122,7 @@ def run_sweep(
     return SweepOutcome(spec, folder, results, failures, problems)
 
 
-def _left(sweep: SweepFolder, wanted: Sequence[Point], keep: Keep) -> list[Point]:
+def _left(sweep: SweepFolder, wanted: Sequence[RunPoint], keep: Keep) -> list[RunPoint]:
     return [
         each
         for each in wanted
@@ -132,7 +132,7 @@ def _left(sweep: SweepFolder, wanted: Sequence[Point], keep: Keep) -> list[Point
 
 def _check(
     sweep: SweepFolder,
-    wanted: Sequence[Point],
+    wanted: Sequence[RunPoint],
     keep: Keep,
     progress: Callable[[Progress], None],
 ) -> dict[str, float]:
@@ -155,8 +155,8 @@ def _run(
     spark: SparkSession,
     sweep: SweepFolder,
     spec: SweepSpec,
-    wanted: Sequence[Point],
-    left: Sequence[Point],
+    wanted: Sequence[RunPoint],
+    left: Sequence[RunPoint],
     costs: Costs,
     keep: Keep,
     progress: Callable[[Progress], None],
@@ -194,7 +194,7 @@ class _Report:
     def __init__(
         self,
         sweep: SweepFolder,
-        wave: Sequence[Point],
+        wave: Sequence[RunPoint],
         done: int,
         lost: int,
         total: int,

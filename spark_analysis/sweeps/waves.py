@@ -19,7 +19,7 @@ from statistics import fmean
 from typing import Final
 
 from emulation.scenario.scenario import Scenario
-from spark_analysis.sweeps.spec import Point
+from spark_analysis.sweeps.spec import RunPoint
 
 WAVE: Final = 16
 """Tasks of a wave for each that runs at a time, at least: fewer leave less on disk until the
@@ -50,7 +50,7 @@ class Costs:
         self._spent: dict[str, float] = defaultdict(float)
         self._done: dict[str, float] = defaultdict(float)
 
-    def note(self, point: Point, seconds: float) -> None:
+    def note(self, point: RunPoint, seconds: float) -> None:
         """Note what a point took; NaN if it is not known."""
         if isnan(seconds):
             return
@@ -59,11 +59,11 @@ class Costs:
             self._spent[point.protocol] += seconds
             self._done[point.protocol] += self._works[point.key]
 
-    def known(self, point: Point) -> bool:
+    def known(self, point: RunPoint) -> bool:
         """Return whether something like it has run: its protocol, if not the point itself."""
         return _but_for_seed(point) in self._repeats or self._done.get(point.protocol, 0.0) > 0
 
-    def expected(self, point: Point) -> float:
+    def expected(self, point: RunPoint) -> float:
         """Return what a point is expected to take; if nothing has run, a number to compare."""
         if repeats := self._repeats.get(_but_for_seed(point)):
             return fmean(repeats)
@@ -76,13 +76,13 @@ class Costs:
         return sum(self._spent.values()) / done if done else 1.0
 
 
-def _but_for_seed(point: Point) -> Hashable:
+def _but_for_seed(point: RunPoint) -> Hashable:
     return (point.protocol, tuple(sorted((key, str(value)) for key, value in point.values.items())))
 
 
 def take_wave(
-    rest: Sequence[Point], at_a_time: int, costs: Costs
-) -> tuple[list[Point], list[Point]]:
+    rest: Sequence[RunPoint], at_a_time: int, costs: Costs
+) -> tuple[list[RunPoint], list[RunPoint]]:
     """Return the points of the next wave, longest first, and those that are left for later ones.
 
     A wave of short points is filled up to `LENGTH`; but only with points of which something is

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from spark_analysis.sweeps.folder import SweepFolder
-from spark_analysis.sweeps.spec import Point, SweepSpec, points
+from spark_analysis.sweeps.spec import RunPoint, SweepSpec, points
 from spark_analysis.sweeps.tasks import processor_seconds
 from spark_analysis.sweeps.waves import Costs, take_wave, work
 
@@ -42,11 +42,11 @@ def measured(spec: SweepSpec, folder: Path) -> dict[str, float]:
 
 
 def replayed(
-    wanted: Sequence[Point],
+    wanted: Sequence[RunPoint],
     processors: int,
     works: Mapping[str, float],
     seconds: Mapping[str, float],
-    order: Callable[[Sequence[Point]], Sequence[Point]],
+    order: Callable[[Sequence[RunPoint]], Sequence[RunPoint]],
 ) -> tuple[int, float]:
     """Return the number of waves, and the share of the processors' time that they wait.
 
@@ -85,7 +85,7 @@ def main() -> None:
         parser.error("no point of this code has run there")
     works = {point.key: work(point.scenario()) for point in wanted}
     asked = {point.key: number for number, point in enumerate(wanted)}
-    orders: dict[str, Callable[[Sequence[Point]], Sequence[Point]]] = {
+    orders: dict[str, Callable[[Sequence[RunPoint]], Sequence[RunPoint]]] = {
         "as asked for": lambda wave: sorted(wave, key=lambda point: asked[point.key]),
         "longest first, expected": lambda wave: wave,
         "longest first, in truth": lambda wave: sorted(wave, key=lambda p: -seconds[p.key]),

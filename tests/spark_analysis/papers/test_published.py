@@ -384,8 +384,8 @@ def test_runs_that_are_compared_are_taken_together_or_not_at_all(tmp_path: Path)
     part = compared(tmp_path)
     assert [len(keys) for keys in part.groups.values()] == [2, 2]
     assert {part.points[key].seed for key in next(iter(part.groups.values()))} == {1}
-    rows = {(key, point.group): [{"run": key}] for key, point in part.points.items()}
-    sources = {key: point.source for key, point in part.points.items()}
+    rows = {(key, group): [{"run": key}] for key, group in part.group_of.items()}
+    sources = {key: point.code for key, point in part.points.items()}
     lost = next(iter(rows))
     known = Known([PointsFile(tmp_path, "field", rows, sources)])
     assert {key for found in known.groups(part).values() for key in found} == set(part.points)

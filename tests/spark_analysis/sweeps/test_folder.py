@@ -15,19 +15,19 @@ from emulation.scenario.runfolder import RunFolder
 from spark_analysis.sweeps import spec as spec_module
 from spark_analysis.sweeps.folder import SweepFolder, outdated
 from spark_analysis.sweeps.rows import marked
-from spark_analysis.sweeps.spec import Point, SweepError, code_key, points
+from spark_analysis.sweeps.spec import RunPoint, SweepError, code_key, points
 from spark_analysis.sweeps.tasks import FAILURE, note_failure
 from tests.spark_analysis.sweeps.helpers import SMALL, spec
 
 
-def record(sweep: SweepFolder, point: Point, *problems: str) -> None:
+def record(sweep: SweepFolder, point: RunPoint, *problems: str) -> None:
     """Put the `run.json` of a run with these problems."""
     RunFolder(sweep.path(point)).write_record(
         backend="virtual", epoch_ns=0, ended="completed", wall_seconds=1.0, problems=problems
     )
 
 
-def finish(sweep: SweepFolder, point: Point, **columns: Any) -> None:
+def finish(sweep: SweepFolder, point: RunPoint, **columns: Any) -> None:
     """Put what a finished point leaves."""
     metrics = sweep.path(point) / "metrics"
     metrics.mkdir(parents=True)

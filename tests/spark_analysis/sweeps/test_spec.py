@@ -13,7 +13,7 @@ from emulation.mobility.trajectory import Waypoint
 from emulation.scenario.scenario import Scenario
 from nodeapp.pubsub.registry import PROTOCOLS
 from spark_analysis.sweeps import spec as spec_module
-from spark_analysis.sweeps.spec import Point, SpecError, points
+from spark_analysis.sweeps.spec import RunPoint, SpecError, points
 from tests.spark_analysis.sweeps.helpers import SMALL, spec
 
 
@@ -107,7 +107,7 @@ def test_faults_of_a_file_are_what_is_in_it(
 ) -> None:
     listed = tmp_path / "faults"
     monkeypatch.chdir(tmp_path)
-    found: list[Point] = []
+    found: list[RunPoint] = []
     for line in ("crash sta1 at 12", "crash sta2 at 12", "crash sta2 at 12  # the same"):
         listed.write_text(line + "\nradio sta3 at 13\n")
         found.append(points(spec(settings={"faults": "file:faults"}))[0])

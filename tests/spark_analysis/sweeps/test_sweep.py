@@ -25,7 +25,7 @@ from spark_analysis.sweeps import rows, waves
 from spark_analysis.sweeps import sweep as sweep_module
 from spark_analysis.sweeps.folder import SweepFolder, outdated
 from spark_analysis.sweeps.rows import SUMMARY
-from spark_analysis.sweeps.spec import Point, SpecError, SweepError, points
+from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepError, points
 from spark_analysis.sweeps.sweep import Progress, SweepOutcome, run_sweep
 from spark_analysis.sweeps.tasks import COST, FAILURE, Task, failed, failure, ran, run_tasks
 from tests.spark_analysis.sweeps.helpers import spec
@@ -60,14 +60,14 @@ def test_bad_specs_are_refused_before_anything_runs(
 def test_every_scenario_is_made_before_anything_runs(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sound = Point.scenario
+    sound = RunPoint.scenario
 
-    def make(point: Point) -> Scenario:
+    def make(point: RunPoint) -> Scenario:
         if point.seed == seed:
             raise ScenarioError("the stations are not connected")
         return sound(point)
 
-    monkeypatch.setattr(Point, "scenario", make)
+    monkeypatch.setattr(RunPoint, "scenario", make)
     with pytest.raises(SpecError, match=f"flooding speed=0.0 seed={seed}: the stations"):
         run_sweep(spec(), tmp_path / "s")
     assert not (tmp_path / "s").exists()
@@ -190,7 +190,7 @@ def test_a_failed_point_is_reported_and_the_rest_goes_on(
     assert len(again.results) == 2
 
 
-def _broken(point: Point) -> Point:
+def _broken(point: RunPoint) -> RunPoint:
     return replace(point, settings={**point.settings, "propagation": "smoke signals"})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from spark_analysis.sweeps import waves
-from spark_analysis.sweeps.spec import Point, points
+from spark_analysis.sweeps.spec import RunPoint, points
 from spark_analysis.sweeps.waves import Costs, take_wave, work
 from tests.spark_analysis.sweeps.helpers import spec
 
@@ -15,11 +15,11 @@ WANTED = points(spec(vary={"nodes": ("7", "11", "9")}, settings={"interval": "1"
 WORKS = {point.key: work(point.scenario()) for point in WANTED}
 
 
-def nodes(wave: Sequence[Point]) -> list[int]:
+def nodes(wave: Sequence[RunPoint]) -> list[int]:
     return [point.values["nodes"] for point in wave]
 
 
-def cost(point: Point) -> float:
+def cost(point: RunPoint) -> float:
     """Return what a point takes here: a protocol has its own, not in the order of the nodes."""
     of_nodes = {7: 3.0, 11: 2.0, 9: 1.0}[point.values["nodes"]]
     return of_nodes * (10.0 if point.protocol == "broker-gpsr" else 1.0)

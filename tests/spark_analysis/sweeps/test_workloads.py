@@ -10,7 +10,7 @@ import pytest
 
 from emulation.workloads.registry import expanded
 from spark_analysis.report.scenario_text import command
-from spark_analysis.sweeps.spec import Point, SpecError, SweepSpec, points
+from spark_analysis.sweeps.spec import RunPoint, SpecError, SweepSpec, points
 from testbed.options import settings_of
 from topologies.catalog import make_scenario
 
@@ -34,7 +34,7 @@ def of_file(path: object, *more: str) -> dict[str, Any]:
     return expanded(settings_of(list(more), 12, f"file:{path}"))
 
 
-def keys(found: list[Point]) -> list[str]:
+def keys(found: list[RunPoint]) -> list[str]:
     return [point.key for point in found]
 
 
