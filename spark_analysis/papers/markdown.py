@@ -16,17 +16,15 @@ from typing import Final
 
 import pandas as pd
 
-from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.computed import POINT
 from spark_analysis.papers.cost import about
 from spark_analysis.papers.figures import drawn
 from spark_analysis.papers.kept import PROCESSOR_SECONDS, RUN
-from spark_analysis.papers.page import FEW, marks, study_table
 from spark_analysis.papers.paper import PROTOCOL, STUDY, Paper, Variation
 from spark_analysis.papers.published import write_points
-from spark_analysis.papers.remarks import remarks
-from spark_analysis.papers.results import Judged, Reproduction, made_by
-from spark_analysis.papers.wording import JOINT, LEGEND, RULES, duration_of, measured, seeds_of, why
+from spark_analysis.papers.results import Reproduction
+from spark_analysis.papers.view import FEW, ClaimView, ReproductionView
+from spark_analysis.papers.wording import JOINT, LEGEND, RULES, duration_of, seeds_of
 from spark_analysis.report import svg
 from spark_analysis.report.curves import Curve, Quantity
 from spark_analysis.report.quantities import count, number
@@ -46,12 +44,13 @@ def write_markdown(result: Reproduction, path: Path, command: str) -> Path:
     """
     folder = path.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
+    view = ReproductionView(result)
     lines = [
-        *_head(result, command),
-        *_claims(result),
-        *_variations(result),
+        *_head(view, command),
+        *_claims(view),
+        *_variations(view),
         *_figures(result, folder),
-        *_details(result),
+        *_details(view),
         *_cost(result),
     ]
     write_points(result.paper, result.selected, folder)
@@ -71,7 +70,8 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _head(result: Reproduction, command: str) -> Iterator[str]:
+def _head(view: ReproductionView, command: str) -> Iterator[str]:
+    result = view.result
     paper, preset = result.paper, result.preset
     yield from (f"# {paper.title}", "")
     yield from (f"{paper.citation} Sources: [{_PAPERS}](../{_PAPERS}#{paper.anchor}).", "")
@@ -81,44 +81,33 @@ def _head(result: Reproduction, command: str) -> Iterator[str]:
         f"A run: {duration_of(preset)}.",
         "",
     )
-    commits = made_by(result)
-    if commits:
-        yield from (f"The points were made by {commits}.", "")
+    if view.commits:
+        yield from (f"The points were made by {view.commits}.", "")
     if result.so_far is not None:
         yield from (f"**So far: {result.so_far.numbers}.**", "")
         yield from (f"- {line}" for line in result.so_far.lines)
         yield ""
-    studies = study_table(paper, preset)
+    studies = view.studies()
     yield from table(studies.head, [[str(cell) for cell in row] for row in studies.rows])
     if result.failures:
         yield from (f"{count(len(result.failures))} points failed:", "")
-        yield from (f"- {point}: {why}" for point, why in result.failures.items())
+        yield from (f"- {failure}" for failure in view.failures)
         yield ""
     if result.problems:
         yield from (f"Runs with problems: {count(len(result.problems))}", "")
-        yield from (f"- {point}: {what}" for point, what in result.problems.items())
+        yield from (f"- {problem}" for problem in view.problems)
         yield ""
 
 
-def _studies(result: Reproduction, claim: Claim) -> list[str]:
-    """Return the studies in which a claim was judged, in any variation."""
-    found = dict.fromkeys(
-        finding.study or JOINT
-        for each in result.judged
-        for finding in each.findings
-        if finding.claim.key == claim.key
-    )
-    return sorted(found)
-
-
-def _claims(result: Reproduction) -> Iterator[str]:
+def _claims(view: ReproductionView) -> Iterator[str]:
+    result, mark = view.result, view.mark
     if not result.judged:
         return
-    base, mark = result.judged[0], marks(result)
+    base = result.judged[0]
     yield from ("## Claims", "", LEGEND, "", RULES, "")
     if result.paper.margins:
         yield from (result.paper.margins, "")
-    columns = sorted({study for claim in result.paper.claims for study in _studies(result, claim)})
+    columns = sorted({study for claim in view.claims for study in claim.studies})
     head = ["", "claim", *columns]
     if base.few:
         yield from (
@@ -128,10 +117,12 @@ def _claims(result: Reproduction) -> Iterator[str]:
         )
         head += [f"{study}, {count(result.paper.seeds)} seeds" for study in columns]
     rows = []
-    for index, claim in enumerate(result.paper.claims, start=1):
-        row = [str(index), claim.statement]
+    for shown in view.claims:
+        row = [str(shown.number), shown.statement]
         for before in ("", FEW) if base.few else ("",):
-            row += [_blank(mark(claim, each, before + base.variation.key)) for each in columns]
+            row += [
+                _blank(mark(shown.claim, each, before + base.variation.key)) for each in columns
+            ]
         rows.append(row)
     yield from table(head, rows)
 
@@ -140,11 +131,11 @@ def _blank(mark: str) -> str:
     return "" if mark == "–" else mark
 
 
-def _variations(result: Reproduction) -> Iterator[str]:
-    paper, mark = result.paper, marks(result)
+def _variations(view: ReproductionView) -> Iterator[str]:
+    result, paper, mark = view.result, view.result.paper, view.mark
     yield from ("## Ways to run it", "")
     if len(result.judged) > 1:
-        order = sorted({s for c in paper.claims for s in _studies(result, c)} - {JOINT})
+        order = sorted({study for claim in view.claims for study in claim.studies} - {JOINT})
         yield from (
             f"A row a variation, a column a claim by its number; marks in the order "
             f"{', '.join(order)}; one mark alone if the claim is about all.",
@@ -155,8 +146,8 @@ def _variations(result: Reproduction) -> Iterator[str]:
             [
                 each.variation.name,
                 *(
-                    " ".join(mark(claim, s, each.variation.key) for s in _studies(result, claim))
-                    for claim in paper.claims
+                    " ".join(mark(shown.claim, s, each.variation.key) for s in shown.studies)
+                    for shown in view.claims
                 ),
             ]
             for each in result.judged
@@ -166,8 +157,8 @@ def _variations(result: Reproduction) -> Iterator[str]:
     yield from table(
         ["variation", "what is different", "why"],
         [
-            [each.variation.name, _settings(each.variation, base), why(each.variation)]
-            for each in result.judged
+            [variation.name, _settings(variation, base), reason]
+            for variation, reason in view.variations
         ],
     )
 
@@ -218,28 +209,27 @@ def _numbers(x: str, quantity: Quantity, curves: Mapping[str, Curve]) -> list[st
     return table([f"{quantity.unit}, by {x}", *map(plain, columns)], rows)
 
 
-def _details(result: Reproduction) -> Iterator[str]:
+def _details(view: ReproductionView) -> Iterator[str]:
     yield from ("## Claim by claim", "")
-    base = result.judged[0] if result.judged else None
-    for index, claim in enumerate(result.paper.claims, start=1):
-        yield from (f"### {index}. {claim.statement}", "", f"Paper, {claim.source}.", "")
+    for claim in view.claims:
+        yield from (f"### {claim.number}. {claim.statement}", "", f"Paper, {claim.source}.", "")
         if claim.rule:
             yield from (f"Rule: {claim.rule}", "")
-        yield from (f"- {remark}" for remark in remarks(result, claim))
+        yield from (f"- {remark}" for remark in claim.remarks)
         yield ""
-        if base is not None:
-            yield from _parts(claim, base)
+        if view.variations:
+            yield from _parts(claim, view.variations[0][0])
 
 
-def _parts(claim: Claim, base: Judged) -> Iterator[str]:
+def _parts(claim: ClaimView, base: Variation) -> Iterator[str]:
     """Yield every comparison of the base, folded."""
-    found = [each for each in base.findings if each.claim.key == claim.key]
+    found = [each for each in claim.findings if each.variation is base]
     if not found:
         return
     yield from ("<details><summary>All parts</summary>", "")
     for each in found:
-        yield from (f"- {each.study or JOINT}: {each.verdict}", "")
-        yield from (f"  - {measured(part)}" for part in each.comparisons)
+        yield from (f"- {each.study}: {each.verdict}", "")
+        yield from (f"  - {line}" for line in each.lines)
         yield ""
     yield from ("</details>", "")
 

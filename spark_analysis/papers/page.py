@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.figures import drawings
-from spark_analysis.papers.paper import Axis, Paper, Preset
-from spark_analysis.papers.remarks import remarks
-from spark_analysis.papers.results import Reproduction, made_by
+from spark_analysis.papers.results import Reproduction
+from spark_analysis.papers.view import FEW, ReproductionView
 from spark_analysis.papers.wording import (
     JOINT,
     LEGEND,
-    MARKS,
     RULES,
     duration_of,
-    measured,
     seeds_of,
-    why,
 )
 from spark_analysis.report import page as report
 from spark_analysis.report.quantities import count
-from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import FileLink, TextTable
 
 PAGE: Final = "reproduction.html"
-FEW: Final = "few "
-"""Before the key of a variation: judged from the first seeds alone."""
-
-
-def marks(result: Reproduction) -> Callable[[Claim, str, str], str]:
-    """Return what gives the mark of a claim in a study, with a variation by its key.
-
-    With `FEW` before the key, it is that of the first seeds alone.
-    """
-    found = {
-        (finding.claim.key, finding.study or JOINT, before + each.variation.key): MARKS[
-            finding.verdict
-        ]
-        for each in result.judged
-        for before, findings in (("", each.findings), (FEW, each.few))
-        for finding in findings
-    }
-    return lambda claim, study, variation: found.get((claim.key, study, variation), "–")
 
 
 def _columns(result: Reproduction) -> list[str]:
@@ -71,7 +47,7 @@ def verdict_table(result: Reproduction) -> TextTable:
             few = f"{count(result.paper.seeds)} seeds as published"
             head += [", ".join((study, *way, few)) for study in studies]
             keys += [(study, FEW + each.variation.key) for study in studies]
-    mark = marks(result)
+    mark = ReproductionView(result).mark
     claims = result.paper.claims
     rows = [[claim.statement, *(mark(claim, *key) for key in keys)] for claim in claims]
     note = " ".join(filter(None, (LEGEND, RULES, result.paper.margins)))
@@ -81,7 +57,7 @@ def verdict_table(result: Reproduction) -> TextTable:
 def marks_table(result: Reproduction) -> TextTable:
     """Return the same in marks, narrow enough for a terminal: a column a study."""
     studies = _columns(result)
-    mark = marks(result)
+    mark = ReproductionView(result).mark
     keys = [each.variation.key for each in result.judged]
     rows = [
         [
@@ -104,7 +80,7 @@ def _in_a_line(marks: Sequence[str]) -> str:
 
 def facts(result: Reproduction) -> list[tuple[str, str]]:
     """Return what identifies a reproduction, for the head of its page."""
-    preset, commits = result.preset, made_by(result)
+    preset, commits = result.preset, ReproductionView(result).commits
     return [
         ("preset", preset.name),
         *([("so far", result.so_far.numbers)] if result.so_far is not None else []),
@@ -115,61 +91,24 @@ def facts(result: Reproduction) -> list[tuple[str, str]]:
     ]
 
 
-def study_table(paper: Paper, preset: Preset) -> TextTable:
-    """Return what is run: the studies with the values of their axes."""
-
-    def line(axis: Axis, values: Sequence[Any]) -> str:
-        texts = [axis.names.get(plain(value), plain(value)) for value in values]
-        return f"{axis.label} {', '.join(texts)} {axis.unit}".strip()
-
-    rows = [
-        [
-            study.title,
-            "; ".join(line(axis, preset.values[study.name][axis.column]) for axis in study.axes),
-        ]
-        for study in paper.studies
-        if study.name in preset.values
-    ]
-    return TextTable("Studies", preset.summary, ["study", "axes"], rows, words=2)
-
-
-def _claim(result: Reproduction, claim: Claim) -> Mapping[str, Any]:
-    return {
-        "statement": claim.statement,
-        "source": claim.source,
-        "rule": claim.rule,
-        "remarks": remarks(result, claim),
-        "findings": [
-            {
-                "where": f"{found.study or JOINT}, {each.variation.name}",
-                "verdict": str(found.verdict),
-                "lines": [measured(part) for part in found.comparisons],
-            }
-            for each in result.judged
-            for found in each.findings
-            if found.claim is claim
-        ],
-    }
-
-
 def write_page(result: Reproduction, path: Path) -> Path:
     """Write the page and return its path.  Raises OSError."""
-    paper = result.paper
+    paper, view = result.paper, ReproductionView(result)
     html = report.report_environment().get_template("reproduction.html").render(
         title=paper.title,
         citation=paper.citation,
         anchor=paper.anchor,
         facts=facts(result),
         so_far=result.so_far,
-        failures=[f"{point}: {why}" for point, why in result.failures.items()],
-        problems=[f"{point}: {what}" for point, what in result.problems.items()],
+        failures=view.failures,
+        problems=view.problems,
         verdicts=verdict_table(result),
-        studies=study_table(paper, result.preset),
+        studies=view.studies(),
         figures=report.numbered(
             [d for each in result.judged for d in drawings(paper, each, result.judged)]
         ),
-        claims=[_claim(result, claim) for claim in paper.claims],
-        variations=[(each.variation.name, why(each.variation)) for each in result.judged],
+        claims=view.claims,
+        variations=[(variation.name, reason) for variation, reason in view.variations],
     )  # fmt: skip
     return report.write_html(path, html)
 
@@ -192,9 +131,9 @@ def write_overview(results: Sequence[tuple[Reproduction, str]], path: Path) -> P
         title="Claims of all papers",
         rules=RULES,
         failures=[
-            f"{result.paper.key}: {point}: {why}"
+            f"{result.paper.key}: {failure}"
             for result, _ in results
-            for point, why in result.failures.items()
+            for failure in ReproductionView(result).failures
         ],
         papers=[
             {

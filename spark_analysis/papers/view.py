@@ -1,0 +1,130 @@
+"""A reproduction as its pages show it: what HTML, Markdown and the terminal say alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from spark_analysis.papers.claims import Claim
+from spark_analysis.papers.paper import Axis, Variation
+from spark_analysis.papers.remarks import remarks
+from spark_analysis.papers.results import Reproduction, made_by
+from spark_analysis.papers.wording import JOINT, MARKS, measured, why
+from spark_analysis.report.scenario_text import plain
+from spark_analysis.report.text_table import TextTable
+
+FEW: Final = "few "
+"""Before the key of a variation: judged from the first seeds alone."""
+
+
+@dataclass(frozen=True)
+class FindingView:
+    """What one variation says of a claim in a study: its verdict, and each comparison in a line."""
+
+    study: str
+    variation: Variation
+    verdict: str
+    lines: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """The study and the variation."""
+        return f"{self.study}, {self.variation.name}"
+
+
+@dataclass(frozen=True)
+class ClaimView:
+    """A claim of the paper, with what is to be said of it; `number` is its place, from 1."""
+
+    number: int
+    claim: Claim
+    statement: str
+    source: str
+    rule: str
+    remarks: tuple[str, ...]
+    findings: tuple[FindingView, ...]
+
+    @property
+    def studies(self) -> list[str]:
+        """The studies in which it was judged, in any variation."""
+        return sorted({finding.study for finding in self.findings})
+
+
+class ReproductionView:
+    """What the pages of a reproduction show, in text."""
+
+    def __init__(self, result: Reproduction) -> None:
+        self.result = result
+        self.commits = made_by(result)
+        """The commits that made the points; empty if none is known."""
+        self.failures = tuple(f"{point}: {reason}" for point, reason in result.failures.items())
+        self.problems = tuple(f"{point}: {what}" for point, what in result.problems.items())
+        self.variations = tuple((each.variation, why(each.variation)) for each in result.judged)
+        """The ways to run it, the base first, and why."""
+
+    @cached_property
+    def claims(self) -> tuple[ClaimView, ...]:
+        """The claims, in the order of the paper."""
+        return tuple(
+            ClaimView(
+                number,
+                claim,
+                claim.statement,
+                claim.source,
+                claim.rule,
+                tuple(remarks(self.result, claim)),
+                tuple(self._findings(claim)),
+            )
+            for number, claim in enumerate(self.result.paper.claims, start=1)
+        )
+
+    def _findings(self, claim: Claim) -> Sequence[FindingView]:
+        return [
+            FindingView(
+                finding.study or JOINT,
+                each.variation,
+                str(finding.verdict),
+                tuple(measured(part) for part in finding.comparisons),
+            )
+            for each in self.result.judged
+            for finding in each.findings
+            if finding.claim.key == claim.key
+        ]
+
+    @cached_property
+    def mark(self) -> Callable[[Claim, str, str], str]:
+        """What gives the mark of a claim in a study, with a variation by its key.
+
+        With `FEW` before the key, it is that of the first seeds alone.
+        """
+        found = {
+            (finding.claim.key, finding.study or JOINT, before + each.variation.key): MARKS[
+                finding.verdict
+            ]
+            for each in self.result.judged
+            for before, findings in (("", each.findings), (FEW, each.few))
+            for finding in findings
+        }
+        return lambda claim, study, variation: found.get((claim.key, study, variation), "–")
+
+    def studies(self) -> TextTable:
+        """Return what is run: the studies with the values of their axes."""
+        preset = self.result.preset
+
+        def line(axis: Axis, values: Sequence[Any]) -> str:
+            texts = [axis.names.get(plain(value), plain(value)) for value in values]
+            return f"{axis.label} {', '.join(texts)} {axis.unit}".strip()
+
+        rows = [
+            [
+                study.title,
+                "; ".join(
+                    line(axis, preset.values[study.name][axis.column]) for axis in study.axes
+                ),
+            ]
+            for study in self.result.paper.studies
+            if study.name in preset.values
+        ]
+        return TextTable("Studies", preset.summary, ["study", "axes"], rows, words=2)
