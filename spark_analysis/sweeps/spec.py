@@ -239,8 +239,8 @@ def _repeats(
     chosen: Mapping[str, Any],
 ) -> Iterator[Point]:
     """Yield the point of every seed."""
-    settings = {**common, **chosen}
-    values = convert(parameters.values(), settings)
+    values = convert(parameters.values(), {**common, **chosen})
+    settings = {key: values[key] for key in (*common, *chosen)}
     files = {}
     for key in settings:
         if key == FAULTS:
