@@ -14,7 +14,7 @@ from emulation.network import processes
 from emulation.scenario.runfolder import RunFolder
 from emulation.scripts import isolation, record
 from nodeapp.installation import PROGRAM
-from testbed.live import Live, tell_address
+from testbed.live.page import Live, tell_address
 from testbed.mn_run import make_folder, run_script
 from testbed.options import (
     FAILED,

@@ -17,7 +17,7 @@ from nodeapp.installation import PROGRAM
 from nodeapp.parameters import suggestion
 from testbed.ahead import AnalysisOutcome, Analyst, possible
 from testbed.display import RunDisplay, warn_of_infidelity
-from testbed.live import Live, tell_address
+from testbed.live.page import Live, tell_address
 from testbed.options import (
     FAILED,
     PROTOCOL_ARGUMENT,

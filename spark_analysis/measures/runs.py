@@ -40,7 +40,7 @@ from spark_analysis.engine.tables import Inputs, Query
 from spark_analysis.measures.clients import PUBLICATIONS
 from spark_analysis.measures.measure import Version
 
-VERSION: Final = Version(1, "91f7c8fd04ae")
+VERSION: Final = Version(1, "2ebc30ce7942")
 
 SETTLE: Final = 2.0
 """Seconds before the end of a run after which an event is not settled, by default."""
@@ -243,10 +243,11 @@ def _outages(inputs: Inputs, kinds: Sequence[Kind]) -> Iterator[Outage]:
     epochs = {each.run: each.epoch_ns for each in inputs.once(facts)}
     for run in inputs.runs:
         for kind in kinds:
-            yield from _of_run(run, kind, epochs[run.name])
+            yield from outages(run, kind, epochs[run.name])
 
 
-def _of_run(run: Run, kind: Kind, epoch_ns: int) -> Iterator[Outage]:
+def outages(run: Run, kind: Kind, epoch_ns: int) -> Iterator[Outage]:
+    """Yield when nodes of a run were down by faults of a kind; `epoch_ns` is its Unix time 0."""
     scenario = run.scenario
     named = {node.name: node.id for node in scenario.nodes}
     if kind == "access-point":

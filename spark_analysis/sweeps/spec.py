@@ -242,8 +242,8 @@ def _repeats(
     chosen: Mapping[str, Any],
 ) -> Iterator[RunPoint]:
     """Yield the point of every seed."""
-    settings = {**common, **chosen}
-    values = convert(parameters.values(), settings)
+    values = convert(parameters.values(), {**common, **chosen})
+    settings = {key: values[key] for key in (*common, *chosen)}
     files = {}
     for key in settings:
         if key == FAULTS:

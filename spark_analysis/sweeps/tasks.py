@@ -46,7 +46,7 @@ PATIENCE: Final = 20
 class Task:
     """One run and its folder, which is replaced, and then is a run folder with frames.
 
-    `duration` is in seconds; `settings` are as `--set` takes them.
+    `duration` is in seconds; `settings` are typed, of those that were set.
     """
 
     folder: Path

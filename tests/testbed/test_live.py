@@ -34,13 +34,13 @@ from emulation.scripts import record
 from emulation.scripts.record import NETWORK, ScriptRecord
 from emulation.scripts.recording import SAMPLES
 from emulation.workloads.base import Operation
-from testbed import live_captures
 from testbed.app import app
-from testbed.live import Live, Server
-from testbed.live_captures import Growing
-from testbed.live_log import Changes, Cursor
-from testbed.live_run import FollowedRun
-from testbed.live_script import LiveScript
+from testbed.live import captures as live_captures
+from testbed.live.captures import Growing
+from testbed.live.feed import Changes, Cursor
+from testbed.live.page import Live, Server
+from testbed.live.run import FollowedRun
+from testbed.live.script import FollowedScript
 from tests import browser as browsers
 from tests.emulation.backends.test_tap import Recorded
 from topologies.catalog import make_scenario
@@ -218,7 +218,7 @@ def test_two_radios_at_one_access_point_are_one_link_until_both_are_gone(tmp_pat
             found = [radio("sta1-wlan0", "sta1", one), radio("sta1-wlan1", "sta1", other)]
             sample = {"time": second, "positions": {}, "radios": found}
             file.write(json.dumps(sample) + "\n")
-    live = LiveScript(tmp_path)
+    live = FollowedScript(tmp_path)
     assert live.look(), "it has no outcome"
     assert live.scene()["area"] == [1, 2, 1, 2]
     (tmp_path / NETWORK).write_text(json.dumps(network | {"plot": {"max_x": 90}}))
@@ -333,7 +333,7 @@ def half(address: tuple[str, int]) -> socket.socket:
 def test_a_connection_that_says_nothing_more_is_closed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("testbed.live.SILENT", 0.2)
+    monkeypatch.setattr("testbed.live.page.SILENT", 0.2)
     with served(folder) as address, half(address) as client:
         assert client.recv(1) == b""
 
@@ -341,8 +341,8 @@ def test_a_connection_that_says_nothing_more_is_closed(
 def test_connections_that_stay_open_take_few_threads_and_keep_nobody_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("testbed.live.THREADS", 4)
-    monkeypatch.setattr("testbed.live.SILENT", 0.5)
+    monkeypatch.setattr("testbed.live.page.THREADS", 4)
+    monkeypatch.setattr("testbed.live.page.SILENT", 0.5)
     over = Event()
 
     def drip(clients: Sequence[socket.socket]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from emulation.network.processes import await_condition
-from testbed.live import Server
-from testbed.live_log import Cursor
+from testbed.live.feed import Cursor
+from testbed.live.page import Server
 from tests import browser as browsers
 
 EVENTS, HOPS, LINKS, HANDOVERS, MOVES = 4500, 24, 23_000, 2300, 56_000

@@ -30,7 +30,7 @@ from spark_analysis.measures.registry import MEASURES
 from spark_analysis.replay import frames
 from spark_analysis.replay.data import replay_data
 from spark_analysis.replay.packing import as_script, interleaved, packed
-from testbed.live_captures import Captures
+from testbed.live.captures import Captures
 from tests import browser as browsers
 from tests.spark_analysis.report.pages import Page
 from tests.spark_analysis.runs import EPOCH, RunBuilder

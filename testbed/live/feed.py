@@ -1,10 +1,15 @@
-"""What a page of a run has been told so far, so that each browser gets what it has not got yet."""
+"""What a page is told of a run or a script: each browser gets what it has not got yet."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Iterable
 from itertools import islice
+from threading import Lock
 from typing import Any, Final, NamedTuple
+
+from spark_analysis.replay.happenings import handover_marks
 
 KEPT: Final = 200_000
 """Changes that are kept for browsers that come later, ..."""
@@ -84,3 +89,66 @@ class Changes(Log):
             self._links.pop((node, rest[0]), None)
         elif kind in ("move", "role", "range", "told"):
             self._last[kind, node] = change
+
+
+class Moment(NamedTuple):
+    """How far something is, in seconds: that it runs, that the page shows; and how it ended."""
+
+    now: float
+    until: float
+    ended: str | None
+
+
+class Followed(ABC):
+    """What a folder tells while the run that writes it goes on."""
+
+    def __init__(self) -> None:
+        self.log = Changes(KEPT)
+        self.hops, self.loads = Log(HOPS_KEPT), Log(LOADS_KEPT)
+        self.tracks_version = 0
+        self._lock = Lock()  # a browser with two tabs
+
+    @abstractmethod
+    def scene(self) -> dict[str, Any]:
+        """Return what stays, as `live.js` and the page's template want it."""
+
+    @abstractmethod
+    def take_in(self) -> Moment | None:
+        """Take in what has come; return how far the run is, None before it begins."""
+
+    @abstractmethod
+    def facts(self, now: float) -> dict[str, Any]:
+        """Return what is so now: `marks` of what has failed, and counts."""
+
+    def tracks(self) -> list[list[list[float]]] | None:
+        """Return the ways of all nodes, waypoint by waypoint; None if they are not known ahead."""
+        return None
+
+    def look(self) -> bool:
+        """Take in what has come since the last look; return whether the run goes on."""
+        with self._lock:
+            moment = self.take_in()
+        return moment is None or moment.ended is None
+
+    def state(self, cursor: Cursor) -> dict[str, Any]:
+        """Return what is now, and what has come since a cursor."""
+        with self._lock:
+            moment = self.take_in()
+            if moment is None:
+                return {"time": None, "ended": None}
+            return {
+                "time": round(moment.now, 3),
+                "until": round(moment.until, 3),
+                "ended": moment.ended,
+                "log": self.log.since(cursor.log),
+                "hops": self.hops.since(cursor.hops),
+                "loads": self.loads.since(cursor.loads),
+                "tracks": None if cursor.tracks == self.tracks_version else self.tracks(),
+                "next": [self.log.count, self.hops.count, self.loads.count, self.tracks_version],
+                **self.facts(moment.now),
+            }
+
+    def handed_over(self, changes: Iterable[tuple[float, int, int, int]], names: list[str]) -> None:
+        """Tell of handovers: time, node, old and new access point."""
+        for mark in handover_marks(changes, names):
+            self.log.add("handover", mark)

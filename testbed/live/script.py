@@ -11,15 +11,12 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final
 
-from emulation.scripts import record
-from emulation.scripts.record import NETWORK
+from emulation.scripts.record import NETWORK, read_ended
 from emulation.scripts.recording import SAMPLES
-from spark_analysis.replay.happenings import handover_marks
 from spark_analysis.report.quantities import printable
-from testbed.live_log import KEPT, LOADS_KEPT, Changes, Cursor, Log
+from testbed.live.feed import Followed, Moment
 
 LEGEND: Final = (
     "Blue lines: a radio has this access point. Purple rings: handed over. Circles: the ranges of "
@@ -29,14 +26,14 @@ STILL: Final = 1.5
 """Seconds that the page is behind the record, which has a sample a second."""
 
 
-class LiveScript:
+class FollowedScript(Followed):
     """A script's run, as far as its record tells of it."""
 
     def __init__(self, folder: Path) -> None:
         """Its network may not be built yet; `scene` waits for that."""
+        super().__init__()
         self._folder = folder
         self._read = 0
-        self._log, self._loads = Changes(KEPT), Log(LOADS_KEPT)
         self._known = 0.0
         self._network: dict[str, Any] | None = None
         self._names: list[str] = []
@@ -50,7 +47,6 @@ class LiveScript:
         self._frames: dict[int, tuple[int, int]] = {}
         self._ranges: dict[int, float] = {}
         self._told: dict[int, list[str]] = {}
-        self._lock = Lock()  # a browser with two tabs
 
     def ready(self) -> bool:
         """Return whether the network is built."""
@@ -100,39 +96,27 @@ class LiveScript:
             ],
         }
 
-    def state(self, cursor: Cursor) -> dict[str, Any]:
-        """Return what is now, and what has come since a cursor."""
-        with self._lock:
-            network = self._description()
-            if network is None:
-                return {"time": None, "ended": None}
-            ended = self._now()
-            now = max(0.0, (time.time_ns() - network["epoch_ns"]) / 1e9)
-            until = self._known if ended else min(self._known, max(0.0, now - STILL))
-            return {
-                "time": round(self._known if ended else now, 3),
-                "until": round(until, 3),
-                "ended": ended,
-                "log": self._log.since(cursor.log),
-                "hops": [],
-                "loads": self._loads.since(cursor.loads),
-                "tracks": None,
-                "next": [self._log.count, 0, self._loads.count, 0],
-                "marks": [],
-                "linked": len(self._linked),
-                "radios": sum(each.get("mode") == "managed" for each in network["radios"]),
-            }
-
-    def look(self) -> bool:
-        """Take in what has come since the last look; return whether the run goes on."""
-        with self._lock:
-            return self._description() is None or self._now() is None
-
-    def _now(self) -> str | None:
-        """Take in what has come; return how the run ended, None if it goes on."""
-        found = record.read_ended(self._folder)
+    def take_in(self) -> Moment | None:
+        """Take in what the record has got; return how far the run is, None before it begins."""
+        network = self._description()
+        if network is None:
+            return None
+        record = read_ended(self._folder)
         self._look()
-        return None if found is None else found.ended
+        if record is not None:
+            return Moment(self._known, self._known, record.ended)
+        now = max(0.0, (time.time_ns() - network["epoch_ns"]) / 1e9)
+        return Moment(now, min(self._known, max(0.0, now - STILL)), None)
+
+    def facts(self, now: float) -> dict[str, Any]:
+        """Return how many radios that look for an access point have one."""
+        network = self._description()
+        assert network is not None
+        return {
+            "marks": [],
+            "linked": len(self._linked),
+            "radios": sum(each.get("mode") == "managed" for each in network["radios"]),
+        }
 
     def _look(self) -> None:
         """Take in the whole lines that the record has got since the last look."""
@@ -171,25 +155,25 @@ class LiveScript:
             before = self._frames.get(node, (sent, received))  # beacons before the network ran
             self._frames[node] = sent, received
             if (sent, received) != before:
-                self._loads.add(node, int(at), sent - before[0], received - before[1])
+                self.loads.add(node, int(at), sent - before[0], received - before[1])
         for node, metres in ranges.items():
             if self._ranges.get(node) != metres:
                 self._ranges[node] = metres
-                self._log.add("range", node, metres)
+                self.log.add("range", node, metres)
         for node, lines in told.items():
             if self._told.get(node) != lines:
                 self._told[node] = lines
-                self._log.add("told", node, round(at, 2), lines)
+                self.log.add("told", node, round(at, 2), lines)
         self._known = at
 
     def _move(self, node: int, at: float, position: list[float]) -> None:
         """Take in where a node is; it stands still until the sample before it moves."""
         before = self._at.get(node)
         if before is None:
-            self._log.add("move", node, 0.0, *position)
+            self.log.add("move", node, 0.0, *position)
         elif before[1] != position:
-            self._log.add("move", node, round(before[0], 3), *before[1])
-            self._log.add("move", node, round(at, 3), *position)
+            self.log.add("move", node, round(before[0], 3), *before[1])
+            self.log.add("move", node, round(at, 3), *position)
         self._at[node] = at, position
 
     def _link(self, at: float, node: int, radio: dict[str, Any]) -> None:
@@ -204,17 +188,16 @@ class LiveScript:
             del self._linked[interface]
             self._radios[old] -= 1
             if not self._radios[old]:
-                self._log.add("gone", *old, round(at, 2))
+                self.log.add("gone", *old, round(at, 2))
         if link is None or point is None:
             return
         self._linked[interface] = link
         self._radios[link] += 1
         if self._radios[link] == 1:
-            self._log.add("link", *link, round(at, 2))
+            self.log.add("link", *link, round(at, 2))
         last = self._last_point.get(interface)
         if last is not None and last != point:
-            for mark in handover_marks([(at, node, last, point)], self._names):
-                self._log.add("handover", mark)
+            self.handed_over([(at, node, last, point)], self._names)
         self._last_point[interface] = point
 
 

@@ -1,9 +1,9 @@
 """A run on a map while it goes on, in a browser on this machine: `run --live`, `mn --live`.
 
-A process of its own follows the run's folder, as anybody could (`live_run`, `live_script`).  It
-asks nothing of the run's processes, and has the lowest priority.  It listens on 127.0.0.1 alone,
-answers requests to that name alone, and takes no orders.  The page draws as the replay in a report
-does, by the same code.
+A process of its own follows the run's folder, as anybody could (`testbed.live.run`,
+`testbed.live.script`).  It asks nothing of the run's processes, and has the lowest priority.  It
+listens on 127.0.0.1 alone, answers requests to that name alone, and takes no orders.  The page
+draws as the replay in a report does, by the same code.
 
     /         the page
     /state    what is now, as JSON; `?since=A,B,C,D`, the answer's `next`, leaves out what it told
@@ -34,7 +34,7 @@ from emulation.errors import RunFolderError
 from emulation.network.processes import share_as
 from testbed import background
 from testbed.background import LOWEST
-from testbed.live_log import Cursor
+from testbed.live.feed import Cursor
 
 WAIT: Final = 0.2
 """Seconds between two looks whether a script's network is built."""
@@ -70,12 +70,12 @@ def state_of(folder: Path) -> State:
     Raises `RunFolderError` if there is no run.
     """
     if (folder / "scenario.json").exists():
-        from testbed.live_run import FollowedRun
+        from testbed.live.run import FollowedRun
 
         return FollowedRun(folder)
-    from testbed.live_script import LiveScript
+    from testbed.live.script import FollowedScript
 
-    script = LiveScript(folder)
+    script = FollowedScript(folder)
     while not script.ready():
         time.sleep(WAIT)
     return script
