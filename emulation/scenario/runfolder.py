@@ -54,7 +54,7 @@ class RunFolder:
         self.path = path
         self.scenario = path / "scenario.json"
         self.record = path / "run.json"
-        self.reserved = path / "run.reserved"
+        self.reserved = path / ".run.reserved"
         """What becomes `run.json` when the run ends, which takes no room on the disk."""
         self.fidelity = path / "fidelity.json"
         self.flows = path / "flows.json"
