@@ -53,7 +53,16 @@ class Owner(Record):
     """The namespace in which the process has its number."""
 
 
-class RunRecord(Record):
+class Provenance(Record):
+    """On which machine something ran, and of which version it was."""
+
+    host: dict[str, str | int | float] = {}
+    versions: dict[str, str] = {}
+    code: CodeRecord | None = None
+    """None if the testbed is not in a git repository."""
+
+
+class RunRecord(Provenance):
     """`run.json`: what the backend says about the run."""
 
     format: Literal[1] = 1
@@ -63,10 +72,6 @@ class RunRecord(Record):
     """Unix time of the scenario's time 0, ns."""
     ended: Ended
     wall_seconds: float
-    host: dict[str, str | int | float] = {}
-    versions: dict[str, str] = {}
-    code: CodeRecord | None = None
-    """None if the testbed is not in a git repository."""
     problems: tuple[str, ...] = ()
     lasted: float | None = None
     """Seconds of the scenario that were run; None if that is not known."""

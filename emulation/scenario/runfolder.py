@@ -35,7 +35,15 @@ from emulation.scenario.faults import Fault
 from emulation.scenario.owner import has_ended, this_process
 from emulation.scenario.prompt import PromptCommand
 from emulation.scenario.provenance import code
-from emulation.scenario.records import DefectRecord, Ended, Fidelity, Flows, Record, RunRecord
+from emulation.scenario.records import (
+    DefectRecord,
+    Ended,
+    Fidelity,
+    Flows,
+    Provenance,
+    Record,
+    RunRecord,
+)
 from emulation.scenario.scenario import NodeSpec, Scenario
 
 UNFINISHED: Final = "it was killed, or is under way"
@@ -112,11 +120,11 @@ class RunFolder:
 
     def write_fidelity(self, fidelity: Fidelity) -> None:
         """Write the fidelity monitor's verdict."""
-        _write_json(self.fidelity, fidelity.model_dump(mode="json"))
+        write_json(self.fidelity, fidelity.model_dump(mode="json"))
 
     def write_flows(self, flows: Mapping[str, Any]) -> None:
         """Write the counters of the bridges' flows; see `emulation.network.controller.ryu_app`."""
-        _write_json(self.flows, flows)
+        write_json(self.flows, flows)
 
     def write_record(
         self,
@@ -142,9 +150,7 @@ class RunFolder:
             epoch_ns=epoch_ns,
             ended=ended,
             wall_seconds=round(wall_seconds, 3),
-            host=host_facts(),
-            versions=package_versions(),
-            code=code(),
+            **dict(here()),
             problems=tuple(problems),
             defects=defects,
             lasted=None if lasted is None else round(lasted, 3),
@@ -167,7 +173,7 @@ class RunFolder:
 
     def _replace_record(self, record: RunRecord) -> None:
         reserved = None if record.ended == "running" else self.reserved
-        _write_json(self.record, record.model_dump(mode="json"), reserved)
+        write_json(self.record, record.model_dump(mode="json"), reserved)
 
     def give_to_caller(self) -> None:
         """Hand the folder to the user behind sudo, so that they can read and delete it.
@@ -350,7 +356,12 @@ def read_run(path: Path) -> Run:
     return Run(path, scenario, record, fidelity, tuple(problems), flows, commands)
 
 
-def host_facts() -> dict[str, str | int | float]:
+def here() -> Provenance:
+    """Return what this machine and this version are."""
+    return Provenance(host=_host_facts(), versions=_package_versions(), code=code())
+
+
+def _host_facts() -> dict[str, str | int | float]:
     """Return what a reader needs to know of the machine."""
     cpu = next(
         (
@@ -370,7 +381,7 @@ def host_facts() -> dict[str, str | int | float]:
     }
 
 
-def package_versions() -> dict[str, str]:
+def _package_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that shape a run."""
     versions = {"python": platform.python_version()}
     for name in VERSIONED:
@@ -386,7 +397,7 @@ def unix_ns_of(monotonic: float) -> int:
     return time.time_ns() + round((monotonic - time.monotonic()) * 1e9)
 
 
-def _write_json(path: Path, value: Mapping[str, Any], reserved: Path | None = None) -> None:
+def write_json(path: Path, value: Mapping[str, Any], reserved: Path | None = None) -> None:
     """Write a file, whole or not at all, over a `reserved` one if that is there."""
     text = (json.dumps(value, indent=1) + "\n").encode()
     unfinished = path.with_suffix(".tmp")

@@ -10,12 +10,9 @@ import json
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import Field
-
 from emulation.plain_file import read_plain_file
-from emulation.scenario.provenance import code
-from emulation.scenario.records import CodeRecord, Record
-from emulation.scenario.runfolder import host_facts, package_versions, read_typed
+from emulation.scenario.records import Provenance
+from emulation.scenario.runfolder import here, read_typed, write_json
 from emulation.scripts.session import LIMITS, Session
 
 OUTCOME: Final = "script.json"
@@ -24,7 +21,7 @@ NETWORK: Final = "network.json"
 """File of the run folder that describes the network; there once it is built."""
 
 
-class ScriptRecord(Record):
+class ScriptRecord(Provenance):
     """`script.json`; of one that is `running`, what the end tells has its defaults."""
 
     format: Literal[1] = 1
@@ -44,10 +41,6 @@ class ScriptRecord(Record):
     limits: tuple[str, ...] = ()
     """What the script got in place of what it asked for."""
     notes: tuple[str, ...] = ()
-    host: dict[str, str | int | float] = Field(default_factory=dict)
-    versions: dict[str, str] = Field(default_factory=dict)
-    code: CodeRecord | None = None
-    """None if the testbed is not in a git repository."""
 
     @property
     def name(self) -> str:
@@ -66,9 +59,7 @@ def begin(session: Session) -> ScriptRecord:
         script=str(session.spec.script),
         arguments=tuple(session.spec.arguments),
         began_ns=session.began_unix_ns,
-        host=host_facts(),
-        versions=package_versions(),
-        code=code(),
+        **dict(here()),
     )
     write(session.spec.folder, record)
     return record
@@ -76,10 +67,7 @@ def begin(session: Session) -> ScriptRecord:
 
 def write(folder: Path, record: ScriptRecord) -> None:
     """Write the record into a run folder, in the place of what there is."""
-    path = folder / OUTCOME
-    unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_json(folder / OUTCOME, record.model_dump(mode="json"))
 
 
 def read(folder: Path, problems: list[str]) -> ScriptRecord | None:

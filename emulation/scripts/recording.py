@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 from emulation.media.peer_levels import MANY, PEER_MODES, STRONGEST
 from emulation.network.fidelity import CpuSampler, assess
 from emulation.network.processes import read_json
-from emulation.scenario.runfolder import RunFolder
+from emulation.scenario.runfolder import RunFolder, write_json
 from emulation.scripts.options import BORDERS, DATA_TYPES, PLOT_OPTIONS, TELEMETRY_OPTIONS
 from emulation.scripts.record import NETWORK
 from emulation.scripts.session import Options, ScriptError, Session
@@ -126,7 +126,7 @@ class Recording:
     def _again(self) -> None:
         """Describe the network again if it has been built: that holds what is to be shown."""
         if self._description is not None:
-            self._describe(self._description)
+            write_json(self._session.spec.folder / NETWORK, self._description)
 
     def start(self) -> None:
         """Begin to record, and to capture on all interfaces."""
@@ -147,19 +147,13 @@ class Recording:
             "radios": [radio.describe() for radio in self._net.radios],
             "wired": [node.name for node in [*self._net.hosts, *self._net.switches]],
         }
-        self._describe(self._description)
+        write_json(self._session.spec.folder / NETWORK, self._description)
         self._file = (folder / SAMPLES).open("a", encoding="utf-8", buffering=1)
         self.sample()  # before the recorder starts, for which nodes that move do not wait
         if self._session.spec.captures:
             self._net.air.record(self._interfaces(folder / "captures"))
         self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
         self._thread.start()
-
-    def _describe(self, description: dict[str, Any]) -> None:
-        path = self._session.spec.folder / NETWORK
-        unfinished = path.with_suffix(".tmp")
-        unfinished.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
-        unfinished.replace(path)
 
     def _interfaces(self, captures: Path) -> list[dict[str, Any]]:
         """Return the entries of `capture`'s configuration: every interface that exists."""
