@@ -156,7 +156,7 @@ def test_the_mininet_prompt_works_over_the_console(image: Image, tmp_path: Path)
     words = "roaming_field flooding --backend tap --nodes 2 --set subscribers=1"
     near = "--set speed=0 --set side=100 --no-analyze --runs"
     terminal = Terminal("vm", "cli", *ONE, *words.split(), *near.split(), tmp_path)
-    terminal.expect("testbed> ", 240.0)
+    terminal.expect("testbed> ", 600.0)
     terminal.type("sta1 ping -c 1 sta2\n")
     terminal.expect("1 packets transmitted, 1 received", 60.0)
     terminal.expect("testbed> ")
