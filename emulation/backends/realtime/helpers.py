@@ -26,7 +26,7 @@ from emulation.network.processes import (
 )
 from emulation.network.warm import Warm
 
-START_LIMIT: Final = 60.0
+START_LIMIT: Final = 120.0
 """Seconds that a process of the emulation may take to be ready."""
 
 
