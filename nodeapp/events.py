@@ -255,7 +255,7 @@ def fingerprint(publisher: int, sequence: int, body: bytes) -> int:
     """Return 64 bits that tell an event, whose body `Event.encode` returns, from all others.
 
     Nobody can make up one with the fingerprint of another: Python's hash of bytes has a key that is
-    drawn anew in each process (SipHash), and different ids of one body never have the same.
+    drawn for each process (SipHash), and different ids of one body never share one.
     """
     return (hash(body) ^ (publisher << 32 | sequence)) & 0xFFFFFFFFFFFFFFFF
 

@@ -12,7 +12,7 @@ def _command() -> None:
     gc.set_threshold(20_000)
     from emulation.network.limits import low_limits, too_little_memory
 
-    if too_little_memory():  # some libraries try for ever
+    if too_little_memory():  # some libraries never stop trying
         sys.stderr.write(f"error: {low_limits()}\n")
         sys.exit(1)
     try:

@@ -36,7 +36,7 @@ _OTHERS: Final = frozenset({"__main__", "measure", "registry", "summary", "versi
 class Version(NamedTuple):
     """The version of a measure's rows, and the hash of the code that makes them.
 
-    `python -m spark_analysis.measures --renew` writes both anew once the code has changed.
+    `python -m spark_analysis.measures --renew` writes both again after the code has changed.
     """
 
     number: int
