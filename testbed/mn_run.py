@@ -48,6 +48,7 @@ def run_script(spec: dict[str, Any], **options: Any) -> int | None:
     """
     with Interrupts() as interrupts:
         state = StateFolder()
+        process: subprocess.Popen[bytes] | None = None
         try:
             config = state.path / "session.json"
             config.write_text(json.dumps(spec | {"state": state.path}, default=str))
@@ -69,7 +70,7 @@ def run_script(spec: dict[str, Any], **options: Any) -> int | None:
                     _pass_on(process.pid)
             return None if asked < float("inf") else process.returncode
         finally:
-            if "process" in locals():
+            if process is not None:
                 end(process)
             state.remove()
 

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import add
 from pathlib import Path
@@ -73,6 +73,8 @@ COUNTERS: Final = {
 """Counters of a radio, each with its name in `emulation.radio.counters`."""
 _POSITION: Final = (2, 3)
 """Numbers that a position may have."""
+Operation = Callable[[dict[str, Any], float], Mapping[str, Any]]
+"""What answers one kind of request: the request, and the seconds since the run began."""
 
 
 class Requests:
@@ -84,6 +86,15 @@ class Requests:
         self._node_index = {node.name: index for index, node in enumerate(nodes)}
         self._positions = np.array([(*node.position, 0.0)[:3] for node in nodes], dtype=np.float64)
         self._by_name = {radio.interface: radio for radio in network.radios}
+        self._operations: dict[str, Operation] = {
+            "move": self._move, "position": self._position, "fail": self._fail, "heal": self._fail,
+            "override": self._override, "set": self._set, "connect": self._connect,
+            "wps": self._wps, "enrol": self._enrol, "disconnect": self._disconnect,
+            "policy": self._policy, "associations": self._associations, "events": self._events,
+            "radios": self._radios, "scan": self._scan, "neighbours": self._neighbours,
+            "levels": self._levels, "mpaths": self._mpaths, "traffic": self._traffic,
+            "links": self._links,
+        }  # fmt: skip
 
     def tell_positions(self, now: float) -> None:
         """Tell the network where the nodes are."""
@@ -91,18 +102,17 @@ class Requests:
 
     def answer(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         """Answer a request.  Raises `ControlError`."""
-        operation = getattr(self, f"_op_{request['op']}", None)
+        operation = self._operations.get(request["op"])
         if operation is None:
             raise ControlError(f"unknown request {request['op']!r}")
         try:
-            answer: Mapping[str, Any] = operation(request, now)
+            return operation(request, now)
         except MembershipError as error:
             raise ControlError(str(error)) from None
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # A defect, or a request of the wrong shape: the network outlives it.
             traceback.print_exc()
             raise ControlError(f"{request['op']}: cannot be answered: {error!r}") from None
-        return answer
 
     # Names.
 
@@ -130,7 +140,7 @@ class Requests:
 
     # Positions and failures.
 
-    def _op_move(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _move(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         moved = request.get("positions")
         if moved is None:
             axes = "xyz" if "z" in request else "xy"
@@ -143,14 +153,14 @@ class Requests:
         self.tell_positions(now)
         return {}
 
-    def _op_position(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _position(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         name = request.get("name")
         names = list(self._node_index) if name is None else [self._nodes[self._node(name)].name]
         return {
             "positions": {each: self._positions[self._node_index[each]].tolist() for each in names}
         }
 
-    def _op_fail(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _fail(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         failed = request["op"] == "fail"
         ones = self.radios_of(request, "name")
         if request.get("other") is None:
@@ -165,9 +175,7 @@ class Requests:
                 self.network.fail(now, radio, other, failed=failed)
         return {}
 
-    _op_heal = _op_fail
-
-    def _op_override(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _override(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         given = {
             key: number_of(request, key)
             for key in ("level_dbm", "loss", "rate_mbps", "delay")
@@ -190,7 +198,7 @@ class Requests:
 
     # Radios.
 
-    def _op_set(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _set(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         radio = self.radio(request)
         changes = {key: value for key, value in request.items() if key not in ("op", "interface")}
         up = changes.pop("up", radio.up)
@@ -226,7 +234,7 @@ class Requests:
                 return each
         raise ControlError(f"{request['op']}: no access point has the address {bssid}")
 
-    def _op_connect(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _connect(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         only = self._point(request)
         if request.get("to") is not None:
             points = [each for each in self.radios_of(request, "to") if each.mode == "master"]
@@ -242,25 +250,25 @@ class Requests:
         )
         return {}
 
-    def _op_wps(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _wps(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         seconds = number_of(request, "seconds") if "seconds" in request else math.inf
         pins: dict[str, Any] = {key: request[key] for key in ("enter", "own") if key in request}
         self.network.enrolment.change(now, self.radio(request), pins, seconds or math.inf)
         return {}
 
-    def _op_enrol(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _enrol(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         ends = self.radio(request), self._point(request)
         self.network.enrolment.enrol(now, *ends, request.get("pin"))
         return {}
 
-    def _op_disconnect(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _disconnect(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         radio = self.radio(request)
         if not radio.is_station:
             raise ControlError(f"{radio.interface} is no station: its mode is {radio.mode}")
         self.network.members.disconnect(now, radio)
         return {}
 
-    def _op_policy(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _policy(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         rule = self.network.members.rule.model_dump()
         rule |= {key: value for key, value in request.items() if key != "op"}
         try:
@@ -275,7 +283,7 @@ class Requests:
     def _interface(self, index: int | None) -> str | None:
         return None if index is None else self.network.radios[index].interface
 
-    def _op_associations(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _associations(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         chosen = self.network.radios
         if request.get("name") is not None:
             chosen = self.radios_of(request, "name")
@@ -287,7 +295,7 @@ class Requests:
             }
         }
 
-    def _op_events(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _events(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         after = int(number_of(request, "after")) if "after" in request else 0
         changes = self.network.members.changes
         return {
@@ -304,7 +312,7 @@ class Requests:
             "next": len(changes),
         }
 
-    def _op_radios(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _radios(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         chosen = self.network.radios
         if request.get("interface") is not None:
             chosen = [self.radio(request)]
@@ -365,7 +373,7 @@ class Requests:
         levels = channel.medium.table.levels([source.index], [receiver.index])
         return round(float(levels[0, 0]), 2)
 
-    def _op_scan(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _scan(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         radio = self.radio(request)
         return {
             "bss": [
@@ -385,7 +393,7 @@ class Requests:
             ]
         }
 
-    def _op_neighbours(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _neighbours(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         radio, channels = self.radio(request), self.network.channels
         channel = channels.of(radio.index)
         if channel is None:
@@ -408,10 +416,10 @@ class Requests:
             ]
         }
 
-    def _op_levels(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _levels(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         return {"levels": peer_levels(self.network)}
 
-    def _op_mpaths(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _mpaths(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         radio = self.radio(request)
         mesh = self.network.mesh(radio.index)
         if mesh is None:
@@ -441,7 +449,7 @@ class Requests:
             ],
         }
 
-    def _op_traffic(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _traffic(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         return {
             "traffic": [
                 {
@@ -454,7 +462,7 @@ class Requests:
             ]
         }
 
-    def _op_links(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
+    def _links(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         chosen = self.network.radios
         if request.get("name") is not None:
             chosen = self.radios_of(request, "name")

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from emulation.mobility.registry import model_keywords
-from emulation.scripts.session import Met, Never
+from emulation.scripts.session import Met, Never, Treatment
 
 _DRAWN: Final = "nothing is drawn while it runs; the report has a map"
 _RATES: Final = "the medium's rates are those of one 20 MHz channel"
@@ -27,7 +27,7 @@ MININET_OPTIONS: Final = (
 )
 """Options of the constructor that are Mininet's."""
 
-NETWORK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+NETWORK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         "freq": _CHANNEL,
         "band": _RATES,
@@ -62,7 +62,7 @@ _DEVICE: Final = "the name of a device says nothing: power and gain are the usua
 _BEACONS: Final = "there are no beacons"
 _EAP: Final = Never("EAP needs wpa_supplicant and a RADIUS server")
 
-NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+NODE_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(
             (
@@ -98,7 +98,7 @@ NODE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     }
 )
 
-POINT_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+POINT_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(
             (
@@ -144,7 +144,7 @@ _NAME: Final = "a radio keeps its name"
 _CELL: Final = "a cell is known by its name"
 TC_OPTIONS: Final = MappingProxyType(dict.fromkeys(("bw", "loss", "latency")))
 """Of what bounds the link of a station to its access point."""
-_LINKS: Final[Mapping[str, str | None]] = MappingProxyType(
+_LINKS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(("ht_cap", "vht_cap", "he_cap", "band"), _RATES),
         **dict.fromkeys(("max_queue_size", "use_htb"), _MEDIUM),
@@ -154,7 +154,7 @@ _LINKS: Final[Mapping[str, str | None]] = MappingProxyType(
     }
 )
 """Of all links of radios."""
-STATION_LINK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+STATION_LINK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **_LINKS,
         **dict.fromkeys(("intf", *OVERRIDES)),
@@ -165,7 +165,7 @@ STATION_LINK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     }
 )
 """Of a link of a station and an access point."""
-JOIN_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+JOIN_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **_LINKS,
         **dict.fromkeys(("mode", "channel", "freq", "proto", "proto_args", "passwd", "encrypt")),
@@ -177,11 +177,11 @@ JOIN_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
     }
 )
 """Of what makes a radio a member of an ad hoc network, of a mesh, or of none."""
-CELL_LINK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+CELL_LINK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {**JOIN_OPTIONS, **dict.fromkeys(("intf", "ssid", *OVERRIDES))}
 )
 """Of a link with cls=adhoc, mesh or ITSLink."""
-WDS_LINK_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+WDS_LINK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(
             (*CELL_LINK_OPTIONS,),
@@ -197,7 +197,7 @@ SHAPING: Final = (
 )
 """Options of a wire that Mininet's `TCLink` does."""
 _WIRE: Final = "a wire has none"
-WIRE_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+WIRE_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys((*SHAPING, "intfName1", "intfName2", "addr1", "addr2", "fast")),
         **dict.fromkeys(("cls1", "cls2", "params1", "params2")),
@@ -213,11 +213,11 @@ MASTER_OPTIONS: Final = MappingProxyType(
 """Of what makes a radio an access point's."""
 BORDERS: Final = ("min_x", "min_y", "max_x", "max_y")
 _PLANE: Final = "the map of the report shows the plane; heights count on the air"
-PLOT_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+PLOT_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {**dict.fromkeys(BORDERS), **dict.fromkeys(("min_z", "max_z"), _PLANE)}
 )
 _SHOWN: Final = "the report draws ways, with neither pictures nor windows"
-TELEMETRY_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+TELEMETRY_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(("nodes", "data_type", "single", *BORDERS)),
         **dict.fromkeys(
@@ -225,7 +225,7 @@ TELEMETRY_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         ),
     }
 )
-IPERF_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+IPERF_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(("l4Type", "udpBw", "seconds")),
         "fmt": "rates are in Mbits/sec, or in Kbits/sec",
@@ -235,7 +235,7 @@ IPERF_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
 DATA_TYPES: Final = ("rssi", "position", "tx_bytes", "tx_packets", "rx_bytes", "rx_packets")
 """What `telemetry` can draw."""
 _SUMO: Final = "sumo runs without TraCI: its positions are read as it writes them"
-SUMO_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+SUMO_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(("config_file", "data_dir")),
         "extra_params": "sumo runs as its configuration says: say it there",
@@ -246,7 +246,7 @@ SUMO_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
 MODEL_DEFAULTS: Final[Mapping[str, float]] = MappingProxyType(
     {"min_x": 0.0, "min_y": 0.0, "max_x": 100.0, "max_y": 100.0, "min_v": 1.0, "max_v": 10.0}
 )
-MODEL_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+MODEL_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {
         **dict.fromkeys(
             (
@@ -260,7 +260,7 @@ MODEL_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
         "stopTime": "motion goes on while the script runs",
     }
 )
-REPLAY_OPTIONS: Final[Mapping[str, str | None]] = MappingProxyType(
+REPLAY_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
     {"print_distance": "positions are in the report"}
 )
 STOP_OPTIONS: Final = MappingProxyType(dict.fromkeys(("mob_rep", "reverse")))

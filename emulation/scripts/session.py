@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Self
@@ -31,16 +32,22 @@ class ScriptError(Exception):
     """What a script asks for and cannot have; the message is one line."""
 
 
-class Never(str):
-    """Why an option cannot be had, in the place of its limit."""
+@dataclass(frozen=True)
+class Never:
+    """An option that cannot be had."""
 
-    __slots__ = ()
+    reason: str
 
 
-class Met(str):
-    """Why nothing need be done for an option, in the place of its limit: it holds in any case."""
+@dataclass(frozen=True)
+class Met:
+    """An option for which nothing need be done: what it asks for holds in any case."""
 
-    __slots__ = ()
+    reason: str
+
+
+Treatment = str | Met | Never | None
+"""A text is the limit of the option; None: the call reads it and does what it says."""
 
 
 class Options(dict[str, Any]):
@@ -158,24 +165,22 @@ class Session:
         print(f"mn: {where}: {text}", file=sys.stderr, flush=True)
 
     def check_options(
-        self, call: str, given: Mapping[str, Any], known: Mapping[str, str | None]
+        self, call: str, given: Mapping[str, Any], known: Mapping[str, Treatment]
     ) -> Options:
         """Look through the options of a call; return them with those that it has to read.
 
-        `known` has for each the text of its limit; None if the call reads it and does what it
-        says.  Raises `ScriptError` for an option that is not among them, or that is `Never` to be
-        had.
+        Raises `ScriptError` for an option that is not among `known`, or that is `Never` to be had.
         """
         for name, value in given.items():
             if name not in known:
                 meant = suggestion(name, known)
                 there = f"there is no such option{meant}; known: {', '.join(sorted(known))}"
                 raise self.refused(f"{call}({name}=...)", there)
-            said = known[name]
-            if isinstance(said, Never):
-                raise self.refused(f"{call}({name}=...)", said)
-            if said is not None and not isinstance(said, Met) and value not in (None, False, "", 0):
-                self.limit(f"{call}({name}={value!r})", said)
+            match known[name]:
+                case Never(reason):
+                    raise self.refused(f"{call}({name}=...)", reason)
+                case str(instead) if value not in (None, False, "", 0):
+                    self.limit(f"{call}({name}={value!r})", instead)
         return Options(given, {name for name in given if known[name] is None})
 
     def line(self) -> int | None:

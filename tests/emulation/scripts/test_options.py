@@ -18,7 +18,7 @@ from emulation.scripts.links import ITSLink, WirelessLink, _4address, adhoc, int
 from emulation.scripts.network import Mininet_wifi
 from emulation.scripts.nodes import Station
 from emulation.scripts.provided import modules
-from emulation.scripts.session import Options, ScriptError, Session, SessionSpec
+from emulation.scripts.session import Options, ScriptError, Session, SessionSpec, Treatment
 from emulation.scripts.vanet import Sumo
 
 pytestmark = pytest.mark.root
@@ -40,7 +40,7 @@ VALUES: Mapping[str, Any] = {
 """Of options that are not numbers, or for which 1 is no value."""
 
 
-def all_of(table: Mapping[str, str | None]) -> dict[str, Any]:
+def all_of(table: Mapping[str, Treatment]) -> dict[str, Any]:
     """Return a value for each option that its call has to read."""
     return {name: VALUES.get(name, 1) for name, said in table.items() if said is None}
 
@@ -54,7 +54,7 @@ class Watched(Session):
         self.given: list[tuple[str, Options]] = []
 
     def check_options(
-        self, call: str, given: Mapping[str, Any], known: Mapping[str, str | None]
+        self, call: str, given: Mapping[str, Any], known: Mapping[str, Treatment]
     ) -> Options:
         found = super().check_options(call, given, known)
         self.given.append((call, found))
