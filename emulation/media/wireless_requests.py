@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from operator import add
 from pathlib import Path
@@ -73,8 +73,6 @@ COUNTERS: Final = {
 """Counters of a radio, each with its name in `emulation.radio.counters`."""
 _POSITION: Final = (2, 3)
 """Numbers that a position may have."""
-Operation = Callable[[dict[str, Any], float], Mapping[str, Any]]
-"""What answers one kind of request: the request, and the seconds since the run began."""
 
 
 class Requests:
@@ -86,7 +84,7 @@ class Requests:
         self._node_index = {node.name: index for index, node in enumerate(nodes)}
         self._positions = np.array([(*node.position, 0.0)[:3] for node in nodes], dtype=np.float64)
         self._by_name = {radio.interface: radio for radio in network.radios}
-        self._operations: dict[str, Operation] = {
+        self._operations = {
             "move": self._move, "position": self._position, "fail": self._fail, "heal": self._fail,
             "override": self._override, "set": self._set, "connect": self._connect,
             "wps": self._wps, "enrol": self._enrol, "disconnect": self._disconnect,

@@ -1,8 +1,4 @@
-"""Options of Mininet-WiFi's calls: what each gets here, and what nobody can have.
-
-None: the call reads it and does what it says.  A text: what happens instead, which is said.  `Met`:
-what it asks for is so in any case.  `Never`: it ends the script.
-"""
+"""Options of Mininet-WiFi's calls: what each gets here (`Treatment`), and what nobody can have."""
 
 from __future__ import annotations
 

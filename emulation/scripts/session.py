@@ -47,7 +47,7 @@ class Met:
 
 
 Treatment = str | Met | Never | None
-"""A text is the limit of the option; None: the call reads it and does what it says."""
+"""What becomes of an option; a text: what happens instead; None: the call does what it says."""
 
 
 class Options(dict[str, Any]):
