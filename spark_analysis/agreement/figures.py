@@ -9,13 +9,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from spark_analysis.agreement.agreement import DELIVERY_BOUND, Agreement, Criterion
+from spark_analysis.agreement.agreement import (
+    DELIVERY_MARGIN,
+    Agreement,
+    ComparedQuantity,
+    Criterion,
+)
 from spark_analysis.agreement.measures import Measures, Side
-from spark_analysis.agreement.overhead import ComparedQuantity, along_the_way, half_width
 from spark_analysis.engine.pandas_rows import groups
 from spark_analysis.measures.stages import DelayStage
 from spark_analysis.report import svg
 from spark_analysis.report.comparison import delay_curves
+from spark_analysis.report.confidence import Interval
 from spark_analysis.report.figures import STEPS, WIDTH, Array, Drawing, empty_drawing, formatted
 from spark_analysis.report.quantities import count, printable, seconds, share
 
@@ -45,27 +50,24 @@ def drawings(
     curves = delay_curves(names, delays)
     return (
         ("delivery", delivery(agreement)),
-        ("medians", median_delay(agreement)),
+        ("air", time_on_the_air(agreement)),
         ("delay", replace(curves, caption=f"{curves.caption} All repeats that count together.")),
         ("frames", frames(names, agreement.kinds)),
-        ("stages", stages(_counted(agreement))),
+        ("stages", stages(agreement.sides)),
         ("hops", differences_by_hops(agreement, pairs)),
     )
 
 
-def _counted(agreement: Agreement) -> tuple[Side, Side]:
-    first, second = (
-        Side(side.name, tuple(side.runs[i] for i in agreement.counted))
-        for side in (agreement.first, agreement.second)
-    )
-    return first, second
+def _reach(interval: Interval) -> float:
+    """Return how far an interval reaches to either side; 0 if that is not known."""
+    return interval.half_width if interval.known else 0.0
 
 
 def delivery(agreement: Agreement) -> Drawing:
     """Draw the delivery ratio of every repeat, and the mean of each side with its interval."""
     caption = (
         "A dot a repeat; the bar is the mean and its 95 % confidence interval. Grey: within "
-        f"{100 * DELIVERY_BOUND:g} percentage points of the mean of {agreement.first.name}."
+        f"{100 * DELIVERY_MARGIN:g} percentage points of the mean of {agreement.first.name}."
     )
     return _repeats(
         "Delivery",
@@ -79,21 +81,21 @@ def delivery(agreement: Agreement) -> Drawing:
     )
 
 
-def median_delay(agreement: Agreement) -> Drawing:
-    """Draw the median delay of every repeat, and the mean of each side with its interval."""
+def time_on_the_air(agreement: Agreement) -> Drawing:
+    """Draw the median time on the air of every repeat, and each side's mean with its interval."""
     caption = (
-        "A dot a repeat; the bar is the mean and its 95 % confidence interval, of each backend "
-        "alone. Grey: what overhead and chance allow around the mean of "
-        f"{agreement.first.name}; they are judged by the differences repeat by repeat."
+        "Of a delivery: from sent to received, of all its hops. A dot a repeat; the bar is the "
+        "mean and its 95 % confidence interval, of each backend alone. Grey: the margin around the "
+        f"mean of {agreement.first.name}; the differences are judged repeat by repeat."
     )
     return _repeats(
-        "Median delay",
+        "Time on the air",
         caption,
         agreement,
-        agreement.delay,
-        lambda run: run.delay,
+        agreement.air,
+        lambda run: run.air,
         seconds,
-        "median delay of a repeat",
+        "median time on the air of a repeat",
     )
 
 
@@ -108,12 +110,12 @@ def _repeats(
     most: float = float("inf"),
 ) -> Drawing:
     """Draw what was measured in every repeat that counts; no value is above `most`."""
-    sides = _counted(agreement)
+    sides = agreement.sides
     intervals = (criterion.quantity.first, criterion.quantity.second)
     values = [np.array(side.values(of)) for side in sides]
     if not all(len(found) for found in values):
         return empty_drawing(title, caption, "Nothing was delivered on one of the backends.")
-    middle, bound = intervals[0].mean, criterion.bound
+    middle, bound = intervals[0].mean, criterion.margin
     ends = [end for i in intervals for end in (i.low, i.high)]
     everything = np.concatenate([*values, ends, [middle - 1.3 * bound, middle + 1.3 * bound]])
     everything = everything[np.isfinite(everything)]
@@ -130,7 +132,7 @@ def _repeats(
             zip(values, intervals, COLOURS, strict=True)
         ):
             axes.errorbar(
-                interval.mean, index, xerr=half_width(interval), fmt="|", color=svg.INK,
+                interval.mean, index, xerr=_reach(interval), fmt="|", color=svg.INK,
                 markersize=16, markeredgewidth=2.4, elinewidth=2.0, capsize=5, zorder=3,
             )  # fmt: skip
             axes.plot(
@@ -227,7 +229,7 @@ def frames(names: Sequence[str], kinds: Mapping[str, ComparedQuantity]) -> Drawi
         for index, quantity in enumerate(kinds.values()):
             for side, interval in enumerate((quantity.first, quantity.second)):
                 height = index + 0.38 * (side - 0.5)
-                wide = half_width(interval)
+                wide = _reach(interval)
                 axes.barh(
                     height, interval.mean, height=0.34, color=COLOURS[side],
                     label=printable(names[side]) if index == 0 else "",
@@ -259,13 +261,12 @@ def frames(names: Sequence[str], kinds: Mapping[str, ComparedQuantity]) -> Drawi
 
 
 def differences_by_hops(agreement: Agreement, pairs: pd.DataFrame) -> Drawing:
-    """Draw how much longer the same delivery takes on one side, and what explains that."""
+    """Draw how much longer the same delivery takes on the first side, by its hops."""
     first, second = agreement.first.name, agreement.second.name
     title = "The same delivery on both"
     caption = (
         f"Delay on {first} less delay on {second} of the same event to the same subscriber in the "
-        "same repeat, over as many hops on both: median and the middle half of the deliveries. "
-        "Line: the overhead that counts, of a delivery over so many hops, mean."
+        "same repeat, over as many hops on both: median and the middle half of the deliveries."
     )
     by_hops = [
         (int(hops), group["difference"].to_numpy(float))
@@ -276,19 +277,13 @@ def differences_by_hops(agreement: Agreement, pairs: pd.DataFrame) -> Drawing:
         return empty_drawing(title, caption, "Too few deliveries took as many hops on both.")
     hops = np.array([hop for hop, _ in by_hops])
     quartiles = np.array([np.percentile(values, (25, 50, 75)) for _, values in by_hops])
-    sign = 1.0 if agreement.slower is agreement.first else -1.0
-    line = np.array([along_the_way(agreement.overhead, hop) for hop in hops])
     with svg.style():
         figure = svg.new_figure(WIDTH, 300)
         axes = figure.add_subplot()
-        axes.plot(
-            hops, sign * line, color=svg.INK, linewidth=1.4, linestyle=(0, (4, 3)), zorder=3,
-            label="overhead",
-        )  # fmt: skip
         middle = quartiles[:, 1]
         axes.errorbar(
             hops, middle, yerr=[middle - quartiles[:, 0], quartiles[:, 2] - middle], fmt="o",
-            color=svg.BLUE, markersize=6, elinewidth=2.0, label="deliveries",
+            color=svg.BLUE, markersize=6, elinewidth=2.0,
         )  # fmt: skip
         axes.axhline(0, color=svg.MUTED, linewidth=0.8)
         axes.set_xlabel("radio hops of the delivery")
@@ -296,10 +291,8 @@ def differences_by_hops(agreement: Agreement, pairs: pd.DataFrame) -> Drawing:
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         axes.set_xlim(0.5, max(float(hops.max()), 3.0) + 0.5)
         formatted(axes.yaxis, seconds)
-        figure.legend(loc="outside upper right", ncols=2)
     everything = np.concatenate([values for _, values in by_hops])
     description = f"Median of all: {seconds(float(np.median(everything)))}. " + " ".join(
-        f"{hop} hops: {seconds(float(value))}, overhead {seconds(float(sign * explained))}."
-        for hop, value, explained in zip(hops, middle, line, strict=True)
+        f"{hop} hops: {seconds(float(value))}." for hop, value in zip(hops, middle, strict=True)
     )
     return Drawing(figure, title, caption, description)

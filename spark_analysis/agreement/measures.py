@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
@@ -37,19 +37,6 @@ class StageMeasure:
     per_delivery: float
 
 
-class DeliveryWay(NamedTuple):
-    """One delivery that was followed through the captures; seconds."""
-
-    hops: int
-    delay: float
-    originate: float
-    """From PUBLISH to the first frame."""
-    forwards: tuple[float, ...]
-    """At each forwarder, from received to sent."""
-    notify: float
-    """From received to NOTIFY."""
-
-
 @dataclass(frozen=True)
 class Measures:
     """What one run is compared by; NaN if there was nothing to measure."""
@@ -65,8 +52,10 @@ class Measures:
     frames: Mapping[str, float]
     """Frames on the air by message kind."""
     stages: Mapping[DelayStage, StageMeasure]
-    ways: tuple[DeliveryWay, ...]
-    """Of those of these deliveries that were followed through the captures."""
+    air: float
+    """s, median time on the air of the deliveries that were followed through the captures."""
+    in_nodes: float
+    """s, median time of these in nodes."""
     traced: float
     """Share of the deliveries whose way was followed through the captures."""
     kept_real_time: bool | None = None
@@ -77,6 +66,10 @@ class Measures:
     failed_checks: tuple[str, ...] = ()
     own: Mapping[str, float] = field(default_factory=dict)
     """By column of the summary: what only runs of some protocols have (`OWN`)."""
+
+    def p50(self, stage: DelayStage) -> float:
+        """Return the median step of a stage, s; NaN if no delivery has it."""
+        return self.stages[stage].p50 if stage in self.stages else math.nan
 
     @property
     def frames_total(self) -> float:
@@ -97,13 +90,11 @@ class Side:
 
 
 def measure(run: Run, analysis: Analysis, tables: Mapping[str, pd.DataFrame]) -> Measures:
-    """Return a run's measures from its analysis, and from `stages`, `ways` and `on_air` of all."""
+    """Return a run's measures from its analysis, and from `stages`, `split` and `on_air` of all."""
     summary = analysis.of(run).table("summary").iloc[0]
-    of_run, ways, air = (
-        table[table["run"] == run.name]
-        for table in (tables["stages"], tables["ways"], tables["on_air"])
+    of_stage, split, sent = (
+        tables[name][tables[name]["run"] == run.name] for name in ("stages", "split", "on_air")
     )
-    sent = air.sort_values("kind_name")
     delivered = float(summary["delay_count"])
     checks = {} if run.fidelity is None else {check.name: check for check in run.fidelity.checks}
 
@@ -117,22 +108,16 @@ def measure(run: Run, analysis: Analysis, tables: Mapping[str, pd.DataFrame]) ->
         delivery=float(summary[DELIVERY_RATIO.column]),
         delay=float(summary[DELAY_P50.column]),
         hops=float(summary[HOPS_MEAN.column]),
-        frames={str(row.kind_name): float(row.frames) for row in tuples(sent)},
+        frames={
+            str(row.kind_name): float(row.frames) for row in tuples(sent.sort_values("kind_name"))
+        },
         stages={
             DelayStage(row.stage): StageMeasure(float(row.p50), float(row.per_delivery))
-            for row in tuples(of_run)
+            for row in tuples(of_stage)
         },
-        ways=tuple(
-            DeliveryWay(
-                int(row.hops),
-                float(row.delay),
-                float(row.originate),
-                tuple(map(float, row.forwards)),
-                float(row.notify),
-            )
-            for row in tuples(ways)
-        ),
-        traced=float(of_run["deliveries"].max()) / delivered if delivered and len(of_run) else 0.0,
+        air=float(split["air_p50"].iloc[0]) if len(split) else math.nan,
+        in_nodes=float(split["nodes_p50"].iloc[0]) if len(split) else math.nan,
+        traced=float(split["deliveries"].iloc[0]) / delivered if delivered and len(split) else 0.0,
         kept_real_time=run.fidelity.kept_real_time if checks and run.fidelity else None,
         late_median=late(LATE_MEDIAN),
         late_p99=late(LATE_P99),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -152,13 +152,12 @@ def write_result(agreement: Agreement, path: Path) -> None:
             for each in agreement.criteria
         ],
         "kinds": {kind: asdict(quantity) for kind, quantity in agreement.kinds.items()},
-        "hops": asdict(agreement.hops),
-        "overhead": [asdict(part) for part in agreement.overhead],
-        "explained": asdict(agreement.explained),
+        "delay": asdict(agreement.delay),
+        "in_nodes": asdict(agreement.in_nodes),
         "repeats": len(agreement.first.runs),
         "counted": list(agreement.counted),
         "runs": {
-            side.name: [asdict(replace(run, ways=())) for run in side.runs]
+            side.name: [asdict(run) for run in side.runs]
             for side in (agreement.first, agreement.second)
         },
     }

@@ -11,10 +11,8 @@ import pandas as pd
 from spark_analysis.agreement.agreement import LEAST_REPEATS, Agreement, compare
 from spark_analysis.agreement.measures import Side, measure
 from spark_analysis.engine.errors import plain_errors
-from spark_analysis.engine.pandas_rows import tuples
 from spark_analysis.errors import AnalysisError
-from spark_analysis.measures.stages import DelayStage, on_air, stages, steps, ways
-from spark_analysis.measures.stages import matched as matched_steps
+from spark_analysis.measures.stages import on_air, split, stages, steps
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,31 +39,19 @@ def read_agreements(
     analysis = analyse(spark, every, progress=lambda what, share: progress(what, 0.7 * share))
     progress("following every delivery through the captures", 0.7)
     with plain_errors():
-        tables, longer = _tables(spark, analysis, len(names))
+        tables = _tables(spark, analysis)
     of_runs = [measure(run, analysis, tables) for run in analysis.runs]
     first, *others = (
         Side(name, tuple(of_runs[index :: len(names)])) for index, name in enumerate(names)
     )
-    found = []
-    for other, table in zip(others, longer, strict=True):
-        matched: list[dict[DelayStage, float]] = [{} for _ in folders]
-        for row in tuples(table):
-            matched[row.repeat][DelayStage(row.stage)] = float(row.longer)
-        found.append(compare(first, other, matched))
-    return found, analysis
+    return [compare(first, other) for other in others], analysis
 
 
-def _tables(
-    spark: SparkSession, analysis: Analysis, sides: int
-) -> tuple[dict[str, pd.DataFrame], list[pd.DataFrame]]:
-    """Return `STAGES`, `WAYS` and `ON_AIR` of all runs, and `MATCHED` of the first with each other.
-
-    The runs of a repeat follow each other.
-    """
+def _tables(spark: SparkSession, analysis: Analysis) -> dict[str, pd.DataFrame]:
+    """Return `STAGES`, `SPLIT` and `ON_AIR` of all runs."""
     from pyspark.sql.types import StructType
 
     from spark_analysis.captures.materialise import FRAMES_FOLDER, read_frames
-    from spark_analysis.engine.tables import local_rows
     from spark_analysis.engine.tuning import gathered, tuned
     from spark_analysis.measures.delay import DELAY, DELIVERY_KEY
     from spark_analysis.measures.nodes import NODES
@@ -80,25 +66,12 @@ def _tables(
     one = StructType([DELAY.schema[name] for name in key])
     counted = spark.createDataFrame(analysis.table("delay")[key], one)
     with tuned(spark, folders):
-        found = steps(frames, nodes).join(counted, key, "semi").cache()
+        traced = steps(frames, nodes).join(counted, key, "semi").cache()
         try:
-            tables = {
-                "stages": stages(found).toPandas(),
-                "ways": ways(found).toPandas(),
+            return {
+                "stages": stages(traced).toPandas(),
+                "split": split(traced).toPandas(),
                 "on_air": on_air(radio_packets(frames, nodes), runs).toPandas(),
             }
-            longer = []
-            for other in range(1, sides):
-                turns = local_rows(
-                    spark,
-                    [
-                        (run.name, i // sides, i % sides == 0)
-                        for i, run in enumerate(analysis.runs)
-                        if i % sides in (0, other)
-                    ],
-                    "run string, repeat int, first boolean",
-                )
-                longer.append(matched_steps(found, turns).toPandas())
         finally:
-            found.unpersist()
-    return tables, longer
+            traced.unpersist()

@@ -7,16 +7,18 @@ from collections.abc import Callable
 from typing import Final
 
 from spark_analysis.agreement.agreement import (
-    DELIVERY_BOUND,
-    FRAMES_BOUND,
+    DELIVERY_MARGIN,
+    FRAMES_MARGIN,
+    HOPS_MARGIN,
     LEAST_REPEATS,
     Agreement,
     AgreementOutcome,
     Answer,
+    ComparedQuantity,
     Criterion,
+    compared,
 )
 from spark_analysis.agreement.measures import Measures
-from spark_analysis.agreement.overhead import NODE_SHARE, ComparedQuantity, half_width
 from spark_analysis.measures.stages import DelayStage
 from spark_analysis.report.confidence import Interval
 from spark_analysis.report.fidelity_text import FidelityVerdict
@@ -43,28 +45,37 @@ def head(agreement: Agreement) -> tuple[str, ...]:
 
 def rows(agreement: Agreement) -> list[tuple[str, ...]]:
     """Return the comparison, a row for each quantity; only criteria have a bound and a verdict."""
-    delivery, frames, delay = agreement.delivery, agreement.frames, agreement.delay
-    found = [
-        _row(delivery, _percent, _points, f"{100 * DELIVERY_BOUND:g} points"),
-        _row(delay, seconds, seconds, seconds(delay.bound)),
-        _row(frames, count, count, f"{100 * FRAMES_BOUND:g} %", relative=True),
+    delivery, frames, hops, air = (
+        agreement.delivery, agreement.frames, agreement.hops, agreement.air,
+    )  # fmt: skip
+    lines = [
+        _row(delivery, _percent, _points, f"{100 * DELIVERY_MARGIN:g} points"),
+        ("median delay", *_cells(agreement.delay, seconds, seconds), "", ""),
+        _row(air, seconds, seconds, seconds(air.margin), name="– time on the air"),
+        ("– time in nodes", *_cells(agreement.in_nodes, seconds, seconds), "", ""),
+        _row(hops, number, number, f"{100 * HOPS_MARGIN:g} %", relative=True, name="hops, mean"),
+        _row(frames, count, count, f"{100 * FRAMES_MARGIN:g} %", relative=True),
     ]
     for kind, quantity in agreement.kinds.items():
         cells = _cells(quantity, count, count, relative=True)
-        found.append((f"– {printable(kind)}", *cells, "", ""))
-    hops = _cells(agreement.hops, number, number)
-    found.append(("hops, mean", *hops, "", ""))
-    for each in agreement.own:
-        allowed = share(each.bound / each.quantity.first.mean) if each.bound else NOTHING
-        found.append(_row(each, number, number, allowed, relative=True))
-    return found
+        lines.append((f"– {printable(kind)}", *cells, "", ""))
+    for criterion in agreement.own:
+        first = criterion.quantity.first.mean
+        allowed = share(criterion.margin / first) if criterion.margin else NOTHING
+        lines.append(_row(criterion, number, number, allowed, relative=True))
+    return lines
 
 
 def _row(
-    criterion: Criterion, value: _UNITS, off: _UNITS, allowed: str, relative: bool = False
+    criterion: Criterion,
+    value: _UNITS,
+    off: _UNITS,
+    allowed: str,
+    relative: bool = False,
+    name: str | None = None,
 ) -> tuple[str, ...]:
     cells = _cells(criterion.quantity, value, off, relative)
-    return (criterion.name, *cells, allowed, str(criterion.answer))
+    return (name or criterion.name, *cells, allowed, str(criterion.answer))
 
 
 def _cells(
@@ -73,7 +84,7 @@ def _cells(
     difference = spread(quantity.difference, off, signed=True)
     known = quantity.difference.known and quantity.first.mean
     if relative and math.isfinite(quantity.relative) and known:
-        wide = half_width(quantity.difference) / quantity.first.mean
+        wide = quantity.difference.half_width / quantity.first.mean
         difference = f"{100 * quantity.relative:+.1f} ± {100 * wide:.1f} %".replace("-", "−")
     return spread(quantity.first, value), spread(quantity.second, value), difference
 
@@ -84,11 +95,7 @@ def spread(interval: Interval, text: _UNITS, signed: bool = False) -> str:
         return NOTHING
     sign = ("−" if interval.mean < 0 else "+") if signed and interval.mean else ""
     mean = text(abs(interval.mean)) if signed else text(interval.mean)
-    return f"{sign}{mean} ± {text(half_width(interval))}" if interval.known else f"{sign}{mean}"
-
-
-def _signed(value: float) -> str:
-    return f"−{seconds(-value)}" if value < 0 else seconds(value)
+    return f"{sign}{mean} ± {text(interval.half_width)}" if interval.known else f"{sign}{mean}"
 
 
 def _percent(value: float) -> str:
@@ -111,9 +118,11 @@ def verdict(agreement: Agreement) -> FidelityVerdict:
             detail = f"{', '.join(names[:-1])} and {names[-1]}, over {of}."
             return FidelityVerdict("warning" if agreement.slow else "good", headline, detail)
         case AgreementOutcome.NOT_DECIDED:
-            open_ = [c.name for c in agreement.criteria if c.answer is Answer.NOT_DECIDED]
-            headline = f"Not decided whether {first} and {second} agree: {' and '.join(open_)}"
-            needed = max(agreement.needed or 0, repeats + 1)
+            names = [c.name for c in agreement.criteria if c.answer is Answer.NOT_DECIDED]
+            headline = f"Not decided whether {first} and {second} agree: {' and '.join(names)}"
+            if agreement.needed is None:
+                return FidelityVerdict("warning", headline, "There is nothing to measure.")
+            needed = max(agreement.needed, repeats + 1)
             detail = (
                 f"Over {of} chance is larger than what is allowed. About {needed} repeats would "
                 "decide: --repeats auto makes as many as it takes, up to 100."
@@ -167,46 +176,20 @@ def comparison_table(agreement: Agreement) -> TextTable:
 
 
 def stage_table(agreement: Agreement) -> TextTable:
-    """Return how the difference in delay is explained."""
-    first, second = agreement.first, agreement.second
-    lines = [
-        (
-            *STAGES[part.stage],
-            spread(part.median.first, seconds),
-            spread(part.median.second, seconds),
-            spread(part.median.difference, seconds, signed=True),
-            seconds(part.limit) if math.isfinite(part.limit) else NOTHING,
-            _signed(part.counts),
-        )
-        for part in agreement.overhead
-    ]
-    totals = {
-        "shift of the median delay by all these": spread(agreement.explained, _signed),
-        "chance: half width of the interval": seconds(
-            half_width(agreement.delay.quantity.difference)
-        ),
-        "more that chance and random waits may hide": seconds(agreement.delay.unknown),
-        "allowed": seconds(agreement.delay.bound),
-    }
-    lines += [(name, "", "", "", "", "", value) for name, value in totals.items()]
+    """Return where the time of a delivery passes on either side."""
+    sides = agreement.sides
     return TextTable(
-        "What explains the difference in delay",
-        f"Median step of each stage on {first.name} and {second.name}; difference: of the same "
-        "step of the same delivery in the same repeat, median delivery. Counts: what a step on "
-        f"{agreement.slower.name}, the slower one here, takes beyond the other's, mean; of the "
-        "medium, and of nodes that wait on purpose, the difference. A node counts for no longer "
-        f"than twice what {NODE_SHARE} of 100 subscribers' nodes take; a medium that is quicker, "
-        "and a backend that does not run in real time, for nothing. Limit: on the "
-        "medium, the lateness (p99) that the backend's own medium has measured; of a forwarder, "
-        "what a publisher's and a subscriber's node count for together, and 0.2 ms if it waits on "
-        "purpose (the slack of timers). The shift is worked out delivery by delivery: the median "
-        "delay less the median of the delays without what counts, on the slower backend less on "
-        "the other. A difference that is more than what is allowed, but not more than chance and "
-        "random waits may hide, is not decided.",
-        ("stage", "how often", first.name, second.name, "difference", "limit", "counts"),
-        lines,
+        "Stages of a delivery",
+        f"Means of the runs' median steps. The difference is {sides[0].name} less {sides[1].name}. "
+        "Hops are on the air: queue, channel access and airtime. The rest passes in nodes: the "
+        "processor's time, which a virtual clock does not model, and waits of the protocol.",
+        ("stage", "how often", *(side.name for side in sides), "difference"),
+        [
+            (*STAGES[stage], *_cells(quantity, seconds, seconds))
+            for stage in DelayStage
+            if (quantity := compared(*sides, lambda run, stage=stage: run.p50(stage))).measured  # type: ignore[misc]
+        ],
         words=2,
-        last_is_total=True,
         empty="No delivery could be followed through the captures.",
     )
 

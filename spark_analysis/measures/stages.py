@@ -30,7 +30,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, StructType
+from pyspark.sql.types import StructType
 
 from nodeapp.wire import ANY_NODE, BROADCAST, EVENT_KINDS, Kind
 from spark_analysis.captures.schemas import (
@@ -59,6 +59,9 @@ class DelayStage(StrEnum):
     RELAY = "relay"
     NOTIFY = "notify"
 
+
+ON_THE_AIR: Final = (DelayStage.MEDIUM, DelayStage.RELAY)
+"""Stages in which the medium has the event; in the others a node has it."""
 
 STEPS: Final = StructType(
     [
@@ -89,31 +92,15 @@ STAGES: Final = StructType(
 )
 """One stage of one run."""
 
-WAYS: Final = StructType(
+SPLIT: Final = StructType(
     [
         RUN,
-        PUBLISHER,
-        SEQUENCE,
-        RECEIVER,
-        CLIENT,
-        column("hops", SHORT, "radio hops of the delivery"),
-        column("delay", DOUBLE, "s, all steps together"),
-        column("originate", DOUBLE, "s, at the publisher's node"),
-        column("forwards", ArrayType(DOUBLE, False), "s, at each forwarder, in no order"),
-        column("notify", DOUBLE, "s, at the subscriber's node"),
+        column("deliveries", LONG, "deliveries traced in the run"),
+        column("air_p50", DOUBLE, "s on the air in a delivery, median"),
+        column("nodes_p50", DOUBLE, "s in nodes in a delivery, median"),
     ]
 )
-"""One traced delivery: how long the nodes on its way had it."""
-
-MATCHED: Final = StructType(
-    [
-        column("repeat", INT, "number of the repeat"),
-        column("stage", STRING, "originate, medium, forward, relay or notify"),
-        column("deliveries", LONG, "deliveries with such steps in both runs"),
-        column("longer", DOUBLE, "s, first run's step less the second's, median delivery"),
-    ]
-)
-"""One stage of two runs that are compared: how much longer the same step takes in the first."""
+"""Where the time of one run's deliveries passed: `medium` and `relay` are on the air."""
 
 ON_AIR: Final = StructType(
     [
@@ -317,43 +304,20 @@ def stages(steps: DataFrame) -> DataFrame:
     return table.to(STAGES)
 
 
-def ways(steps: DataFrame) -> DataFrame:
-    """Return `WAYS` from `STEPS`."""
+def split(steps: DataFrame) -> DataFrame:
+    """Return `SPLIT` from `STEPS`."""
 
-    def at(stage: DelayStage) -> Column:
-        return sf.when(sf.col("stage") == stage, sf.col("seconds"))
+    def where(on_air: bool) -> Column:
+        here = sf.col("stage").isin(*ON_THE_AIR) == on_air
+        return sf.sum(sf.when(here, sf.col("seconds")).otherwise(0.0))
 
-    table = steps.groupBy(*PAIR).agg(
-        sf.max("hops").alias("hops"),
-        sf.sum("seconds").alias("delay"),
-        sf.sum(at(DelayStage.ORIGINATE)).alias("originate"),
-        sf.collect_list(at(DelayStage.FORWARD)).alias("forwards"),
-        sf.sum(at(DelayStage.NOTIFY)).alias("notify"),
+    of_delivery = steps.groupBy(*PAIR).agg(where(True).alias("air"), where(False).alias("nodes"))
+    table = of_delivery.groupBy("run").agg(
+        sf.count("*").alias("deliveries"),
+        sf.percentile("air", 0.5).alias("air_p50"),
+        sf.percentile("nodes", 0.5).alias("nodes_p50"),
     )
-    return table.to(WAYS)
-
-
-def matched(steps: DataFrame, turns: DataFrame) -> DataFrame:
-    """Return `MATCHED` from `STEPS`.  `turns` has run, repeat and first (of the repeat's two runs).
-
-    Steps are the same if they are at the same node and have the same index in the chain of the
-    same delivery.  What nodes draw by chance is then the same as well if the seeds are.  Every
-    delivery counts once a stage, with the mean of its steps, however long its way.
-    """
-    delivery = ["repeat", "publisher", "sequence", "receiver"]
-    same = [*delivery, "step", "stage", "node_id"]
-    known = steps.join(sf.broadcast(turns), "run")
-    # A node may have several clients: the first that was told.
-    sides = [
-        known.filter(chosen).groupBy(*same).agg(sf.min("seconds").alias(name))
-        for chosen, name in ((sf.col("first"), "in_first"), (~sf.col("first"), "in_second"))
-    ]
-    longer = sf.mean(sf.col("in_first") - sf.col("in_second"))
-    pairs = sides[0].join(sides[1], same).groupBy(*delivery, "stage").agg(longer.alias("longer"))
-    table = pairs.groupBy("repeat", "stage").agg(
-        sf.count("*").alias("deliveries"), sf.percentile("longer", 0.5).alias("longer")
-    )
-    return table.to(MATCHED)
+    return table.to(SPLIT)
 
 
 def on_air(packets: DataFrame, runs: DataFrame) -> DataFrame:

@@ -68,7 +68,8 @@ def test_a_datagram_waits_for_its_entry_and_no_arp_is_sent(
             seen = [wire.recv(100) for _ in range(3)]
     assert all(await_condition(alive, 5.0) for _ in range(3)), "it gives signs of life"
     assert [frame[:6].hex(":") for frame in seen] == [TARGET] * 3
-    assert [frame[42] for frame in seen] == [0, 1, 2], "in order, none lost"
+    # Those that wait go when the entry is there; one sent that very moment may overtake them.
+    assert sorted(frame[42] for frame in seen) == [0, 1, 2], "none lost"
 
 
 def _resolver_here(nodes: list[dict[str, object]]) -> Resolver:

@@ -22,8 +22,8 @@ from spark_analysis.measures.stages import (
     DelayStage,
     DelayStep,
     Seen,
-    matched,
     on_air,
+    split,
     stages,
     steps,
     trace,
@@ -199,7 +199,7 @@ class Tables(NamedTuple):
 
     steps: pd.DataFrame
     stages: pd.DataFrame
-    matched: pd.DataFrame
+    split: pd.DataFrame
     on_air: pd.DataFrame
 
 
@@ -233,15 +233,13 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
     nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
     runs = spark.createDataFrame([(name, EPOCH, 60.0) for name in ("real", "ideal")],
                                  "run string, epoch_ns long, duration double")  # fmt: skip
-    turns = spark.createDataFrame([("real", 0, True), ("ideal", 0, False)],
-                                  "run string, repeat int, first boolean")  # fmt: skip
     with tuned(spark, []):
         found = steps(frames, nodes).cache()
         air = on_air(radio_packets(frames, nodes), runs)
         return Tables(
             found.toPandas(),
             stages(found).toPandas(),
-            matched(found, turns).toPandas(),
+            split(found).toPandas(),
             air.toPandas(),
         )
 
@@ -274,12 +272,13 @@ def test_stages_give_medians_and_shares_of_a_delivery(tables: Tables) -> None:
 
 
 @pytest.mark.spark
-def test_the_same_steps_are_set_against_each_other(tables: Tables) -> None:
-    found = tables.matched.set_index("stage")
-    assert (found["deliveries"] == 5).all()
-    assert (found["repeat"] == 0).all()
-    for stage, longer in (("originate", 1), ("medium", 0), ("forward", 1), ("relay", 0)):
-        assert found.loc[stage, "longer"] == pytest.approx(longer * 0.0026, abs=1e-9)
+def test_a_delivery_is_split_into_air_and_nodes(tables: Tables) -> None:
+    of = tables.split.set_index("run")
+    assert (of["deliveries"] == 5).all()
+    assert of.loc["ideal", "air_p50"] == pytest.approx(0.002)
+    assert of.loc["ideal", "nodes_p50"] == pytest.approx(0.010)
+    assert of.loc["real", "air_p50"] == pytest.approx(0.002)
+    assert of.loc["real", "nodes_p50"] == pytest.approx(0.010 + 3 * 0.0026)
 
 
 @pytest.mark.spark
