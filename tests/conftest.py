@@ -54,9 +54,14 @@ ALONE: Final = "mark.root"
 """Files of tests that look at all of the host: one at a time as well."""
 SPARK: Final = "mark.spark"
 """Files that share a Spark session, which one process starts."""
-SWEEPS: Final = ("tests/spark_analysis/papers/", "tests/spark_analysis/sweeps/")
-"""Files that share another one: their runs and analyses are half of those with Spark."""
-FIRST: Final = (RADIOS[0], ALONE, SPARK, SWEEPS[0], MACHINE, BUILDS)
+SWEEPS: Final = tuple(f"tests/spark_analysis/{name}/" for name in ("papers", "sweeps", "agreement"))
+"""Files that share another one: their runs and analyses are half of those with Spark.
+
+Those of them that need root give files to somebody else, and touch nothing of the host's.
+"""
+APART: Final = "tests/spark_analysis/measures/test_extending.py"
+"""Starts Spark in a process of its own, and waits for it."""
+FIRST: Final = (RADIOS[0], ALONE, SPARK, SWEEPS[0], MACHINE, BUILDS, APART)
 """Begun in this order, as those that take longest; then the files with the most tests."""
 
 HIDDEN: Final = {"spark": "JAVA_HOME", "vm": "TESTBED_VM_CACHE"}
@@ -161,10 +166,11 @@ def scope_of(nodeid: str, root: Path) -> str:
 @functools.cache
 def _scope(path: Path, file: str) -> str:
     text = path.read_text(encoding="utf-8")
-    if file == BUILDS:
-        return BUILDS
+    if file in (BUILDS, APART):
+        return file
+    if SPARK in text and file.startswith(SWEEPS):
+        return SWEEPS[0]
     for together in (RADIOS, SOURCES):
         if file in together:
             return together[0]
-    found = next((mark for mark in (MACHINE, ALONE, SPARK) if mark in text), file)
-    return SWEEPS[0] if found == SPARK and file.startswith(SWEEPS) else found
+    return next((mark for mark in (MACHINE, ALONE, SPARK) if mark in text), file)
