@@ -25,10 +25,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from emulation.errors import RunFolderError
+from emulation.mn import record
+from emulation.mn.record import is_script_run
 from emulation.scenario.runfolder import Run, read_run
 from emulation.scenario.scenario import Scenario
-from emulation.scripts import record
-from emulation.scripts.record import is_script_run
 from spark_analysis.engine import scratch
 from spark_analysis.errors import AnalysisError
 

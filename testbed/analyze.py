@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from emulation.caller import drop
+from emulation.mn.record import is_script_run
 from emulation.scenario.runfolder import RunFolder
-from emulation.scripts.record import is_script_run
 from spark_analysis.errors import AnalysisError
 from spark_analysis.measures.registry import METRICS
 from spark_analysis.reports import Reports, analyse_and_report

@@ -23,11 +23,11 @@ import typer
 
 from emulation.caller import drop
 from emulation.errors import RunFolderError
+from emulation.mn import record
+from emulation.mn.record import is_script_run
 from emulation.scenario.provenance import code, version
 from emulation.scenario.records import CodeRecord
 from emulation.scenario.runfolder import Run, RunFolder, read_run
-from emulation.scripts import record
-from emulation.scripts.record import is_script_run
 from testbed.options import RUNS, USAGE, console, fail
 
 METADATA: Final = "ro-crate-metadata.json"

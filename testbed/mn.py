@@ -10,9 +10,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from emulation.caller import drop
+from emulation.mn import isolation, record
 from emulation.network import processes
 from emulation.scenario.runfolder import RunFolder
-from emulation.scripts import isolation, record
 from nodeapp.installation import PROGRAM
 from testbed.live.page import Live, tell_address
 from testbed.mn_run import make_folder, run_script

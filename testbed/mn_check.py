@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 import typer
 from rich.table import Table
 
+from emulation.mn import record
 from emulation.scenario.runfolder import RunFolder
-from emulation.scripts import record
 from testbed.mn_run import make_folder, run_script
 from testbed.options import FAILED, USAGE, console, end_interrupted, fail
 

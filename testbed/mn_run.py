@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from emulation.mn import isolation
 from emulation.network.interrupts import Interrupts
 from emulation.network.processes import StateFolder, end
-from emulation.scripts import isolation
 from testbed.options import fail, print_error
 
 POLL: Final = 0.1

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from emulation.mn import record
 from emulation.scenario.runfolder import UNFINISHED, Run, RunFolder, read_fidelity
-from emulation.scripts import record
 
 if TYPE_CHECKING:  # Spark and its packages, which the virtual machine has not
     from spark_analysis.reports import Reports

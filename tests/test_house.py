@@ -33,7 +33,7 @@ from tests.house import (
 )
 
 EMULATION = (
-    *("vm", "backends", "scripts", "mininet_wifi", "virtual", "network", "media", "wifi"),
+    *("vm", "backends", "mn", "mininet_wifi", "virtual", "network", "media", "wifi"),
     *("scenario", "workloads", "mobility", "radio", "plain_file", "caller", "errors"),
 )
 """The rooms of `emulation`, from the top."""

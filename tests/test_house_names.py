@@ -21,7 +21,7 @@ from topologies.catalog import topology_names
 
 REGISTRIES = {"nodeapp.pubsub.registry", "spark_analysis.papers.registry"}
 EXAMPLES: Mapping[str, tuple[set[str], str]] = {
-    "emulation.scripts.manet": ({"broker-aodv"}, "advice to a user"),
+    "emulation.mn.manet": ({"broker-aodv"}, "advice to a user"),
     "emulation.vm.smoke": ({"roaming_field", "flooding"}, "tries a command in the guest"),
     "nodeapp.pubsub.registry": ({"freeway", "manhattan", "mesh_grid", "mesh_legs"}, "advice"),
     "spark_analysis.data_page": ({"roaming_field", "flooding"}, "examples on the page"),

@@ -1,1 +1,1 @@
-"""Tables and the page of a run of a script for Mininet-WiFi (`emulation.scripts`)."""
+"""Tables and the page of a run of a script for Mininet-WiFi (`emulation.mn`)."""

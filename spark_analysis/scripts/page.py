@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from emulation.mn import record
+from emulation.mn.record import ScriptRecord
 from emulation.scenario.runfolder import UNFINISHED, RunFolder, read_fidelity
-from emulation.scripts import record
-from emulation.scripts.record import ScriptRecord
 from spark_analysis.engine.pandas_rows import groups, tuples
 from spark_analysis.errors import AnalysisError
 from spark_analysis.report import node_map, svg

@@ -29,9 +29,9 @@ from capture.scan import (
     record_offsets,
     record_times,
 )
+from emulation.mn.record import NETWORK
+from emulation.mn.recording import SAMPLES
 from emulation.radio.mac import mac_number
-from emulation.scripts.record import NETWORK
-from emulation.scripts.recording import SAMPLES
 from spark_analysis.engine.tables import typed, write
 from spark_analysis.errors import AnalysisError
 from spark_analysis.scripts.schemas import LINKS, SCRIPT_TABLES, TRAFFIC

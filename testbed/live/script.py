@@ -1,6 +1,6 @@
 """What the folder of a script's run tells while it goes on, for the page of `mn --live`.
 
-Once a second the record (`emulation.scripts.recording`) gets a line with what the medium says:
+Once a second the record (`emulation.mn.recording`) gets a line with what the medium says:
 positions, which access point each radio has and at what level, ranges, counters of frames.
 """
 
@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from emulation.scripts.record import NETWORK, read_ended
-from emulation.scripts.recording import SAMPLES
+from emulation.mn.record import NETWORK, read_ended
+from emulation.mn.recording import SAMPLES
 from spark_analysis.report.quantities import printable
 from testbed.live.feed import Followed, Moment
 

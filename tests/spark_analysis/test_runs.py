@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
+from emulation.mn import record
+from emulation.mn.record import NETWORK, ScriptRecord
+from emulation.mn.recording import SAMPLES
 from emulation.network.processes import PROJECT
-from emulation.scripts import record
-from emulation.scripts.record import NETWORK, ScriptRecord
-from emulation.scripts.recording import SAMPLES
 from spark_analysis import reports, runs
 from spark_analysis.data_page import page
 from spark_analysis.engine.tables import typed

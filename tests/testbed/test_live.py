@@ -26,13 +26,13 @@ from typer.testing import CliRunner
 from capture.scan import FILE_HEADER
 from emulation.backends.tap import TapBackend
 from emulation.backends.virtual import run_virtual
+from emulation.mn import record
+from emulation.mn.record import NETWORK, ScriptRecord
+from emulation.mn.recording import SAMPLES
 from emulation.network.processes import PROJECT, await_condition
 from emulation.scenario.faults import Fault
 from emulation.scenario.runfolder import RunFolder, read_run
 from emulation.scenario.scenario import Scenario
-from emulation.scripts import record
-from emulation.scripts.record import NETWORK, ScriptRecord
-from emulation.scripts.recording import SAMPLES
 from emulation.workloads.base import Operation
 from testbed.app import app
 from testbed.live import captures as live_captures

@@ -16,10 +16,10 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from emulation.mn import record
 from emulation.network.processes import PROJECT, STATE
 from emulation.scenario import prompt
 from emulation.scenario.runfolder import RunFolder
-from emulation.scripts import record
 from spark_analysis import runs
 from spark_analysis.scripts import page
 from spark_analysis.scripts.schemas import SCRIPT_TABLES
@@ -383,7 +383,7 @@ def test_a_real_mn_wifi_is_not_used_wherever_it_is(tmp_path: Path) -> None:
     )
     done = mn(tmp_path, script, "--no-captures", "--no-analyze", PYTHONPATH=str(tmp_path / "path"))
     assert done.returncode == 0, done.stderr
-    assert "used emulation.scripts.provided None" in done.stdout
+    assert "used emulation.mn.provided None" in done.stdout
     assert "not there No module named 'mn_wifi.physical'" in done.stdout
 
 

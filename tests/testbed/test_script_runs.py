@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from emulation.mn import record
+from emulation.mn.record import NETWORK, ScriptRecord
+from emulation.mn.recording import SAMPLES
+from emulation.mn.session import LIMITS
 from emulation.network.processes import PROJECT
 from emulation.scenario.records import Fidelity
 from emulation.scenario.runfolder import RunFolder
-from emulation.scripts import record
-from emulation.scripts.record import NETWORK, ScriptRecord
-from emulation.scripts.recording import SAMPLES
-from emulation.scripts.session import LIMITS
 from spark_analysis.scripts.schemas import SCRIPT_TABLES
 from testbed.app import app
 
@@ -137,7 +137,7 @@ def test_it_is_bundled_with_its_script(ended: str, tmp_path: Path) -> None:
 
 
 def test_a_run_says_from_its_start_what_it_is_made_with(tmp_path: Path) -> None:
-    from emulation.scripts.session import Session, SessionSpec
+    from emulation.mn.session import Session, SessionSpec
 
     spec = SessionSpec(script=PROJECT / "walk.py", folder=tmp_path, state=tmp_path)
     begun = record.begin(Session(spec))

@@ -1,0 +1,213 @@
+"""The medium of a script's radios, as one process, and what it is asked (`emulation.media`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import IO, Any, Final, get_args
+
+from emulation.media.control import ControlError, answers, request
+from emulation.mn.radios import Radio
+from emulation.mn.session import ScriptError, Session
+from emulation.network.processes import Process, await_condition, last_line
+from emulation.network.warm import Warm
+from emulation.radio.propagation import path_loss_db
+from emulation.radio.spec import PROPAGATION_MODELS, LogDistance, RadioSpec, Shadowing
+from emulation.wifi.settings import Policy
+from nodeapp.parameters import suggestion
+
+MEDIUM: Final = "emulation.media.wireless"
+RECORDER: Final = "capture"
+READY: Final = 30.0
+"""Seconds that the medium may take to make its devices."""
+FRESH: Final = 0.05
+"""Seconds for which what the medium has said of all radios is taken to hold."""
+OTHER_MODELS: Final = ("ITU", "young", "youngModel", "nakagami")
+"""Propagation models of versions of Mininet-WiFi that there are not here."""
+MOST_FADING: Final = 20.0
+FARTHEST: Final = 1e6
+"""Metres."""
+
+
+def fading_of(given: Any) -> float:
+    """Return the standard deviation of fading, decibels, of `fading_cof`.  Raises `ScriptError`."""
+    try:
+        decibels = float(given or 0)
+    except (TypeError, ValueError):
+        decibels = -1.0
+    if not 0 <= decibels <= MOST_FADING:
+        raise ScriptError(f"fading_cof={given!r}: give decibels from 0 to {MOST_FADING:g}")
+    return decibels
+
+
+class ScriptAir:
+    """The medium: first its settings, then its process."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.propagation: dict[str, Any] = {"model": "log-distance", "exponent": 3.0}
+        """Mininet-WiFi's default."""
+        self.noise_th = -91.0
+        self.policy: Policy = "sticky"
+        self.fading_db = 0.0
+        self.running = False
+        self._processes: dict[str, Process] = {}
+        self._log: IO[bytes] = (session.logs / "emulation.log").open("ab")
+        self._warm = Warm((MEDIUM, RECORDER), os.environ, self._log)
+        self._states: dict[str, dict[str, Any]] = {}
+        self._asked = -FRESH
+
+    # -- settings -------------------------------------------------------------------------------
+
+    def set_propagation(self, options: Mapping[str, Any]) -> None:
+        """Choose a propagation model, with Mininet-WiFi's keywords.  Raises `ScriptError`."""
+        given = dict(options)
+        name = str(given.pop("model", "logDistance"))
+        model = PROPAGATION_MODELS.get(name)
+        call = "setPropagationModel"
+        if model is None:
+            wish = f"{call}(model={name!r})"
+            known = ", ".join(PROPAGATION_MODELS)
+            if name not in OTHER_MODELS:
+                meant = suggestion(name, PROPAGATION_MODELS)
+                raise ScriptError(f"{wish}: there is no such model{meant}; there are {known}")
+            self._session.limit(wish, f"logDistance is used; there are also {known}")
+            model = LogDistance
+        settings: dict[str, Any] = {"model": model.model_fields["model"].default}
+        for key, value in given.items():
+            if key in model.keywords:
+                settings[model.keywords[key]] = float(value)
+            elif key == "noise_th":
+                self.noise_th = float(value)
+            elif key == "sL" and model in (LogDistance, Shadowing):
+                if float(value) != 1:
+                    self._session.limit(f"{call}(sL={value})", "no system loss is added")
+            else:
+                known = ", ".join([*model.keywords, "noise_th"])
+                self._session.limit(f"{call}({key}={value})", f"{name} takes {known} only")
+        try:
+            RadioSpec.model_validate({"propagation": settings})
+        except ValueError as error:
+            said = str(error).splitlines()[2].strip()
+            raise ScriptError(f"{call}: {said}") from None
+        self.propagation = settings
+
+    def set_policy(self, wish: str, policy: Any) -> None:
+        """Choose which access point stations take.  Raises `ScriptError`."""
+        if policy not in get_args(Policy):
+            raise ScriptError(f"{wish}: there are ssf, llf")
+        self.policy = policy
+
+    def reach(self, radio: Radio) -> float:
+        """Return how far a radio reaches another with the same antenna, metres."""
+        spec = RadioSpec.model_validate(
+            {"propagation": self.propagation, "frequency_mhz": radio.centre_mhz()}
+        )
+        budget = radio.txpower + 2 * radio.antennaGain - self.noise_th
+        near, far = 0.0, FARTHEST
+        while far - near > 1e-3 * max(far, 1.0):
+            middle = (near + far) / 2
+            if float(path_loss_db(spec, middle)) <= budget:
+                near = middle
+            else:
+                far = middle
+        return near
+
+    # -- the process ------------------------------------------------------------------------------
+
+    def start(self, nodes: Iterable[Any], radios: Iterable[Radio]) -> None:
+        """Start the medium with all nodes and radios.  Raises `ScriptError`."""
+        spec = self._session.spec
+        config = {
+            "seed": spec.seed,
+            "control": str(self._session.control),
+            "captures": str(spec.folder / "captures") if spec.captures else None,
+            "radio": {"propagation": self.propagation},
+            "threshold_dbm": self.noise_th,
+            "fading_db": self.fading_db,
+            "association": {"policy": self.policy},
+            "nodes": [
+                {"name": node.name, "pid": node.pid, "position": list(node.position)}
+                for node in nodes
+            ],
+            "radios": [radio.describe() for radio in radios],
+        }
+        self._start("medium", MEDIUM, config)
+        medium = self._processes["medium"]
+        await_condition(lambda: medium.poll() is not None or answers(self._session.control), READY)
+        if not answers(self._session.control):
+            self._log.flush()
+            said = last_line(self._session.logs / "emulation.log")
+            raise ScriptError(f"the radio medium did not start: {said}")
+        self.running = True
+
+    def record(self, interfaces: list[dict[str, Any]]) -> None:
+        """Capture on interfaces (entries of `capture`'s configuration) from now on."""
+        status = self._session.spec.state / "recorder.json"
+        config = {"interfaces": interfaces, "status": str(status)}
+        self._start("recorder", RECORDER, config)
+        recorder = self._processes["recorder"]
+        await_condition(lambda: recorder.poll() is not None or status.exists(), READY)
+
+    def _start(self, name: str, module: str, config: Mapping[str, Any]) -> None:
+        path = self._session.spec.state / f"{name}.config.json"
+        path.write_text(json.dumps(config), encoding="utf-8")
+        try:
+            self._processes[name] = self._warm.start(module, [str(path)], self._log)
+        except OSError as error:
+            raise ScriptError(f"the {name} did not start: {error.strerror or error}") from None
+
+    def stop(self) -> None:
+        """End the processes: the recorder first, which writes what it has."""
+        for name in ("recorder", "medium"):
+            process = self._processes.pop(name, None)
+            if process is not None and process.poll() is None:
+                process.terminate()
+                with suppress(Exception):
+                    process.wait(3.0)
+        self.running = False
+        self._warm.close()
+        self._log.close()
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the medium's answer to a request.  Raises `ScriptError` if it refuses."""
+        try:
+            answer = request(self._session.control, message)
+        except ControlError as error:
+            raise ScriptError(str(error)) from None
+        self._asked = -FRESH
+        return answer
+
+    def states(self) -> list[dict[str, Any]]:
+        """Return what the medium says of all radios."""
+        if not self.running:
+            return []
+        if time.monotonic() - self._asked > FRESH:
+            radios = self.ask({"op": "radios"})["radios"]
+            self._states = {each["interface"]: each for each in radios}
+            self._asked = time.monotonic()
+        return list(self._states.values())
+
+    def radio(self, interface: str) -> Mapping[str, Any]:
+        """Return what the medium says of one; empty if it has none of this name."""
+        self.states()
+        return self._states.get(interface, {})
+
+    def bound(self, radio: Radio, bw: float, loss: float, latency: float) -> None:
+        """Bound the link of a radio to its access point: Mb/s, percent, milliseconds."""
+        point = radio.associatedTo
+        if point is None:
+            return
+        wish: dict[str, Any] = {"op": "override", "one": radio.name, "other": point.name}
+        if bw:
+            wish["rate_mbps"] = radio.rate_bound(float(bw), point)
+        if loss:
+            wish["loss"] = min(1.0, float(loss) / 100)
+        if latency:
+            wish["delay"] = float(latency) / 1000
+        self.ask(wish)

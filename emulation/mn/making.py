@@ -1,0 +1,310 @@
+"""The nodes of a script's network: how stations, access points and wired nodes are added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from mininet.net import Mininet
+from mininet.node import Controller, DefaultController, Node
+from mininet.nodelib import NAT
+from mininet.util import ipAdd, macColonHex
+
+from emulation.mn import wireless
+from emulation.mn.air import ScriptAir
+from emulation.mn.nodes import AP, Car, Station, coordinates
+from emulation.mn.options import MOTION_OPTIONS, NODE_OPTIONS, POINT_OPTIONS
+from emulation.mn.radios import Radio
+from emulation.mn.session import Options, ScriptError, Session
+from emulation.mn.switches import ScriptSwitch, controller_class, switch_options
+from emulation.mn.unavailable import Unavailable
+
+LEAST_SCAN: Final = 1.0
+"""Seconds between two background scans at least; scripts may give 0."""
+
+
+class Nodes(Mininet):  # type: ignore[misc]  # Mininet has no types
+    """A Mininet network to which nodes with radios can be added."""
+
+    session: ClassVar[Session]
+    """The run; a subclass has it (`emulation.mn.provided`)."""
+    opened: ClassVar[list[Any]]
+    """Networks that have been made and not stopped."""
+    air: ScriptAir
+    station: Any
+    car: Any
+    accessPoint: Any
+    defaults: dict[str, Any]
+    autoSetPositions: bool
+    client_isolation: bool
+
+    def prepare(self) -> None:
+        """Make what nodes are added to; called before Mininet's constructor."""
+        self.stations: list[Station] = []
+        self.cars: list[Car] = []
+        self.aps: list[AP] = []
+        self.aircrafts: list[Any] = []
+        self.satellites: list[Any] = []
+        self.sensors: list[Any] = []
+        self.apsensors: list[Any] = []
+        self.modems: list[Any] = []
+        self._openvswitch = ScriptSwitch(self.session)
+        self._macs = 0
+        self._numbered = False
+        self._next_x = {"station": 1.0, "ap": 1.0}  # of `autoSetPositions`, metres
+
+    @property
+    def radio_nodes(self) -> list[Any]:
+        """All nodes with radios: stations, cars, access points."""
+        return [*self.stations, *self.cars, *self.aps]
+
+    @property
+    def radios(self) -> list[Radio]:
+        """All radio interfaces."""
+        return [radio for node in self.radio_nodes for radio in node.wintfs.values()]
+
+    def radio_named(self, name: str) -> Radio:
+        """Return a radio interface by its name."""
+        for radio in self.radios:
+            if radio.name == name:
+                return radio
+        raise ScriptError(f"there is no radio {name}")
+
+    def get_mn_wifi_nodes(self) -> list[Any]:
+        """Return all nodes with radios."""
+        return self.radio_nodes
+
+    def addStation(self, name: str, cls: Any = None, **params: Any) -> Station:
+        """Add a station."""
+        station: Station = self._add_mobile(name, cls or self.station, "addStation", params)
+        self.stations.append(station)
+        return station
+
+    def addCar(self, name: str, cls: Any = None, **params: Any) -> Car:
+        """Add a vehicle."""
+        car: Car = self._add_mobile(name, cls or self.car, "addCar", params)
+        self.cars.append(car)
+        return car
+
+    def _add_mobile(self, name: str, cls: Any, call: str, params: dict[str, Any]) -> Any:
+        self.check_unbuilt(f"{call}({name!r})")
+        self._check_name(name)
+        given = self.session.check_options(call, params, NODE_OPTIONS)
+        options = given.over(self.defaults | {"ssid": None})  # a network's default is for its APs
+        if self.autoSetMacs and not (call == "addCar" and given.get("mac")):
+            options["mac"] = macColonHex(self.nextIP)  # as there: over the script's own
+        address = self._next_address()
+        options.setdefault("ip", address)
+        if self.autoSetPositions and "position" not in params:
+            options["position"] = f"{self._next_x['station']:g},0,0"
+            self._next_x["station"] += 2
+        kept = {key: given[key] for key in (*MOTION_OPTIONS, "privateDirs") if key in given}
+        node = cls(name, self, inNamespace=bool(given.get("inNamespace", True)), **kept)
+        node.params.update({key: options[key] for key in ("ip", "ip6", "mac") if key in options})
+        self._give_radios(node, options, int(given.get("wlans", 1)), 0)
+        scan = self._background_scan(given)
+        for radio in list(node.wintfs.values()):
+            radio.background_scan = scan
+        for extra in range(int(given.get("nvif", 0) or 0)):
+            node.add_radio(f"{name}-wlan0{extra + 1}", self.next_mac()).virtual = True
+            node.apply_options(options)
+        first = node.wintfs[0]
+        first.setIP(str(options["ip"]), 8)
+        if options.get("ip6"):
+            first.setIP6(str(options["ip6"]))
+        if options.get("position") is not None:
+            node.position = coordinates(options["position"])
+        self.nameToNode[name] = node
+        return node
+
+    def _background_scan(self, params: Mapping[str, Any]) -> dict[str, float] | None:
+        """Return when a station looks for a better access point; None if it never does."""
+        module = params.get("bgscan_module")
+        short = params.get("s_inverval", params.get("s_interval"))
+        given = params.get("bgscan_threshold"), short, params.get("l_interval")
+        if not module:
+            if any(given):
+                self.session.limit(
+                    "addStation(bgscan_threshold, s_inverval, l_interval)",
+                    "there is no scan in the background without bgscan_module='simple'",
+                )
+            return None
+        if module != "simple":
+            self.session.limit(f"addStation(bgscan_module={module!r})", "it scans as 'simple' does")
+        try:
+            numbers = [float(each or 0) for each in given]
+        except (TypeError, ValueError):
+            numbers = [1.0]
+        if numbers[0] > 0 or min(numbers[1:], default=-1) < 0:
+            raise ScriptError(
+                "addStation: give bgscan_threshold in dBm, s_inverval and l_interval in seconds"
+            )
+        return {
+            "threshold_dbm": numbers[0],
+            "short": max(numbers[1], LEAST_SCAN),
+            "long": max(numbers[2], LEAST_SCAN),
+        }
+
+    def addAccessPoint(self, name: str, cls: Any = None, **params: Any) -> AP:
+        """Add an access point."""
+        self.check_unbuilt(f"addAccessPoint({name!r})")
+        self._check_name(name)
+        given = self.session.check_options("addAccessPoint", params, POINT_OPTIONS)
+        options = given.over(self.defaults)
+        datapath = given.get("datapath", "user")
+        if datapath != "user":
+            self.session.limit(
+                f"addAccessPoint(datapath={datapath!r})",
+                "Open vSwitch has its user-space datapath here",
+            )
+        if self.autoSetMacs:
+            options["mac"] = macColonHex(self.nextIP)  # as there, with an address of the stations'
+            self.nextIP += 1
+        if self.autoSetPositions and "position" not in params:
+            options["position"] = f"{self._next_x['ap']:g},50,0"
+            self._next_x["ap"] += 100
+        self._openvswitch.start()
+        kind = cls or self.accessPoint
+        if isinstance(kind, Unavailable):
+            raise kind.error()
+        if not (isinstance(kind, type) and issubclass(kind, AP)):
+            raise ScriptError(f"addAccessPoint(cls={kind!r}): it must be an access point's class")
+        limit = getattr(kind, "limit", None)
+        if limit:
+            self.session.limit(f"addAccessPoint({name!r}, cls={kind.__name__})", limit)
+        bridge = {
+            key: given[key] for key in ("failMode", "protocols", "stp", "dpid") if key in given
+        }
+        alone = bool(given.get("inNamespace"))
+        if alone:
+            self.session.limit(
+                f"addAccessPoint({name!r}, inNamespace=True)",
+                "it has no bridge: its radios are interfaces of a namespace of its own",
+            )
+        port = given.get("listenPort", self.listenPort)
+        point = kind(name, self, inNamespace=alone, listenPort=port, **bridge)
+        if self.listenPort:
+            self.listenPort += 1
+        names = wireless.names_of(options.get("ssid"))
+        self._give_radios(point, options, int(given.get("wlans", 1)), 1)
+        for radio in point.wintfs.values():
+            radio.kind = "master"
+            radio.ssid = names[min(radio.id, len(names) - 1)]
+            radio.wps = str(params.get("wps_state") or 0) != "0"
+            radio.isolate = bool(given.get("client_isolation", self.client_isolation))
+        self._add_virtual(point, options)
+        for key in ("ip", "ip6"):
+            if options.get(key):
+                point.params[key] = options[key]
+        if alone:
+            point.own_addresses_to(point.wintfs[0])
+        if options.get("position") is not None:
+            point.position = coordinates(options["position"])
+        self.nameToNode[name] = point
+        self.aps.append(point)
+        return point
+
+    def _add_virtual(self, point: AP, options: Mapping[str, Any]) -> None:
+        """Add an interface for each further name (`vssids`) of an access point."""
+        names = wireless.names_of(options.get("vssids"))
+        first = point.wintfs[0]
+        if not any(names):
+            return
+        for name in names:
+            extra = point.add_radio(f"{first.name}-{len(first.vssid) + 1}", self.next_mac())
+            extra.take_after(first)
+            extra.virtual = True
+            extra.ssid = name
+            first.vssid.append(name)
+
+    def _give_radios(self, node: Any, options: Options, count: int, base: int) -> None:
+        given = options.get("mac")
+        for number in range(count):
+            mac = str(given) if given and number == 0 else self.next_mac()
+            radio = node.add_radio(f"{node.name}-wlan{number + base}", mac)
+            radio.given_mac = bool(given) and number == 0
+        node.apply_options(options)
+
+    def check_unbuilt(self, call: str) -> None:
+        """Raise `ScriptError` if the medium, which makes all radios at once, runs already."""
+        if self.air.running:
+            raise ScriptError(f"{call}: no radio is added while the network runs: do it before")
+
+    def _check_name(self, name: str) -> None:
+        if name in self.nameToNode:
+            raise ScriptError(f"there is a node {name} already")
+        if not name or len(f"{name}-wlan0".encode()) > 15:
+            raise ScriptError(f"{name!r} is no name for a node: use 1 to 9 characters")
+
+    def number_radios(self) -> None:
+        """Give radios the addresses that mac80211_hwsim gives them: stations first, then the rest.
+
+        Those to which the script gives one keep it, and count.  Done twice, it changes nothing.
+        """
+        if self._numbered:
+            return
+        self._numbered = True
+        radios = [radio for radio in self.radios if not radio.virtual]
+        taken = {radio.mac.lower() for radio in radios if radio.given_mac}
+        for number, radio in enumerate(radios):
+            mac = f"02:00:00:{number >> 8:02x}:{number & 255:02x}:00"
+            if not radio.given_mac and mac not in taken:
+                radio.mac = mac
+
+    def next_mac(self) -> str:
+        """Return an address that is none of `number_radios`: its last byte is not 0."""
+        self._macs += 1 + ((self._macs + 1) % 256 == 0)
+        return f"02:00:00:00:{self._macs >> 8:02x}:{self._macs & 255:02x}"
+
+    def _next_address(self) -> str:
+        address = ipAdd(self.nextIP, ipBaseNum=self.ipBaseNum, prefixLen=self.prefixLen)
+        self.nextIP += 1
+        return f"{address}/{self.prefixLen}"
+
+    def addHost(self, name: str, cls: Any = None, **params: Any) -> Node:
+        """Add a wired host."""
+        self._check_name(name)
+        return super().addHost(name, cls=cls, **params)
+
+    def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Node:
+        """Add a wired switch: Open vSwitch, with the user-space datapath."""
+        self._openvswitch.start()
+        chosen = cls or self.switch
+        return super().addSwitch(name, cls=cls, **switch_options(chosen, params))
+
+    def addController(self, name: Any = "c0", controller: Any = None, **params: Any) -> Any:
+        """Add a controller."""
+        if isinstance(name, Controller):
+            return super().addController(name, controller, **params)
+        chosen = controller or params.pop("cls", None) or self.controller or DefaultController
+        if chosen is DefaultController:
+            chosen = Controller
+        fitting = controller_class(chosen, self.session.logs, name)
+        return super().addController(name, fitting, **params)
+
+    def addNAT(
+        self,
+        name: str = "nat0",
+        connect: Any = True,
+        inNamespace: bool = False,
+        linkTo: str | None = None,
+        **params: Any,
+    ) -> Any:
+        """Add a gateway; there is nothing behind it, which is said."""
+        self.session.limit("addNAT", "the script's network is its own and has no way out of it")
+        nat = self.addHost(name, cls=NAT, inNamespace=inNamespace, subnet=self.ipBase, **params)
+        if connect:
+            points = self.switches + self.aps
+            target = self.nameToNode.get(linkTo) if linkTo else None
+            if isinstance(connect, Node):
+                target = connect
+            if target is None:
+                if not points:
+                    raise ScriptError("addNAT: there is no switch and no access point to link to")
+                target = points[0]
+            self.addLink(nat, target)
+            gateway = str(nat.params["ip"]).partition("/")[0]
+            for node in [*self.hosts, *self.stations, *self.cars]:
+                if node.inNamespace:
+                    node.params["defaultRoute"] = f"via {gateway}"
+        return nat

@@ -1,0 +1,157 @@
+"""Routing daemons that a script names with `proto=`: those that are installed, with their options.
+
+They run in the node's namespace on its radio and end with the network.  batman-adv is no daemon but
+a module of the kernel: if the kernel has it, it gets the radio.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+from emulation.mn.session import ScriptError, Session
+
+# `-w`: babeld asks for wireless extensions, which a TAP device lacks, and would take it for a wire.
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "babel": ("babeld", "babeld -w {args} -I {state}.pid -S {state}.state {intf}"),
+        "batmand": ("batmand", "batmand {args} {intf}"),
+        "olsrd": ("olsrd", "olsrd -i {intf} -d 0 {args}"),
+        "olsrd2": ("olsrd2_static", "olsrd2_static {intf} {args}"),
+    }
+)
+"""By name: the program, and how it is started."""
+PACKAGES: Final[Mapping[str, str]] = MappingProxyType({"babeld": "babeld", "batmand": "batmand"})
+"""Debian's packages, of the programs that it has."""
+NOT_THERE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "batman_adv": "this kernel lacks the module batman-adv; the virtual machine's has it",
+        "aodv": "Mininet-WiFi's aodv is a kernel module of 2010, and the testbed's AODV routes its "
+        "own datagrams, not IP: `run TOPOLOGY broker-aodv`",
+    }
+)
+NO_MODULE: Final = ("Unknown device type", "Operation not supported")
+"""What iproute2 says of a kind of device that the kernel lacks."""
+
+
+def start(net: Any, radio: Any, params: Mapping[str, Any]) -> None:
+    """Start the daemon that a link names on its radio; one that is missing is a limit."""
+    name, arguments = str(params["proto"]), str(params.get("proto_args") or "")
+    wish = f"proto={name!r}"
+    if name == "batman_adv" and _batman(net, radio):
+        return
+    if name in NOT_THERE:
+        net.session.limit(wish, f"no routing daemon is started: {NOT_THERE[name]}")
+        return
+    if name not in COMMANDS:
+        raise ScriptError(f"{wish}: there are " + ", ".join([*COMMANDS, *NOT_THERE]))
+    program, command = COMMANDS[name]
+    if shutil.which(program) is None:
+        package = PACKAGES.get(program)
+        advice = f"apt-get install {package}" if package else "Debian has no package of it"
+        net.session.limit(wish, f"no routing daemon is started: {program} is missing; {advice}")
+        return
+    state = net.session.spec.state / f"{radio.name}.{program}"
+    words = command.format(args=arguments, intf=radio.name, state=state)
+    radio.node.cmd("sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1")
+    log = net.session.logs / f"{radio.name}-{program}.log"
+    radio.node.cmd(f"{words} >{log} 2>&1 &")
+
+
+def _batman(net: Any, radio: Any) -> bool:
+    """Give a radio to its node's batman-adv; return False if the kernel has none.
+
+    Raises `ScriptError` if a command fails, or if the node has no address of its own.
+    """
+    node = radio.node
+    said = _told(node, "ip link add name bat0 type batadv")
+    if any(reason in said for reason in NO_MODULE):
+        return False
+    if said and "File exists" not in said:  # another radio of the node has made it
+        raise ScriptError(f"proto='batman_adv': ip link add name bat0 at {node.name}: {said}")
+    number = _number_of(net, node)
+    for command in (
+        f"ip link set dev {radio.name} master bat0",
+        "ip link set dev bat0 up",
+        f"ip addr replace 192.168.123.{number}/24 dev bat0",  # Mininet-WiFi's
+    ):
+        said = _told(node, command)
+        if said:
+            raise ScriptError(f"proto='batman_adv': {command} at {node.name}: {said}")
+    return True
+
+
+def _told(node: Any, command: str) -> str:
+    """Return what a command says that should say nothing, on one line."""
+    return " ".join(str(node.cmd(command)).split())
+
+
+def _number_of(net: Any, node: Any) -> int:
+    """Return the number in a node's name, the last of its address; 1 if there is none."""
+    found = re.search(r"\d+", node.name)
+    number = int(found.group()) if found else 1
+    advice = "call it by a number from 1 to 254 that no other node with batman_adv has"
+    if not 1 <= number <= 254:
+        raise ScriptError(
+            f"proto='batman_adv': {node.name} would be 192.168.123.{number}: {advice}"
+        )
+    owner = net.batman_nodes.setdefault(number, node.name)
+    if owner != node.name:
+        raise ScriptError(
+            f"proto='batman_adv': {node.name} would be 192.168.123.{number}, as {owner} is: "
+            f"{advice}"
+        )
+    return number
+
+
+class RoutingDaemon:
+    """A name of `mn_wifi.manetRoutingProtocols`."""
+
+    name: ClassVar[str] = ""
+    session: ClassVar[Session]
+    """The run; a subclass has it (`emulation.mn.provided`)."""
+
+    @classmethod
+    def load_module(cls, interfaces: Any = None) -> None:
+        """Say that no kernel module is loaded."""
+        wish = f"{cls.name}.load_module({interfaces or ''})"
+        cls.session.limit(wish, NOT_THERE.get(cls.name, "it is no module of the kernel"))
+
+
+class batman_adv(RoutingDaemon):  # Mininet-WiFi's names, here and below
+    """batman-adv."""
+
+    name = "batman_adv"
+
+
+class aodv(RoutingDaemon):
+    """AODV as a kernel module."""
+
+    name = "aodv"
+
+
+class batmand(RoutingDaemon):
+    """batmand."""
+
+    name = "batmand"
+
+
+class olsrd(RoutingDaemon):
+    """olsrd."""
+
+    name = "olsrd"
+
+
+class olsrd2(RoutingDaemon):
+    """olsrd2."""
+
+    name = "olsrd2"
+
+
+class babel(RoutingDaemon):
+    """babeld."""
+
+    name = "babel"

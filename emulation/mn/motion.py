@@ -1,0 +1,180 @@
+"""Motion of a script's nodes: where each is at a time, as Mininet-WiFi's calls say.
+
+`startMobility`, `mobility` and `stopMobility` give a node a straight way from one instant to
+another, or a way over several points; `setMobilityModel` lets a model move all others.
+A plan is a function of time alone, so the same script moves the same way every time.
+
+Departure from Mininet-WiFi: positions are exact, not sums of steps rounded to centimetres; random
+models draw from their own generators, so single ways differ from those that it draws.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from emulation.mn.nodes import coordinates
+from emulation.mn.session import ScriptError
+from emulation.mobility.base import SLOWEST, Area
+from emulation.mobility.crp import BESIDE
+from emulation.mobility.trajectory import Waypoint
+
+Point = tuple[float, float, float]
+Plan = Callable[[float], Point]
+"""Where a node is at a time, seconds since its motion began."""
+HORIZON: Final = 3_600.0
+"""Seconds for which random ways are made; then they go back the way they came."""
+
+
+class Stage(NamedTuple):
+    """An end of a node's way."""
+
+    time: float
+    position: Point | None
+
+
+class TimedMotion:
+    """`startMobility`... `stopMobility`: repetitions, there and back if `reverse`."""
+
+    def __init__(self) -> None:
+        self.begin = 0.0
+        self.end: float | None = None
+        self.repetitions = 1
+        self.reverse = False
+        self._ends: dict[Any, dict[str, Stage]] = {}
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the script has asked for it."""
+        return bool(self._ends)
+
+    def stage(self, node: Any, stage: str, time: float, position: Any = None) -> None:
+        """Set the position of a node at the start or the stop of its way.  Raises `ScriptError`."""
+        if stage not in ("start", "stop"):
+            raise ScriptError(f"mobility({node.name}, {stage!r}): 'start' or 'stop'")
+        point = None if position is None else coordinates(position)
+        self._ends.setdefault(node, {})[stage] = Stage(float(time), point)
+
+    def plans(self) -> dict[Any, Plan]:
+        """Return the plan of each node.  Raises `ScriptError`."""
+        last = max((ends["stop"].time for ends in self._ends.values() if "stop" in ends), default=0)
+        length = max(self.end if self.end is not None else last, last)
+        return {node: self._plan(node, ends, length) for node, ends in self._ends.items()}
+
+    def _plan(self, node: Any, ends: dict[str, Stage], length: float) -> Plan:
+        if set(ends) != {"start", "stop"}:
+            missing = "stop" if "start" in ends else "start"
+            raise ScriptError(f"mobility({node.name}): there is no {missing!r}")
+        start, stop = ends["start"], ends["stop"]
+        points = [coordinates(each) for each in getattr(node, "coord", ())]
+        if not points:
+            if start.position is None or stop.position is None:
+                raise ScriptError(f"mobility({node.name}): give position='x,y,z', or node.coord")
+            points = [start.position, stop.position]
+        way = along(points, start.time, stop.time)
+        back = along(points[::-1], start.time, stop.time)
+        repetitions, reverse = max(1, self.repetitions), self.reverse
+
+        def at(seconds: float) -> Point:
+            turn = min(int(seconds // length) if length > 0 else 0, repetitions - 1)
+            return (back if reverse and turn % 2 else way)(seconds - turn * length)
+
+        return at
+
+
+def along(points: Sequence[Point], begin: float, end: float) -> Plan:
+    """Return the plan of a way over points at one speed between two instants, seconds."""
+    lengths = [math.dist(one, other) for one, other in pairwise(points)]
+    whole = sum(lengths)
+    if whole == 0 or end <= begin:
+        last = points[-1]
+        return lambda seconds: last if seconds >= end else points[0]
+    marks = [0.0]
+    for length in lengths:
+        marks.append(marks[-1] + length)
+
+    def at(seconds: float) -> Point:
+        gone = whole * min(1.0, max(0.0, (seconds - begin) / (end - begin)))
+        index = min(bisect_right(marks, gone), len(points) - 1)
+        before, after = points[index - 1], points[index]
+        part = (gone - marks[index - 1]) / lengths[index - 1] if lengths[index - 1] else 0.0
+        x, y, z = (a + part * (b - a) for a, b in zip(before, after, strict=True))
+        return x, y, z
+
+    return at
+
+
+def following(waypoints: Sequence[Waypoint]) -> Plan:
+    """Return the plan of a trajectory, there and back if time goes on."""
+    times = [each.time for each in waypoints]
+    last = times[-1]
+
+    def at(seconds: float) -> Point:
+        turn, rest = divmod(seconds, last) if last > 0 else (0.0, 0.0)
+        now = last - rest if turn % 2 else rest
+        index = min(max(bisect_right(times, now), 1), len(waypoints) - 1)
+        before, after = waypoints[index - 1], waypoints[index]
+        span = after.time - before.time
+        part = (now - before.time) / span if span > 0 else 1.0
+        return before.x + part * (after.x - before.x), before.y + part * (after.y - before.y), 0.0
+
+    return at
+
+
+class Bounds(NamedTuple):
+    """Where a node goes and how fast: metres, metres a second, above 0."""
+
+    area: Area
+    min_v: float
+    max_v: float
+
+
+CRP_SPEED: Final = 2.0
+"""Metres a second of the centre of a CRP group."""
+
+
+def bounds_of(node: Any, defaults: dict[str, float]) -> Bounds:
+    """Return a node's own bounds, or the network's.  Raises `ScriptError`."""
+    value = {name: float(node.params.get(name, defaults[name])) for name in defaults}
+    return _bounds(value, node.name)
+
+
+def area_of(defaults: dict[str, float]) -> Bounds:
+    """Return the network's bounds.  Raises `ScriptError`."""
+    return _bounds(defaults, "setMobilityModel")
+
+
+def _bounds(value: dict[str, float], whose: str) -> Bounds:
+    area = (value["min_x"], value["min_y"], value["max_x"], value["max_y"])
+    if not (area[0] < area[2] and area[1] < area[3]):
+        raise ScriptError(f"{whose}: min_x, min_y must be below max_x, max_y: {area}")
+    if not 0 <= value["min_v"] <= value["max_v"]:
+        raise ScriptError(f"{whose}: min_v must be at least 0 and at most max_v")
+    return Bounds(area, max(value["min_v"], SLOWEST), max(value["max_v"], SLOWEST))
+
+
+def in_group(points: Any, rng: random.Random) -> Plan:
+    """Return the plan of a member of a CRP group whose centre goes over `points`, there and back.
+
+    It is `emulation.mobility.crp` with heights and without borders.  Raises `ScriptError` if there
+    are no two points.
+    """
+    corners = [coordinates(each) for each in points or ()]
+    if len(corners) < 2:
+        raise ScriptError("setMobilityModel(model='CRP'): give pointlist=[(x, y, z), (x, y, z)...]")
+    length = sum(math.dist(one, other) for one, other in pairwise(corners))
+    lasts = max(length / CRP_SPEED, 1.0)
+    there = along(corners, 0.0, lasts)
+    beside = following(BESIDE.trajectory(BESIDE.position(rng), HORIZON, rng))
+
+    def at(seconds: float) -> Point:
+        turn, rest = divmod(seconds, lasts)
+        x, y, z = there(lasts - rest if turn % 2 else rest)
+        dx, dy, _ = beside(seconds)
+        return x + dx, y + dy, z
+
+    return at

@@ -1,0 +1,423 @@
+"""`Mininet_wifi`: what a script builds its network with.
+
+Theory of operation.  Until `build`, nodes and links are descriptions beside Mininet's own nodes;
+`build` makes the medium with all radios at once, gives the devices their addresses, and lets motion
+begin.  `start`, or `start` of each access point, makes the bridges.  Mininet does all wired work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from mininet.log import error, output
+from mininet.node import DefaultController
+
+from emulation.mn import models, wireless
+from emulation.mn.air import ScriptAir, fading_of
+from emulation.mn.cli import CLI
+from emulation.mn.links import WMEDIUMD_MODES
+from emulation.mn.making import Nodes
+from emulation.mn.measure import iperf
+from emulation.mn.motion import TimedMotion
+from emulation.mn.mover import Mover
+from emulation.mn.nodes import AP, Car, RadioNode, Station
+from emulation.mn.options import (
+    IPERF_OPTIONS,
+    MININET_OPTIONS,
+    MODEL_OPTIONS,
+    NETWORK_OPTIONS,
+    NOT_SUPPORTED,
+    START_OPTIONS,
+    STOP_OPTIONS,
+)
+from emulation.mn.recording import Recording
+from emulation.mn.requests import RequestServer
+from emulation.mn.session import Options, ScriptError
+from emulation.network.interrupts import undisturbed
+from emulation.network.net import compute_checksums
+
+NO_CONTROL_NETWORK: Final = (
+    "there is no control network: controllers, switches and access points are in the script's root "
+    "namespace, and connect over its loopback"
+)
+
+
+class Mininet_wifi(Nodes):
+    """A network of stations, access points and wired nodes, on the testbed's radios."""
+
+    def __init__(
+        self,
+        accessPoint: Any = AP,
+        station: Any = Station,
+        car: Any = Car,
+        link: Any = None,
+        ssid: str = "new-ssid",
+        mode: str = "g",
+        channel: int | str = 1,
+        encrypt: str = "",
+        passwd: str | None = None,
+        wmediumd_mode: Any = None,
+        autoAssociation: bool = True,
+        allAutoAssociation: bool = True,
+        autoSetPositions: bool = False,
+        client_isolation: bool = False,
+        noise_th: float = -91,
+        ac_method: str | None = None,
+        **params: Any,
+    ) -> None:
+        session = self.session
+        mininet = {key: params.pop(key) for key in MININET_OPTIONS if key in params}
+        given = session.check_options("Mininet_wifi", params, NETWORK_OPTIONS)
+        self.wire_class = wireless.wire_class(link)
+        self.air = ScriptAir(session)
+        self.air.noise_th = float(noise_th)
+        self._choose_policy({"ac_method": ac_method})
+        self.air.fading_db = fading_of(given.get("fading_cof"))
+        self.defaults = {
+            "ssid": ssid, "mode": mode, "channel": channel, "encrypt": encrypt, "passwd": passwd,
+        }  # fmt: skip
+        if wmediumd_mode not in (None, *WMEDIUMD_MODES):
+            known = ", ".join(mode.__name__ for mode in WMEDIUMD_MODES)
+            raise ScriptError(f"Mininet_wifi(wmediumd_mode={wmediumd_mode!r}): there are {known}")
+        self.wmediumd_mode = wmediumd_mode
+        self.autoAssociation = (
+            autoAssociation and allAutoAssociation and not given.get("config4addr")
+        )
+        self.autoSetPositions = autoSetPositions
+        self.client_isolation = client_isolation
+        self.station, self.car, self.accessPoint = station, car, accessPoint
+        self.prepare()
+        self.draw, self.isReplaying = False, False
+        self.mover = Mover(self._moved, self.unanswered)
+        self.timed = TimedMotion()
+        self.model: Options | None = None
+        self.recording = Recording(session, self)
+        self.overrides: list[Callable[[], None]] = []
+        self.mesh_links: list[Any] = []
+        self.batman_nodes: dict[int, str] = {}
+        """Last number of an address in batman-adv's network: the node that has it."""
+        mininet.setdefault("controller", DefaultController)
+        if mininet.pop("inNamespace", False):
+            session.limit(f"{type(self).__name__}(inNamespace=True)", NO_CONTROL_NETWORK)
+        build = mininet.pop("build", True)
+        topo = mininet.pop("topo", None)
+        super().__init__(build=False, **mininet)
+        self.topo = topo
+        self.opened.append(self)
+        if topo is not None and build:
+            self.build()
+
+    # -- links -----------------------------------------------------------------------------------
+
+    def addLink(
+        self,
+        node1: Any,
+        node2: Any = None,
+        port1: int | None = None,
+        port2: int | None = None,
+        cls: Any = None,
+        **params: Any,
+    ) -> Any:
+        """Add a link: of radios, or of wire."""
+        one, other = (self[each] if isinstance(each, str) else each for each in (node1, node2))
+        return wireless.add_link(self, one, other, port1, port2, cls, params)
+
+    def wire(self, one: Any, other: Any, cls: Any = None, **params: Any) -> Any:
+        """Add a link of wire."""
+        link = super().addLink(one, other, cls=cls, **params)
+        for intf in (link.intf1, link.intf2):
+            if intf.node.inNamespace:
+                compute_checksums(intf.node.pid, intf.name)
+        return link
+
+    # -- settings --------------------------------------------------------------------------------
+
+    def setPropagationModel(self, **options: Any) -> None:
+        """Choose how signals fade with distance."""
+        self.air.set_propagation(options)
+
+    def setInitialMediums(self, mediums: Any) -> None:
+        """Assign nodes, radios, or names of radios to media: the first group is medium 1."""
+        for number, members in enumerate(mediums, start=1):
+            for member in members:
+                if isinstance(member, RadioNode):
+                    member.setMediumId(number)
+                else:
+                    name = getattr(member, "name", member)
+                    self.radio_named(str(name)).setMediumId(number)
+
+    def setModule(self, moduleDir: str) -> None:
+        """There is no module to set."""
+        self.session.limit("setModule", "the radios are TAP devices, no kernel module is loaded")
+
+    def setChannelEquation(self, **_options: Any) -> None:
+        """There is no equation: the medium has a model of rates and losses."""
+        self.session.limit("setChannelEquation", "rate, loss and delay come from the medium")
+
+    def plotGraph(self, **options: Any) -> None:
+        """Set the part of the plane that the report draws."""
+        self.draw = True
+        self.recording.plot(options)
+
+    def telemetry(self, **options: Any) -> None:
+        """Record: positions and levels of all nodes are recorded in any case."""
+        self.recording.telemetry(options)
+
+    def configureNodes(self) -> None:
+        """Give radios their addresses; the radios are made when the network is built."""
+        self.number_radios()
+
+    configureWifiNodes = configureNodes
+
+    # -- motion ----------------------------------------------------------------------------------
+
+    def startMobility(self, time: float = 0, **options: Any) -> None:
+        """Set when timed motion begins, seconds; `mob_rep` times, and back if `reverse`."""
+        given = self.session.check_options("startMobility", options, START_OPTIONS)
+        self.timed.begin = float(time)
+        self._repeat(given)
+        self._choose_policy(given)
+        if given.get("model"):
+            self.setMobilityModel(time=time, model=given["model"])
+
+    def _repeat(self, options: Mapping[str, Any]) -> None:
+        self.timed.repetitions = int(options.get("mob_rep", self.timed.repetitions))
+        self.timed.reverse = bool(options.get("reverse", self.timed.reverse))
+
+    def _choose_policy(self, options: Mapping[str, Any]) -> None:
+        for name in ("AC", "ac_method"):
+            if options.get(name):
+                self.air.set_policy(f"{name}={options[name]!r}", options[name])
+
+    def mobility(self, node: Any, stage: str, time: float = 0, **options: Any) -> None:
+        """Set the position of a node at the 'start' or the 'stop' of its way."""
+        given = self.session.check_options("mobility", options, {"position": None})
+        whose = self[node] if isinstance(node, str) else node
+        self.timed.stage(whose, stage, time, given.get("position"))
+
+    def stopMobility(self, time: float = 10, **options: Any) -> None:
+        """Set when timed motion ends, seconds."""
+        given = self.session.check_options("stopMobility", options, STOP_OPTIONS)
+        self.timed.end = float(time)
+        self._repeat(given)
+
+    def setMobilityModel(self, **options: Any) -> None:
+        """Let a model move all nodes that have no position."""
+        given = self.session.check_options("setMobilityModel", options, MODEL_OPTIONS)
+        self._choose_policy(given)
+        models.check_model(given.get("model", models.DEFAULT))
+        self.model = given
+
+    def start_simulation(self) -> None:
+        """Let the motion go on."""
+        self.mover.resume()
+
+    def stop_simulation(self) -> None:
+        """Let the motion stand still."""
+        self.mover.pause()
+
+    @property
+    def session_open(self) -> bool:
+        """Whether the network has not been stopped."""
+        return self in self.opened
+
+    def is_mob_started(self) -> bool:
+        """Return whether motion has begun."""
+        return self.mover.started
+
+    def set_position(self, node: Any, position: tuple[float, float, float]) -> None:
+        """Put a node somewhere, where it stays."""
+        node.position = position
+        self.mover.hold(node)
+        self.tell({node.name: position})
+
+    def tell(self, positions: Mapping[str, Any]) -> None:
+        """Tell the medium where nodes are, if there is one yet."""
+        if self.air.running and positions:
+            self._moved(positions)
+
+    def _moved(self, positions: Mapping[str, Any]) -> None:
+        self.air.ask(
+            {"op": "move", "positions": {name: list(each) for name, each in positions.items()}}
+        )
+
+    def unanswered(self, what: str, problem: ScriptError) -> bool:
+        """Say once that a request failed; return whether the network is still open."""
+        if not self.session_open:
+            return False
+        self.session.note(f"{what} failed and will be tried again: {problem}")
+        return True
+
+    def get_distance(self, src: str, dst: str) -> None:
+        """Print the distance between two nodes, metres."""
+        for name in (src, dst):
+            if not isinstance(self.nameToNode.get(name), RadioNode):
+                error(f"{name} is no station and no access point\n")
+                return
+        metres = self[src].get_distance_to(self[dst])
+        output(f"The distance between {src} and {dst} is {metres:.2f} meters\n")
+
+    # -- build, start, stop ------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Make the medium and all devices, give them addresses, and let motion begin."""
+        if self.built:
+            return
+        if self.topo:
+            wireless.build_from_topo(self, self.topo)
+        self.number_radios()
+        self._plan_motion()
+        wireless.give_positions(self)
+        wireless.borrow_passphrases(self)
+        if self.radios:
+            self.air.start(self.radio_nodes, self.radios)
+            wireless.configure_devices(self)
+        for override in self.overrides:
+            override()
+        super().build()
+        for start in self.mesh_links:
+            start()
+        self.mover.start()
+        self.recording.start()
+        self.session.built()
+
+    def buildFromTopo(self, topo: Any = None) -> None:
+        """Do nothing more: `build` has added the topology's nodes and links."""
+
+    def _plan_motion(self) -> None:
+        if self.timed.wanted:
+            self.mover.plan(self.timed.plans())
+        if self.model is None:
+            return
+        nodes = [*self.stations, *self.cars]
+        moving = [node for node in nodes if not hasattr(node, "position")]
+        plans = models.plans(self.model, moving, wireless.rng)
+        self.mover.plan(plans, float(self.model.get("time", 0)))
+        if plans and self.model.unread:
+            name = self.model.get("model", models.DEFAULT)
+            unread = ", ".join(sorted(self.model.unread))
+            self.session.limit(f"setMobilityModel({unread})", f"the model {name} has no such thing")
+
+    def configHosts(self) -> None:
+        """Configure wired hosts, and the routes of all nodes."""
+        super().configHosts()
+        for node in [*self.stations, *self.cars]:
+            route = node.params.get("defaultRoute")
+            if route:
+                node.setDefaultRoute(route)
+
+    def started(self, point: AP) -> None:
+        """Take note that a bridge is being made: everything before it must exist."""
+        if not self.built:
+            self.build()
+
+    def start(self) -> None:
+        """Start controllers, switches and access points."""
+        if not self.built:
+            self.build()
+        for controller in self.controllers:
+            controller.start()
+        for bridge in [*self.switches, *self.aps]:
+            bridge.start(self.controllers)
+        if self.waitConn:
+            self.waitConnected()
+
+    def interact(self) -> CLI:
+        """Start, open the prompt, and stop when it is left."""
+        self.start()
+        prompt = CLI(self)
+        self.stop()
+        return prompt
+
+    def stop(self) -> None:
+        """Stop everything; signals, the end of `--for` among them, wait until that is done."""
+        with undisturbed():
+            if self in self.opened:
+                self.opened.remove(self)
+                self._stop()
+
+    def _stop(self) -> None:
+        self.mover.close()
+        self.recording.stop()
+        self.switches.extend(self.aps)
+        self.hosts.extend([*self.stations, *self.cars])
+        super().stop()
+        self.air.stop()
+        self.recording.finish()
+
+    # -- what is done with the network -------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of all nodes."""
+        for node in [*self.hosts, *self.switches, *self.controllers, *self.radio_nodes]:
+            yield node.name
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(list(iter(self)))
+
+    def ping(self, hosts: Any = None, timeout: Any = None) -> Any:
+        """Ping between all hosts, stations and cars."""
+        return super().ping(hosts or [*self.hosts, *self.stations, *self.cars], timeout)
+
+    def pingFull(self, hosts: Any = None, timeout: Any = None) -> Any:
+        """Ping between all hosts, stations and cars, with times."""
+        return super().pingFull(hosts or [*self.hosts, *self.stations, *self.cars], timeout)
+
+    def pingPair(self) -> Any:
+        """Ping between the first two."""
+        return self.ping([*self.hosts, *self.stations, *self.cars][:2])
+
+    def staticArp(self) -> None:
+        """Add the Ethernet addresses of all to all."""
+        nodes = [*self.hosts, *self.stations, *self.cars]
+        for one in nodes:
+            for other in nodes:
+                if one is not other and other.IP() and other.MAC():
+                    one.setARP(ip=other.IP(), mac=other.MAC())
+
+    def iperf(self, hosts: Any = None, **options: Any) -> list[str]:
+        """Measure throughput between two, by default the first and the last."""
+        nodes = [*self.hosts, *self.stations, *self.cars]
+        given = self.session.check_options("iperf", options, IPERF_OPTIONS)
+        kept = {name: given[name] for name in options if IPERF_OPTIONS[name] is None}
+        return iperf(hosts or [nodes[0], nodes[-1]], **kept)
+
+    def configLinkStatus(self, src: str, dst: str, status: str) -> None:
+        """Take the link between two nodes 'down', or 'up' again."""
+        ends = [self.nameToNode.get(name) for name in (src, dst)]
+        for name, node in zip((src, dst), ends, strict=True):
+            if node is None:
+                error(f"there is no node {name}\n")
+                return
+        if all(isinstance(node, RadioNode) for node in ends) and not ends[0].connectionsTo(ends[1]):
+            verb = "fail" if status == "down" else "heal"
+            self.air.ask({"op": verb, "name": src, "other": dst})
+        else:
+            super().configLinkStatus(src, dst, status)
+
+    def delNode(self, node: Any, nodes: Any = None) -> None:
+        """Take a node out of the network."""
+        for group in (self.stations, self.cars, self.aps):
+            if node in group:
+                if self.air.running:
+                    self.air.ask({"op": "fail", "name": node.name})
+                nodes = group
+        super().delNode(node, nodes)
+
+    def socketServer(self, ip: str = "127.0.0.1", port: int = 12345, **options: Any) -> None:
+        """Answer requests of Mininet-WiFi's socket protocol."""
+        self.session.check_options("socketServer", options, {})
+        RequestServer(self, ip, port).start()
+
+    def useExternalProgram(self, program: Any, **options: Any) -> None:
+        """Let SUMO move the cars."""
+        program(self, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise an error that says why a call is not supported."""
+        reason = NOT_SUPPORTED.get(name)
+        if reason is None:
+            raise AttributeError(f"Mininet_wifi has no {name!r}")
+        raise ScriptError(f"net.{name}: {reason}")

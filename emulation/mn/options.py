@@ -1,0 +1,286 @@
+"""Options of Mininet-WiFi's calls: what each gets here (`Treatment`), and what nobody can have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from emulation.mn.session import Met, Never, Treatment
+from emulation.mobility.registry import model_keywords
+
+_DRAWN: Final = "nothing is drawn while it runs; the report has a map"
+_RATES: Final = "the medium's rates are those of one 20 MHz channel"
+
+_HERE: Final = "nodes are namespaces of this run"
+_UNBOUND: Final = "processes are not bound to processors"
+_COLOUR: Final = "the report has its own colours"
+_CHANNEL: Final = "its channel says it"
+
+MININET_OPTIONS: Final = (
+    *("topo", "switch", "host", "controller", "intf", "build", "xterms", "cleanup", "ipBase"),
+    *("inNamespace", "autoSetMacs", "autoStaticArp", "listenPort", "waitConnected"),
+)
+"""Options of the constructor that are Mininet's."""
+
+NETWORK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        "freq": _CHANNEL,
+        "band": _RATES,
+        "fading_cof": None,
+        "autoPinCpus": _UNBOUND,
+        "cca_th": "carrier sense is the medium's: 3 dB below reliable reception",
+        "disable_tcp_checksum": Met("all wires compute checksums in full"),
+        "ifb": "bounds of an access point's links apply in both directions",
+        "plot": _DRAWN,
+        "plot3d": _DRAWN,
+        "roads": "no roads are made: give mobility, or SUMO",
+        "rec_rssi": Met("the medium knows all levels"),
+        "config4addr": None,
+        "ieee80211w": "frames are not encrypted: passphrases are compared",
+        "json_file": "P4 switches are not there",
+        "docker": _HERE,
+        "container": _HERE,
+        "ssh_user": _HERE,
+        "configWiFiDirect": "Wi-Fi Direct is not there",
+        **dict.fromkeys(
+            ("wmediumd_802154_mode", "sensor", "apsensor"), "there are no radios of IEEE 802.15.4"
+        ),
+        **dict.fromkeys(("modem", "wwan_module"), "there are no WWAN modems"),
+        **dict.fromkeys(("aircraft", "satellite"), "there are no aircraft and no satellites"),
+        "btdevice": "there are no Bluetooth devices",
+    }
+)
+
+_HEIGHT: Final = "only twoRayGround has antennas' heights, one for all; z of a position counts"
+_CARS: Final = "min_v and max_v bound the speed of a model, and SUMO has its own"
+_DEVICE: Final = "the name of a device says nothing: power and gain are the usual ones"
+_BEACONS: Final = "there are no beacons"
+_EAP: Final = Never("EAP needs wpa_supplicant and a RADIUS server")
+
+NODE_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                *("ip", "ip6", "mac", "position", "wlans", "nvif", "range", "mode", "channel"),
+                *("ssid", "encrypt", "txpower", "antennaGain", "speed", "constantVelocity"),
+                *("min_x", "max_x", "min_y", "max_y", "min_v", "max_v"),
+                *("privateDirs", "defaultRoute", "inNamespace", "passwd", "bgscan_module"),
+                *("bgscan_threshold", "s_inverval", "s_interval", "l_interval"),
+            )  # s_inverval, sic: Mininet-WiFi's spelling
+        ),
+        "color": _COLOUR,
+        "antennaHeight": _HEIGHT,
+        "freq": _CHANNEL,
+        "min_speed": _CARS,
+        "max_speed": _CARS,
+        "min_z": "motion stays in the plane",
+        "max_z": "motion stays in the plane",
+        "model": _DEVICE,
+        "wpasup_flags": _EAP,
+        "wpasup_globals": _EAP,
+        "config": _EAP,
+        "radius_identity": _EAP,
+        "radius_passwd": _EAP,
+        "scan_freq": "a station looks at all channels",
+        "freq_list": "a station looks at all channels",
+        "active_scan": "access points are found without probe frames",
+        "authmode": "passphrases are compared, and no frame is encrypted",
+        "ieee80211w": "frames are not encrypted: passphrases are compared",
+        "ieee80211r": "an association takes no time, fast transition or not",
+        "band": _RATES,
+        "cpu": "the share of the processor is not bounded",
+        "cores": _UNBOUND,
+    }
+)
+
+POINT_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                *("ssid", "mode", "channel", "position", "failMode", "mac", "wlans", "range"),
+                *("txpower", "antennaGain", "encrypt", "passwd", "vssids"),
+                *("client_isolation", "protocols", "stp", "dpid", "ip", "ip6", "listenPort"),
+                *("inNamespace", "datapath"),
+            )
+        ),
+        "color": _COLOUR,
+        "batch": "bridges are made one after the other",
+        "model": _DEVICE,
+        "antennaHeight": _HEIGHT,
+        "freq": _CHANNEL,
+        "beacon_int": _BEACONS,
+        "ht_cap": _RATES,
+        "vht_capab": _RATES,
+        "band": _RATES,
+        "authmode": "passphrases are compared, and no frame is encrypted",
+        "ieee80211r": "an association takes no time, fast transition or not",
+        "ieee80211w": "frames are not encrypted: passphrases are compared",
+        "mobility_domain": "an association takes no time, fast transition or not",
+        "wps_state": "PINs are compared: no frames of WPS are on the air",
+        "config_methods": "WPS is by PIN or by button, at the prompt, whatever it says",
+        "radius_server": _EAP,
+        "config": "there is no hostapd whose configuration it could be",
+        "phywlan": "a card of this machine is not used",
+        **dict.fromkeys(
+            ("min_x", "max_x", "min_y", "max_y", "min_v", "max_v"),
+            "no model moves an access point: mobility(), or setPosition(), do",
+        ),
+        "country_code": "the medium knows no regulations",
+    }
+)  # fmt: skip
+
+OVERRIDES: Final = ("error_prob", "bw", "loss", "delay", "latency", "rssi")
+"""Options of a link of two radios that are in the place of what the medium works out."""
+_POINTS: Final = "it is the access point's: say it in addAccessPoint"
+_STATIONS: Final = "it is the station's: say it in addStation"
+_DAEMONS: Final = "links of adhoc, mesh and ITSLink have routing daemons, those of cells do not"
+_MEDIUM: Final = "a radio's queue and rate are the medium's"
+_NAME: Final = "a radio keeps its name"
+_CELL: Final = "a cell is known by its name"
+TC_OPTIONS: Final = MappingProxyType(dict.fromkeys(("bw", "loss", "latency")))
+"""Of what bounds the link of a station to its access point."""
+_LINKS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        **dict.fromkeys(("ht_cap", "vht_cap", "he_cap", "band"), _RATES),
+        **dict.fromkeys(("max_queue_size", "use_htb"), _MEDIUM),
+        "beacon_int": _BEACONS,
+        "intfName1": _NAME,
+        "jitter": "delays do not vary beyond what the medium makes them",
+    }
+)
+"""Of all links of radios."""
+STATION_LINK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        **_LINKS,
+        **dict.fromkeys(("intf", *OVERRIDES)),
+        **dict.fromkeys(("ssid", "mode", "channel", "freq"), _POINTS),
+        **dict.fromkeys(("passwd", "encrypt", "txpower", "ip", "mac"), _STATIONS),
+        **dict.fromkeys(("proto", "proto_args"), _DAEMONS),
+        "bssid": "its access point is the one that the link names",
+    }
+)
+"""Of a link of a station and an access point."""
+JOIN_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        **_LINKS,
+        **dict.fromkeys(("mode", "channel", "freq", "proto", "proto_args", "passwd", "encrypt")),
+        **dict.fromkeys(("txpower", "ip", "ip6")),
+        **dict.fromkeys(("bssid", "ibss"), _CELL),
+        "ap_scan": "a cell is joined without a scan",
+        "bitrates": "the rates of the standard; at the prompt: NODE iw dev INTERFACE set bitrates",
+        "mac": _STATIONS,
+    }
+)
+"""Of what makes a radio a member of an ad hoc network, of a mesh, or of none."""
+CELL_LINK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {**JOIN_OPTIONS, **dict.fromkeys(("intf", "ssid", *OVERRIDES))}
+)
+"""Of a link with cls=adhoc, mesh or ITSLink."""
+WDS_LINK_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (*CELL_LINK_OPTIONS,),
+            "a link of 4 addresses is as the access point and the first radio of its client are",
+        ),
+        **_LINKS,
+    }
+)
+"""Of a link with cls=_4address."""
+SHAPING: Final = (
+    *("bw", "delay", "jitter", "loss", "max_queue_size", "speedup", "use_hfsc", "use_tbf"),
+    *("latency_ms", "enable_ecn", "enable_red", "gro", "txo", "rxo", "disable_gro"),
+)
+"""Options of a wire that Mininet's `TCLink` does."""
+_WIRE: Final = "a wire has none"
+WIRE_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        **dict.fromkeys((*SHAPING, "intfName1", "intfName2", "addr1", "addr2", "fast")),
+        **dict.fromkeys(("cls1", "cls2", "params1", "params2")),
+        **dict.fromkeys(("ssid", "channel", "mode", "freq", "intf", "error_prob", "rssi"), _WIRE),
+        "use_htb": Met("it bounds the rate unless use_hfsc or use_tbf is given"),
+        "latency": "give delay='10ms'",
+    }
+)
+"""Of a link of wire."""
+MASTER_OPTIONS: Final = MappingProxyType(
+    dict.fromkeys(("channel", "mode", "txpower", "passwd", "encrypt"))
+)
+"""Of what makes a radio an access point's."""
+BORDERS: Final = ("min_x", "min_y", "max_x", "max_y")
+_PLANE: Final = "the map of the report shows the plane; heights count on the air"
+PLOT_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {**dict.fromkeys(BORDERS), **dict.fromkeys(("min_z", "max_z"), _PLANE)}
+)
+_SHOWN: Final = "the report draws ways, with neither pictures nor windows"
+TELEMETRY_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        **dict.fromkeys(("nodes", "data_type", "single", *BORDERS)),
+        **dict.fromkeys(
+            ("image", "tool", "icon", "icon_width", "icon_height", "icon_text_size"), _SHOWN
+        ),
+    }
+)
+IPERF_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        **dict.fromkeys(("l4Type", "udpBw", "seconds")),
+        "fmt": "rates are in Mbits/sec, or in Kbits/sec",
+        "port": "the testbed's sender takes a port that is free",
+    }
+)
+DATA_TYPES: Final = ("rssi", "position", "tx_bytes", "tx_packets", "rx_bytes", "rx_packets")
+"""What `telemetry` can draw."""
+_SUMO: Final = "sumo runs without TraCI: its positions are read as it writes them"
+SUMO_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        **dict.fromkeys(("config_file", "data_dir")),
+        "extra_params": "sumo runs as its configuration says: say it there",
+        **dict.fromkeys(("port", "clients", "exec_order"), _SUMO),
+    }
+)
+
+MODEL_DEFAULTS: Final[Mapping[str, float]] = MappingProxyType(
+    {"min_x": 0.0, "min_y": 0.0, "max_x": 100.0, "max_y": 100.0, "min_v": 1.0, "max_v": 10.0}
+)
+MODEL_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                *("time", "model", "seed", "ac_method", "AC", "velocity", *MODEL_DEFAULTS),
+                *model_keywords(),
+            )
+        ),
+        "min_z": "motion stays in the plane",
+        "max_z": "motion stays in the plane",
+        "g_velocity": "the centre of a CRP group has 2 m/s; `velocity` bounds that of other groups",
+        "stopTime": "motion goes on while the script runs",
+    }
+)
+REPLAY_OPTIONS: Final[Mapping[str, Treatment]] = MappingProxyType(
+    {"print_distance": "positions are in the report"}
+)
+STOP_OPTIONS: Final = MappingProxyType(dict.fromkeys(("mob_rep", "reverse")))
+START_OPTIONS: Final = MappingProxyType(
+    {**STOP_OPTIONS, **dict.fromkeys(("AC", "ac_method", "model"))}
+)
+MOTION_OPTIONS: Final = (*MODEL_DEFAULTS, "speed", "constantVelocity", "defaultRoute")
+
+_IOT: Final = "IEEE 802.15.4 radios need the kernel's mac802154_hwsim"
+_AIR: Final = "needs a live service on the Internet"
+_ORBIT: Final = "satellites' orbits are not computed (SGP4)"
+NOT_SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "addSensor": _IOT,
+        "addAPSensor": _IOT,
+        "configure6LowPANLink": _IOT,
+        "addModem": "WWAN modems need the kernel's wwan_hwsim",
+        "addBTDevice": "Bluetooth needs the kernel's btvirt",
+        "addAircraft": f"aircraft positions: {_AIR}",
+        "configureAircrafts": f"aircraft positions: {_AIR}",
+        "addSatellite": _ORBIT,
+        "configureSatellites": _ORBIT,
+        "addPhysicalBaseStation": "needs a card of this machine",
+        "plotEnergyMonitor": "there is no model of energy",
+    }
+)
+"""Calls of the network that there are not, and why."""

@@ -1,0 +1,102 @@
+"""How a script's run went: `script.json` of its run folder.
+
+It is written when the run begins, so that one that is killed says of which script, machine and
+version it is, and again when it ends.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final, Literal
+
+from emulation.mn.session import LIMITS, Session
+from emulation.plain_file import read_plain_file
+from emulation.scenario.records import Provenance
+from emulation.scenario.runfolder import here, read_typed, write_json
+
+OUTCOME: Final = "script.json"
+"""File of the run folder that says how the script ended."""
+NETWORK: Final = "network.json"
+"""File of the run folder that describes the network; there once it is built."""
+
+
+class ScriptRecord(Provenance):
+    """`script.json`; of one that is `running`, what the end tells has its defaults."""
+
+    format: Literal[1] = 1
+    script: str
+    """Its path."""
+    arguments: tuple[str, ...] = ()
+    began_ns: int = 0
+    """Unix time, ns."""
+    seconds: float = 0.0
+    reached: Literal["started", "built"] = "started"
+    ended: Literal["running", "completed", "failed", "interrupted", "timed out"] = "running"
+    """`running` if it was killed or is under way."""
+    exit_code: int | None = None
+    error: str | None = None
+    line: int | None = None
+    """Of the script, at which it failed."""
+    limits: tuple[str, ...] = ()
+    """What the script got in place of what it asked for."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the script's file."""
+        return Path(self.script).name
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the script has ended, and not by a signal that no process outlives."""
+        return self.ended != "running"
+
+
+def begin(session: Session) -> ScriptRecord:
+    """Write that the run is under way."""
+    record = ScriptRecord(
+        script=str(session.spec.script),
+        arguments=tuple(session.spec.arguments),
+        began_ns=session.began_unix_ns,
+        **dict(here()),
+    )
+    write(session.spec.folder, record)
+    return record
+
+
+def write(folder: Path, record: ScriptRecord) -> None:
+    """Write the record into a run folder, in the place of what there is."""
+    write_json(folder / OUTCOME, record.model_dump(mode="json"))
+
+
+def read(folder: Path, problems: list[str]) -> ScriptRecord | None:
+    """Return a folder's record; None if it is missing, or damaged, and `problems` gets a line.
+
+    What was said about a script that was killed is in a file of its own.
+    """
+    record = read_typed(folder / OUTCOME, ScriptRecord, problems)
+    if record is None or record.has_ended:
+        return record
+    try:
+        lines = read_plain_file(folder / LIMITS).splitlines()
+        said = [json.loads(line) for line in lines]
+        limits = tuple(f"{each['wish']}: {each['instead']}" for each in said if "wish" in each)
+        notes = tuple(each["note"] for each in said if "note" in each)
+    except FileNotFoundError:
+        return record
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        problems.append(f"{LIMITS} cannot be read: {error}")
+        return record
+    return record.model_copy(update={"limits": limits, "notes": notes})
+
+
+def read_ended(folder: Path) -> ScriptRecord | None:
+    """Return the record of a script that has ended; None if it was killed, or is under way."""
+    record = read_typed(folder / OUTCOME, ScriptRecord, [])
+    return record if record is not None and record.has_ended else None
+
+
+def is_script_run(folder: Path) -> bool:
+    """Return whether a folder is that of a script's run."""
+    return (folder / OUTCOME).is_file() or (folder / NETWORK).is_file()

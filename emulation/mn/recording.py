@@ -1,0 +1,251 @@
+"""What a run leaves beside its captures: positions, levels and associations over time.
+
+One thread asks the medium once a second for the state of all radios and for the associations that
+have changed since; every line of `samples.jsonl` is complete, so a run that is killed leaves a file
+that can be read.  Times are seconds since the network was built.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any, Final
+
+from emulation.media.peer_levels import MANY, PEER_MODES, STRONGEST
+from emulation.mn.options import BORDERS, DATA_TYPES, PLOT_OPTIONS, TELEMETRY_OPTIONS
+from emulation.mn.record import NETWORK
+from emulation.mn.session import Options, ScriptError, Session
+from emulation.network.fidelity import CpuSampler, assess
+from emulation.network.processes import read_json
+from emulation.scenario.runfolder import RunFolder, write_json
+
+SAMPLES: Final = "samples.jsonl"
+PERIOD: Final = 1.0
+"""Seconds between two samples."""
+FIELDS: Final = (
+    *("interface", "node", "mode", "ssid", "channel", "tx_power_dbm", "range", "connected_to"),
+    *("signal_dbm", "rate_mbps", "counters"),
+)
+"""What of a radio's state is recorded."""
+NEWS_DB: Final = 1.0
+"""A level between radios without access points is recorded if it has changed by more, ..."""
+REPEAT: Final = 10.0
+"""... and after so many seconds in any case."""
+Row = tuple[str, str, float]
+"""Receiver, sender, dBm."""
+
+
+class PeerRows:
+    """Which levels of pairs are worth a row: N radios have N² pairs, which change seldom."""
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[str, str], tuple[float, float]] = {}
+        """Pair: when it had a row last, seconds, and its level there, dBm."""
+
+    def worth(self, now: float, rows: Iterable[Row], *, all_of_them: bool = False) -> list[Row]:
+        """Return the rows to be recorded, of those of all pairs that there are at a time.
+
+        A pair that was not among those of the last call is new, whatever it was before.
+        """
+        before, self._written = self._written, {}
+        found = []
+        for receiver, sender, level in rows:
+            pair = receiver, sender
+            at, last = before.get(pair, (-REPEAT, level))
+            if (
+                all_of_them
+                or pair not in before
+                or now - at >= REPEAT
+                or abs(level - last) > NEWS_DB
+            ):
+                at, last = now, level
+                found.append((receiver, sender, level))
+            self._written[pair] = at, last
+        return found
+
+
+class Recording:
+    """The record of one network."""
+
+    def __init__(self, session: Session, net: Any) -> None:
+        self._session = session
+        self._net = net
+        self._plot: dict[str, float] = {}
+        self._telemetry: list[dict[str, Any]] = []
+        self._description: dict[str, Any] | None = None
+        self._peers = PeerRows()
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._file: IO[str] | None = None
+        self._epoch = 0.0
+        self._next = 0
+        self._cpu: CpuSampler | None = None
+        self._figures: dict[str, Any] | None = None
+
+    def plot(self, options: dict[str, Any]) -> None:
+        """Take note of the part of the plane that the script wants drawn.
+
+        Raises `ScriptError` for an option that there is not, and for one that is not in metres.
+        """
+        given = self._session.check_options("plotGraph", options, PLOT_OPTIONS)
+        self._plot.clear()
+        self._plot.update(_borders("plotGraph", given))
+        self._again()
+
+    def telemetry(self, options: dict[str, Any]) -> None:
+        """Take note of what the script wants shown: nodes and the kind of data."""
+        given = self._session.check_options("telemetry", options, TELEMETRY_OPTIONS)
+        there = {node.name: node for node in self._net.radio_nodes}
+        nodes = [getattr(node, "name", str(node)) for node in given.get("nodes") or there]
+        for name in nodes:
+            if name not in there:
+                raise ScriptError(f"telemetry: {name} is no station and no access point")
+        kind = str(given.get("data_type", "tx_packets"))  # Mininet-WiFi's default
+        if kind not in DATA_TYPES:
+            known = ", ".join(DATA_TYPES)
+            self._session.limit(
+                f"telemetry(data_type={kind!r})", f"tx_bytes is drawn; there are {known}"
+            )
+            kind = "tx_bytes"
+        wish: dict[str, Any] = {"nodes": nodes, "data_type": kind}
+        borders = _borders("telemetry", given)
+        if kind == "position":
+            wish |= {"borders": borders} if borders else {}
+        elif borders:
+            self._session.limit(
+                f"telemetry({', '.join(borders)})", "only data_type='position' has borders"
+            )
+        self._telemetry.append(wish | ({"single": True} if given.get("single") else {}))
+        self._again()
+
+    def _again(self) -> None:
+        """Describe the network again if it has been built: that holds what is to be shown."""
+        if self._description is not None:
+            write_json(self._session.spec.folder / NETWORK, self._description)
+
+    def start(self) -> None:
+        """Begin to record, and to capture on all interfaces."""
+        self._epoch = time.monotonic()
+        self._cpu = CpuSampler()
+        folder = self._session.spec.folder
+        self._description = {
+            "epoch_ns": time.time_ns(),
+            "propagation": self._net.air.propagation,
+            "threshold_dbm": self._net.air.noise_th,
+            "policy": self._net.air.policy,
+            "plot": self._plot,
+            "telemetry": self._telemetry,
+            "nodes": [
+                {"name": node.name, "kind": type(node).__name__, "position": list(node.position)}
+                for node in self._net.radio_nodes
+            ],
+            "radios": [radio.describe() for radio in self._net.radios],
+            "wired": [node.name for node in [*self._net.hosts, *self._net.switches]],
+        }
+        write_json(self._session.spec.folder / NETWORK, self._description)
+        self._file = (folder / SAMPLES).open("a", encoding="utf-8", buffering=1)
+        self.sample()  # before the recorder starts, for which nodes that move do not wait
+        if self._session.spec.captures:
+            self._net.air.record(self._interfaces(folder / "captures"))
+        self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
+        self._thread.start()
+
+    def _interfaces(self, captures: Path) -> list[dict[str, Any]]:
+        """Return the entries of `capture`'s configuration: every interface that exists."""
+        net = self._net
+        found = []
+        for node in [*net.hosts, *net.stations, *net.cars, *net.switches, *net.aps]:
+            pid = node.pid if node.inNamespace else os.getpid()
+            for intf in node.intfList():
+                if intf.name != "lo":
+                    file = str(captures / f"{intf.name}.pcap")
+                    entry = {"pid": pid, "interface": intf.name, "file": file}
+                    found.append(entry | {"loopback": False})
+        return found
+
+    def sample(self, *, last: bool = False) -> None:
+        """Write one sample; the last one has the levels of all pairs."""
+        if self._file is None or not self._net.air.running:
+            return
+        now = time.monotonic()
+        radios = [
+            {name: state[name] for name in FIELDS if name in state}
+            for state in self._net.air.states()
+        ]
+        answer = self._net.air.ask({"op": "events", "after": self._next})
+        self._next = answer["next"]
+        events = [
+            {**event, "time": round(event["time"] - self._epoch, 6)} for event in answer["events"]
+        ]
+        peers: list[Row] = []
+        without = sum(radio["mode"] in PEER_MODES for radio in radios)
+        if without:
+            levels = self._net.air.ask({"op": "levels"})["levels"]
+            peers = self._peers.worth(now, levels, all_of_them=last)
+        if without > MANY:
+            self._session.note(
+                f"more than {MANY} radios without access points: levels are recorded of each "
+                f"one's {STRONGEST} strongest neighbours"
+            )
+        positions = {node.name: list(node.position) for node in self._net.radio_nodes}
+        line = {
+            "time": round(now - self._epoch, 6),
+            "positions": positions,
+            "radios": radios,
+            "peers": peers,
+            "events": events,
+        }
+        self._file.write(json.dumps(line) + "\n")
+
+    def _run(self) -> None:
+        while not self._end.wait(PERIOD):
+            if self._cpu is not None:
+                self._cpu.sample()
+            try:
+                self.sample()
+            except ScriptError as problem:
+                if not self._net.unanswered("recording: a request to the medium", problem):
+                    return  # the medium has gone: the network is being stopped
+
+    def stop(self) -> None:
+        """Write the last sample and end."""
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5.0)
+        if self._file is None:
+            return
+        try:
+            self.sample(last=True)
+            figures = self._net.air.ask({"op": "stats"}) if self._net.air.running else None
+        except ScriptError:
+            figures = None
+        self._file.close()
+        self._file = None
+        self._figures = figures
+
+    def finish(self) -> None:
+        """Write the fidelity monitor's verdict, once the recorder has ended."""
+        if self._figures is None or self._cpu is None:
+            return
+        status = self._session.spec.state / "recorder.json"
+        verdict = assess(
+            medium=self._figures, recorder=read_json(status), driver={}, socket_drops=0,
+            cpu=self._cpu,
+        )  # fmt: skip
+        RunFolder(self._session.spec.folder).write_fidelity(verdict)
+
+
+def _borders(call: str, given: Options) -> dict[str, float]:
+    """Return the borders among the options of a call, metres.  Raises `ScriptError`."""
+    try:
+        found = {each: float(given[each]) for each in BORDERS if given.get(each) is not None}
+    except (TypeError, ValueError):
+        found = {"": math.nan}
+    if not all(map(math.isfinite, found.values())):
+        raise ScriptError(f"{call}: give {', '.join(BORDERS)} in metres")
+    return found

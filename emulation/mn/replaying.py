@@ -1,0 +1,177 @@
+"""`mn_wifi.replaying`: motion, bandwidth, conditions and levels that a script has read from traces.
+
+A script hangs lists on its nodes (`node.p`, `node.time`, `node.throughput`, `node.rssi`...) and
+makes one of these objects, which plays them: one thread, times in seconds since it was made.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Any, Final
+
+from emulation.mn.motion import Plan, along
+from emulation.mn.nodes import coordinates
+from emulation.mn.options import REPLAY_OPTIONS
+from emulation.mn.session import ScriptError
+
+POLL: Final = 0.02
+"""Seconds between two looks at what is due."""
+SETTLE: Final = 5.0
+"""Seconds after which Mininet-WiFi begins to replay conditions."""
+FRIIS_LOSS: Final = 2.0
+"""System loss that Mininet-WiFi's inverse of Friis has."""
+EXPONENT: Final = 32
+"""Mininet-WiFi's default of `n`, used only by ITU, which is not supported."""
+
+
+class _Replay:
+    """Plays lists of nodes against the clock."""
+
+    lists: tuple[str, ...] = ()
+    """Attributes of a node, one value each at each of `node.time`."""
+    delay = 0.0
+
+    def __init__(self, net: Any, **options: Any) -> None:
+        net.session.check_options(type(self).__name__, options, REPLAY_OPTIONS)
+        self.net = net
+        # Read now, when all lists that the script has are there.
+        self._waiting = {
+            node: self._entries(node)
+            for node in [*net.stations, *net.cars]
+            if hasattr(node, "time") and all(hasattr(node, each) for each in self.lists)
+        }
+        threading.Thread(target=self._run, name=type(self).__name__, daemon=True).start()
+
+    def _entries(self, node: Any) -> list[tuple[float, tuple[float, ...]]]:
+        columns = [getattr(node, each) for each in self.lists]
+        rows = zip(node.time, *columns, strict=False)
+        try:
+            return [(float(at), tuple(map(float, values))) for at, *values in rows]
+        except (TypeError, ValueError) as error:
+            names = ", ".join(("time", *self.lists))
+            raise ScriptError(f"{type(self).__name__}: {names} of {node}: {error}") from None
+
+    def _run(self) -> None:
+        began = time.monotonic() + self.delay
+        try:
+            while any(self._waiting.values()) and self.net.session_open:
+                now = time.monotonic() - began
+                for node, entries in self._waiting.items():
+                    while entries and now >= entries[0][0]:
+                        self.play(node, *entries.pop(0)[1])
+                time.sleep(POLL)
+        except ScriptError as error:
+            if self.net.session_open:
+                self.net.session.say(f"{type(self).__name__}: {error}")
+
+    def play(self, node: Any, *values: float) -> None:
+        """Let what is due happen."""
+
+
+class ReplayingBandwidth(_Replay):
+    """`node.throughput`: megabits a second between a station and its access point."""
+
+    lists = ("throughput",)
+
+    def play(self, node: Any, *values: float) -> None:
+        """Bound the link."""
+        node.wintfs[0].config_tc(bw=values[0])
+
+
+class ReplayingNetworkConditions(_Replay):
+    """`node.bw`, `node.loss`, `node.latency`: Mb/s, percent, milliseconds."""
+
+    lists = ("bw", "loss", "latency")
+    delay = SETTLE
+
+    def play(self, node: Any, *values: float) -> None:
+        """Bound the link."""
+        bw, loss, latency = values
+        node.wintfs[0].config_tc(bw=bw, loss=loss, latency=latency)
+
+
+class ReplayingRSSI(_Replay):
+    """`node.rssi`: levels of a station at its access point, dBm; it is moved to where they are so.
+
+    The distance is that of Mininet-WiFi's inverse of `ppm` ('friis' or 'logDistance', exponent 2),
+    the direction a node's own.
+    """
+
+    lists = ("rssi",)
+
+    def __init__(self, net: Any, ppm: str = "friis", n: float = EXPONENT, **options: Any) -> None:
+        if ppm not in ("friis", "logDistance"):
+            net.session.limit(f"ReplayingRSSI(ppm={ppm!r})", "friis is used; also logDistance")
+            ppm = "friis"
+        if n != EXPONENT:
+            net.session.limit(
+                f"ReplayingRSSI(n={n!r})", "only ppm='ITU' has it, which is not there"
+            )
+        self.ppm = ppm
+        super().__init__(net, **options)
+
+    def play(self, node: Any, *values: float) -> None:
+        """Give the link its level, and the node its position."""
+        radio = node.wintfs[0]
+        point = radio.associatedTo
+        if point is None:
+            return
+        level = values[0]
+        metres = self.distance(radio, point, level)
+        angle = 2 * math.pi * (hash_of(node.name) % 360) / 360
+        x, y, _ = point.node.position
+        position = (x + metres * math.cos(angle), y + metres * math.sin(angle), 0.0)
+        self.net.set_position(node, position)
+        self.net.air.ask(
+            {"op": "override", "one": radio.name, "other": point.name, "level_dbm": level}
+        )
+
+    def distance(self, radio: Any, point: Any, level: float) -> float:
+        """Return the metres at which a level is received."""
+        gains = point.txpower + point.antennaGain + radio.antennaGain
+        wavelength = 299_792_458.0 / (radio.freq * 1e9)
+        loss = gains - level
+        system = FRIIS_LOSS if self.ppm == "friis" else 1.0
+        return float(wavelength / (4 * math.pi) * math.sqrt(10 ** (loss / 10) / system))
+
+
+def hash_of(name: str) -> int:
+    """Return a number that follows from a name, the same every time."""
+    return sum(ord(letter) * 31**index for index, letter in enumerate(name))
+
+
+class ReplayingMobility:
+    """`node.p`: positions, 'x,y,z', one a second (`node.params['speed']` of them), or at `time`."""
+
+    def __init__(self, net: Any, nodes: Any = None) -> None:
+        plans = {}
+        for node in nodes or net.radio_nodes:
+            points = list(getattr(node, "p", ()))
+            if not points:
+                continue
+            positions = [coordinates(each) for each in points]
+            if hasattr(node, "time"):
+                times = [float(each) for each in list(node.time)[: len(positions)]]
+            else:
+                speed = float(node.params.get("speed", 1.0) or 1.0)
+                times = [(number + 1) / speed for number in range(len(positions))]
+            plans[node] = steps(positions[: len(times)], times)
+        net.mover.follow(plans)
+
+
+def steps(positions: Any, times: Any) -> Plan:
+    """Return the plan of a node that goes straight from each position to the next one in time."""
+    legs = [
+        along([one, other], begin, end)
+        for one, other, begin, end in zip(positions, positions[1:], times, times[1:], strict=False)
+    ]
+
+    def at(seconds: float) -> Any:
+        for leg, end in zip(legs, times[1:], strict=False):
+            if seconds <= end:
+                return leg(seconds)
+        return positions[-1]
+
+    return at

@@ -1,0 +1,80 @@
+"""Mininet-WiFi's socket protocol (`net.socketServer`): get and set attributes from other programs.
+
+One request a connection, words separated by dots: `get.sta1.position`,
+`set.sta1.setPosition("10,10,0")`, `sta1.ping.-c1.10.0.0.2` (a command).  Answers are text.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from typing import Any, Final
+
+from emulation.mn.session import ScriptError
+
+LONGEST: Final = 1024
+CALL: Final = re.compile(r"^(\w+)\((.*)\)$", re.DOTALL)
+
+
+class RequestServer:
+    """Listens at a port of the script's own network."""
+
+    def __init__(self, net: Any, address: str, port: int) -> None:
+        self._net = net
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((address, int(port)))
+        except OSError as error:
+            raise ScriptError(f"socketServer({address}, {port}): {error.strerror}") from None
+        self._socket.listen(8)
+
+    def start(self) -> None:
+        """Serve, in a thread of its own."""
+        threading.Thread(target=self._serve, name="requests", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            peer, _ = self._socket.accept()
+            with peer:
+                try:
+                    text = peer.recv(LONGEST).decode("utf-8", errors="replace").strip()
+                    peer.sendall(str(self.answer(text)).encode())
+                except OSError:
+                    continue
+
+    def answer(self, text: str) -> Any:
+        """Return the answer to a request."""
+        verb, _, rest = text.partition(".")
+        try:
+            if verb in ("get", "set"):
+                name, _, member = rest.partition(".")
+                if not member:
+                    return f"usage: {verb}.node.{'method()' if verb == 'set' else 'attr'}"
+                node = self._net[name]
+                return self._get(node, member) if verb == "get" else self._set(node, member)
+            node = self._net[verb]
+            node.pexec(rest.replace(".", " "))
+        except (KeyError, AttributeError, IndexError, ValueError, ScriptError) as error:
+            return f"unrecognized option {text}: {error}"
+        return "command accepted!"
+
+    @staticmethod
+    def _get(node: Any, member: str) -> Any:
+        found = re.fullmatch(r"wintfs\[(\d+)\]\.(\w+)", member)
+        if found:
+            return getattr(node.wintfs[int(found[1])], found[2])
+        return getattr(node, member)
+
+    @staticmethod
+    def _set(node: Any, member: str) -> str:
+        call = CALL.match(member)
+        if call is None or not hasattr(node, call[1]):
+            return "unrecognized method!"
+        words, _, intf = call[2].partition(", intf=")
+        clean = words.strip().strip("\"'")
+        options = {"intf": intf.strip().strip("\"'")} if intf else {}
+        getattr(node, call[1])(clean, **options)
+        return "command accepted!"

@@ -1,0 +1,97 @@
+"""Names of Mininet-WiFi that a script may import, and cannot use here.
+
+Many scripts carry imports that they have no use for, so the import of such a name ends nothing.
+Its first use does (a call, an attribute, a subclass), with the script's line and the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from emulation.mn.session import ScriptError
+
+_BUILT: Final = "positions, levels and rates are of the medium: ask node.position, node.wintfs[0]"
+_MODES: Final = "a radio's mode is of net.addLink(cls=...), setMasterMode() or setManagedMode()"
+
+MODULES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "mobility": "motion is of net.setMobilityModel(), startMobility() and mobility()",
+        "propagationModels": "propagation is of net.setPropagationModel()",
+        "associationControl": "policies are of ac_method: ssf, llf",
+        "plot": "there is no window: --live has a page, and the report a map",
+        "vanet": "cars move by net.mobility(), net.setMobilityModel() or SUMO",
+        "devices": _BUILT,
+        "frequency": _BUILT,
+        "energy": "there is no model of energy",
+        "module": "no kernel module is loaded: the radios are TAP devices",
+        "nodelib": "access points are bridges of Open vSwitch",
+    }
+)
+"""Modules of which every name is unavailable, and why."""
+NAMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "node": {
+            "physicalAP": "needs a card of this machine",
+            "CPULimitedStation": "shares of the processor are not bounded",
+            "Aircraft": "aircraft positions need a live service on the Internet",
+            "Satellite": "satellite orbits need a live service on the Internet",
+            "AccessPoint": "access points are made by net.addAccessPoint()",
+        },
+        "link": {
+            **dict.fromkeys(("master", "managed", "VirtualMaster", "phyAP", "Association"), _MODES),
+            **dict.fromkeys(("WirelessIntf", "LinkAttrs", "wirelessLink"), _BUILT),
+            **dict.fromkeys(("TCLinkWirelessAP", "TCLinkWirelessStation"), _BUILT),
+            "HostapdConfig": "there is no hostapd whose configuration it could be",
+        },
+        "replaying": {
+            "replayingMobility": "its name is ReplayingMobility, with the positions in node.p",
+        },
+        "telemetry": {"parseData": "what telemetry asks for is recorded, and drawn in the report"},
+        "wmediumdConnector": dict.fromkeys(
+            (
+                *("w_server", "w_pos", "w_cst", "w_txpower", "w_gain", "w_height", "w_medium"),
+                *("wmediumd_mode", "spec_prob", "SNRLink", "ERRPROBLink", "DynamicIntfRef"),
+            ),
+            "there is no wmediumd: give links their error_prob, loss or rssi",
+        ),
+    }
+)
+"""Names of other modules that are unavailable, and why."""
+
+
+class Unavailable(type):
+    """The class of such a name: good for `isinstance`, and for nothing else."""
+
+    wish: str
+    refused: str
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Unavailable:
+        """Make the placeholder of a name.  Raises `ScriptError` for what derives from one."""
+        for base in bases:
+            raise base.error()  # type: ignore[attr-defined]  # it is one of these
+        return super().__new__(mcs, name, bases, namespace)
+
+    def error(cls) -> ScriptError:
+        """Return the error of its use."""
+        return ScriptError(f"{cls.wish}: {cls.refused}")
+
+    def __call__(cls, *_arguments: Any, **_options: Any) -> Any:
+        """Refuse a call."""
+        raise cls.error()
+
+    def __getattr__(cls, name: str) -> Any:
+        """Refuse an attribute."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise cls.error()
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        """Refuse to be changed."""
+        raise cls.error()
+
+
+def unavailable(module: str, name: str, reason: str) -> Unavailable:
+    """Return the placeholder of a name of a module."""
+    return Unavailable(name, (), {"wish": f"{module}.{name}", "refused": reason})
