@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial import cKDTree
 
 from emulation.scenario.runfolder import Run
 from spark_analysis.captures.schemas import DOUBLE, column
@@ -21,7 +23,7 @@ from spark_analysis.measures.delay import DELAY
 from spark_analysis.measures.measure import Version
 from spark_analysis.report.metric import MeasuredMetric, significant
 
-VERSION: Final = Version(1, "82ef82ab6b87")
+VERSION: Final = Version(1, "70a2bedc5afc")
 
 _SHORTEST: Final = "run string, publisher long, receiver long, shortest int"
 
@@ -53,25 +55,13 @@ def shortest_hops(run: Run) -> Iterator[tuple[str, int, int, int]]:
     if not all(actions.values()):
         return
     points = np.array([node.waypoints[0][1:3] for node in scenario.nodes], dtype=float)
-    x, y = points.T
-    linked = (x[:, None] - x) ** 2 + (y[:, None] - y) ** 2 <= scenario.radio.range**2
+    links = cKDTree(points).query_pairs(scenario.radio.range, output_type="ndarray")
+    graph = coo_array((np.ones(len(links)), links.T), shape=(len(ids), len(ids)))
     for publisher in sorted(actions["publish"]):
-        hops = _hops_from(linked, ids.index(publisher))
+        hops = dijkstra(graph, directed=False, indices=ids.index(publisher), unweighted=True)
         for index, subscriber in enumerate(ids):
-            if subscriber in actions["subscribe"] and hops[index] > 0:
+            if subscriber in actions["subscribe"] and 0 < hops[index] < np.inf:
                 yield run.name, publisher, subscriber, int(hops[index])
-
-
-def _hops_from(linked: npt.NDArray[np.bool_], source: int) -> npt.NDArray[np.int64]:
-    hops = np.full(len(linked), -1)
-    hops[source] = 0
-    frontier, distance = np.array([source]), 0
-    while len(frontier):
-        distance += 1
-        reached = linked[frontier].any(axis=0) & (hops < 0)
-        hops[reached] = distance
-        frontier = np.flatnonzero(reached)
-    return hops
 
 
 PATH_STRETCH: Final = MeasuredMetric(
