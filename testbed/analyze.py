@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +29,7 @@ from testbed.options import (
     print_error,
     quiet,
 )
-from testbed.outcome import flaws, outcome, print_json, script_outcome
+from testbed.outcome import flaws, note_killed, outcome, print_json, script_outcome
 
 
 def analyze(
@@ -59,8 +58,7 @@ def analyze(
         _give_to_caller(there)
     drop(*found, *([out] if out is not None else []))
     for there in found:
-        with suppress(OSError):  # they may be somebody else's
-            RunFolder(there).note_killed()
+        note_killed(there)
     missing = [folder for folder, there in resolved.items() if there is None]
     if not found:
         fail(f"no run folder {missing[0]}; runs are made under {RUNS}", USAGE)

@@ -12,6 +12,7 @@ from emulation.vm.errors import VmError
 from nodeapp.installation import PROGRAM
 from spark_analysis.engine import scratch
 from testbed.options import RUNS, console, fail
+from testbed.outcome import note_killed
 
 
 def clean() -> None:
@@ -29,12 +30,11 @@ def clean() -> None:
         console.print(line, highlight=False)
     for folder in staging.recover(RUNS):
         console.print(f"kept the run of a killed machine: {folder}", highlight=False)
-    for record in sorted(RUNS.glob("*/run.json")):
-        run = RunFolder(record.parent)
-        with suppress(OSError):
-            if run.note_killed():
-                run.give_to_caller()
-                console.print(f"the run was killed: {run.path}", highlight=False, soft_wrap=True)
+    for folder in sorted(RUNS.glob("*/")):
+        if note_killed(folder):
+            with suppress(OSError):
+                RunFolder(folder).give_to_caller()
+            console.print(f"the run was killed: {folder}", highlight=False, soft_wrap=True)
     running = processes.running()
     if running:
         pids = ", ".join(str(pid) for pid in running)

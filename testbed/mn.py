@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -12,6 +13,7 @@ import typer
 from emulation.caller import drop
 from emulation.mn import isolation, record
 from emulation.network import processes
+from emulation.scenario.owner import this_process
 from emulation.scenario.runfolder import RunFolder
 from nodeapp.installation import PROGRAM
 from testbed.live.page import Live, tell_address
@@ -94,6 +96,7 @@ def mn(
         "commands": commands.resolve() if commands else None,
         "captures": captures,
         "seed": seed,
+        "owner": this_process().model_dump(),
     }
     with Live() as shown:
         if live:
@@ -126,10 +129,15 @@ def _finish(folder: Path, code: int | None, analyze: bool) -> NoReturn:
     if found is None:
         if code is None:
             end_interrupted("interrupted")
-        if 0 <= code < KILLED:
-            said = f"the script ended its process itself, with os._exit({code})"
-            fail(f"{said}; what there is is in {folder}", code or FAILED)
-        fail(f"the script's process was killed; what there is is in {folder}")
+        killed = not 0 <= code < KILLED
+        cause = (
+            "the script's process was killed"
+            if killed
+            else f"the script ended its process itself, with os._exit({code})"
+        )
+        with suppress(OSError):
+            record.end_early(folder, cause)
+        fail(f"{cause}; its run folder: {folder}", FAILED if killed else code or FAILED)
     if analyze and found.reached == "built":
         RunFolder(folder).give_to_caller()
         drop(folder)  # before the analysis loads what has threads

@@ -18,13 +18,13 @@ if TYPE_CHECKING:  # Spark and its packages, which the virtual machine has not
 
 def outcome(run: Run, made: Reports | None = None) -> dict[str, Any]:
     """Return what there is to say of a run, and of its analysis if there was one."""
-    record = run.record
+    defects = run.record.defects if run.record is not None else None
     told: dict[str, Any] = {
         "run": run.path,
-        "backend": None if record is None else record.backend,
-        "ended": None if record is None else record.ended,
+        "backend": None if run.record is None else run.record.backend,
+        "ended": None if run.record is None else run.record.ended,
         "kept_real_time": None if run.fidelity is None else run.fidelity.kept_real_time,
-        "internal_errors": 0 if record is None or record.defects is None else record.defects.count,
+        "internal_errors": defects.count if defects is not None else 0,
         "problems": run.problems,
     }
     if made is not None:
@@ -35,6 +35,16 @@ def outcome(run: Run, made: Reports | None = None) -> dict[str, Any]:
             "summary": summary,
         }
     return told
+
+
+def note_killed(folder: Path) -> bool:
+    """Write into the record of a run, or a run of `mn`, that it was killed, if it was.
+
+    Returns whether that is new.
+    """
+    with suppress(OSError):  # it may be somebody else's
+        return RunFolder(folder).note_killed() or record.note_killed(folder)
+    return False
 
 
 def note_failure(folder: RunFolder, backend: str, cause: str) -> None:
@@ -58,7 +68,7 @@ def script_outcome(folder: Path, report: Path) -> dict[str, Any]:
     problems: list[str] = []
     found = record.read(folder, problems)
     fidelity = read_fidelity(RunFolder(folder), problems)
-    if found is None or not found.has_ended:
+    if found is None or found.ended == "running":
         problems.append(f"the run was not completed: {UNFINISHED}")
     elif found.error is not None:
         problems.append(found.error)

@@ -12,8 +12,9 @@ from typing import Final, Literal
 
 from emulation.mn.session import LIMITS, Session
 from emulation.plain_file import read_plain_file
-from emulation.scenario.records import Provenance
-from emulation.scenario.runfolder import here, read_typed, write_json
+from emulation.scenario.owner import has_ended
+from emulation.scenario.records import Owner, Provenance
+from emulation.scenario.runfolder import UNFINISHED, here, read_typed, write_json
 
 OUTCOME: Final = "script.json"
 """File of the run folder that says how the script ended."""
@@ -32,8 +33,10 @@ class ScriptRecord(Provenance):
     """Unix time, ns."""
     seconds: float = 0.0
     reached: Literal["started", "built"] = "started"
-    ended: Literal["running", "completed", "failed", "interrupted", "timed out"] = "running"
-    """`running` if it was killed or is under way."""
+    ended: Literal["running", "completed", "failed", "interrupted", "timed out", "killed"] = (
+        "running"
+    )
+    """`running` if it is under way, or was killed and nobody has looked since."""
     exit_code: int | None = None
     error: str | None = None
     line: int | None = None
@@ -41,6 +44,8 @@ class ScriptRecord(Provenance):
     limits: tuple[str, ...] = ()
     """What the script got in place of what it asked for."""
     notes: tuple[str, ...] = ()
+    owner: Owner | None = None
+    """Process of the command; None of one that has ended."""
 
     @property
     def name(self) -> str:
@@ -50,7 +55,12 @@ class ScriptRecord(Provenance):
     @property
     def has_ended(self) -> bool:
         """Whether the script has ended, and not by a signal that no process outlives."""
-        return self.ended != "running"
+        return self.ended not in ("running", "killed")
+
+    @property
+    def end(self) -> str:
+        """How it ended, for a reader."""
+        return UNFINISHED if self.ended == "running" else self.ended
 
 
 def begin(session: Session) -> ScriptRecord:
@@ -59,6 +69,7 @@ def begin(session: Session) -> ScriptRecord:
         script=str(session.spec.script),
         arguments=tuple(session.spec.arguments),
         began_ns=session.began_unix_ns,
+        owner=session.spec.owner,
         **dict(here()),
     )
     write(session.spec.folder, record)
@@ -89,6 +100,29 @@ def read(folder: Path, problems: list[str]) -> ScriptRecord | None:
         problems.append(f"{LIMITS} cannot be read: {error}")
         return record
     return record.model_copy(update={"limits": limits, "notes": notes})
+
+
+def note_killed(folder: Path) -> bool:
+    """Write into a folder's record that the command was killed, if so; return whether that is new.
+
+    Raises OSError.
+    """
+    record = read_typed(folder / OUTCOME, ScriptRecord, [])
+    if record is None or record.owner is None or not has_ended(record.owner):
+        return False
+    return end_early(folder, f"the run was killed: its process {record.owner.pid} is gone")
+
+
+def end_early(folder: Path, cause: str) -> bool:
+    """Write that a script was killed, unless it has ended; return whether it had not.
+
+    Raises OSError.
+    """
+    record = read_typed(folder / OUTCOME, ScriptRecord, [])
+    if record is None or record.ended != "running":
+        return False
+    write(folder, record.model_copy(update={"ended": "killed", "error": cause, "owner": None}))
+    return True
 
 
 def read_ended(folder: Path) -> ScriptRecord | None:

@@ -272,6 +272,7 @@ def _write(session: Session, outcome: Outcome) -> None:
         "line": outcome.line,
         "limits": tuple(session.limits),
         "notes": tuple(session.notes),
+        "owner": None,
     }
     record.write(spec.folder, begun.model_copy(update=told))
 

@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict
 
 from emulation.network import openvswitch
+from emulation.scenario.records import Owner
 from nodeapp.parameters import suggestion
 
 LIMITS: Final = "limits.jsonl"
@@ -97,6 +98,8 @@ class SessionSpec(BaseModel):
     """Commands for the prompt, one a line."""
     captures: bool = True
     seed: int = 1
+    owner: Owner | None = None
+    """The process of the command."""
 
     @classmethod
     def load(cls, path: Path) -> Self:

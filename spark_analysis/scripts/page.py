@@ -79,17 +79,17 @@ def _facts(tables: ScriptTables, outcome: ScriptRecord | None) -> list[tuple[str
         kinds[node["kind"]] = kinds.get(node["kind"], 0) + 1
     model = network["propagation"]
     words = ", ".join(f"{key} {value}" for key, value in model.items() if key != "model")
-    asked, ended = "not known", UNFINISHED
+    asked, end = "not known", UNFINISHED
     if outcome is not None:
         asked = " ".join([outcome.name, *outcome.arguments])
-        ended = outcome.ended if outcome.has_ended else ended
+        end = outcome.end
     return [
         ("Script", asked),
         ("Nodes", ", ".join(f"{many} {kind}" for kind, many in kinds.items()) or "none"),
         ("Network ran", seconds(tables.seconds)),
         ("Propagation", f"{model['model']}{f' ({words})' if words else ''}"),
         ("Association", network["policy"]),
-        ("Ended", ended),
+        ("Ended", end),
     ]
 
 

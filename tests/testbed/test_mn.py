@@ -326,7 +326,8 @@ def test_a_killed_command_leaves_no_process_and_two_at_once_do_not_meet(tmp_path
         if (found := record.read(each.parent, [])) and not found.has_ended
     )
     assert CliRunner().invoke(app, ["analyze", str(killed)]).exit_code == 0
-    assert "was killed, or is under way" in (killed / "report.html").read_text()
+    text = (killed / "report.html").read_text()
+    assert f"the run was killed: its process {both[0].pid} is gone" in text
 
 
 DEAF = """

@@ -14,9 +14,11 @@ from emulation.mn.record import NETWORK, ScriptRecord
 from emulation.mn.recording import SAMPLES
 from emulation.mn.session import LIMITS
 from emulation.network.processes import PROJECT
-from emulation.scenario.records import Fidelity
+from emulation.scenario.owner import this_process
+from emulation.scenario.records import Fidelity, Owner
 from emulation.scenario.runfolder import RunFolder
 from spark_analysis.scripts.schemas import SCRIPT_TABLES
+from testbed import clean as clean_command
 from testbed.app import app
 
 RADIO = {
@@ -41,7 +43,7 @@ DESCRIPTION = {
 LIMIT = {"line": 7, "wish": "Mininet_wifi(cca_th=-90)", "instead": "always -82 dBm"}
 
 
-def make_run(path: Path, ended: str) -> Path:
+def make_run(path: Path, ended: str, owner: Owner | None = None) -> Path:
     """Make the folder of a run that walked for a second."""
     path.mkdir()
     (path / NETWORK).write_text(json.dumps(DESCRIPTION))
@@ -52,7 +54,7 @@ def make_run(path: Path, ended: str) -> Path:
     (path / SAMPLES).write_text("\n".join(map(json.dumps, lines)))
     (path / LIMITS).write_text(json.dumps(LIMIT) + "\n" + json.dumps({"line": 8, "note": "a note"}))
     (path / "script.py").write_text("import mn_wifi\n")
-    said = ScriptRecord(script="/home/me/walk.py", arguments=("-v",), began_ns=10**18)
+    said = ScriptRecord(script="/home/me/walk.py", arguments=("-v",), began_ns=10**18, owner=owner)
     if ended != "running":
         said = said.model_copy(update={"ended": ended, "limits": ("a limit",)})
     record.write(path, said)
@@ -85,6 +87,32 @@ def test_a_run_of_mn_is_analysed_later_also_one_that_was_killed(tmp_path: Path) 
     page = (killed / "report.html").read_text()
     assert "Mininet_wifi(cca_th=-90): always -82 dBm" in page
     assert "a note" in page
+
+
+def test_one_whose_command_was_killed_says_so_once_somebody_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = this_process().model_copy(update={"began": 0})  # another process of this number
+    folder = make_run(tmp_path / "run", "running", owner=gone)
+    code, said, _ = analyze(folder, "--json")
+    assert code == 0
+    (run,) = json.loads(said)["runs"]
+    cause = f"the run was killed: its process {gone.pid} is gone"
+    assert (run["ended"], run["problems"]) == ("killed", [cause])
+    assert not record.note_killed(folder)
+    page = (folder / "report.html").read_text()
+    assert cause in page
+    assert "a note" in page  # what was said until then
+    live = make_run(tmp_path / "live", "running", owner=this_process())
+    over = make_run(tmp_path / "over", "running", owner=gone)
+    monkeypatch.setattr(clean_command, "RUNS", tmp_path)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    for removes in ("processes.sweep", "scratch.clean", "build.clean"):  # not of this test
+        monkeypatch.setattr(f"testbed.clean.{removes}", list)
+    cleaned = CliRunner().invoke(app, ["clean"])
+    assert str(over) in cleaned.output.replace("\n", "")
+    records = [record.read(folder, []) for folder in (live, over)]
+    assert [each.ended for each in records if each is not None] == ["running", "killed"]
 
 
 def test_its_outcome_is_told_to_programs_and_strict_refuses_what_is_not_whole(
