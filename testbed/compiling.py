@@ -50,6 +50,8 @@ MODULES: Final = (
 GROUP: Final = "testbed"
 TOGETHER: Final = f"{GROUP}__mypyc"
 """The extension that has the code of all modules, which call each other without Python."""
+LIMIT: Final = 900.0
+"""Seconds that the compiler, or Java, may take; each takes about 30."""
 KEPT: Final = 24 * 3600
 """Seconds for which older builds stay, for processes that still import from them."""
 CONFIGURATION: Final = """\
@@ -120,7 +122,12 @@ def _start_java() -> subprocess.Popen[str]:
 
 
 def _await_java(java: subprocess.Popen[str]) -> None:
-    said = java.communicate()[1].strip()
+    try:
+        said = java.communicate(timeout=LIMIT)[1].strip()
+    except subprocess.TimeoutExpired:
+        java.kill()
+        said = f"not written within {LIMIT:g} s"
+        java.wait(LIMIT)
     if java.returncode:
         reason = (said.splitlines() or [f"exit code {java.returncode}"])[-1]
         console.print(f"no class data for Java, so it starts slower: {reason}")
@@ -181,14 +188,18 @@ def _build(root: Path, work: Path, files: list[str]) -> None:
     configuration.write_text(CONFIGURATION, encoding="utf-8")
     arguments = [GROUP, str(work), str(configuration), *files]
     environment = os.environ | {VARIABLE: "0", "PYTHONPATH": str(root)}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments],
-        cwd=root,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, *arguments],
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT,
+        )
+    except subprocess.TimeoutExpired:
+        raise CompilingError(f"the compiler was given up after {LIMIT:g} s") from None
     if done.returncode:
         log = root / FOLDER / "failed.log"
         log.write_text(done.stdout + done.stderr, encoding="utf-8")

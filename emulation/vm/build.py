@@ -37,6 +37,8 @@ from emulation.vm.machine import start_tied
 CACHE_VARIABLE: Final = "TESTBED_VM_CACHE"
 NEEDED: Final = 1600 << 20
 """Bytes of disk space that a build takes at its peak."""
+SILENT: Final = 900.0
+"""Seconds without output after which a step of a build is given up."""
 KEPT: Final = 3
 """Number of images that are kept, those used last."""
 UNFINISHED: Final = ".building-"
@@ -252,12 +254,16 @@ class _Build:
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, environment=environment
         )
         assert process.stdout is not None
+        heard = time.monotonic()
         try:
             while True:
                 if self._interrupts is not None:
                     self._interrupts.check()
                 if not select.select([process.stdout], [], [], 0.2)[0]:
+                    if time.monotonic() > heard + SILENT:
+                        raise VmError(f"{failed}: no output for {SILENT:g} s (log: {self._log})")
                     continue
+                heard = time.monotonic()
                 data = os.read(process.stdout.fileno(), 1 << 16)
                 if not data:
                     break

@@ -26,6 +26,8 @@ PROGRAM: Final = "mksquashfs"
 PREFIX: Final = "code-"
 KEPT: Final = 24 * 3600
 """Seconds since their last use for which files stay: another command may be about to boot."""
+LIMIT: Final = 300.0
+"""Seconds that packing may take; it takes about two."""
 OPTIONS: Final = ("-noappend", "-no-progress", "-quiet", "-noI", "-noD", "-noF", "-noX")
 
 
@@ -48,7 +50,7 @@ def pack(project: Path, cache: Path, folders: Iterable[str] = FOLDERS) -> Path |
                 if time.time() - old.stat().st_mtime > KEPT:
                     # A folder is what a killed command left.
                     shutil.rmtree(old) if old.is_dir() else old.unlink()
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.SubprocessError):
         return None
     return packed
 
@@ -62,7 +64,9 @@ def _make(folders: Sequence[Path], packed: Path) -> None:
         # One folder would be the root itself.
         keep = ("-keep-as-directory",) if len(folders) == 1 else ()
         command = [program, *map(str, folders), str(made), *OPTIONS, *keep]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            command, check=True, timeout=LIMIT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         made.replace(packed)
 
 

@@ -21,6 +21,8 @@ from typing import Final
 from emulation.vm import cpio
 
 GUEST: Final = Path(__file__).parent / "guest"
+LIMIT: Final = 120.0
+"""Seconds that unpacking may take; it takes about one."""
 BOOT_MODULES: Final = (
     *("virtio_pci", "virtio_blk", "squashfs", "overlay"),
     *("virtio_console", "9pnet_virtio", "9p", "tun"),
@@ -61,8 +63,9 @@ def _decompress(payload: bytes) -> bytes:
             raise KernelError("the kernel is cut off")
         return kernel
     if payload[:4] == b"\x28\xb5\x2f\xfd":
+        command = ["zstd", "-dcq", "-"]
         return subprocess.run(
-            ["zstd", "-dcq", "-"], input=payload[:-4], stdout=subprocess.PIPE, check=True
+            command, input=payload[:-4], stdout=subprocess.PIPE, check=True, timeout=LIMIT
         ).stdout
     raise KernelError(f"the kernel is compressed in an unknown way ({payload[:4].hex()})")
 

@@ -124,6 +124,15 @@ def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         compile_modules()
 
 
+@needs_compiler
+def test_a_compiler_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "SCRIPT", "import time; time.sleep(60)")
+    monkeypatch.setattr(compiling, "LIMIT", 0.1)
+    root = project(tmp_path / "project")
+    with pytest.raises(CompilingError, match=r"given up after 0\.1 s"):
+        compile_modules(root, ["nodeapp.geometry"])
+
+
 @pytest.mark.slow
 @needs_compiler
 def test_what_cannot_be_compiled_is_one_line(

@@ -19,6 +19,7 @@ from emulation.vm.build import UNFINISHED, clean, ensure_image, find_image
 from emulation.vm.errors import VmError
 from emulation.vm.inputs import ImageInputs, inputs_of
 from tests.emulation.vm.conftest import Stages
+from tests.processes import hang
 
 FEW = ImageInputs(inputs_of().requirements[:1])
 """What an image is made of that is never finished: one Python package is soon fetched."""
@@ -130,6 +131,18 @@ def test_a_mirror_that_does_not_answer_is_quoted(
         ensure_image(Stages(), inputs=FEW, cache=tmp_path, needed=0)
     assert "\n" not in str(told.value)
     assert "127.0.0.1" in (tmp_path / "build.log").read_text()
+
+
+@pytest.mark.root
+def test_a_step_that_says_nothing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang("mmdebstrap", tmp_path / "bin", monkeypatch)
+    monkeypatch.setattr("emulation.vm.build.SILENT", 0.1)
+    with pytest.raises(VmError, match=r"no output for 0.1 s \(log: .*build.log\)"):
+        ensure_image(Stages(), inputs=FEW, cache=tmp_path / "cache", needed=0)
+    assert unfinished(tmp_path / "cache") == []
+    assert at_work_in(tmp_path / "cache") == []
 
 
 @pytest.mark.root

@@ -16,6 +16,7 @@ from emulation.vm import code
 from emulation.vm.code import pack
 from emulation.vm.inputs import PYTHON
 from emulation.vm.run import compile_project
+from tests.processes import hang
 
 needs_program = pytest.mark.skipif(shutil.which(code.PROGRAM) is None, reason="no mksquashfs")
 
@@ -27,6 +28,17 @@ def project(tmp_path: Path) -> Path:
         (project / name).parent.mkdir(parents=True)
         (project / name).write_text(name)
     return project
+
+
+def test_a_program_that_hangs_is_given_up(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang(code.PROGRAM, tmp_path / "bin", monkeypatch)
+    monkeypatch.setattr(code, "LIMIT", 0.1)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    assert pack(project, cache) is None
+    assert list(cache.iterdir()) == []
 
 
 @needs_program

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from emulation.vm import cpio, kernel
+from tests.processes import hang
 
 ELF = b"\x7fELF" + bytes(range(256)) * 4
 
@@ -43,6 +44,13 @@ def test_the_kernel_is_taken_out_of_its_loader() -> None:
 def test_what_is_no_kernel_is_refused(image: bytes, message: str) -> None:
     with pytest.raises(kernel.KernelError, match=message):
         kernel.uncompressed(image)
+
+
+def test_a_program_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hang("zstd", tmp_path, monkeypatch)
+    monkeypatch.setattr(kernel, "LIMIT", 0.1)
+    with pytest.raises(kernel.KernelError, match=r"timed out after 0\.1 s"):
+        kernel.uncompressed(bz_image(b"\x28\xb5\x2f\xfd"))
 
 
 def test_modules_load_after_what_they_depend_on() -> None:
