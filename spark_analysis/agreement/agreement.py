@@ -181,8 +181,8 @@ class Agreement:
         """
         if self.outcome is not AgreementOutcome.NOT_DECIDED:
             return None
-        wanted = max((c.needed for c in self.criteria if c.needed is not None), default=0)
-        return math.ceil(wanted * len(self.first.runs) / len(self.counted)) if wanted else None
+        needed = max((c.needed for c in self.criteria if c.needed is not None), default=0)
+        return math.ceil(needed * len(self.first.runs) / len(self.counted)) if needed else None
 
     @property
     def slow(self) -> tuple[Measures, ...]:

@@ -113,7 +113,7 @@ def _repeats(
     sides = agreement.sides
     intervals = (criterion.quantity.first, criterion.quantity.second)
     values = [np.array(side.values(of)) for side in sides]
-    if not all(len(found) for found in values):
+    if not all(len(of_side) for of_side in values):
         return empty_drawing(title, caption, "Nothing was delivered on one of the backends.")
     middle, bound = intervals[0].mean, criterion.margin
     ends = [end for i in intervals for end in (i.low, i.high)]
@@ -128,7 +128,7 @@ def _repeats(
         axes.axvspan(
             middle - bound, middle + bound, color=svg.MUTED, alpha=0.15, linewidth=0,
         )  # fmt: skip
-        for index, (found, interval, colour) in enumerate(
+        for index, (of_side, interval, colour) in enumerate(
             zip(values, intervals, COLOURS, strict=True)
         ):
             axes.errorbar(
@@ -136,7 +136,7 @@ def _repeats(
                 markersize=16, markeredgewidth=2.4, elinewidth=2.0, capsize=5, zorder=3,
             )  # fmt: skip
             axes.plot(
-                found, np.full(len(found), index + 0.27), "o", color=colour, markersize=6,
+                of_side, np.full(len(of_side), index + 0.27), "o", color=colour, markersize=6,
                 alpha=0.75, linestyle="none",
             )  # fmt: skip
             right = interval.mean > (low + high) / 2
@@ -153,9 +153,9 @@ def _repeats(
         axes.set_xlabel(what)
         axes.grid(visible=False, axis="y")
     description = " ".join(
-        f"{side.name}: {text(interval.mean)}, from {text(float(found.min()))} to "
-        f"{text(float(found.max()))}."
-        for side, interval, found in zip(sides, intervals, values, strict=True)
+        f"{side.name}: {text(interval.mean)}, from {text(float(of_side.min()))} to "
+        f"{text(float(of_side.max()))}."
+        for side, interval, of_side in zip(sides, intervals, values, strict=True)
     )
     return Drawing(figure, title, caption, description)
 

@@ -125,6 +125,6 @@ def measure(run: Run, analysis: Analysis, tables: Mapping[str, pd.DataFrame]) ->
         own={
             name: float(summary[name])
             for name, bound in OWN.items()
-            if not any(pd.isna(summary.get(each)) for each in (name, bound.beside or name))
+            if not any(pd.isna(summary.get(column)) for column in (name, bound.beside or name))
         },
     )

@@ -130,7 +130,7 @@ def pairs(agreement: Agreement, analysis: Analysis) -> pd.DataFrame:
     same = ["publisher", "sequence", "receiver"]
     remote = analysis.table("delay")
     remote = remote[~remote["local"].eq(True)].sort_values("delay")
-    found = []
+    by_repeat = []
     for repeat in agreement.counted:
         first, second = (
             remote[remote["run"] == side.runs[repeat].run].drop_duplicates(same)
@@ -138,8 +138,8 @@ def pairs(agreement: Agreement, analysis: Analysis) -> pd.DataFrame:
         )
         both = first.merge(second, on=[*same, "hops"], suffixes=("_first", "_second"))
         both["difference"] = both["delay_first"] - both["delay_second"]
-        found.append(both.assign(repeat=repeat)[["repeat", *same, "hops", "difference"]])
-    return pd.concat(found, ignore_index=True)
+        by_repeat.append(both.assign(repeat=repeat)[["repeat", *same, "hops", "difference"]])
+    return pd.concat(by_repeat, ignore_index=True)
 
 
 def write_result(agreement: Agreement, path: Path) -> None:
@@ -148,8 +148,8 @@ def write_result(agreement: Agreement, path: Path) -> None:
         "outcome": str(agreement.outcome),
         "backends": [agreement.first.name, agreement.second.name],
         "criteria": [
-            asdict(each) | {"ok": each.ok, "answer": str(each.answer), "needed": each.needed}
-            for each in agreement.criteria
+            asdict(c) | {"ok": c.ok, "answer": str(c.answer), "needed": c.needed}
+            for c in agreement.criteria
         ],
         "kinds": {kind: asdict(quantity) for kind, quantity in agreement.kinds.items()},
         "delay": asdict(agreement.delay),

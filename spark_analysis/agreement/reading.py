@@ -44,7 +44,7 @@ def read_agreements(
     first, *others = (
         Side(name, tuple(of_runs[index :: len(names)])) for index, name in enumerate(names)
     )
-    return [compare(first, other) for other in others], analysis
+    return [compare(first, second) for second in others], analysis
 
 
 def _tables(spark: SparkSession, analysis: Analysis) -> dict[str, pd.DataFrame]:
@@ -63,8 +63,8 @@ def _tables(spark: SparkSession, analysis: Analysis) -> dict[str, pd.DataFrame]:
     runs = spark.createDataFrame(analysis.table("summary")[["run", "epoch_ns", "duration"]])
     # Around a fault some deliveries are made that were not expected: they are in no delay either.
     key = ["run", *DELIVERY_KEY]
-    one = StructType([DELAY.schema[name] for name in key])
-    counted = spark.createDataFrame(analysis.table("delay")[key], one)
+    schema = StructType([DELAY.schema[name] for name in key])
+    counted = spark.createDataFrame(analysis.table("delay")[key], schema)
     with tuned(spark, folders):
         traced = steps(frames, nodes).join(counted, key, "semi").cache()
         try:

@@ -82,8 +82,8 @@ def _cells(
     quantity: ComparedQuantity, value: _UNITS, off: _UNITS, relative: bool = False
 ) -> tuple[str, str, str]:
     difference = spread(quantity.difference, off, signed=True)
-    known = quantity.difference.known and quantity.first.mean
-    if relative and math.isfinite(quantity.relative) and known:
+    comparable = quantity.difference.known and quantity.first.mean
+    if relative and math.isfinite(quantity.relative) and comparable:
         wide = quantity.difference.half_width / quantity.first.mean
         difference = f"{100 * quantity.relative:+.1f} ± {100 * wide:.1f} %".replace("-", "−")
     return spread(quantity.first, value), spread(quantity.second, value), difference
@@ -114,7 +114,7 @@ def verdict(agreement: Agreement) -> FidelityVerdict:
     match agreement.outcome:
         case AgreementOutcome.AGREE:
             headline = f"{first} and {second} agree"
-            names = ["Delivery", *(each.name for each in agreement.criteria[1:])]
+            names = ["Delivery", *(criterion.name for criterion in agreement.criteria[1:])]
             detail = f"{', '.join(names[:-1])} and {names[-1]}, over {of}."
             return FidelityVerdict("warning" if agreement.slow else "good", headline, detail)
         case AgreementOutcome.NOT_DECIDED:

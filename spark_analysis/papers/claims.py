@@ -97,10 +97,10 @@ class Finding:
     @property
     def by_measure(self) -> Mapping[str, Verdict]:
         """The verdict by each measure; by the paper's own under an empty name."""
-        measures = dict.fromkeys(each.measure for each in self.comparisons)
+        measures = dict.fromkeys(part.measure for part in self.comparisons)
         return {
             measure: together(
-                [each.verdict for each in self.comparisons if each.measure == measure]
+                [part.verdict for part in self.comparisons if part.measure == measure]
             )
             for measure in measures
         }
@@ -226,14 +226,15 @@ def trend(values: pd.Series[float], axis: str, draws: Sequence[str] = (SEED,)) -
     for row, key in enumerate(_levels(values, draws)):
         lines.setdefault(key, []).append(row)
     extent = float(np.nanmax(at) - np.nanmin(at))
-    given = values.to_numpy(float)
-    found = {}
+    heights = values.to_numpy(float)
+    growth = {}
     for key, rows in sorted(lines.items()):
         off = at[rows] - at[rows].mean()
         if np.ptp(at[rows]) > 0:
-            found[key] = float(off @ (given[rows] - given[rows].mean()) / (off @ off)) * extent
-    index = pd.MultiIndex.from_tuples(list(found), names=list(draws))
-    return pd.Series(list(found.values()), index=index, dtype=float)
+            slope = off @ (heights[rows] - heights[rows].mean()) / (off @ off)
+            growth[key] = float(slope) * extent
+    index = pd.MultiIndex.from_tuples(list(growth), names=list(draws))
+    return pd.Series(list(growth.values()), index=index, dtype=float)
 
 
 def _levels(values: pd.Series[float], names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -328,13 +329,13 @@ def times(
     independent = clusters(logarithms, draws)
     if not independent:
         return _nothing(text, "times", measure)
-    found = mean_interval([sign * (value - math.log(bound)) for value in independent])
-    verdict = _side(found.low, found.high, math.log(margin))
+    logs = mean_interval([sign * (value - math.log(bound)) for value in independent])
+    verdict = _side(logs.low, logs.high, math.log(margin))
     with np.errstate(over="ignore"):  # of few clusters that are far apart
-        ends = bound * np.exp(sign * np.array([found.low, found.mean, found.high]))
+        ends = bound * np.exp(sign * np.array([logs.low, logs.mean, logs.high]))
     low, mean, high = sorted(ends.tolist())
-    shown = Interval(mean, low, high, found.count)
-    return Comparison(text, shown, "times", verdict, _lead(found), measure)
+    shown = Interval(mean, low, high, logs.count)
+    return Comparison(text, shown, "times", verdict, _lead(logs), measure)
 
 
 def within(

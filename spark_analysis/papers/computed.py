@@ -91,10 +91,10 @@ class ComputedPoint(Point):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows, with the parameters and the seed as columns."""
-        given = {} if self.seed is None else {"seed": self.seed}
-        made = self.function(**self.parameters, **given)
-        several = [made] if isinstance(made, Mapping) else made
-        return [{**self.parameters, **given, **row} for row in several]
+        of_seed = {} if self.seed is None else {"seed": self.seed}
+        result = self.function(**self.parameters, **of_seed)
+        several = [result] if isinstance(result, Mapping) else result
+        return [{**self.parameters, **of_seed, **row} for row in several]
 
     def __str__(self) -> str:
         values = " ".join(f"{key}={value}" for key, value in self.parameters.items())
@@ -151,7 +151,7 @@ def computed_points(spec: Computed) -> list[ComputedPoint]:
     draws = "seed" in inspect.signature(function).parameters
     seeds: Sequence[int | None] = range(1, spec.seeds + 1) if draws else (None,)
     made_of, name = code_of(function), function.__name__
-    found: dict[str, ComputedPoint] = {}
+    by_key: dict[str, ComputedPoint] = {}
     for seed in seeds:
         for values in itertools.product(*spec.vary.values()):
             parameters = {**spec.settings, **dict(zip(spec.vary, values, strict=True))}
@@ -161,8 +161,8 @@ def computed_points(spec: Computed) -> list[ComputedPoint]:
             point = ComputedPoint(
                 key=key, seed=seed, code=made_of, function=function, arguments=parameters
             )
-            found.setdefault(key, point)
-    return list(found.values())
+            by_key.setdefault(key, point)
+    return list(by_key.values())
 
 
 def code_of(function: Function) -> str:
@@ -216,30 +216,30 @@ def run_computed(
     `progress` is called often, and ends the work with what it raises; what is finished is kept.
     Raises `SweepError` and other `AnalysisError`.
     """
-    wanted = [each for each in computed_points(spec) if only is None or each.key in only]
-    left = [point for point in wanted if not is_computed(point, folder)]
-    tasks = [task(point, folder) for point in left]
-    done = len(wanted) - len(left)
+    plan = [point for point in computed_points(spec) if only is None or point.key in only]
+    missing = [point for point in plan if not is_computed(point, folder)]
+    tasks = [task(point, folder) for point in missing]
+    done = len(plan) - len(missing)
 
     def report(doing: str) -> None:
-        lost = sum(failed(each.folder) for each in tasks)
-        ended = lost + sum((each.folder / ROWS).exists() for each in tasks)
-        progress(Progress(doing, done + ended, lost, len(wanted)))
+        lost = sum(failed(point_task.folder) for point_task in tasks)
+        ended = lost + sum((point_task.folder / ROWS).exists() for point_task in tasks)
+        progress(Progress(doing, done + ended, lost, len(plan)))
 
     try:
-        for each in tasks:  # of an earlier attempt
-            (each.folder / FAILURE).unlink(missing_ok=True)
+        for point_task in tasks:  # of an earlier attempt
+            (point_task.folder / FAILURE).unlink(missing_ok=True)
         if spec.inline:
-            for each in tasks:
+            for point_task in tasks:
                 report("computing")
-                each.run()
+                point_task.run()
         elif tasks:
             report("starting Spark")
             with spark_session(master) as spark, plain_errors():
                 await_workers(spark.sparkContext, report)
                 _run(spark.sparkContext, tasks, report)
         report("computed")
-        return _collect(wanted, folder)
+        return _collect(plan, folder)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         raise SweepError(f"cannot write the points: {error.strerror or error}{where}") from None
@@ -258,9 +258,9 @@ def _run(context: Any, tasks: Sequence[PointTask], report: Callable[[str], None]
             why = f"its process was lost, for want of memory perhaps ({error})"
             note_failure(tasks[0].folder, AnalysisError(why))
             return
-        for each in tasks:
-            if not (each.folder / ROWS).exists() and not failed(each.folder):
-                _run(context, [each], report)
+        for point_task in tasks:
+            if not (point_task.folder / ROWS).exists() and not failed(point_task.folder):
+                _run(context, [point_task], report)
 
 
 def kept_rows(point: ComputedPoint, folder: Path) -> list[dict[str, Any]]:
@@ -276,10 +276,10 @@ def kept_rows(point: ComputedPoint, folder: Path) -> list[dict[str, Any]]:
         raise SweepError(f"{path} is damaged: remove it, and its point is run again") from None
 
 
-def _collect(wanted: Sequence[ComputedPoint], folder: Path) -> Results:
+def _collect(plan: Sequence[ComputedPoint], folder: Path) -> Results:
     rows: list[dict[str, Any]] = []
     failures = {}
-    for point in wanted:
+    for point in plan:
         point_folder = task(point, folder).folder
         try:
             rows += kept_rows(point, folder)

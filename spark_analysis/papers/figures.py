@@ -33,8 +33,8 @@ def drawings(
     paper: Paper, judged: Judged, others: Sequence[Judged] = ()
 ) -> list[tuple[str, Drawing]]:
     """Return the figures of the studies that were run, each with a name of its own."""
-    found = drawn(paper, judged, others)
-    return [(f"{each.name}-{judged.variation.key}", each.drawing) for each in found]
+    figures = drawn(paper, judged, others)
+    return [(f"{figure.name}-{judged.variation.key}", figure.drawing) for figure in figures]
 
 
 def drawn(paper: Paper, judged: Judged, others: Sequence[Judged] = ()) -> list[Drawn]:
@@ -42,7 +42,7 @@ def drawn(paper: Paper, judged: Judged, others: Sequence[Judged] = ()) -> list[D
 
     `others` are what figures of the base draw beside it (`Figure.variations`).
     """
-    found: dict[str, Drawn] = {}
+    by_name: dict[str, Drawn] = {}
     base = judged.variation.key == paper.base.key
     for figure in paper.figures:
         if figure.variations and not base:
@@ -56,10 +56,10 @@ def drawn(paper: Paper, judged: Judged, others: Sequence[Judged] = ()) -> list[D
         curves = panels(figure, rows)
         drawing = multiples(replace(figure.quantity, title=title), figure.x.title, curves)
         name = f"{'-'.join(figure.studies)}-{figure.quantity.column}"
-        if name in found:  # the same over another axis
-            name = f"{name}-{len(found)}"
-        found[name] = Drawn(name, figure, drawing, curves)
-    return list(found.values())
+        if name in by_name:  # the same over another axis
+            name = f"{name}-{len(by_name)}"
+        by_name[name] = Drawn(name, figure, drawing, curves)
+    return list(by_name.values())
 
 
 def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
@@ -88,8 +88,8 @@ def _with_ways(figure: Figure, judged: Judged, others: Sequence[Judged]) -> pd.D
     """Return the points, and beside them those of the variations that the figure asks for."""
     if not figure.variations:
         return judged.points
-    ways = [judged, *(each for each in others if each.variation.key in figure.variations)]
-    tables = [each.points.assign(**{WAY.column: each.variation.name}) for each in ways]
+    ways = [judged, *(way for way in others if way.variation.key in figure.variations)]
+    tables = [way.points.assign(**{WAY.column: way.variation.name}) for way in ways]
     return pd.concat([table for table in tables if len(table)], ignore_index=True)
 
 
@@ -107,9 +107,9 @@ def _beside_each_other(figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
 
 def panels(figure: Figure, rows: pd.DataFrame) -> Mapping[str, Mapping[str, Curve]]:
     """Return the curves of a figure by panel and by name."""
-    made: dict[str, Mapping[str, Curve]] = {}
+    by_panel: dict[str, Mapping[str, Curve]] = {}
     if not len(rows):
-        return made
+        return by_panel
     columns = [axis.column for axis in figure.panels]
     combinations = [()] if not columns else _combinations(rows, columns)
     everywhere = _values(rows, figure.x.column)
@@ -118,8 +118,8 @@ def panels(figure: Figure, rows: pd.DataFrame) -> Mapping[str, Mapping[str, Curv
         for column, value in zip(columns, values, strict=True):
             chosen = chosen[(chosen[column] == value).fillna(False) | chosen[column].isna()]
         title = ", ".join(map(Axis.text, figure.panels, values))
-        made[title] = _curves(figure, chosen, everywhere)
-    return made
+        by_panel[title] = _curves(figure, chosen, everywhere)
+    return by_panel
 
 
 def _combinations(rows: pd.DataFrame, columns: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -132,7 +132,7 @@ def _values(rows: pd.DataFrame, column: str) -> list[Any]:
     if column not in rows:
         return []
     values = [_plain(value) for value in rows[column].dropna().unique()]
-    return sorted(values) if all(isinstance(each, int | float) for each in values) else values
+    return sorted(values) if all(isinstance(value, int | float) for value in values) else values
 
 
 def _plain(value: Any) -> Any:
@@ -142,7 +142,7 @@ def _plain(value: Any) -> Any:
 def _curves(figure: Figure, rows: pd.DataFrame, everywhere: Sequence[Any]) -> dict[str, Curve]:
     axes = [axis for axis in figure.series if axis.column in rows]
     columns = [axis.column for axis in axes]
-    made: dict[str, Curve] = {}
+    curves: dict[str, Curve] = {}
     series = groups(rows, columns, sort=False, dropna=False) if columns else [((), rows)]
     for values, of_series in series:
         named = [
@@ -154,8 +154,8 @@ def _curves(figure: Figure, rows: pd.DataFrame, everywhere: Sequence[Any]) -> di
         else:  # it does not depend on x: the same everywhere
             mean = _mean(figure, of_series)
             curve = [(x, mean) for x in everywhere]
-        made[", ".join(named)] = curve
-    return made
+        curves[", ".join(named)] = curve
+    return curves
 
 
 def _mean(figure: Figure, rows: pd.DataFrame) -> Interval:

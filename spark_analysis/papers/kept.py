@@ -61,7 +61,7 @@ def with_pairs(rows: pd.DataFrame, folder: Path, axes: Sequence[str]) -> pd.Data
     NaN if the two runs have no delivery in common, or one has not been run.  Raises OSError.
     """
     columns: dict[str, pd.Series[float]] = {
-        beside(str(each)): pd.Series(float("nan"), rows.index) for each in rows["protocol"].unique()
+        beside(str(name)): pd.Series(float("nan"), rows.index) for name in rows["protocol"].unique()
     }
     keys = list(dict.fromkeys((*axes, "seed")))
     for _, group in rows.groupby(keys, sort=False, dropna=False):

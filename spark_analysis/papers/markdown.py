@@ -121,7 +121,7 @@ def _claims(view: ReproductionView) -> Iterator[str]:
         row = [str(shown.number), shown.statement]
         for before in ("", FEW) if base.few else ("",):
             row += [
-                _blank(mark(shown.claim, each, before + base.variation.key)) for each in columns
+                _blank(mark(shown.claim, study, before + base.variation.key)) for study in columns
             ]
         rows.append(row)
     yield from table(head, rows)
@@ -144,13 +144,13 @@ def _variations(view: ReproductionView) -> Iterator[str]:
         head = ["", *(str(index) for index in range(1, len(paper.claims) + 1))]
         rows = [
             [
-                each.variation.name,
+                way.variation.name,
                 *(
-                    " ".join(mark(shown.claim, s, each.variation.key) for s in shown.studies)
+                    " ".join(mark(shown.claim, s, way.variation.key) for s in shown.studies)
                     for shown in view.claims
                 ),
             ]
-            for each in result.judged
+            for way in result.judged
         ]
         yield from table(head, rows)
     base = result.judged[0].variation if result.judged else paper.base
@@ -179,15 +179,15 @@ def _figures(result: Reproduction, folder: Path) -> Iterator[str]:
     if not result.judged:
         return
     yield from ("## Figures", "", "Means with their 95 % confidence intervals.", "")
-    for each in drawn(result.paper, result.judged[0], result.judged[1:]):
-        file = folder / f"{each.name}.svg"
-        svg.write_svg(each.drawing.figure, file, each.drawing.title)
-        title = each.drawing.title.replace("[", "(").replace("]", ")")
-        yield from (f"![{title}]({folder.name}/{file.name})", "", each.drawing.caption, "")
-        for panel, curves in each.panels.items():
+    for figure in drawn(result.paper, result.judged[0], result.judged[1:]):
+        file = folder / f"{figure.name}.svg"
+        svg.write_svg(figure.drawing.figure, file, figure.drawing.title)
+        title = figure.drawing.title.replace("[", "(").replace("]", ")")
+        yield from (f"![{title}]({folder.name}/{file.name})", "", figure.drawing.caption, "")
+        for panel, curves in figure.panels.items():
             if panel:
                 yield from (f"{panel}:", "")
-            yield from _numbers(each.figure.x.title, each.figure.quantity, curves)
+            yield from _numbers(figure.figure.x.title, figure.figure.quantity, curves)
 
 
 def _numbers(x: str, quantity: Quantity, curves: Mapping[str, Curve]) -> list[str]:
@@ -223,20 +223,20 @@ def _details(view: ReproductionView) -> Iterator[str]:
 
 def _parts(claim: ClaimView, base: Variation) -> Iterator[str]:
     """Yield every comparison of the base, folded."""
-    found = [each for each in claim.findings if each.variation is base]
-    if not found:
+    findings = [finding for finding in claim.findings if finding.variation is base]
+    if not findings:
         return
     yield from ("<details><summary>All parts</summary>", "")
-    for each in found:
-        yield from (f"- {each.study}: {each.verdict}", "")
-        yield from (f"  - {line}" for line in each.lines)
+    for finding in findings:
+        yield from (f"- {finding.study}: {finding.verdict}", "")
+        yield from (f"  - {line}" for line in finding.lines)
         yield ""
     yield from ("</details>", "")
 
 
 def _cost(result: Reproduction) -> Iterator[str]:
     """Yield what the runs and the computed points took, each counted once."""
-    tables = [each.points for each in result.judged if PROCESSOR_SECONDS in each.points]
+    tables = [way.points for way in result.judged if PROCESSOR_SECONDS in way.points]
     if not tables:
         return
     points = pd.concat(tables, ignore_index=True)
@@ -277,14 +277,14 @@ def _cost_of_runs(paper: Paper, runs: pd.DataFrame) -> Iterator[str]:
 
 
 def _cost_of_computed(paper: Paper, computed: pd.DataFrame) -> Iterator[str]:
-    known = computed[PROCESSOR_SECONDS].dropna()
+    costs = computed[PROCESSOR_SECONDS].dropna()
     text = f"{count(len(computed))} computed points"
-    if not len(known):
+    if not len(costs):
         text += "; what they took is not known."
     else:
-        text += f": {about(math.fsum(known))} of one processor"
-        if len(known) < len(computed):
-            text += f" for the {count(len(known))} of which that is known"
+        text += f": {about(math.fsum(costs))} of one processor"
+        if len(costs) < len(computed):
+            text += f" for the {count(len(costs))} of which that is known"
         text += "."
     yield from (text, "")
     rows = []

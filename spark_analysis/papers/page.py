@@ -25,7 +25,7 @@ PAGE: Final = "reproduction.html"
 
 def _columns(result: Reproduction) -> list[str]:
     """Return the studies that claims are judged in, sorted; what is judged over several last."""
-    names = {finding.study for each in result.judged for finding in each.findings}
+    names = {finding.study for judged in result.judged for finding in judged.findings}
     if not names:
         names = set(result.preset.values)
     return [*sorted(names - {""}), *([JOINT] if "" in names else [])]
@@ -39,14 +39,14 @@ def verdict_table(result: Reproduction) -> TextTable:
     """
     studies = _columns(result)
     head, keys = ["claim"], []
-    for each in result.judged:
-        way = [each.variation.name] if len(result.judged) > 1 else []
+    for judged in result.judged:
+        way = [judged.variation.name] if len(result.judged) > 1 else []
         head += [", ".join((study, *way)) for study in studies]
-        keys += [(study, each.variation.key) for study in studies]
-        if each.few:
+        keys += [(study, judged.variation.key) for study in studies]
+        if judged.few:
             few = f"{count(result.paper.seeds)} seeds as published"
             head += [", ".join((study, *way, few)) for study in studies]
-            keys += [(study, FEW + each.variation.key) for study in studies]
+            keys += [(study, FEW + judged.variation.key) for study in studies]
     mark = ReproductionView(result).mark
     claims = result.paper.claims
     rows = [[claim.statement, *(mark(claim, *key) for key in keys)] for claim in claims]
@@ -58,7 +58,7 @@ def marks_table(result: Reproduction) -> TextTable:
     """Return the same in marks, narrow enough for a terminal: a column a study."""
     studies = _columns(result)
     mark = ReproductionView(result).mark
-    keys = [each.variation.key for each in result.judged]
+    keys = [judged.variation.key for judged in result.judged]
     rows = [
         [
             claim.statement,
@@ -66,7 +66,7 @@ def marks_table(result: Reproduction) -> TextTable:
         ]
         for claim in result.paper.claims
     ]
-    ways = ", ".join(each.variation.name for each in result.judged)
+    ways = ", ".join(judged.variation.name for judged in result.judged)
     so_far = [] if result.so_far is None else [result.so_far.text]
     note = " ".join((*so_far, LEGEND, f"From left to right: {ways}."))
     return TextTable("Claims", note, ["claim", *studies], rows, words=1 + len(studies))
@@ -85,7 +85,7 @@ def facts(result: Reproduction) -> list[tuple[str, str]]:
         ("preset", preset.name),
         *([("so far", result.so_far.numbers)] if result.so_far is not None else []),
         *([("made by", commits)] if commits else []),
-        ("points", count(sum(len(each.points) for each in result.judged))),
+        ("points", count(sum(len(judged.points) for judged in result.judged))),
         ("seeds", seeds_of(preset)),
         ("duration of a run", duration_of(preset)),
     ]
@@ -105,7 +105,7 @@ def write_page(result: Reproduction, path: Path) -> Path:
         verdicts=verdict_table(result),
         studies=view.studies(),
         figures=report.numbered(
-            [d for each in result.judged for d in drawings(paper, each, result.judged)]
+            [d for judged in result.judged for d in drawings(paper, judged, result.judged)]
         ),
         claims=view.claims,
         variations=[(variation.name, reason) for variation, reason in view.variations],

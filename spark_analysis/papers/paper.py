@@ -209,10 +209,12 @@ class Paper:
         for what, keys in (("study", [s.name for s in self.studies]), ("variation", ways),
                            ("claim", claims), ("preset", presets)):  # fmt: skip
             self._check(what, [key for key in keys if keys.count(key) > 1], "is there twice")
-        named = [(f"figure {each.quantity.title!r}", each.studies) for each in self.figures]
-        named += [(f"claim {each.key!r}", each.studies) for each in self.claims]
-        named += [(f"variation {each.key!r}", each.studies) for each in self.variations]
-        named += [(f"preset {each.name!r}", tuple(each.values)) for each in self.presets]
+        named = [(f"figure {figure.quantity.title!r}", figure.studies) for figure in self.figures]
+        named += [(f"claim {claim.key!r}", claim.studies) for claim in self.claims]
+        named += [
+            (f"variation {variation.key!r}", variation.studies) for variation in self.variations
+        ]
+        named += [(f"preset {preset.name!r}", tuple(preset.values)) for preset in self.presets]
         for what, used in named:
             self._check("study", set(used) - set(studies), f"of {what} is not there")
         for preset in self.presets:
@@ -227,9 +229,7 @@ class Paper:
 
     def ways(self, preset: Preset | None = None) -> tuple[Variation, ...]:
         """Return the ways to run it, the base first: all, or those of a preset."""
-        chosen = (
-            each for each in self.variations if preset is None or each.key in preset.variations
-        )
+        chosen = (way for way in self.variations if preset is None or way.key in preset.variations)
         return (self.base, *chosen)
 
     def preset(self, name: str) -> Preset | None:

@@ -52,7 +52,7 @@ class PointSource(ABC):
     """They are run in this process, without Spark."""
 
     def __init__(self, points: Sequence[Point], folder: Path) -> None:
-        self.points: Mapping[str, Point] = {each.key: each for each in points}
+        self.points: Mapping[str, Point] = {point.key: point for point in points}
         """By key, in the order of their rows."""
         self.folder = folder
 
@@ -81,7 +81,7 @@ class Runs(PointSource):
     column = RUN
 
     def __init__(self, spec: SweepSpec, folder: Path, *, deliveries: bool) -> None:
-        self._runs = {each.key: each for each in points(spec)}
+        self._runs = {point.key: point for point in points(spec)}
         super().__init__(list(self._runs.values()), folder)
         self._spec = spec
         self._deliveries = deliveries
@@ -127,7 +127,7 @@ class Calls(PointSource):
     column = POINT
 
     def __init__(self, spec: Computed, folder: Path) -> None:
-        self._calls = {each.key: each for each in computed_points(spec)}
+        self._calls = {point.key: point for point in computed_points(spec)}
         super().__init__(list(self._calls.values()), folder)
         self._spec = spec
         self.inline = spec.inline
@@ -187,18 +187,18 @@ class Part:
     @functools.cached_property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """The keys of each group, by its name."""
-        found: dict[str, list[str]] = {}
+        by_group: dict[str, list[str]] = {}
         for key, group in self.group_of.items():
-            found.setdefault(group, []).append(key)
-        return {name: tuple(keys) for name, keys in found.items()}
+            by_group.setdefault(group, []).append(key)
+        return {name: tuple(keys) for name, keys in by_group.items()}
 
     def _compared(self) -> Mapping[tuple[Any, ...], list[str]]:
         """Return the keys of runs that `with_pairs` compares, by their axes and seed."""
-        found: dict[tuple[Any, ...], list[str]] = {}
+        by_axes: dict[tuple[Any, ...], list[str]] = {}
         for key, point in self.points.items():
             at = (*(point.parameters.get(axis.column) for axis in self.study.axes), point.seed)
-            found.setdefault(at, []).append(key)
-        return found
+            by_axes.setdefault(at, []).append(key)
+        return by_axes
 
     def read(self, keys: Iterable[str]) -> Rows:
         """Return the rows of finished points: what they cost, what made them, what went wrong.
@@ -214,7 +214,7 @@ class Part:
         if self.study.deliveries and rows:
             axes = [axis.column for axis in self.study.axes]
             paired = with_pairs(self.table(rows), folder, axes)
-            columns = [beside(str(each)) for each in paired["protocol"].unique()]
+            columns = [beside(str(name)) for name in paired["protocol"].unique()]
             for key, pairs in zip(paired[RUN], records(paired[columns]), strict=True):
                 rows[key] = [{**row, **pairs} for row in rows[key]]
         return rows

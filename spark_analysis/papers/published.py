@@ -131,10 +131,10 @@ def _read(paper: Paper, path: Path) -> PointsFile:
         raise PublishedError(
             f"{path} cannot be read, get it again or move it away: {first_line(error)}"
         ) from None
-    said = table.schema.metadata or {}
-    of, study = (said.get(each, b"").decode(errors="replace") for each in (b"paper", b"study"))
+    metadata = table.schema.metadata or {}
+    of, study = (metadata.get(name, b"").decode(errors="replace") for name in (b"paper", b"study"))
     key = RUN if RUN in table.column_names else POINT
-    if said.get(b"format") != FORMAT or not {key, GROUP, SOURCE} <= set(table.column_names):
+    if metadata.get(b"format") != FORMAT or not {key, GROUP, SOURCE} <= set(table.column_names):
         raise PublishedError(
             f"{path} has no points that this version's --markdown wrote: move it away, or name "
             "another folder with --known"
@@ -150,7 +150,7 @@ def _read(paper: Paper, path: Path) -> PointsFile:
         kept = {k: v for k, v in row.items() if v is not None or (key == RUN and k in _OF_RUNS)}
         rows.setdefault((row[key], group), []).append(kept)
         sources[row[key]] = source
-    measures = differences(versions_of(said)) if key == RUN else ""
+    measures = differences(versions_of(metadata)) if key == RUN else ""
     return PointsFile(path, study, rows, sources, measures)
 
 
@@ -163,12 +163,12 @@ def write_points(paper: Paper, selected: Selected, folder: Path) -> list[Path]:
     for part, rows in selected:
         of_study = studies.setdefault(part.study.name, {})
         for group, keys in part.groups.items():
-            for key in keys if all(each in rows for each in keys) else ():
+            for key in keys if rows.keys() >= set(keys) else ():
                 more = {GROUP: group, SOURCE: part.points[key].code}
                 of_study.setdefault((key, group), [{**row, **more} for row in rows[key]])
     folder.mkdir(parents=True, exist_ok=True)
     return [
-        _write(paper, study, [row for each in points.values() for row in each], folder)
+        _write(paper, study, [row for of_point in points.values() for row in of_point], folder)
         for study, points in studies.items()
         if points
     ]
@@ -178,9 +178,9 @@ def _write(paper: Paper, study: str, rows: Sequence[Row], folder: Path) -> Path:
     path = folder / f"{study}{SUFFIX}"
     names = dict.fromkeys(name for row in rows for name in row)
     ordered = [*(name for name in names if name not in (GROUP, SOURCE)), GROUP, SOURCE]
-    said = {b"format": FORMAT, b"paper": paper.key.encode(), b"study": study.encode()}
+    metadata = {b"format": FORMAT, b"paper": paper.key.encode(), b"study": study.encode()}
     columns = {name: _column(path, name, [row.get(name) for row in rows]) for name in ordered}
-    table = pa.table(columns).replace_schema_metadata(said)
+    table = pa.table(columns).replace_schema_metadata(metadata)
     if RUN in names:
         table = marked(table)
     scratch = path.with_name(f".{path.name}")

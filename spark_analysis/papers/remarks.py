@@ -28,27 +28,28 @@ def remarks(result: Reproduction, claim: Claim) -> list[str]:
         return []
     base, *variations = result.judged
     return [
-        " ".join((f"{found.study or JOINT}: {_itself(found, base)}", *_turns(found, variations)))
-        for found in base.findings
-        if found.claim.key == claim.key
+        f"{finding.study or JOINT}: "
+        + " ".join([_itself(finding, base), *_turns(finding, variations)])
+        for finding in base.findings
+        if finding.claim.key == claim.key
     ]
 
 
 def deciding(finding: Finding) -> Comparison | None:
     """Return the part that decides: of those with the verdict of all, the one that leads least."""
     parts = [
-        each
-        for each in finding.comparisons
-        if not each.measure and each.verdict is finding.verdict and each.interval is not None
+        part
+        for part in finding.comparisons
+        if not part.measure and part.verdict is finding.verdict and part.interval is not None
     ]
     return min(
-        parts, key=lambda each: -math.inf if math.isnan(each.lead) else each.lead, default=None
+        parts, key=lambda part: -math.inf if math.isnan(part.lead) else part.lead, default=None
     )
 
 
 def _itself(finding: Finding, judged: Judged) -> str:
-    decides = [each for each in finding.comparisons if not each.measure]
-    alike = sum(each.verdict is finding.verdict for each in decides)
+    decides = [part for part in finding.comparisons if not part.measure]
+    alike = sum(part.verdict is finding.verdict for part in decides)
     text = f"{finding.verdict}"
     if finding.verdict is not Verdict.HOLDS and len(decides) > 1:
         text += f" ({alike} of {len(decides)} parts)"
@@ -68,11 +69,11 @@ def _itself(finding: Finding, judged: Judged) -> str:
 def _turns(finding: Finding, variations: Sequence[Judged]) -> list[str]:
     """Return which variations turn the verdict or, if none does, which moves what decides most."""
     turned, unturned, moves = [], [], []
-    for each in variations:
-        before, after = _same(finding, each.base), _same(finding, each.findings)
+    for judged in variations:
+        before, after = _same(finding, judged.base), _same(finding, judged.findings)
         if before is None or after is None:
             continue
-        name = each.variation.name
+        name = judged.variation.name
         if before.verdict is after.verdict:
             unturned.append(name)
         else:
@@ -117,16 +118,16 @@ def _move(part: Comparison | None, after: Finding) -> tuple[float, str] | None:
 
 
 def _part(part: Comparison, finding: Finding) -> Comparison | None:
-    alike = (each for each in finding.comparisons if each.text == part.text)
-    return next((each for each in alike if each.measure == part.measure), None)
+    alike = (comparison for comparison in finding.comparisons if comparison.text == part.text)
+    return next((comparison for comparison in alike if comparison.measure == part.measure), None)
 
 
 def _same(finding: Finding, others: Sequence[Finding]) -> Finding | None:
     return next(
         (
-            each
-            for each in others
-            if each.claim.key == finding.claim.key and each.study == finding.study
+            other
+            for other in others
+            if other.claim.key == finding.claim.key and other.study == finding.study
         ),
         None,
     )

@@ -97,7 +97,7 @@ def show(paper: Paper, preset: Preset, folder: Path, *, known: Known | None = No
     Raises `AnalysisError` if no seed is whole, OSError.
     """
     result = _shown(paper, preset, parts_of(paper, preset, folder), known or Known(), {})
-    if not any(len(each.points) for each in result.judged):
+    if not any(len(judged.points) for judged in result.judged):
         done = len({(part.study.name, key) for part, rows in result.selected for key in rows})
         some = f" ({count(done)} points are finished, but of no seed all)" if done else ""
         raise AnalysisError(
@@ -123,7 +123,7 @@ def _taken(part: Part, known: Known, done: set[str]) -> Rows:
     """Return the known rows of a part that are not run: of groups that are not all `done`."""
     groups = known.groups(part).items()
     missing = [rows for group, rows in groups if not done.issuperset(part.groups[group])]
-    return {key: found for rows in missing for key, found in rows.items()}
+    return {key: rows for by_key in missing for key, rows in by_key.items()}
 
 
 @dataclass
@@ -174,14 +174,14 @@ def _first_round(
 
 def _whole(ways: Ways) -> Ways:
     """Return the rows of whole seeds alone."""
-    found: Ways = []
+    shown: Ways = []
     for variation, selected in ways:
         kept = []
         for part, rows in selected:
             seeds = whole_seeds(part, rows)
             kept.append((part, {k: v for k, v in rows.items() if part.points[k].seed in seeds}))
-        found.append((variation, kept))
-    return found
+        shown.append((variation, kept))
+    return shown
 
 
 def _shown(
@@ -193,7 +193,7 @@ def _shown(
 ) -> Reproduction:
     """Return the results of whole seeds; all rows that are there are among what is published."""
     ways: Ways = [(way, [(part, rows_of(part, known)) for part in parts]) for way, parts in plan]
-    selected = [each for _, of_way in ways for each in of_way]
+    selected = [pair for _, of_way in ways for pair in of_way]
     return replace(_judged(paper, preset, _whole(ways), failures), selected=selected)
 
 
@@ -212,7 +212,7 @@ def _judged(
     but how long and how often it runs.  What was judged `earlier` from the same points is not
     judged again.
     """
-    before = {each.variation.key: each for each in earlier}
+    before = {way.variation.key: way for way in earlier}
     judged: list[Judged] = []
     beside: Judged | None = None
     for variation, selected in ways:
@@ -226,7 +226,7 @@ def _judged(
             judged.append(old)
             if beside is None or (tables and variation.settings == paper.base.settings):
                 beside = old
-    selected = [each for _, of_way in ways for each in of_way]
+    selected = [pair for _, of_way in ways for pair in of_way]
     return Reproduction(paper, preset, tuple(judged), dict(failures), so_far_of(selected), selected)
 
 
@@ -248,17 +248,17 @@ def judgement(
     if paper.seeds is not None:
         first = first_seeds(points, paper.seeds)
         few = judge(paper.claims, first) if len(first) < len(points) else ()
-    found = judge(paper.claims, points)
-    return Judged(variation, points, tuple(found), tuple(few), tuple(before))
+    findings = judge(paper.claims, points)
+    return Judged(variation, points, tuple(findings), tuple(few), tuple(before))
 
 
 def write_results(result: Reproduction, folder: Path) -> Path:
     """Write the page, the claims and the table of all points; return the page.  Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = [
-        each.points.assign(variation=each.variation.name)
-        for each in result.judged
-        if len(each.points)
+        judged.points.assign(variation=judged.variation.name)
+        for judged in result.judged
+        if len(judged.points)
     ]
     if tables:
         scratch = folder / f".{RESULTS}"  # --so-far and a run may write the same folder
@@ -275,7 +275,7 @@ def write_all(results: Sequence[tuple[Reproduction, str]], path: Path) -> Path:
     `results` have the address of each paper's own page, relative to `path`.  Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = {result.paper.key: findings_of(result) for result, _ in results}
-    text = json.dumps(finite(found), indent=1, default=str)
+    by_paper = {result.paper.key: findings_of(result) for result, _ in results}
+    text = json.dumps(finite(by_paper), indent=1, default=str)
     path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     return write_overview(results, path)

@@ -50,27 +50,27 @@ class Reproduction:
     @property
     def problems(self) -> dict[str, str]:
         """What is to be said of runs that finished; by point, in a line."""
-        found: dict[tuple[str, str], tuple[str, str]] = {}
+        by_point: dict[tuple[str, str], tuple[str, str]] = {}
         for part, rows in self.selected:
             for key, (row, *_) in rows.items():
-                if said := row.get(PROBLEM):  # a point that several variations share counts once
+                if problem := row.get(PROBLEM):  # a point that several variations share counts once
                     name = f"{part.name}: {part.points[key]}"
-                    found.setdefault((part.study.name, key), (name, str(said)))
-        return dict(found.values())
+                    by_point.setdefault((part.study.name, key), (name, str(problem)))
+        return dict(by_point.values())
 
 
 def made_by(result: Reproduction) -> str:
     """Return the commits that made the points in words, empty if that is not known of any."""
     columns = [
-        each.points.get(CODE, pd.Series(index=each.points.index, dtype=object))
-        for each in result.judged
+        judged.points.get(CODE, pd.Series(index=judged.points.index, dtype=object))
+        for judged in result.judged
     ]
-    made = pd.concat(columns).fillna("") if columns else pd.Series(dtype=object)
-    commits = sorted(set(map(str, made)) - {""})
+    codes = pd.concat(columns).fillna("") if columns else pd.Series(dtype=object)
+    commits = sorted(set(map(str, codes)) - {""})
     if not commits:
         return ""
-    unknown = int((made == "").sum())
-    but = f"; of {count(unknown)} of {count(len(made))} rows it is not known" if unknown else ""
+    unknown = int((codes == "").sum())
+    but = f"; of {count(unknown)} of {count(len(codes))} rows it is not known" if unknown else ""
     return f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}{but}"
 
 
@@ -94,11 +94,11 @@ def at_points_of(base: pd.DataFrame, other: pd.DataFrame, paper: Paper) -> pd.Da
 def findings_of(result: Reproduction) -> list[dict[str, Any]]:
     """Return the findings for programs, by variation, and how far they are if not to the end."""
     so_far = {} if result.so_far is None else {"so_far": asdict(result.so_far)}
-    return [{**_as_json(each), **so_far} for each in result.judged]
+    return [{**_as_json(judged), **so_far} for judged in result.judged]
 
 
 def _as_json(judged: Judged) -> dict[str, Any]:
-    few = {(each.claim.key, each.study): each.verdict for each in judged.few}
+    few = {(finding.claim.key, finding.study): finding.verdict for finding in judged.few}
     return {
         "variation": judged.variation.name,
         "settings": dict(judged.variation.settings),

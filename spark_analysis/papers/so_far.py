@@ -73,18 +73,18 @@ def so_far_of(shown: Sequence[tuple[Part, Container[str]]]) -> SoFar | None:
 
 
 def _lines(shown: Sequence[tuple[Part, Container[str]]]) -> list[str]:
-    found: dict[str, dict[str, list[str]]] = {}
+    by_variation: dict[str, dict[str, list[str]]] = {}
     for part, there in shown:
-        told = found.setdefault(part.variation.name, {})
-        told.setdefault(_how_far(part, there), []).append(part.study.name)
+        by_extent = by_variation.setdefault(part.variation.name, {})
+        by_extent.setdefault(_how_far(part, there), []).append(part.study.name)
     lines, nothing = [], []
-    for variation, told in found.items():
-        if set(told) == {NOTHING}:
+    for variation, by_extent in by_variation.items():
+        if set(by_extent) == {NOTHING}:
             nothing.append(variation)
-        elif set(told) != {WHOLE}:
-            parts = [f"{how} of {', '.join(studies)}" for how, studies in told.items()]
-            if len(told) == 1:
-                parts = list(told)
+        elif set(by_extent) != {WHOLE}:
+            parts = [f"{how} of {', '.join(studies)}" for how, studies in by_extent.items()]
+            if len(by_extent) == 1:
+                parts = list(by_extent)
             lines.append(f"{variation[0].upper()}{variation[1:]}: {'; '.join(parts)}.")
     if nothing:
         lines.append(f"Nothing of: {', '.join(nothing)}.")

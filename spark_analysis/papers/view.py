@@ -61,7 +61,8 @@ class ReproductionView:
         """The commits that made the points; empty if none is known."""
         self.failures = tuple(f"{point}: {reason}" for point, reason in result.failures.items())
         self.problems = tuple(f"{point}: {what}" for point, what in result.problems.items())
-        self.variations = tuple((each.variation, why(each.variation)) for each in result.judged)
+        ways = [judged.variation for judged in result.judged]
+        self.variations = tuple((way, why(way)) for way in ways)
         """The ways to run it, the base first, and why."""
 
     @cached_property
@@ -84,12 +85,12 @@ class ReproductionView:
         return [
             FindingView(
                 finding.study or JOINT,
-                each.variation,
+                judged.variation,
                 str(finding.verdict),
                 tuple(measured(part) for part in finding.comparisons),
             )
-            for each in self.result.judged
-            for finding in each.findings
+            for judged in self.result.judged
+            for finding in judged.findings
             if finding.claim.key == claim.key
         ]
 
@@ -99,15 +100,15 @@ class ReproductionView:
 
         With `FEW` before the key, it is that of the first seeds alone.
         """
-        found = {
-            (finding.claim.key, finding.study or JOINT, before + each.variation.key): MARKS[
+        marks = {
+            (finding.claim.key, finding.study or JOINT, before + judged.variation.key): MARKS[
                 finding.verdict
             ]
-            for each in self.result.judged
-            for before, findings in (("", each.findings), (FEW, each.few))
+            for judged in self.result.judged
+            for before, findings in (("", judged.findings), (FEW, judged.few))
             for finding in findings
         }
-        return lambda claim, study, variation: found.get((claim.key, study, variation), "–")
+        return lambda claim, study, variation: marks.get((claim.key, study, variation), "–")
 
     def studies(self) -> TextTable:
         """Return what is run: the studies with the values of their axes."""

@@ -41,14 +41,14 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
         return None
     epoch_ns = int(tables.summary["epoch_ns"])
     seconds = max(tables.observed, 0.1)
-    found = hops(run, epoch_ns)
+    event_hops = hops(run, epoch_ns)
     heard = links(run, epoch_ns, seconds)
     publishers = set(tables.table("events")["publisher"].astype(int))
     subscribers = set(tables.table("subscriptions")["node_id"].astype(int))
     scenario = run.scenario
     points = {point.broker: point.name for point in scenario.access_points}
     names = [printable(points.get(node.id, node.name)) for node in scenario.nodes]
-    events = _events(tables, found)
+    events = _events(tables, event_hops)
     data: dict[str, Any] = {
         "duration": round(seconds, 3),
         "area": list(scenario.area),
@@ -65,9 +65,9 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
         "roads": _roads(scenario.road_map),
         "links": _links(heard),
         "window": heard.window,
-        "hops": packed(np.array(list(_hops(found, events["started"])), np.int64)),
+        "hops": packed(np.array(list(_hops(event_hops, events["started"])), np.int64)),
         "marks": [*happenings(run, seconds), *handover_marks(heard.handovers, names)],
-        "notes": _notes(found, heard, tables),
+        "notes": _notes(event_hops, heard, tables),
         **{key: value for key, value in events.items() if key != "started"},
         **_load(tables, seconds),
     }
@@ -119,7 +119,7 @@ def _links(heard: LinkHistory) -> str:
     return packed(numbers)
 
 
-def _events(tables: RunTables, found: Hops) -> dict[str, Any]:
+def _events(tables: RunTables, event_hops: Hops) -> dict[str, Any]:
     """Return `events`, packed.
 
     Of each: publisher, sequence, topic, time since the one before; the number of clients that it is
@@ -129,8 +129,8 @@ def _events(tables: RunTables, found: Hops) -> dict[str, Any]:
     index = {node.id: number for number, node in enumerate(tables.scenario.nodes)}
     frame = tables.table("events")
     delivery = tables.table("delivery")
-    shown = set(found.events)
-    if not found.events or found.of == len(found.events):
+    shown = set(event_hops.events)
+    if not event_hops.events or event_hops.of == len(event_hops.events):
         # Events that no radio carried are shown as well.
         shown |= set(zip(frame["publisher"], frame["sequence"], strict=True))
     clients: dict[tuple[int, int], list[int]] = {}
@@ -146,7 +146,7 @@ def _events(tables: RunTables, found: Hops) -> dict[str, Any]:
     numbers: list[int] = []
     started: dict[tuple[int, int], int] = {}
     before = 0
-    known = [
+    published = [
         (float(time), int(publisher), int(sequence), topic)
         for time, publisher, sequence, topic in zip(
             *(frame[name].tolist() for name in ("time", "publisher", "sequence", "topic")),
@@ -154,7 +154,7 @@ def _events(tables: RunTables, found: Hops) -> dict[str, Any]:
         )
         if (publisher, sequence) in shown and publisher in index
     ]
-    for time, publisher, sequence, topic in sorted(known, key=lambda event: event[:3]):
+    for time, publisher, sequence, topic in sorted(published, key=lambda event: event[:3]):
         at = max(0, round(time * TICKS))
         started[publisher, sequence] = at
         named = printable(topic) if isinstance(topic, str) else ""
@@ -165,15 +165,15 @@ def _events(tables: RunTables, found: Hops) -> dict[str, Any]:
     return {"events": packed(numbers), "topics": list(topics), "started": started}
 
 
-def _hops(found: Hops, started: Mapping[tuple[int, int], int]) -> Iterator[int]:
+def _hops(event_hops: Hops, started: Mapping[tuple[int, int], int]) -> Iterator[int]:
     """Yield the hops of each event that `events` lists.
 
     Number of transmissions, and of each its time since the one before, sender, hops, time on its
     way, number of receivers, receivers.
     """
     by_event: dict[tuple[int, int], list[Any]] = {}
-    for sent in found.transmissions:
-        by_event.setdefault(found.events[sent.event], []).append(sent)
+    for sent in event_hops.transmissions:
+        by_event.setdefault(event_hops.events[sent.event], []).append(sent)
     for event, began in started.items():
         sents = by_event.get(event, [])
         yield len(sents)
@@ -204,15 +204,15 @@ def _load(tables: RunTables, seconds: float) -> dict[str, Any]:
     return {"load": packed(counts.ravel()), "width": width}
 
 
-def _notes(found: Hops, heard: LinkHistory, tables: RunTables) -> list[str]:
+def _notes(event_hops: Hops, heard: LinkHistory, tables: RunTables) -> list[str]:
     notes = []
-    if len(found.events) < found.of:
+    if len(event_hops.events) < event_hops.of:
         notes.append(
-            f"Hops of {len(found.events)} of {found.of} events are shown, evenly chosen over the "
-            "run, so that this page stays small; the figures count all."
+            f"To keep this page small, it shows the hops of {len(event_hops.events)} of "
+            f"{event_hops.of} events, spread evenly over the run; the figures count all."
         )
     if heard.left_out:
-        notes.append(f"{heard.left_out} links that were there for the shortest times are left out.")
+        notes.append(f"Links left out: {heard.left_out}, the shortest-lived.")
     if tables.summary.get("epoch_estimated"):
         notes.append("Time 0 is estimated from the captures, and positions with it.")
     return notes

@@ -81,25 +81,25 @@ class _ColumnIndices(NodeIndices):
     def of_names(self, names: pa.Array[Any]) -> Ints:
         """Return the indices of captures' nodes, -1 for those that are not in the scenario."""
         encoded = names.dictionary_encode()
-        known = np.array(
+        indices = np.array(
             [self.by_name.get(str(name), -1) for name in encoded.dictionary.to_pylist()] or [-1],
             np.int64,
         )
-        found: Ints = known[encoded.indices.to_numpy(zero_copy_only=False)]
-        return found
+        by_row: Ints = indices[encoded.indices.to_numpy(zero_copy_only=False)]
+        return by_row
 
 
 Chosen = Callable[[pa.RecordBatch], Any]
 """Returns which rows of a batch are wanted."""
 
 
-def _batches(run: Run, wanted: Chosen) -> Iterator[pa.RecordBatch]:
+def _batches(run: Run, choose: Chosen) -> Iterator[pa.RecordBatch]:
     folder = decoded_frames(run)
     parts = () if folder is None else sorted(folder.glob("*.parquet"))
     for part in parts:
         with pq.ParquetFile(part, read_dictionary=["node", "interface"]) as file:
             for batch in file.iter_batches(columns=list(_COLUMNS), use_threads=False):
-                chosen = batch.filter(wanted(batch))
+                chosen = batch.filter(choose(batch))
                 if chosen.num_rows:
                     yield chosen
 
@@ -115,8 +115,8 @@ def _of_access(batch: pa.RecordBatch) -> Any:
 
 def _ints(column: pa.Array[Any]) -> Ints:
     values = column.cast(pa.int64()).fill_null(-1)
-    found: Ints = values.to_numpy(zero_copy_only=False)
-    return found
+    numbers: Ints = values.to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def hops(run: Run, epoch_ns: int) -> Hops:
@@ -139,24 +139,24 @@ def hops(run: Run, epoch_ns: int) -> Hops:
     if not parts:
         return Hops([], [], 0)
     event, time, node, source, to, hop, final = (
-        np.concatenate(each) for each in zip(*parts, strict=True)
+        np.concatenate(column) for column in zip(*parts, strict=True)
     )
-    known = (node >= 0) & (source >= 0)
-    keys, first, counts = _events(event[known], time[known])
+    in_scenario = (node >= 0) & (source >= 0)
+    keys, first, counts = _events(event[in_scenario], time[in_scenario])
     chosen = _sample(first, counts)
     number = np.full(len(keys), -1, np.int64)
     number[chosen] = np.arange(len(chosen))
-    mine = np.flatnonzero(known)
+    mine = np.flatnonzero(in_scenario)
     mine = mine[number[np.searchsorted(keys, event[mine])] >= 0]
     index = number[np.searchsorted(keys, event[mine])]
     rows = (index, source[mine], to[mine], hop[mine], final[mine], time[mine], node[mine])
     order = np.lexsort(rows[::-1])
     through = bool(run.scenario.access_points)
     sorted_rows = zip(*(column[order].tolist() for column in rows), strict=True)
-    made = list(transmissions(sorted_rows, through=through))
-    made.sort(key=lambda each: (each.event, each.sent))
+    sent = list(transmissions(sorted_rows, through=through))
+    sent.sort(key=lambda transmission: (transmission.event, transmission.sent))
     events = [(int(key) >> 32, int(key) & 0xFFFFFFFF) for key in keys[chosen]]
-    return Hops(events, made, len(keys))
+    return Hops(events, sent, len(keys))
 
 
 def _events(event: Ints, time: Ints) -> tuple[Ints, Ints, Ints]:
@@ -249,9 +249,9 @@ def _handovers(visits: list[Ints]) -> list[tuple[float, int, int, int]]:
     ordered = rows[by_station]
     first = np.ones(len(rows), np.bool_)  # of a station, or at another point
     first[1:] = np.any(np.diff(ordered[:, 1:], axis=0), axis=1)
-    known = LastHeard()
+    last_heard = LastHeard()
     changes = [
-        known.heard(time / 1e9, station, point)
+        last_heard.heard(time / 1e9, station, point)
         for time, station, point in rows[np.sort(by_station[first])].tolist()
     ]
     return [change for change in changes if change is not None]

@@ -20,11 +20,11 @@ def happenings(run: Run, seconds: float) -> list[dict[str, Any]]:
     by_id = {node.id: number for number, node in enumerate(run.scenario.nodes)}
     for point in run.scenario.access_points:
         index[point.name] = by_id[point.broker]
-    found = [_fault(fault, index, seconds) for fault in run.faults if fault.start <= seconds]
+    marks = [_fault(fault, index, seconds) for fault in run.faults if fault.start <= seconds]
     for command, effect in told_commands(run.prompt):
         if effect.fault is not None:  # one of the run's faults
             continue
-        found.append(
+        marks.append(
             {
                 "time": command.time,
                 "until": command.time,
@@ -33,7 +33,7 @@ def happenings(run: Run, seconds: float) -> list[dict[str, Any]]:
                 "kind": "",
             }
         )
-    return sorted(found, key=lambda mark: float(mark["time"]))
+    return sorted(marks, key=lambda mark: float(mark["time"]))
 
 
 def _fault(fault: Fault, index: dict[str, int], seconds: float) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def _fault(fault: Fault, index: dict[str, int], seconds: float) -> dict[str, Any
 
 
 def handover_marks(
-    found: Iterable[tuple[float, int, int, int]], names: list[str]
+    handovers: Iterable[tuple[float, int, int, int]], names: list[str]
 ) -> list[dict[str, Any]]:
     """Return handovers (time in seconds, station, old, new) as marks of a replay."""
     return [
@@ -60,7 +60,7 @@ def handover_marks(
             "nodes": [station],
             "kind": "handover",
         }
-        for time, station, old, new in found
+        for time, station, old, new in handovers
     ]
 
 

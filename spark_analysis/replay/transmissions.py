@@ -70,26 +70,26 @@ def transmissions(
     `through`: frames go on behind access points under the address of their source.
     """
     before: tuple[int, ...] | None = None
-    made: ReplayedTransmission | None = None
+    current: ReplayedTransmission | None = None
     for row in rows:
         event, source, to, hop, _, time, node = row
-        if row[:5] != before or node == source or made is None:
-            if made is not None and made.receivers:
-                yield made
+        if row[:5] != before or node == source or current is None:
+            if current is not None and current.receivers:
+                yield current
             before = row[:5]
-            made = ReplayedTransmission(event, time, source, hop, time)
+            current = ReplayedTransmission(event, time, source, hop, time)
             if node == source:
                 continue
         unicast = to not in (_LIMITED_BROADCAST, BROADCAST) and to & 0xFFFFFF != 0xFFFFFF
-        if through and unicast and made.receivers and node != made.receivers[-1]:
-            yield made
-            made = ReplayedTransmission(event, made.arrived, made.receivers[-1], hop, time)
-        if node not in made.receivers and node != made.sender:
-            if not made.receivers:
-                made.arrived = time
-            made.receivers.append(node)
-    if made is not None and made.receivers:
-        yield made
+        if through and unicast and current.receivers and node != current.receivers[-1]:
+            yield current
+            current = ReplayedTransmission(event, current.arrived, current.receivers[-1], hop, time)
+        if node not in current.receivers and node != current.sender:
+            if not current.receivers:
+                current.arrived = time
+            current.receivers.append(node)
+    if current is not None and current.receivers:
+        yield current
 
 
 class LastHeard:

@@ -42,7 +42,7 @@ _OF_POINT: Final = (
 RESULT_COLUMNS: Final = StructType(
     [
         *_OF_POINT,
-        *(each for each in SUMMARY_TABLE.schema if each.name not in {of.name for of in _OF_POINT}),
+        *(c for c in SUMMARY_TABLE.schema if c.name not in {of.name for of in _OF_POINT}),
     ]
 )
 """Columns of the results of every sweep; between `protocol` and `seed` are the varied ones."""
@@ -140,12 +140,12 @@ class SweepFolder:
             raise SweepError(f"{path} is damaged: remove it, and its point is run again") from None
         return {**row, **_of_point(point)}
 
-    def results(self, wanted: Sequence[RunPoint], varied: Iterable[str]) -> pd.DataFrame:
+    def results(self, plan: Sequence[RunPoint], varied: Iterable[str]) -> pd.DataFrame:
         """Return the rows of the points that are finished as a table, and write it."""
-        rows = [self.row(point) for point in wanted if self.finished(point)]
+        rows = [self.row(point) for point in plan if self.finished(point)]
         if not rows:
             return pd.DataFrame()
-        table = as_table(rows, wanted, varied)
+        table = as_table(rows, plan, varied)
         scratch = self.folder / f".{RESULTS}"
         arrow = pa.Table.from_pandas(table, preserve_index=False)
         write(arrow, RESULT_COLUMNS, scratch)
@@ -154,33 +154,33 @@ class SweepFolder:
 
     def problem(self, point: RunPoint) -> str:
         """Return what is to be said of the run of a finished point, in a line; empty if nothing."""
-        said: list[str] = []
-        record = read_record(RunFolder(self.path(point)), said)
-        said += problems_of(record, damaged=bool(said))
-        more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
-        return said[0] + more if said else ""
+        problems: list[str] = []
+        record = read_record(RunFolder(self.path(point)), problems)
+        problems += problems_of(record, damaged=bool(problems))
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        return problems[0] + more if problems else ""
 
-    def remarks(self, wanted: Sequence[RunPoint]) -> tuple[dict[str, str], dict[str, str]]:
+    def remarks(self, plan: Sequence[RunPoint]) -> tuple[dict[str, str], dict[str, str]]:
         """Return why points have failed, and what is to be said of those that are finished."""
         failures, problems = {}, {}
-        for point in wanted:
+        for point in plan:
             if self.finished(point):
-                if said := self.problem(point):
-                    problems[str(point)] = said
+                if problem := self.problem(point):
+                    problems[str(point)] = problem
             elif (reason := failure(self.path(point))) is not None:
                 failures[str(point)] = f"{reason} ({self.path(point) / FAILURE})"
         return failures, problems
 
 
 def as_table(
-    rows: Sequence[Mapping[str, Any]], wanted: Sequence[RunPoint], varied: Iterable[str]
+    rows: Sequence[Mapping[str, Any]], plan: Sequence[RunPoint], varied: Iterable[str]
 ) -> pd.DataFrame:
     """Return rows of points among `wanted` as a table; there is at least one row.
 
     Columns `varied` are typed as the parameters are, with gaps if a protocol has none.
     """
     table = pd.DataFrame.from_records(rows)
-    kinds = {key: type(value) for point in wanted for key, value in point.values.items()}
+    kinds = {key: type(value) for point in plan for key, value in point.values.items()}
     varied = [key for key in varied if key in kinds]
     for key in varied:
         kind: Any = kinds[key]
@@ -212,27 +212,28 @@ def outdated(spec: SweepSpec, folder: Path) -> tuple[str, ...]:
     Their code has changed, or that of a measure: then those of its points run that kept no frames.
     Raises `SweepError` if the folder holds a spec that this one does not contain.
     """
-    wanted = {point.key for point in points(spec)}
+    keys = {point.key for point in points(spec)}
     sweep = SweepFolder(folder)
     earlier = sweep.noted()
     if earlier is None:
         return ()
     before, code = earlier
-    other = SweepError(
+    conflict = SweepError(
         f"{folder} holds another sweep ({before.command()}): ask for all of it and more, or give "
         "another folder with --out"
     )
     try:
         asked = points(before)
     except SpecError:
-        raise other from None
-    if any(point.key not in wanted for point in asked):
-        raise other
+        raise conflict from None
+    if any(point.key not in keys for point in asked):
+        raise conflict
     if not any((folder / "points").glob(f"*/metrics/{SUMMARY}")):
         return ()
-    left = {point.protocol for point in asked if not sweep.finished(point)}
+    unfinished = {point.protocol for point in asked if not sweep.finished(point)}
     again = {point.protocol for point in asked if sweep.stale(point) and not ran(sweep.path(point))}
-    now = _code(asked)
     return tuple(
-        each for each in now if (code.get(each) != now[each] and each in left) or each in again
+        protocol
+        for protocol, hashes in _code(asked).items()
+        if protocol in again or (protocol in unfinished and code.get(protocol) != hashes)
     )

@@ -108,11 +108,11 @@ def arranged(
 
 def _axis(spec: SweepSpec, parameter: str | None) -> str:
     """Return the label of a parameter's axis: its name, and its help text up to the details."""
-    known = [
+    parameters = [
         *topology_parameters(spec.topology),
-        *(each for protocol in spec.protocols for each in protocol_parameters(protocol)),
+        *(p for protocol in spec.protocols for p in protocol_parameters(protocol)),
     ]
-    meaning = next((each.help for each in known if each.name == parameter), "")
+    meaning = next((p.help for p in parameters if p.name == parameter), "")
     meaning = re.split("[;:(]", meaning)[0].strip()
     return f"{parameter}, {meaning}" if meaning else parameter or ""
 

@@ -46,6 +46,8 @@ from topologies.catalog import all_parameters, make_scenario, topology_class
 
 RUNS: Final = (virtual_run.__name__, catalog.__name__)
 """What makes the frames of a run, and its scenario."""
+_Offered = Mapping[tuple[str, str], Mapping[str, Parameter]]
+"""Parameters by name, of each protocol and workload."""
 
 
 @functools.cache
@@ -165,17 +167,17 @@ def points(spec: SweepSpec) -> list[RunPoint]:
     for key in spec.vary:
         if key in spec.settings:
             raise SpecError(f"{key} is both varied and set: leave one of them out")
-    found: dict[str, RunPoint] = {}
+    by_key: dict[str, RunPoint] = {}
     workloads = spec.vary.get(WORKLOAD) or (str(spec.settings.get(WORKLOAD, "")),)
     try:
-        known = {
+        offered = {
             (protocol, workload): all_parameters(spec.topology, protocol, workload)
             for protocol in spec.protocols
             for workload in workloads
         }
-        _check_keys(spec, known)
-        _check_draws(spec, known)
-        for (protocol, workload), parameters in known.items():
+        _check_keys(spec, offered)
+        _check_draws(spec, offered)
+        for (protocol, workload), parameters in offered.items():
             varied = {key: values for key, values in spec.vary.items() if key in parameters}
             common = {key: value for key, value in spec.settings.items() if key in parameters}
             for values in itertools.product(*varied.values()):
@@ -183,16 +185,16 @@ def points(spec: SweepSpec) -> list[RunPoint]:
                 if chosen.get(WORKLOAD, workload) != workload:
                     continue
                 for point in _repeats(spec, protocol, parameters, common, chosen):
-                    if point.key in found:  # 5 and 5.0 are one value
+                    if point.key in by_key:  # 5 and 5.0 are one value
                         raise SpecError(f"{point} comes twice: give each value of --vary once")
-                    found[point.key] = point
+                    by_key[point.key] = point
     except (ScenarioError, ParameterError) as error:
         raise SpecError(str(error)) from None
-    return sorted(found.values(), key=lambda point: point.seed)
+    return sorted(by_key.values(), key=lambda point: point.seed)
 
 
-def _check_keys(spec: SweepSpec, known: Mapping[tuple[str, str], Mapping[str, Parameter]]) -> None:
-    names = set[str]().union(*known.values())
+def _check_keys(spec: SweepSpec, offered: _Offered) -> None:
+    names = set[str]().union(*offered.values())
     for key in (*spec.vary, *spec.settings):
         if key not in names:
             raise SpecError(
@@ -201,16 +203,16 @@ def _check_keys(spec: SweepSpec, known: Mapping[tuple[str, str], Mapping[str, Pa
             )
 
 
-def _check_draws(spec: SweepSpec, known: Mapping[tuple[str, str], Mapping[str, Parameter]]) -> None:
+def _check_draws(spec: SweepSpec, offered: _Offered) -> None:
     """Raise `SpecError` for draws that would not be the same for all protocols."""
     for key in spec.draws:
-        if not all(key in parameters for parameters in known.values()):
-            shared = set.intersection(*(set(parameters) for parameters in known.values()))
+        if not all(key in parameters for parameters in offered.values()):
+            shared = set.intersection(*(set(parameters) for parameters in offered.values()))
             raise SpecError(
                 f"draws cannot differ by {key!r}, which is no parameter that all protocols and "
                 f"workloads here have; there are: {', '.join(sorted(shared))}"
             )
-        defaults = {repr(parameters[key].default) for parameters in known.values()}
+        defaults = {repr(parameters[key].default) for parameters in offered.values()}
         if len(defaults) > 1 and key not in spec.vary and key not in spec.settings:
             raise SpecError(
                 f"draws cannot differ by {key!r}, whose default is not the same for all protocols: "

@@ -102,37 +102,37 @@ def run_sweep(
     `progress` is called often and ends the sweep with what it raises; points that are finished by
     then are kept.  Raises `SweepError` and other `AnalysisError`.
     """
-    wanted = [point for point in points(spec) if only is None or point.key in only]
+    plan = [point for point in points(spec) if only is None or point.key in only]
     sweep = SweepFolder(folder)
     keep = Keep(frames=keep_frames, deliveries=keep_deliveries)
-    costs = Costs(_check(sweep, wanted, keep, progress))
+    costs = Costs(_check(sweep, plan, keep, progress))
     try:
         with sweep.alone():
             sweep.note(spec)
-            left = _left(sweep, wanted, keep)
-            if left:
-                progress(Progress("starting Spark", len(wanted) - len(left), 0, len(wanted)))
+            missing = _missing(sweep, plan, keep)
+            if missing:
+                progress(Progress("starting Spark", len(plan) - len(missing), 0, len(plan)))
                 with spark_session(master) as spark, plain_errors():
-                    _run(spark, sweep, spec, wanted, left, costs, keep, progress)
-            results = sweep.results(wanted, spec.vary)
-            failures, problems = sweep.remarks(wanted)
+                    _run(spark, sweep, spec, plan, missing, costs, keep, progress)
+            results = sweep.results(plan, spec.vary)
+            failures, problems = sweep.remarks(plan)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         raise SweepError(f"cannot write the sweep: {error.strerror or error}{where}") from None
     return SweepOutcome(spec, folder, results, failures, problems)
 
 
-def _left(sweep: SweepFolder, wanted: Sequence[RunPoint], keep: Keep) -> list[RunPoint]:
+def _missing(sweep: SweepFolder, plan: Sequence[RunPoint], keep: Keep) -> list[RunPoint]:
     return [
-        each
-        for each in wanted
-        if not sweep.finished(each, deliveries=keep.deliveries, frames=keep.frames)
+        point
+        for point in plan
+        if not sweep.finished(point, deliveries=keep.deliveries, frames=keep.frames)
     ]
 
 
 def _check(
     sweep: SweepFolder,
-    wanted: Sequence[RunPoint],
+    plan: Sequence[RunPoint],
     keep: Keep,
     progress: Callable[[Progress], None],
 ) -> dict[str, float]:
@@ -140,10 +140,10 @@ def _check(
 
     Raises `SpecError`.
     """
-    left, works = _left(sweep, wanted, keep), {}
-    for number, point in enumerate(left):
-        doing = f"checking scenario {number + 1} of {len(left)}"
-        progress(Progress(doing, len(wanted) - len(left), 0, len(wanted)))
+    missing, works = _missing(sweep, plan, keep), {}
+    for number, point in enumerate(missing):
+        doing = f"checking scenario {number + 1} of {len(missing)}"
+        progress(Progress(doing, len(plan) - len(missing), 0, len(plan)))
         try:
             works[point.key] = work(point.scenario())
         except ScenarioError as error:
@@ -155,35 +155,35 @@ def _run(
     spark: SparkSession,
     sweep: SweepFolder,
     spec: SweepSpec,
-    wanted: Sequence[RunPoint],
-    left: Sequence[RunPoint],
+    plan: Sequence[RunPoint],
+    missing: Sequence[RunPoint],
     costs: Costs,
     keep: Keep,
     progress: Callable[[Progress], None],
 ) -> None:
-    context, rest = spark.sparkContext, list(left)
-    done, lost = len(wanted) - len(left), 0
-    for point in wanted:
+    context, rest = spark.sparkContext, list(missing)
+    done, lost = len(plan) - len(missing), 0
+    for point in plan:
         costs.note(point, processor_seconds(sweep.path(point)))
-    await_workers(context, lambda doing: progress(Progress(doing, done, 0, len(wanted))))
+    await_workers(context, lambda doing: progress(Progress(doing, done, 0, len(plan))))
     while rest:
         at_a_time = max(context.defaultParallelism, 1)
         wave, rest = take_wave(rest, at_a_time, costs)
         # What a wave leaves is little, and every partition is a task at each of many steps.
         spark.conf.set("spark.sql.shuffle.partitions", min(at_a_time, PARTITIONS))
         paths = [sweep.path(point) for point in wave]
-        kept = {sweep.path(each) for each in wave if sweep.stale(each) and ran(sweep.path(each))}
+        kept = {path for path in map(sweep.path, filter(sweep.stale, wave)) if ran(path)}
         for path in paths:  # of an earlier attempt
             (path / FAILURE).unlink(missing_ok=True)
         new = [point for point in wave if not ran(sweep.path(point))]
-        report = _Report(sweep, wave, done, lost, len(wanted), progress)
+        report = _Report(sweep, wave, done, lost, len(plan), progress)
         run_tasks(spark, [point.task(sweep.path(point)) for point in new], report)
         for point in new:
             costs.note(point, processor_seconds(sweep.path(point)))
         report("analysing")
         _analyse(spark, [path for path in paths if ran(path)], keep, kept)
-        sweep.results(wanted, spec.vary)
-        _Report(sweep, wave, done, lost, len(wanted), progress)("analysed")
+        sweep.results(plan, spec.vary)
+        _Report(sweep, wave, done, lost, len(plan), progress)("analysed")
         done += len(wave)
         lost += sum(map(failed, paths))
 

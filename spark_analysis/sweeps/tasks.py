@@ -131,13 +131,13 @@ def await_workers(context: SparkContext, report: Callable[[str], None]) -> None:
     """Wait until the workers of a cluster have come; `report(what)` as in `run_tasks`."""
     if _is_local(context):
         return
-    known, since = 0, time.monotonic()
-    while not known or time.monotonic() - since < GATHERING:
+    last_cores, since = 0, time.monotonic()
+    while not last_cores or time.monotonic() - since < GATHERING:
         report("waiting for the cluster's workers")
         time.sleep(POLL)
         cores = context.defaultParallelism if _has_executors(context) else 0
-        if cores != known:
-            known, since = cores, time.monotonic()
+        if cores != last_cores:
+            last_cores, since = cores, time.monotonic()
 
 
 def run_tasks(spark: SparkSession, tasks: Sequence[Task], report: Callable[[str], None]) -> None:

@@ -59,7 +59,7 @@ class Costs:
             self._spent[point.protocol] += seconds
             self._done[point.protocol] += self._works[point.key]
 
-    def known(self, point: RunPoint) -> bool:
+    def is_estimated(self, point: RunPoint) -> bool:
         """Return whether something like it has run: its protocol, if not the point itself."""
         return _but_for_seed(point) in self._repeats or self._done.get(point.protocol, 0.0) > 0
 
@@ -90,7 +90,7 @@ def take_wave(
     """
     size = min(WAVE * at_a_time, len(rest))
     room = LENGTH * at_a_time - sum(map(costs.expected, rest[:size]))
-    while size < min(MOST, len(rest)) and costs.known(rest[size]):
+    while size < min(MOST, len(rest)) and costs.is_estimated(rest[size]):
         room -= costs.expected(rest[size])
         if room < 0:
             break

@@ -63,14 +63,14 @@ def _gains(points: pd.DataFrame) -> Iterator[Comparison]:
     """Compare each number of cells with twice as many, over all sizes of a seed."""
     numbers = sorted(points["replicas"].unique())
     for column, measure in _MEASURES:
-        for one, two in itertools.pairwise(numbers):
-            both = pairs(points, column, one, two, ("nodes",), of="replicas")
+        for cells, doubled in itertools.pairwise(numbers):
+            both = pairs(points, column, cells, doubled, ("nodes",), of="replicas")
             gain = both["one"] - both["other"]
-            if one < 8:
-                text = f"gained from {one} to {two} cells, less {LITTLE:g}"
+            if cells < 8:
+                text = f"gained from {cells} to {doubled} cells, less {LITTLE:g}"
                 yield positive(gain - LITTLE, text, "of the direct way", measure=measure)
             else:
-                text = f"{LITTLE:g} less what is gained from {one} to {two} cells"
+                text = f"{LITTLE:g} less what is gained from {cells} to {doubled} cells"
                 yield positive(LITTLE - gain, text, "of the direct way", measure=measure)
 
 
@@ -105,18 +105,18 @@ def _independent(points: pd.DataFrame) -> list[Comparison]:
 
 def _two_are_close(points: pd.DataFrame) -> list[Comparison]:
     two = points[points["tried"] == 2]
-    found = []
+    parts = []
     for column, measure in _MEASURES:
         both = pairs(points, column, 2, points["tried"].max(), (), of="tried")
         text = f"{LITTLE:g} less (ratio with the 2 nearest less ratio with all 8)"
         gap = LITTLE - (both["one"] - both["other"])
-        found.append(positive(gap, text, "of the direct way", measure=measure))
-        found.append(_ratio_at(two, column, measure, " with the 2 nearest of 8"))
-    return found
+        parts.append(positive(gap, text, "of the direct way", measure=measure))
+        parts.append(_ratio_at(two, column, measure, " with the 2 nearest of 8"))
+    return parts
 
 
 def _trees(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for column, measure in (("length_ratio", ""), ("frames_ratio", "count of all transmissions")):
         for subscribers, rows in points.groupby("subscribers"):
             values = values_of(rows, column)
@@ -130,27 +130,27 @@ def _trees(points: pd.DataFrame) -> list[Comparison]:
                 )
             else:
                 gap = positive(1 - values, f"1 less the trees' ratio, {about}", "", measure=measure)
-            found.append(gap)
-    return found
+            parts.append(gap)
+    return parts
 
 
 def _unnecessary(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for tried, rows in groups(points, "tried"):
         if tried == 1:
             continue
-        wanted = 3 * (tried - 1)
-        found.append(
+        expected = 3 * (tried - 1)
+        parts.append(
             within(
                 values_of(rows, "unnecessary"),
-                wanted * (1 - SLACK),
-                wanted * (1 + SLACK),
+                expected * (1 - SLACK),
+                expected * (1 + SLACK),
                 f"unnecessary messages a subscriber that tries {tried:g} cells; 3(n-1) is "
-                f"{wanted:g}",
+                f"{expected:g}",
                 "messages",
             )
         )
-    return found
+    return parts
 
 
 def _three_more(points: pd.DataFrame) -> list[Comparison]:
@@ -169,44 +169,44 @@ def _three_more(points: pd.DataFrame) -> list[Comparison]:
 
 
 def _bounded(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for (nodes, share), rows in points.groupby(["nodes", "k"]):
         margin = values_of(rows, "probability") - values_of(rows, "bound")
         text = f"probability less its bound, {nodes:g} nodes, k = {share:g}"
-        found.append(positive(margin, text, ""))
-    return found
+        parts.append(positive(margin, text, ""))
+    return parts
 
 
 def _constant(points: pd.DataFrame) -> list[Comparison]:
     largest = points["nodes"].max()
-    found = []
+    parts = []
     for share, rows in points.groupby("k"):
         for nodes in sorted(points["nodes"].unique())[:-1]:
             both = pairs(rows, "probability", nodes, largest, (), of="nodes")
             text = f"probability with {nodes:g} nodes less that with {largest:g}, k = {share:g}"
-            found.append(within(both["one"] - both["other"], -LITTLE, LITTLE, text, ""))
-    return found
+            parts.append(within(both["one"] - both["other"], -LITTLE, LITTLE, text, ""))
+    return parts
 
 
 def _same_ways(points: pd.DataFrame) -> list[Comparison]:
     ways = points[points[STUDY].isin(["graph", "protocol"])]
     trees = points[points[STUDY].isin(["trees", "protocol-trees"])]
-    found = []
-    for rows, column, axes, one, other in (
+    parts = []
+    for rows, column, axes, by_protocol, by_graph in (
         (ways, "through", ("nodes", "replicas"), "protocol", "graph"),
         (trees, "length_several", ("subscribers",), "protocol-trees", "trees"),
         (trees, "length_one", ("subscribers",), "protocol-trees", "trees"),
     ):
-        both = pairs(rows, column, one, other, axes, of=STUDY)
+        both = pairs(rows, column, by_protocol, by_graph, axes, of=STUDY)
         gap = (both["one"] - both["other"]).abs()
         text = f"{column}: largest difference of {len(gap)} values of a network"
         largest = gap.groupby(level="seed").max() if len(gap) else gap
-        found.append(within(largest, 0.0, EXACT, text, "hops"))
+        parts.append(within(largest, 0.0, EXACT, text, "hops"))
     # What did not come has no way, and would not count.
     for study, axes in (("protocol", ("nodes", "replicas")), ("protocol-trees", ("subscribers",))):
         missing = values_of(points[points[STUDY] == study], "missing", axes)
-        found.append(within(missing, 0.0, 0.0, f"notifications that did not come, {study}", ""))
-    return found
+        parts.append(within(missing, 0.0, 0.0, f"notifications that did not come, {study}", ""))
+    return parts
 
 
 def _one_longer(points: pd.DataFrame) -> list[Comparison]:

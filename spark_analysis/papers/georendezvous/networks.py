@@ -83,29 +83,29 @@ class CellNetwork:
         rng = random.Random(f"{self.seed}/trees/{subscribers}")
         chosen = [rng.sample(sorted(self.positions), 1 + subscribers) for _ in range(count)]
         return [
-            Pair(f"tree{number}-{subscribers}-{self.seed}", (each[0], 2 * number + 1), (*each[1:],))
-            for number, each in enumerate(chosen)
+            Pair(f"tree{number}-{subscribers}-{self.seed}", (publisher, 2 * number + 1), (*rest,))
+            for number, (publisher, *rest) in enumerate(chosen)
         ]
 
     # Ways.
 
     def around(self, cell: Cell) -> list[Cell]:
         """Return the populated adjacent cells."""
-        found = self._around.get(cell)
-        if found is None:
+        cells = self._around.get(cell)
+        if cells is None:
             x, y = cell
-            found = [(x + dx, y + dy) for dx, dy in AROUND if (x + dx, y + dy) in self.members]
-            self._around[cell] = found
-        return found
+            cells = [(x + dx, y + dy) for dx, dy in AROUND if (x + dx, y + dy) in self.members]
+            self._around[cell] = cells
+        return cells
 
     def home(self, target: Cell) -> Cell:
         """Return the populated cell that is nearest to a target."""
         if target in self.members:
             return target
-        found = self._homes.get(target)
-        if found is None:
-            found = self._homes[target] = min(self.members, key=lambda cell: rank(cell, target))
-        return found
+        nearest = self._homes.get(target)
+        if nearest is None:
+            nearest = self._homes[target] = min(self.members, key=lambda cell: rank(cell, target))
+        return nearest
 
     def targets(self, topic: str, replicas: int) -> list[Cell]:
         """Return the cells that a topic's replicas hash to."""

@@ -66,7 +66,7 @@ def plane_by_moves(seed: int) -> Iterator[dict[str, Any]]:
     for method in ("moves", "cells"):
         if method == "cells":
             publisher, subscriber, points = (
-                np.floor(each * ACROSS) for each in (publisher, subscriber, points)
+                np.floor(place * ACROSS) for place in (publisher, subscriber, points)
             )
         direct = np.abs(publisher - subscriber).max(axis=2)[:, 0]
         first, last = (np.abs(points - end).max(axis=2) for end in (publisher, subscriber))

@@ -143,7 +143,7 @@ class CellRun:
 
     def notified(self) -> dict[tuple[int, int], dict[int, dict[int, int]]]:
         """Return the hops of notifications: by event, subscriber and replica."""
-        found: dict[tuple[int, int], dict[int, dict[int, int]]] = defaultdict(
+        by_event: dict[tuple[int, int], dict[int, dict[int, int]]] = defaultdict(
             lambda: defaultdict(dict)
         )
         forwarded = {
@@ -164,16 +164,16 @@ class CellRun:
             # A subscriber may be the node of the rendezvous cell that takes the event.
             at_home = frame.destination == ANY_NODE and (node, *event, key) not in forwarded
             if node in subscribers[event] and (frame.destination == node or at_home):
-                found[event][node].setdefault(key, frame.hops)
-        return found
+                by_event[event][node].setdefault(key, frame.hops)
+        return by_event
 
     def events(self, event: tuple[int, int]) -> list[tuple[int, int]]:
         """Return sender and receiver of all transmissions of an event."""
         return [
-            (each.sender, each.to)
-            for each in self.sent
-            if each.frame.kind == Kind.EVENT
-            and (each.frame.publisher, each.frame.sequence) == event
+            (sent.sender, sent.to)
+            for sent in self.sent
+            if sent.frame.kind == Kind.EVENT
+            and (sent.frame.publisher, sent.frame.sequence) == event
         ]
 
 
@@ -185,17 +185,17 @@ def _operations(pairs: Sequence[Pair]) -> Iterator[Operation]:
     """Yield what the clients do, in order of time; every node numbers its own."""
     numbers: dict[int, int] = defaultdict(int)
     apart = SPREAD / max(len(pairs), 1)
-    made = []
+    operations = []
     for index, pair in enumerate(pairs):
         offset, topic = apart * index, {"topic": pair.topic}
-        made.append(
+        operations.append(
             Operation(
                 time=ADVERTISED + offset, node=pair.publisher, action="advertise", event=topic
             )
         )
         for node in pair.subscribers:
             numbers[node] += 1
-            made.append(
+            operations.append(
                 Operation(
                     time=SUBSCRIBED + offset,
                     node=node,
@@ -204,7 +204,7 @@ def _operations(pairs: Sequence[Pair]) -> Iterator[Operation]:
                     filter=(("topic", "=", pair.topic),),
                 )
             )
-        made += [
+        operations += [
             Operation(
                 time=time + offset,
                 node=pair.publisher,
@@ -215,7 +215,7 @@ def _operations(pairs: Sequence[Pair]) -> Iterator[Operation]:
             )
             for number, time in enumerate((FIRST, SECOND))
         ]
-    yield from sorted(made, key=lambda operation: operation.time)
+    yield from sorted(operations, key=lambda operation: operation.time)
 
 
 def ways(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -236,13 +236,13 @@ def ways(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
         float(hops_from(linked, pair.publisher - 1)[pair.subscribers[0] - 1]) for pair in pairs
     ]
     over = [notified[pair.event][pair.subscribers[0]] for pair in pairs]
-    missing = sum(MOST - len(each) for each in over)
-    for replicas in (each for each in REPLICAS if each <= MOST):
-        known: list[list[float]] = [
-            [float(hops) for key, hops in each.items() if key < replicas] or [float("nan")]
-            for each in over
+    missing = sum(MOST - len(by_replica) for by_replica in over)
+    for replicas in (number for number in REPLICAS if number <= MOST):
+        lengths: list[list[float]] = [
+            [float(hops) for key, hops in by_replica.items() if key < replicas] or [float("nan")]
+            for by_replica in over
         ]
-        through = [min(each) for each in known]
+        through = [min(of_pair) for of_pair in lengths]
         yield {"replicas": replicas, "missing": missing, **ratios(through, direct, radio)}
 
 
@@ -284,7 +284,7 @@ def signalling(nodes: int, tried: int, seed: int) -> dict[str, Any]:
         "duplicates": (counts["notification"] - number) / number,
         "hops": fmean(second),
         "delay": fmean(_delays(run)),
-        "delivered": sum(bool(each) for each in second) / number,
+        "delivered": sum(bool(hops) for hops in second) / number,
         "stored": fmean(stored),
         "stored_most": max(stored),
     }
@@ -359,8 +359,8 @@ def trees(nodes: int, subscribers: int, seed: int) -> dict[str, Any]:
         notified = run.notified()
         missing += sum(subscribers - len(notified[event]) for event in seconds)
         sent = [run.events(event) for event in seconds]
-        lengths[name] = fmean(len(set(each)) for each in sent)
-        frames[name] = fmean(len(each) for each in sent)
+        lengths[name] = fmean(len(set(of_event)) for of_event in sent)
+        frames[name] = fmean(len(of_event) for of_event in sent)
     return {
         "missing": missing,
         "length_one": lengths["one"],

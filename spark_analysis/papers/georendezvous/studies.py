@@ -91,7 +91,7 @@ def _labelled(method: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
 def _computed(function: Function, columns: tuple[str, ...], most: int | None = None) -> Any:
     def source(scope: Scope) -> Computed:
         seeds = scope.seeds if most is None else min(scope.seeds, most)
-        return Computed(function, {each: scope.values[each] for each in columns}, seeds)
+        return Computed(function, {column: scope.values[column] for column in columns}, seeds)
 
     return source
 
@@ -209,19 +209,19 @@ STUDIES: Final = (
 
 
 def _preset(name: str, summary: str, sizes: tuple[int, ...], **rest: Any) -> Preset:
-    one = {"nodes": (ONE_SIZE,)}
+    one_size = {"nodes": (ONE_SIZE,)}
     receivers: tuple[int, ...] = rest.pop("receivers")
     values: dict[str, dict[str, tuple[Any, ...]]] = {
         "graph": {"nodes": sizes},
         "protocol": {"nodes": sizes},
         "plane": {},
-        "nearest": one,
+        "nearest": one_size,
         "plane-nearest": {},
-        "trees": {**one, "subscribers": receivers},
-        "protocol-trees": {**one, "subscribers": receivers},
-        "signalling": {**one, "tried": (1, 2, 4, 8)},
+        "trees": {**one_size, "subscribers": receivers},
+        "protocol-trees": {**one_size, "subscribers": receivers},
+        "signalling": {**one_size, "tried": (1, 2, 4, 8)},
         "moves": {},
-        "voids": one,
+        "voids": one_size,
         "theorem": {"nodes": sizes},
         "systems": {"nodes": rest.pop("compared")},
     }

@@ -30,17 +30,17 @@ def theorem(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
     pairs = [(pair.publisher, pair.subscribers[0]) for pair in network.pairs()]
     looked = dict.fromkeys([node for pair in pairs for node in pair] + _corners(network))
     hops = {node: hops_from(linked, node - 1) for node in looked}
-    growth = max(_growth(each) for each in hops.values())
-    diameter = int(max(each.max() for each in hops.values()))
+    growth = max(_growth(distances) for distances in hops.values())
+    diameter = int(max(distances.max() for distances in hops.values()))
     ends = {node for pair in pairs for node in pair}  # the corners are far from everybody
     mean = float(np.mean([hops[node][hops[node] > 0] for node in ends]))
     epsilon = mean / diameter
     for share in SHARES:
-        found = []
+        probabilities = []
         for publisher, subscriber in pairs:
             direct = hops[publisher][subscriber - 1]
             over = hops[publisher] + hops[subscriber]
-            found.append(float((over <= direct + 2 * share * direct).mean()))
+            probabilities.append(float((over <= direct + 2 * share * direct).mean()))
         bound = growth ** (math.log2(share * epsilon) - 1)
         yield {
             "k": share,
@@ -48,7 +48,7 @@ def theorem(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
             "diameter": diameter,
             "epsilon": epsilon,
             "bound": bound,
-            "probability": float(np.mean(found)),
+            "probability": float(np.mean(probabilities)),
         }
 
 

@@ -34,13 +34,13 @@ def without_voids(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
             if method == "shortest":
                 first, last = _hops(network, start), _hops(network, end)
             else:
-                first, last = ({each: _moves(cell, each) for each in (*homes, end)}
+                first, last = ({goal: _moves(cell, goal) for goal in (*homes, end)}
                                for cell in (start, end))  # fmt: skip
             # To a node of the own cell is a hop, too.
             direct.append(max(first[end], 1))
             over.append([first[home] + max(last[home], 1) for home in homes])
         for replicas in REPLICAS:
-            through = fmean(min(each[:replicas]) for each in over)
+            through = fmean(min(hops[:replicas]) for hops in over)
             yield {
                 "replicas": replicas,
                 "method": method,
@@ -52,16 +52,16 @@ def without_voids(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
 
 def _hops(network: CellNetwork, start: Cell) -> dict[Cell, int]:
     """Return the hops of the shortest ways over populated cells."""
-    found, left = {start: 0}, deque([start])
-    while left:
-        cell = left.popleft()
-        for other in network.around(cell):
-            if other not in found:
-                found[other] = found[cell] + 1
-                left.append(other)
-    return found
+    hops, queue = {start: 0}, deque([start])
+    while queue:
+        cell = queue.popleft()
+        for neighbour in network.around(cell):
+            if neighbour not in hops:
+                hops[neighbour] = hops[cell] + 1
+                queue.append(neighbour)
+    return hops
 
 
-def _moves(one: Cell, other: Cell) -> int:
+def _moves(start: Cell, end: Cell) -> int:
     """Return the hops between two cells if all are populated."""
-    return max(abs(one[0] - other[0]), abs(one[1] - other[1]))
+    return max(abs(start[0] - end[0]), abs(start[1] - end[1]))

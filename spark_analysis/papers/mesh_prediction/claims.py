@@ -81,49 +81,49 @@ def _of(points: pd.DataFrame, protocol: str) -> pd.DataFrame:
 
 
 def _is_formula(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for k, rows in _by_k(_of(points, PREDICTION)):
         for measure, column in MEASURES:
             packets = values_of(rows, column, AXES)
             bound = NUMBER * _formula(k)
             text = f"packets of prediction, k = {k:g} ({_formula(k):.2f})"
             low, high = _formula(k) - bound, _formula(k) + bound
-            found.append(replace(within(packets, low, high, text, "packets"), measure=measure))
-    return found
+            parts.append(replace(within(packets, low, high, text, "packets"), measure=measure))
+    return parts
 
 
 def _flat_in_speed(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for k, rows in _by_k(_of(points, PREDICTION)):
         for measure, column in MEASURES:
             grown = trend(values_of(rows, column, AXES), "speed")
             bound = FLAT * _formula(k)
             text = f"packets of prediction gained from the lowest to the highest speed, k = {k:g}"
-            found.append(replace(within(grown, -bound, bound, text, "packets"), measure=measure))
-    return found
+            parts.append(replace(within(grown, -bound, bound, text, "packets"), measure=measure))
+    return parts
 
 
 def _flat_in_rate(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for k, rows in _by_k(_of(points, PREDICTION)):
         low, high = rows["interval"].min(), rows["interval"].max()
         for measure, column in MEASURES:
             gap = difference(rows, column, low, high, ("k", "speed"), of="interval")
             bound = FLAT * _formula(k)
             text = f"packets of prediction at {low:g} s less those at {high:g} s, k = {k:g}"
-            found.append(replace(within(gap, -bound, bound, text, "packets"), measure=measure))
-    return found
+            parts.append(replace(within(gap, -bound, bound, text, "packets"), measure=measure))
+    return parts
 
 
 def _below(other: str) -> Callable[[pd.DataFrame], list[Comparison]]:
     def judge(points: pd.DataFrame) -> list[Comparison]:
-        found = []
+        parts = []
         for (k, interval), rows in groups(points, ["k", "interval"]):
             for measure, column in MEASURES:
                 both = pairs(rows, column, PREDICTION, other, AXES)
                 text = f"packets of prediction below {other}, k = {k:g}, {interval:g} s"
-                found.append(times(both, text, below=1.0, measure=measure))
-        return found
+                parts.append(times(both, text, below=1.0, measure=measure))
+        return parts
 
     return judge
 
@@ -135,40 +135,40 @@ def _saved(points: pd.DataFrame, other: str, column: str) -> pd.Series[float]:
 
 
 def _a_third_and_a_half(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for (k, interval), rows in groups(points, ["k", "interval"]):
         low, high = A_THIRD if float(k) <= 10 else A_HALF
         for measure, column in MEASURES:
             saved = _saved(rows, PROBING, column)
             text = f"share by which prediction is below probing, k = {k:g}, {interval:g} s"
-            found.append(
+            parts.append(
                 replace(within(saved * 100, low * 100, high * 100, text, "%"), measure=measure)
             )
-    return found
+    return parts
 
 
 def _depends_on_rate(points: pd.DataFrame) -> list[Comparison]:
     """Compare with 1 / (1 + interval / 10): a probe every 10 s, as far as an event goes."""
-    found = []
+    parts = []
     for (k, interval), rows in groups(points, ["k", "interval"]):
         saved = _saved(rows, PROBING, "leg_mesh_packets")
         expected = 100 * (1 - 1 / (1 + float(interval) / 10))
         text = f"share by which prediction is below probing, k = {k:g}, {interval:g} s"
-        found.append(within(saved * 100, expected - 5, expected + 5, text, "%"))
-    return found
+        parts.append(within(saved * 100, expected - 5, expected + 5, text, "%"))
+    return parts
 
 
 def _half_of_batch(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for k, rows in _by_k(points):
         for measure, column in MEASURES:
             saved = _saved(rows, BATCH, column)
             text = f"share by which prediction is below batch, k = {k:g}"
             low, high = A_HALF
-            found.append(
+            parts.append(
                 replace(within(saved * 100, low * 100, high * 100, text, "%"), measure=measure)
             )
-    return found
+    return parts
 
 
 def _five_seconds(points: pd.DataFrame) -> list[Comparison]:
@@ -195,26 +195,26 @@ def _far_below_batch(points: pd.DataFrame) -> list[Comparison]:
 
 
 def _stable_in_rate(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for k, rows in _by_k(_of(points, PROBING)):
         low, high = rows["interval"].min(), rows["interval"].max()
         gap = difference(rows, DIFFERENCE, low, high, ("k", "speed"), of="interval")
         text = f"difference to probing at {low:g} s less that at {high:g} s, k = {k:g}"
-        found.append(within(gap, -STABLE, STABLE, text, "s"))
-    return found
+        parts.append(within(gap, -STABLE, STABLE, text, "s"))
+    return parts
 
 
 def _delay_flat(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for k, rows in _by_k(_of(points, PREDICTION)):
         delays = values_of(rows, "leg_delay", AXES)
         text = f"delay of prediction gained from the lowest to the highest speed, k = {k:g}"
-        found.append(within(trend(delays, "speed"), -SAME_DELAY, SAME_DELAY, text, "s"))
+        parts.append(within(trend(delays, "speed"), -SAME_DELAY, SAME_DELAY, text, "s"))
         low, high = rows["interval"].min(), rows["interval"].max()
         gap = difference(rows, "leg_delay", low, high, ("k", "speed"), of="interval")
         text = f"delay of prediction at {low:g} s less that at {high:g} s, k = {k:g}"
-        found.append(within(gap, -SAME_DELAY, SAME_DELAY, text, "s"))
-    return found
+        parts.append(within(gap, -SAME_DELAY, SAME_DELAY, text, "s"))
+    return parts
 
 
 def _cheaper_in_all(points: pd.DataFrame) -> list[Comparison]:
@@ -231,12 +231,12 @@ def _cheaper_in_all(points: pd.DataFrame) -> list[Comparison]:
 
 def _derived(equation: str) -> Callable[[pd.DataFrame], list[Comparison]]:
     def judge(points: pd.DataFrame) -> list[Comparison]:
-        found = []
+        parts = []
         rows = points[points["equation"] == equation]
         for k, of_k in _by_k(rows):
             ways = of_k[of_k[STUDY] == FORMULAS].groupby("way")["value"].first()
             if not {AS_PAPER, INTEGRAL} <= set(ways.index):  # a point has failed
-                found.append(positive([], f"the paper's value and that worked out, k = {k:g}", "%"))
+                parts.append(positive([], f"the paper's value and that worked out, k = {k:g}", "%"))
                 continue
             value = {way: float(ways[way]) for way in (AS_PAPER, INTEGRAL)}
             off = abs(value[AS_PAPER] / value[INTEGRAL] - 1)
@@ -244,12 +244,12 @@ def _derived(equation: str) -> Callable[[pd.DataFrame], list[Comparison]]:
                 f"{100 * EQUAL:g} % less how far the paper's {value[AS_PAPER]:.3g} is from "
                 f"{value[INTEGRAL]:.3g}, worked out, k = {k:g}"
             )
-            found.append(exact(100 * (EQUAL - off), text, "%"))
+            parts.append(exact(100 * (EQUAL - off), text, "%"))
             drawn = of_k[of_k["way"] == DRAWN].astype({"seed": int})
             share = drawn.set_index(["k", "seed"])["value"] / value[AS_PAPER]
             text = f"random legs over the paper's {value[AS_PAPER]:.3g}, k = {k:g}"
-            found.append(within(share * 100, 100 * (1 - EQUAL), 100 * (1 + EQUAL), text, "%"))
-        return found
+            parts.append(within(share * 100, 100 * (1 - EQUAL), 100 * (1 + EQUAL), text, "%"))
+        return parts
 
     return judge
 

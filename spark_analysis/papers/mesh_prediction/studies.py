@@ -180,7 +180,7 @@ PRESETS: Final = (
         },
         seeds=10,
         duration=3600.0,
-        variations=tuple(each.key for each in VARIATIONS),
+        variations=tuple(variation.key for variation in VARIATIONS),
     ),
 )
 

@@ -58,16 +58,16 @@ def _fits(points: pd.DataFrame) -> Iterator[tuple[float, float, float]]:
 
 
 def _logarithmic(points: pd.DataFrame) -> list[Comparison]:
-    found = list(_fits(points))
+    fits = list(_fits(points))
     return [
-        positive([slope for slope, _, _ in found], "hops for each factor e of peers", "hops"),
+        positive([slope for slope, _, _ in fits], "hops for each factor e of peers", "hops"),
         positive(
-            [by_log - by_n for _, by_log, by_n in found],
+            [by_log - by_n for _, by_log, by_n in fits],
             "share of the variance that a + b ln n explains, less that of a + b n",
             "",
         ),
         positive(
-            [by_log - 0.9 for _, by_log, _ in found],
+            [by_log - 0.9 for _, by_log, _ in fits],
             "share of the variance that a + b ln n explains, less 0.9",
             "",
             measure="fit alone",
@@ -77,15 +77,15 @@ def _logarithmic(points: pd.DataFrame) -> list[Comparison]:
 
 def _levels_off(points: pd.DataFrame) -> list[Comparison]:
     sizes = sorted(points["nodes"].unique())
-    found = []
+    parts = []
     if len(sizes) < 2:  # the other points have failed
         return [positive([], "growth of tables to the largest overlay", "")]
     for column, measure in (("table", ""), ("links", "incoming links too")):
         both = pairs(points, column, sizes[-1], sizes[-2], (), of="nodes")
         growth = both["one"] / both["other"] - 1
         text = f"{LEVEL:g} less the growth of tables from {sizes[-2]:g} to {sizes[-1]:g} peers"
-        found.append(positive(LEVEL - growth, text, "", measure=measure))
-    return found
+        parts.append(positive(LEVEL - growth, text, "", measure=measure))
+    return parts
 
 
 def _bounded(points: pd.DataFrame) -> list[Comparison]:
@@ -153,14 +153,14 @@ def _few_lost(points: pd.DataFrame) -> list[Comparison]:
 
 
 def _nothing_lost(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for cover, hashes in (("bits", 1), ("cells", 1), ("cells", 3)):
         rows = points[(points["cover"] == cover) & (points["hashes"] == hashes)]
         if len(rows):
             worst = float(rows["false_negatives"].max())
             text = f"tables that cover {cover}, K = {hashes}: 1e-9 less the share that is missing"
-            found.append(exact(1e-9 - worst, text, ""))
-    return found
+            parts.append(exact(1e-9 - worst, text, ""))
+    return parts
 
 
 def _joins(points: pd.DataFrame) -> list[Comparison]:
@@ -190,17 +190,17 @@ def _disseminates(points: pd.DataFrame) -> list[Comparison]:
 
 
 def _crosses(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     joins = points[points[STUDY] == "dynamic"]
     others = points[points[STUDY] == "compared"]
     for nodes in sorted(set(joins["nodes"]) & set(others["nodes"])):
         queries = values_of(joins[joins["nodes"] == nodes], "join_queries")
         rows = others[others["nodes"] == nodes]
         measured = queries / values_of(rows, "uninterested")
-        said = values_of(rows, "p").map(crossing)
+        expected = values_of(rows, "p").map(crossing)
         text = f"measured crossing over k d/(2p), {nodes:g} peers"
-        found.append(within((measured / said).dropna(), 1 / FACTOR, FACTOR, text, "times"))
-    return found
+        parts.append(within((measured / expected).dropna(), 1 / FACTOR, FACTOR, text, "times"))
+    return parts
 
 
 def claim(

@@ -28,13 +28,13 @@ def compared(nodes: int, seed: int, hashes: int = 3) -> dict[str, float]:
     rng = random.Random(f"{seed}/{nodes}")
     workload = StockWorkload(stocks=STOCKS)
     space = Space(SPACE)
-    made = population(nodes, workload, space, hashes, rng)
-    ids = {peer.node: unique(peer.identifier, peer.node) for peer in made.peers}
+    drawn = population(nodes, workload, space, hashes, rng)
+    ids = {peer.node: unique(peer.identifier, peer.node) for peer in drawn.peers}
     links: dict[int, list[CubeDimension]] = {}
     messages, uninterested, shares, depths = [], [], [], []
     missing = 0
-    for publisher, event, wanting in Quotes(workload, made, rng).draw(EVENTS):
-        wanted = SHARED_BIT | cell_bits(space.cell(event), BITS_OF_IDS, hashes)
+    for publisher, event, wanting in Quotes(workload, drawn, rng).draw(EVENTS):
+        bits = SHARED_BIT | cell_bits(space.cell(event), BITS_OF_IDS, hashes)
         hops = {publisher: 0}
         waiting = [(publisher, BITS_OF_IDS + NODE_BITS)]
         while waiting:
@@ -42,11 +42,11 @@ def compared(nodes: int, seed: int, hashes: int = 3) -> dict[str, float]:
             if node not in links:
                 links[node] = dimensions(ids[node], ids)
             for level, to, ones in links[node]:
-                if level < below and covers(ones, wanted):
+                if level < below and covers(ones, bits):
                     hops[to] = hops[node] + 1
                     waiting.append((to, level))
         got = hops.keys() - {publisher}
-        matching = {peer.node for peer in made.peers if covers(peer.identifier, wanted)}
+        matching = {peer.node for peer in drawn.peers if covers(peer.identifier, bits)}
         others = nodes - len(matching | {publisher})
         messages.append(len(got))
         uninterested.append(len(got - matching))

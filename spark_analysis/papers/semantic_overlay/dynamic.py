@@ -41,7 +41,7 @@ class _Recorder(NullRecorder):
     def __init__(self) -> None:
         self.kinds: Counter[int] = Counter()
         self.links: dict[int, set[int]] = {}
-        self.told: dict[tuple[int, int], dict[int, int]] = {}
+        self.notified: dict[tuple[int, int], dict[int, int]] = {}
         """By event: hops of the first notification, by node."""
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Any]:
@@ -56,25 +56,25 @@ class _Recorder(NullRecorder):
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
         if to_client and datagram[1] == Kind.NOTIFY:
             frame = wire.decode(datagram)
-            event = self.told.setdefault((frame.publisher, frame.sequence), {})
+            event = self.notified.setdefault((frame.publisher, frame.sequence), {})
             event.setdefault(station + 1, frame.hops)
 
 
 def _wanting(operations: Sequence[Operation]) -> dict[tuple[int, int], set[int]]:
     """Return by event who wants it, its publisher apart."""
     by_stock: dict[Any, list[tuple[int, Filter]]] = {}
-    for each in operations:
-        if each.action == "subscribe":
-            wanted = Filter.decode([list(predicate) for predicate in each.filter])
-            by_stock.setdefault(each.filter[0][2], []).append((each.node, wanted))
+    for operation in operations:
+        if operation.action == "subscribe":
+            interest = Filter.decode([list(predicate) for predicate in operation.filter])
+            by_stock.setdefault(operation.filter[0][2], []).append((operation.node, interest))
     return {
-        (each.node, each.sequence): {
+        (operation.node, operation.sequence): {
             node
-            for node, wanted in by_stock.get(each.event["stock"], ())
-            if node != each.node and wanted.matches(each.event)
+            for node, interest in by_stock.get(operation.event["stock"], ())
+            if node != operation.node and interest.matches(operation.event)
         }
-        for each in operations
-        if each.action == "publish"
+        for operation in operations
+        if operation.action == "publish"
     }
 
 
@@ -106,17 +106,17 @@ def dynamic(nodes: int, seed: int, joins: str = RANDOM, hashes: int = 3) -> dict
     simulation = Simulation(scenario, recorder)
     simulation.run()
     wanting = _wanting(scenario.workload)
-    told = recorder.told
+    notified = recorder.notified
     due = sum(map(len, wanting.values()))
-    got = {event: told.get(event, {}).keys() & those for event, those in wanting.items()}
-    depths = [told[event][node] for event, those in got.items() for node in those]
+    got = {event: notified.get(event, {}).keys() & those for event, those in wanting.items()}
+    depths = [notified[event][node] for event, those in got.items() for node in those]
     tables = [len(recorder.links.get(node.id, ())) for node in scenario.nodes]
     both: dict[int, set[int]] = {node.id: set() for node in scenario.nodes}
     for node, chosen in recorder.links.items():
-        for other in chosen:
-            both[node].add(other)
-            both[other].add(node)
-    links = [len(each) for each in both.values()]
+        for link in chosen:
+            both[node].add(link)
+            both[link].add(node)
+    links = [len(of_node) for of_node in both.values()]
     kinds = recorder.kinds
     joining = kinds[Kind.JOIN_QUERY] + kinds[Kind.JOIN_REPLY]
     events = max(len(wanting), 1)

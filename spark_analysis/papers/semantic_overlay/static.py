@@ -52,27 +52,25 @@ def population(
     nodes: int, workload: StockWorkload, space: Space, hashes: int, rng: random.Random
 ) -> Population:
     """Return peers with random ids and interests."""
-    made = workload.filters(rng)
+    drawn = workload.filters(rng)
     peers, filters = [], []
     for node in range(1, nodes + 1):
-        wanted = [
-            Filter.decode([list(each) for each in next(made)]) for _ in range(workload.interests)
-        ]
-        cells = frozenset().union(*(space.filter_cells(each) for each in wanted))
+        interests = [Filter.decode([*map(list, next(drawn))]) for _ in range(workload.interests)]
+        cells = frozenset().union(*(space.filter_cells(interest) for interest in interests))
         mine = identifier(cells, BITS_OF_IDS, hashes)
         peers.append(Peer(node, rng.getrandbits(64), mine, with_shared(cells)))
-        filters.append(wanted)
+        filters.append(interests)
     return Population(peers, filters)
 
 
 def rings(peers: Sequence[Peer]) -> dict[int, list[int]]:
     """Return the rings of peers by the node of their primary peer, which was there first."""
     first: dict[tuple[int, frozenset[int]], int] = {}
-    found: dict[int, list[int]] = {}
+    by_primary: dict[int, list[int]] = {}
     for peer in peers:
         primary = first.setdefault((peer.identifier, peer.cells), peer.node)
-        found.setdefault(primary, []).append(peer.node)
-    return found
+        by_primary.setdefault(primary, []).append(peer.node)
+    return by_primary
 
 
 @dataclass
@@ -103,57 +101,57 @@ class StaticOverlay:
                 self.links[peer.node].add(node)
                 self.links[node].add(peer.node)
 
-    def spread(self, publisher: int, wanted: int, cell: int, *, flood: bool = False) -> Spread:
+    def spread(self, publisher: int, bits: int, cell: int, *, flood: bool = False) -> Spread:
         """Return where an event goes that a peer publishes."""
-        made = Spread({publisher: 0})
-        first = self._first(publisher, wanted, cell, made)
+        spread = Spread({publisher: 0})
+        first = self._first(publisher, bits, cell, spread)
         if first is None:
             if flood:
-                self._fan_out(publisher, None, cell, made)
-            return made
-        self._fan_out(first, wanted, cell, made)
-        return made
+                self._fan_out(publisher, None, cell, spread)
+            return spread
+        self._fan_out(first, bits, cell, spread)
+        return spread
 
-    def _first(self, publisher: int, wanted: int, cell: int, made: Spread) -> int | None:
+    def _first(self, publisher: int, bits: int, cell: int, spread: Spread) -> int | None:
         """Return the peer from which the event spreads; searching from the publisher on."""
         here, hops, way = publisher, 0, [publisher]
         visited = {publisher}
         cells = frozenset((cell, SHARED))
         while True:
             peer = self.peers[here]
-            if matches(peer, wanted, cell, self.unit):
+            if matches(peer, bits, cell, self.unit):
                 return here
             links = self._links(here)
-            if any(matches(self.peers[node], wanted, cell, self.unit) for node in links):
+            if any(matches(self.peers[node], bits, cell, self.unit) for node in links):
                 return here
-            left = [
-                (distance(wanted, cells, other.identifier, other.cells, BITS_OF_IDS), node)
+            unvisited = [
+                (distance(bits, cells, candidate.identifier, candidate.cells, BITS_OF_IDS), node)
                 for node in links
                 if node not in visited
-                for other in [self.peers[node]]
+                for candidate in [self.peers[node]]
             ]
-            if len(visited) > SEARCH_HOPS or (not left and len(way) < 2):
+            if len(visited) > SEARCH_HOPS or (not unvisited and len(way) < 2):
                 return None
-            if left:
-                here = min(left)[1]
+            if unvisited:
+                here = min(unvisited)[1]
                 way.append(here)
             else:
                 way.pop()
                 here = way[-1]
             hops += 1
-            made.messages += 1
+            spread.messages += 1
             if here not in visited:
                 visited.add(here)
-                made.searched.append(here)
-                made.hops[here] = hops
+                spread.searched.append(here)
+                spread.hops[here] = hops
 
     def _links(self, node: int) -> set[int]:
         """Return whom a peer searches at: its links, or the primary peer of its ring."""
         return self.links[node] if node in self.links else {self.ring_of[node][0]}
 
-    def _fan_out(self, first: int, wanted: int | None, cell: int, made: Spread) -> None:
+    def _fan_out(self, first: int, bits: int | None, cell: int, spread: Spread) -> None:
         """Send an event to all links that match, hop by hop; to all links if `wanted` is None."""
-        hops, peers, unit = made.hops, self.peers, self.unit
+        hops, peers, unit = spread.hops, self.peers, self.unit
         begin = hops[first]
         frontier, depth, seen = [first], begin, {first}
         while frontier:
@@ -162,11 +160,11 @@ class StaticOverlay:
             for node in frontier:
                 ring = self.ring_of[node]
                 onward = list(self.links.get(node, ()))
-                if wanted is not None:
-                    onward = [to for to in onward if matches(peers[to], wanted, cell, unit)]
-                if len(ring) > 1 and (wanted is None or matches(peers[node], wanted, cell, unit)):
+                if bits is not None:
+                    onward = [to for to in onward if matches(peers[to], bits, cell, unit)]
+                if len(ring) > 1 and (bits is None or matches(peers[node], bits, cell, unit)):
                     onward.append(ring[(ring.index(node) + 1) % len(ring)])
-                made.messages += len(onward)
+                spread.messages += len(onward)
                 for to in onward:
                     if to not in seen:
                         seen.add(to)
@@ -178,16 +176,16 @@ class StaticOverlay:
 class Quotes:
     """Events of a workload over a population, with who wants each."""
 
-    def __init__(self, workload: StockWorkload, made: Population, rng: random.Random) -> None:
+    def __init__(self, workload: StockWorkload, population: Population, rng: random.Random) -> None:
         self._workload = workload
         self._law = workload.quote_law()
         self._rng = rng
-        self._nodes = len(made.peers)
+        self._nodes = len(population.peers)
         self._by_stock: dict[Any, list[tuple[int, Filter]]] = {}
-        for node, filters in enumerate(made.filters, start=1):
-            for wanted in filters:
-                stock = wanted.predicates[0].value
-                self._by_stock.setdefault(stock, []).append((node, wanted))
+        for node, filters in enumerate(population.filters, start=1):
+            for interest in filters:
+                stock = interest.predicates[0].value
+                self._by_stock.setdefault(stock, []).append((node, interest))
 
     def draw(self, count: int) -> Iterator[tuple[int, Mapping[str, Any], set[int]]]:
         """Yield publisher, attributes and the nodes that want the event, the publisher's apart."""
@@ -196,13 +194,13 @@ class Quotes:
             event = self._workload.quote(self._law, self._rng)
             wanting = {
                 node
-                for node, wanted in self._by_stock.get(event["stock"], ())
-                if node != publisher and wanted.matches(event)
+                for node, interest in self._by_stock.get(event["stock"], ())
+                if node != publisher and interest.matches(event)
             }
             yield publisher, event, wanting
 
 
-def cause(peer: Peer, wanted: int, cell: int) -> str:
+def cause(peer: Peer, bits: int, cell: int) -> str:
     """Return why a peer gets an event that none of its filters matches.
 
     `grid`: its cell is one of the peer's, whose filter has a part of it; `bloom`: all of its bits
@@ -210,7 +208,7 @@ def cause(peer: Peer, wanted: int, cell: int) -> str:
     """
     if cell in peer.cells:
         return "grid"
-    return "bloom" if covers(peer.identifier, wanted) else "forwarding"
+    return "bloom" if covers(peer.identifier, bits) else "forwarding"
 
 
 def static(
@@ -228,31 +226,31 @@ def static(
     law = PARETO if alpha else UNIFORM
     workload = StockWorkload(stocks=STOCKS, law=law, alpha=alpha or 1.0)
     space = Space(SPACE)
-    made = population(nodes, workload, space, hashes, rng)
-    overlay = StaticOverlay(made.peers, covering=covering, unit=cover)
-    made_up = Quotes(workload, made, rng)
+    drawn = population(nodes, workload, space, hashes, rng)
+    overlay = StaticOverlay(drawn.peers, covering=covering, unit=cover)
+    made_up = Quotes(workload, drawn, rng)
     depths: list[int] = []
     causes = {"grid": 0, "bloom": 0, "forwarding": 0}
     wanted_in_all = missing = received = messages = events = 0
     deepest: list[int] = []
     for publisher, event, wanting in made_up.draw(min(quotes, 10 * nodes)):
         cell = space.cell(event)
-        wanted = SHARED_BIT | cell_bits(cell, BITS_OF_IDS, hashes)
-        found = overlay.spread(publisher, wanted, cell, flood=unmatched == "flood")
+        bits = SHARED_BIT | cell_bits(cell, BITS_OF_IDS, hashes)
+        spread = overlay.spread(publisher, bits, cell, flood=unmatched == "flood")
         events += 1
-        messages += found.messages
-        got = found.hops.keys() - {publisher}
+        messages += spread.messages
+        got = spread.hops.keys() - {publisher}
         received += len(got)
         wanted_in_all += len(wanting)
         missing += len(wanting - got)
-        reached = [found.hops[node] for node in wanting & got]
+        reached = [spread.hops[node] for node in wanting & got]
         depths += reached
         if reached:
             deepest.append(max(reached))
         for node in got - wanting:
-            causes[cause(overlay.peers[node], wanted, cell)] += 1
+            causes[cause(overlay.peers[node], bits, cell)] += 1
     tables = [len(table.nodes) for table in overlay.tables.values()]
-    links = [len(each) for each in overlay.links.values()]
+    links = [len(linked) for linked in overlay.links.values()]
     return {
         "depth": fmean(depths) if depths else float("nan"),
         "deepest": fmean(deepest) if deepest else float("nan"),

@@ -38,7 +38,7 @@ def _computed(
     function: Function, columns: tuple[str, ...], draws: int = 1, **settings: Any
 ) -> Callable[[Scope], Computed]:
     def source(scope: Scope) -> Computed:
-        vary = {each: scope.values[each] for each in columns}
+        vary = {column: scope.values[column] for column in columns}
         return Computed(function, vary, draws * scope.seeds, settings=settings)
 
     return source

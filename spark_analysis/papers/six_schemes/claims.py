@@ -146,21 +146,21 @@ def _fastest(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _very_low_without_map(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for scheme in WITHOUT_MAP:
         delivered = values_of(points[points[PROTOCOL] == scheme], "delivery_ratio", AXES)
         text = f"delivery: {scheme} below {VERY_LOW:g} %"
-        found.append(positive(VERY_LOW - 100 * delivered, text, "points", DRAWS))
-    return found
+        parts.append(positive(VERY_LOW - 100 * delivered, text, "points", DRAWS))
+    return parts
 
 
 def _map_raises_delivery(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for one, other in zip(WITH_MAP, WITHOUT_MAP, strict=True):
         gap = 100 * difference(points, "delivery_ratio", one, other, AXES, draws=DRAWS)
         text = f"delivery: {one} above {other} plus {SIGNIFICANTLY:g} points"
-        found.append(positive(gap - SIGNIFICANTLY, text, "points", DRAWS))
-    return found
+        parts.append(positive(gap - SIGNIFICANTLY, text, "points", DRAWS))
+    return parts
 
 
 def _best_in_modest_mobility(points: pd.DataFrame) -> list[Comparison]:
@@ -169,13 +169,13 @@ def _best_in_modest_mobility(points: pd.DataFrame) -> list[Comparison]:
 
 
 def _delivery_sensitive(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for one in GEOGRAPHIC_RENDEZVOUS:
         for other in _others(GEOGRAPHIC_RENDEZVOUS):
             gap = 100 * difference(points, "delivery_ratio", other, one, AXES)
             text = f"delivery lost from the lowest to the highest speed: {one} above {other}"
-            found.append(positive(trend(gap, "speed"), text, "points", margin=SAME_DELIVERY))
-    return found
+            parts.append(positive(trend(gap, "speed"), text, "points", margin=SAME_DELIVERY))
+    return parts
 
 
 def _aodv_faster(points: pd.DataFrame) -> list[Comparison]:
@@ -199,7 +199,7 @@ def _slowest_without_map(points: pd.DataFrame) -> list[Comparison]:
 
 
 def _delay_sensitive(points: pd.DataFrame) -> list[Comparison]:
-    found = []
+    parts = []
     for one in GEOGRAPHIC_RENDEZVOUS:
         for other in _others(GEOGRAPHIC_RENDEZVOUS):
             for measure in _MEASURES:
@@ -207,7 +207,7 @@ def _delay_sensitive(points: pd.DataFrame) -> list[Comparison]:
                 both = pairs(points, mine, one, other, AXES, others_metric=others)
                 gained = trend(1000 * (both["one"] - both["other"]), "speed")
                 text = f"{measure.label} gained from the lowest to the highest speed: {one} above"
-                found.append(
+                parts.append(
                     positive(
                         gained,
                         f"{text} {other}",
@@ -216,11 +216,11 @@ def _delay_sensitive(points: pd.DataFrame) -> list[Comparison]:
                         measure=measure.name,
                     )
                 )
-    return found
+    return parts
 
 
 def _small_delay_of_best(points: pd.DataFrame) -> list[Comparison]:
-    found = [
+    parts = [
         comparison for one in GEOGRAPHIC if one != BEST for comparison in _delays(points, one, BEST)
     ]
     for other in OVER_AODV:
@@ -228,8 +228,8 @@ def _small_delay_of_best(points: pd.DataFrame) -> list[Comparison]:
             mine, others = measure.columns(BEST, other)
             both = pairs(points, mine, BEST, other, AXES, draws=DRAWS, others_metric=others)
             text = f"{measure.label}: {BEST} below {SMALL:g} times {other}"
-            found.append(times(both, text, DRAWS, below=SMALL, measure=measure.name))
-    return found
+            parts.append(times(both, text, DRAWS, below=SMALL, measure=measure.name))
+    return parts
 
 
 def _much_more_load(points: pd.DataFrame) -> list[Comparison]:
@@ -238,7 +238,7 @@ def _much_more_load(points: pd.DataFrame) -> list[Comparison]:
 
 def _less_with_load(points: pd.DataFrame) -> list[Comparison]:
     """Compare the factor at the most events with that at the fewest, seed by seed."""
-    found = []
+    parts = []
     for study, rows in points.groupby(STUDY):
         most, fewest = (
             rows[rows["interval"] == interval]
@@ -247,12 +247,12 @@ def _less_with_load(points: pd.DataFrame) -> list[Comparison]:
         for one in GEOGRAPHIC:
             other = OVER_AODV[one.startswith("rendezvous")]
             # Each is a factor by itself; one over the other is how much it has grown.
-            loads = (pairs(each, "load_mean", one, other, ()) for each in (most, fewest))
+            loads = (pairs(runs, "load_mean", one, other, ()) for runs in (most, fewest))
             factors = [both["one"] / both["other"] for both in loads]
             grown = pd.concat(factors, axis=1, keys=("one", "other"), join="inner")
             text = f"{study}: load of {one} over {other}, at the most events to the fewest"
-            found.append(times(grown, text, below=1.0, margin=SAME_LOAD))
-    return found
+            parts.append(times(grown, text, below=1.0, margin=SAME_LOAD))
+    return parts
 
 
 def _broker_loads_less(points: pd.DataFrame) -> list[Comparison]:
@@ -264,10 +264,10 @@ def _broker_loads_less(points: pd.DataFrame) -> list[Comparison]:
 
 def _nodes_better(points: pd.DataFrame) -> list[Comparison]:
     """Compare each scheme over AODV with the mean of its two geographic counterparts."""
-    found = []
+    parts = []
     for scheme in OVER_AODV:
         kind = scheme.partition("-")[0]
-        counterparts = [each for each in GEOGRAPHIC if each.startswith(kind)]
+        counterparts = [name for name in GEOGRAPHIC if name.startswith(kind)]
         geographic = f"geographic {kind}s" if kind == "broker" else f"geographic {kind}"
         rows = points[points[PROTOCOL].isin([scheme, *counterparts])]
         rows = rows.assign(
@@ -279,15 +279,15 @@ def _nodes_better(points: pd.DataFrame) -> list[Comparison]:
             rows, "delivery_ratio", "node", "position", AXES, of="side", draws=DRAWS
         )
         text = f"delivery: {scheme} above {geographic}"
-        found.append(positive(gap, text, "points", DRAWS, margin=SAME_DELIVERY))
+        parts.append(positive(gap, text, "points", DRAWS, margin=SAME_DELIVERY))
         for metric, label, margin in (
             ("log_delay", "mean delay", SAME_DELAY),
             ("log_load", "load", SAME_LOAD),
         ):
             logarithms = pairs(rows, metric, "position", "node", AXES, of="side", draws=DRAWS)
             text = f"{label}: {geographic} above {scheme}"
-            found.append(times(pd.DataFrame(np.exp(logarithms)), text, DRAWS, margin=margin))
-    return found
+            parts.append(times(pd.DataFrame(np.exp(logarithms)), text, DRAWS, margin=margin))
+    return parts
 
 
 def _map_always(points: pd.DataFrame) -> list[Comparison]:

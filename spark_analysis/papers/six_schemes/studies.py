@@ -66,7 +66,7 @@ PRESETS: Final = (
         duration=900.0,
         varied=300.0,
         varied_seeds=3,
-        variations=tuple(each.key for each in VARIATIONS),
+        variations=tuple(variation.key for variation in VARIATIONS),
     ),
 )
 

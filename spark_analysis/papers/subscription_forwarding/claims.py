@@ -93,9 +93,9 @@ def _connected(points: pd.DataFrame) -> list[Comparison]:
     published = points[points["range"] == points["range"].min()]
     low, text = 100 * MOSTLY, "moments at which the graph is connected"
     connected = 100 * values_of(published, "connected", ("time",))
-    found = [within(connected, low, math.inf, text, "%")]
+    parts = [within(connected, low, math.inf, text, "%")]
     every = 100 * values_of(published, "pairs", ("time",))
-    return [*found, within(every, 100 * NEARLY, math.inf, "pairs that are connected", "%")]
+    return [*parts, within(every, 100 * NEARLY, math.inf, "pairs that are connected", "%")]
 
 
 def _at_rest(points: pd.DataFrame) -> pd.DataFrame:
@@ -119,12 +119,12 @@ def _everything(points: pd.DataFrame) -> list[Comparison]:
 
 def _fraction(points: pd.DataFrame) -> list[Comparison]:
     rest = _at_rest(points)
-    found = []
+    parts = []
     for column, label, bound in ((EVENT_FRAMES, "event", FRACTION), (FRAMES, "all", 1.0)):
         both = pairs(rest, column, TREE, FLOODING, (), of=SYSTEM)
         text = f"{label} messages: {TREE} over {FLOODING}, without motion, below {bound:g}"
-        found.append(times(both, text, below=bound, margin=SAME_COST))
-    return found
+        parts.append(times(both, text, below=bound, margin=SAME_COST))
+    return parts
 
 
 def _mix(points: pd.DataFrame) -> list[Comparison]:

@@ -58,12 +58,12 @@ class _Direction:
     def __init__(self) -> None:
         self.session = -1
         self.number = 0
-        self.told: set[bytes] = set()
+        self.patterns: set[bytes] = set()
 
     def is_new(self, update: Update) -> bool:
         """Return whether an update is the next one, not a frame that was sent again."""
         if update.session > self.session:
-            self.session, self.number, self.told = update.session, 0, set()
+            self.session, self.number, self.patterns = update.session, 0, set()
         if update.session < self.session or update.number != self.number:
             return False
         self.number += 1
@@ -85,9 +85,9 @@ class Propagation(NullRecorder):
             direction = self._directions.setdefault((station, to), _Direction())
             if direction.is_new(update):
                 self.propagated += len(update.added)
-                self.twice += len(direction.told.intersection(update.added))
-                direction.told |= set(update.added)
-                direction.told -= set(update.removed)
+                self.twice += len(direction.patterns.intersection(update.added))
+                direction.patterns |= set(update.added)
+                direction.patterns -= set(update.removed)
         return self._packets
 
 
@@ -134,9 +134,9 @@ def cycles(links: Iterable[frozenset[int]]) -> int:
 
     more = 0
     for link in links:
-        one, other = map(top, link)
-        more += one == other
-        above[one] = other
+        first, second = map(top, link)
+        more += first == second
+        above[first] = second
     return more
 
 
@@ -144,7 +144,7 @@ class _Deliveries(NullRecorder):
     """Notes deliveries, the updates by when they were sent, and who forwards events."""
 
     def __init__(self) -> None:
-        self.made: set[Delivery] = set()
+        self.deliveries: set[Delivery] = set()
         self.updates: list[float] = []
         self.forwarded: Counter[int] = Counter()
 
@@ -161,7 +161,7 @@ class _Deliveries(NullRecorder):
         """Note a delivery."""
         frame = decode(datagram)
         if to_client and frame.kind == Kind.NOTIFY:
-            self.made.add((station + 1, frame.publisher, frame.sequence))
+            self.deliveries.add((station + 1, frame.publisher, frame.sequence))
 
 
 def repair(
@@ -179,67 +179,67 @@ def repair(
     duration = BREAK + AFTER + 2.0
     way = {"reconfiguration": reconfiguration, "link_feedback": str(link_feedback).lower()}
     settings = {"speed": "0", "interval": OFTEN, "tail": "2", **changed, **way}
-    given = scenario(TREE, seed, duration, settings)
-    broken = without(given, 0 if gone == ROOT else relay(given))
+    intact = scenario(TREE, seed, duration, settings)
+    broken = without(intact, 0 if gone == ROOT else relay(intact))
     seen = _Deliveries()
     Simulation(broken, seen).run()
     due = _due(broken)
     updates = Counter(math.floor(time - BREAK) for time in seen.updates)
     for since in range(-BEFORE, AFTER):
-        wanted = [each for each, time in due.items() if math.floor(time - BREAK) == since]
-        made = sum(each in seen.made for each in wanted)
+        awaited = {key for key, time in due.items() if math.floor(time - BREAK) == since}
+        delivered = len(awaited & seen.deliveries)
         yield {
             "since": since,
-            "due": len(wanted),
-            "missing": len(wanted) - made,
-            "delivery_ratio": made / len(wanted) if wanted else None,
+            "due": len(awaited),
+            "missing": len(awaited) - delivered,
+            "delivery_ratio": delivered / len(awaited) if awaited else None,
             "updates": updates[since],
         }
 
 
-def relay(given: Scenario) -> int:
+def relay(scenario: Scenario) -> int:
     """Return the index of the node that forwards the most events before the break.
 
     Of those that can be spared: it is not the root and no client, and the others stay connected
     without it.  Raises ValueError if there is none.
     """
     watched = _Deliveries()
-    Simulation(given, watched).run(BREAK)
+    Simulation(scenario, watched).run(BREAK)
     forwarded = watched.forwarded
-    clients = {operation.node for operation in given.workload}
-    positions = given.trace().positions(0.0)
+    clients = {operation.node for operation in scenario.workload}
+    positions = scenario.trace().positions(0.0)
     for index in sorted(forwarded, key=lambda index: (-forwarded[index], index)):
-        rest = [position for each, position in enumerate(positions) if each != index]
-        may_go = index > 0 and given.nodes[index].id not in clients
-        if may_go and connected(given.radio, rest):
+        rest = [position for other, position in enumerate(positions) if other != index]
+        may_go = index > 0 and scenario.nodes[index].id not in clients
+        if may_go and connected(scenario.radio, rest):
             return index
     raise ValueError("every node that forwards is a client, or holds the graph together")
 
 
-def without(given: Scenario, index: int) -> Scenario:
+def without(scenario: Scenario, index: int) -> Scenario:
     """Return the scenario with a node, and what it would do as a client, gone after `BREAK` s."""
-    node = given.nodes[index]
+    node = scenario.nodes[index]
     _, x, y = node.waypoints[0]
     ways = (Waypoint(0.0, x, y), Waypoint(BREAK, x, y), Waypoint(BREAK, x + FAR, y))
     gone = node.model_copy(update={"waypoints": ways})
-    nodes = (*given.nodes[:index], gone, *given.nodes[index + 1 :])
-    workload = tuple(each for each in given.workload if each.node != node.id)
-    return given.model_copy(update={"nodes": nodes, "workload": workload})
+    nodes = (*scenario.nodes[:index], gone, *scenario.nodes[index + 1 :])
+    workload = tuple(operation for operation in scenario.workload if operation.node != node.id)
+    return scenario.model_copy(update={"nodes": nodes, "workload": workload})
 
 
-def _due(given: Scenario) -> dict[Delivery, float]:
+def _due(scenario: Scenario) -> dict[Delivery, float]:
     """Return the deliveries to other nodes that are due, with when their events are published."""
     subscriptions = [
-        (each.node, each.time, Filter.decode(each.filter))
-        for each in given.workload
-        if each.action == "subscribe"
+        (operation.node, operation.time, Filter.decode(operation.filter))
+        for operation in scenario.workload
+        if operation.action == "subscribe"
     ]
     return {
-        (node, each.node, each.sequence): each.time
-        for each in given.workload
-        if each.action == "publish"
-        for node, since, wanted in subscriptions
-        if node != each.node and since < each.time and wanted.matches(each.event)
+        (node, operation.node, operation.sequence): operation.time
+        for operation in scenario.workload
+        if operation.action == "publish"
+        for node, since, interest in subscriptions
+        if node != operation.node and since < operation.time and interest.matches(operation.event)
     }
 
 
@@ -249,10 +249,10 @@ def graph(range: float, seed: int) -> Iterator[Row]:
     `range` is that of the radio in metres; placement and motion are those of the runs at 250 m,
     at which the graph is connected at the start.
     """
-    given = scenario(FLOODING, seed, 60.0 * MINUTES, {"publishers": "1", "subscribers": "1"})
-    radio = given.radio.model_copy(update={"range": range})
-    trace = given.trace()
-    nodes = len(given.nodes)
+    published = scenario(FLOODING, seed, 60.0 * MINUTES, {"publishers": "1", "subscribers": "1"})
+    radio = published.radio.model_copy(update={"range": range})
+    trace = published.trace()
+    nodes = len(published.nodes)
     for time in np.linspace(0.0, 60.0 * MINUTES, MINUTES + 1).tolist():
         sizes = partitions(radio, trace.positions(time))
         pairs = sum(size * (size - 1) for size in sizes) / (nodes * (nodes - 1))

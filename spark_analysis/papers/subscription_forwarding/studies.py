@@ -139,8 +139,8 @@ def _cost(parameters: Mapping[str, Any], duration: float) -> float:
     if protocol == TREE:
         return 0.6 + (0.05 + 0.01 * events + 0.005 * speed) * duration
     fraction = float(parameters.get("fraction", 0.5))
-    known = float(parameters.get("horizon", 3)) * float(parameters["subscribers"]) / 25
-    a_second = 0.025 + 0.25 * fraction * (1 + fraction) + 0.015 * known
+    stored = float(parameters.get("horizon", 3)) * float(parameters["subscribers"]) / 25
+    a_second = 0.025 + 0.25 * fraction * (1 + fraction) + 0.015 * stored
     share = 0.4 if parameters.get("addressing") == LIST else 1.0
     return 0.6 + share * a_second * duration
 
@@ -323,26 +323,29 @@ def _of_tree_and_mix(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 FIGURES: Final = (
-    *(Figure(("dials",), each, HORIZON, (SYSTEMS, FRACTION)) for each in _OVERHEAD),
-    *(Figure(("speed",), each, SPEED, (SYSTEMS,)) for each in _OVERHEAD),
+    *(Figure(("dials",), quantity, HORIZON, (SYSTEMS, FRACTION)) for quantity in _OVERHEAD),
+    *(Figure(("speed",), quantity, SPEED, (SYSTEMS,)) for quantity in _OVERHEAD),
     Figure(("speed",), Quantity.of(DELAY_MEAN), SPEED, (SYSTEMS,)),
     *(
         Figure(
             ("speed",),
-            replace(each, title=f"{each.title}, {TITLES_OF_WAYS}"),
+            replace(quantity, title=f"{quantity.title}, {TITLES_OF_WAYS}"),
             SPEED,
             (SYSTEMS, WAY),
             only=_of_tree_and_mix,
             variations=("feedback", "quiet"),
         )
-        for each in (_DELIVERY, Quantity.of(DELAY_MEAN))
+        for quantity in (_DELIVERY, Quantity.of(DELAY_MEAN))
     ),
-    *(Figure(("subscribers",), each, SUBSCRIBERS, (SYSTEMS,)) for each in _OVERHEAD),
-    *(Figure(("patterns",), each, PATTERNS, (SYSTEMS,)) for each in _OVERHEAD),
-    *(Figure(("reconfiguration",), each, SPEED, (ORDER,)) for each in (_DELIVERY, _CONTROL)),
+    *(Figure(("subscribers",), quantity, SUBSCRIBERS, (SYSTEMS,)) for quantity in _OVERHEAD),
+    *(Figure(("patterns",), quantity, PATTERNS, (SYSTEMS,)) for quantity in _OVERHEAD),
     *(
-        Figure(("repair",), each, SINCE, (ORDER, FEEDBACK), panels=(GONE,))
-        for each in (_DUE, _UPDATES)
+        Figure(("reconfiguration",), quantity, SPEED, (ORDER,))
+        for quantity in (_DELIVERY, _CONTROL)
+    ),
+    *(
+        Figure(("repair",), quantity, SINCE, (ORDER, FEEDBACK), panels=(GONE,))
+        for quantity in (_DUE, _UPDATES)
     ),
     Figure(("rate",), _ALL, INTERVAL, (SYSTEMS,)),
     Figure(("graph",), _PAIRS, TIME, (RANGE,)),

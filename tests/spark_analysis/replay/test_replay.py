@@ -189,9 +189,9 @@ def test_what_is_too_much_is_sampled_and_told(
     data = replay_data(tables)
     assert data is not None
     assert data["notes"] == [
-        "Hops of 1 of 2 events are shown, evenly chosen over the run, so that this page stays "
-        "small; the figures count all.",
-        "1 links that were there for the shortest times are left out.",
+        "To keep this page small, it shows the hops of 1 of 2 events, spread evenly over the run; "
+        "the figures count all.",
+        "Links left out: 1, the shortest-lived.",
     ]
     assert unpacked(data["hops"])[0] == 2  # transmissions of the one
 
