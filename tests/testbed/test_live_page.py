@@ -142,7 +142,7 @@ def test_it_keeps_a_bounded_past_draws_while_paused_and_says_why_it_ends(
                 "list.value = 1; list.dispatchEvent(new Event('change'))"
             )
             told = browser.text("[data-part=details]")
-            assert f"so far got {EVENTS} of {EVENTS} events" in told, "those forgotten as well"
+            assert f"events received so far: {EVENTS} of {EVENTS}" in told, "forgotten ones too"
             assert browser.errors() == []
             state.fails = True
             assert clock("the run's terminal has why")

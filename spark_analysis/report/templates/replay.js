@@ -1,20 +1,20 @@
 "use strict";
 // A run on a map, with its controls.
 //
-// `model` is what there is to show; whoever made it may add to it and then call `grown`:
+// `model` is what to show; its maker may add to it and then call `grown`:
 //   duration           seconds that can be shown
 //   area, range, roads metres
 //   nodes              name, role (1: publishes, 2: subscribes), point (an access point), track
 //                      ([[s, x, y], ...], by time), load ([[sent, received], ...], frames in each
-//                      `width` seconds), told ([[s, [line, ...]], ...]: what else there is to say),
-//                      older (published, due, got: numbers of events that are there no more)
-//   links, linked      a, b, start, end; what a node does that has one, as "hears"
+//                      `width` seconds), told ([[s, [line, ...]], ...]: further lines to show),
+//                      older (published, due, got: numbers of events that were dropped)
+//   links, linked      a, b, start, end; the verb of a node that has one, as "hears"
 //   events             publisher, sequence, topic, time, clients ({node, expected, time}), expected,
 //                      got, hops, end
 //   frames             hops of all events by time: event, start, end, sender, number, to
 //   marks              what happened: time, until, text, nodes, kind (of a fault: "nodes", "link",
 //                      "partition" with its line, "jam" with its position; "handover"; or "")
-//   now                if the run goes on: a function that tells up to when all is known
+//   now                if the run goes on: a function that returns until when all is known
 function replayOf(room, model) {
   const $ = (name) => room.querySelector("[data-part=" + name + "]");
   const {nodes, links, events, frames} = model;
@@ -26,21 +26,21 @@ function replayOf(room, model) {
   const speeds = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 2, 5, 10, 30, 60];
   const canvas = $("map"), strip = $("strip"), map = mapOf(canvas, strip, model, state);
 
-  // The hops by which an event came to a client: back from it, a hop number at a time.
+  // The hops by which an event reached a client, traced back from it by hop number.
   function way(event, client) {
-    const found = [];
+    const hops = [];
     let at = client.node, before = client.time, number = null;
     while (at !== event.publisher || number === null) {
       let best = null;
       for (const hop of event.hops)
         if (hop.end <= before + 2e-5 && hop.to.includes(at) && (number === null || hop.number === number) &&
             (best === null || hop.end > best.end)) best = hop;
-      if (best === null) return number === 0 ? found : found.reverse();
-      found.push([best, at]);
+      if (best === null) return number === 0 ? hops : hops.reverse();
+      hops.push([best, at]);
       at = best.sender; before = best.start; number = best.number - 1;
       if (number === 0) break;
     }
-    return found.reverse();
+    return hops.reverse();
   }
 
   function draw() {
@@ -70,8 +70,8 @@ function replayOf(room, model) {
     if (state.event !== null) {
       const event = state.event, publisher = nodes[event.publisher].name;
       head.textContent = "Event " + event.sequence + " of " + publisher + (event.topic && ", topic " + event.topic);
-      row(list, "published at " + event.time.toFixed(3) + " s; " + event.got + " of " +
-        event.expected + " deliveries; " + event.hops.length + " frames");
+      row(list, "published at " + event.time.toFixed(3) + " s; deliveries: " + event.got + " of " +
+        event.expected + "; frames: " + event.hops.length);
       for (const client of event.clients) {
         const name = nodes[client.node].name;
         if (client.time === null) { row(list, name + (model.now ? ": not yet" : ": never arrived")).className = "failed"; continue; }
@@ -89,25 +89,25 @@ function replayOf(room, model) {
       head.textContent = node.name + ["", ", publisher", ", subscriber", ", publisher and subscriber"][node.role];
       row(list, "at " + x.toFixed(0) + ", " + y.toFixed(0) + " m");
       row(list, "so far sent " + total[0] + " and received " + total[1] + " frames by radio");
-      row(list, "about now sends " + (now[0] / model.width).toFixed(1) + " and receives " +
+      row(list, "now sends " + (now[0] / model.width).toFixed(1) + " and receives " +
         (now[1] / model.width).toFixed(1) + " frames a second");
-      const told = (node.told || []).findLast(([time]) => time <= state.time);
-      for (const text of told ? told[1] : []) row(list, text);
+      const latest = (node.told || []).findLast(([time]) => time <= state.time);
+      for (const text of latest ? latest[1] : []) row(list, text);
       const near = links.filter((link) => link.start <= state.time && state.time <= link.end &&
         (link.a === state.node || link.b === state.node));
       const names = near.map((link) => nodes[link.a === state.node ? link.b : link.a].name);
       row(list, names.length ? model.linked + " " + [...new Set(names)].join(", ") : model.linked + " nobody");
       const sent = events.filter((event) => event.publisher === state.node && event.time <= state.time);
       const older = node.older || {published: 0, due: 0, got: 0};
-      if (sent.length + older.published) row(list, "has published " + (sent.length + older.published) + " events");
+      if (sent.length + older.published) row(list, "events published: " + (sent.length + older.published));
       const got = events.flatMap((event) => event.clients.filter((client) => client.node === state.node));
       const due = got.filter((client) => client.expected);
       const here = due.filter((client) => client.time !== null).length;
-      if (due.length + older.due) row(list, (model.now ? "so far got " : "in the whole run got ") + (here + older.got) +
-        " of " + (due.length + older.due) + " events that were for it");
+      if (due.length + older.due) row(list, "events received " + (model.now ? "so far: " : "in the whole run: ") +
+        (here + older.got) + " of " + (due.length + older.due));
     } else {
-      head.textContent = "Nothing chosen";
-      row(list, "Click a node for its traffic, or choose an event for its way.");
+      head.textContent = "Nothing selected";
+      row(list, "Click a node to see its traffic, or select an event to see its path.");
     }
     for (const mark of model.marks)
       if (Math.abs(mark.time - state.time) < 1 || (mark.kind !== "" && mark.time <= state.time && state.time < mark.until))
@@ -119,7 +119,7 @@ function replayOf(room, model) {
   let before = null;
   function step(now) {
     if (!state.playing) return;
-    if (state.following) go(model.now());  // until something else is chosen
+    if (state.following) go(model.now());  // until something else is selected
     else if (before !== null) go(state.time + state.speed * Math.min(0.1, (now - before) / 1000));
     before = now;
     const end = state.until !== null ? state.until : model.duration;
@@ -129,7 +129,7 @@ function replayOf(room, model) {
     }
     requestAnimationFrame(step);
   }
-  // Show what happens while it does; any other choice of a time ends that.
+  // Show the run as it happens; selecting another time ends that.
   function follow(on) {
     state.following = on;
     $("live").setAttribute("aria-pressed", on);
@@ -174,7 +174,7 @@ function replayOf(room, model) {
     $("follow").disabled = true;
     draw();
     describe();
-    if (index !== null) say(nodes[index].name + " chosen");
+    if (index !== null) say(nodes[index].name + " selected");
   }
   function findWays(event) {
     const ways = new Map();
@@ -189,9 +189,9 @@ function replayOf(room, model) {
       $("node").value = "";
       findWays(state.event);
       $("event").selectedIndex = index + 1;
-      if (model.now && state.playing) play(false);  // or what is now would take over
+      if (model.now && state.playing) play(false);  // or the present would take over
       go(state.event.end);
-      say("Event " + state.event.sequence + " of " + nodes[state.event.publisher].name + " chosen");
+      say("Event " + state.event.sequence + " of " + nodes[state.event.publisher].name + " selected");
     } else $("event").value = "";
     $("follow").disabled = state.event === null;
     draw();
@@ -216,7 +216,7 @@ function replayOf(room, model) {
   speeds.forEach((speed) => $("speed").add(new Option(speed + "×", speed)));
   nodes.forEach((node, index) => $("node").add(new Option(node.name, index)));
   let listed = 0;
-  // Take in what the model has got since the last time; its first events may be `gone`.
+  // Take in what was added to the model since the last time; its first `gone` events were dropped.
   function grown(gone = 0) {
     const list = $("event");
     for (; gone > 0; gone--) list.remove(1);
@@ -280,7 +280,7 @@ function replayOf(room, model) {
     happened.preventDefault();
     act();
   });
-  // A canvas that gets a size is empty.
+  // Resizing a canvas clears it.
   function fit() { map.fit(); draw(); }
   window.addEventListener("resize", fit);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { map.readColours(); draw(); });

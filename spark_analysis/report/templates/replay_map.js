@@ -16,7 +16,7 @@ function mapOf(canvas, strip, model, state) {
   function moved(node, time) {
     const track = node.track;
     let leg = node.leg || 0;
-    if (leg >= track.length || track[leg][0] > time) leg = 0;  // what is old may be gone
+    if (leg >= track.length || track[leg][0] > time) leg = 0;  // old points may have been dropped
     while (leg + 1 < track.length && track[leg + 1][0] <= time) leg++;
     node.leg = leg;
     const [t, x, y] = track[leg];
@@ -37,10 +37,10 @@ function mapOf(canvas, strip, model, state) {
     const height = Math.max(140, Math.min(window.innerHeight * 0.68, 620,
       (width - 2 * margin) * tall / wide + 2 * margin));
     canvas.style.height = height + "px";
-    for (const [each, h] of [[canvas, height], [strip, 26]]) {
-      each.width = Math.round(each.clientWidth * ratio);
-      each.height = Math.round(h * ratio);
-      each.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
+    for (const [surface, h] of [[canvas, height], [strip, 26]]) {
+      surface.width = Math.round(surface.clientWidth * ratio);
+      surface.height = Math.round(h * ratio);
+      surface.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
     }
     scale = Math.min((width - 2 * margin) / wide, (height - 2 * margin) / tall);
     left = (width - scale * wide) / 2 - scale * low[0];
@@ -243,7 +243,7 @@ function mapOf(canvas, strip, model, state) {
     brush.fillRect(at(state.time), 0, 2, 26);
   }
 
-  // Take in that there are more frames.
+  // Note that frames were added.
   function grown() {
     longest = frames.reduce((most, hop) => Math.max(most, hop.end - hop.start), 0);
   }

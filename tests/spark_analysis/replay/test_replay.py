@@ -283,12 +283,12 @@ def test_events_and_their_way_can_be_chosen_and_are_told_in_words(
     browser.type(PART.format("map"), "n")
     told = browser.text(PART.format("details"))
     assert "Event 1 of sta1, topic traffic</script>" in told
-    assert "published at 8.000 s; 1 of 2 deliveries; 2 frames" in told
+    assert "published at 8.000 s; deliveries: 1 of 2; frames: 2" in told
     assert "sta3 after 4.5 ms: sta1 → sta2 → sta3" in told
     assert "sta4: never arrived" in told
     for fault in ("radio sta4", "link sta1 sta4", "partition x=25", "jam 30,60"):
         assert f"1.0 s: {fault} at 1" in told, "what does not work at that time"
-    assert "Event 1 of sta1 chosen" in browser.run(
+    assert "Event 1 of sta1 selected" in browser.run(
         "return document.querySelector('[role=status]').textContent"
     )
     browser.type(PART.format("map"), "n")
@@ -314,7 +314,7 @@ def test_a_node_is_clicked_on_the_map_and_told(browser: browsers.Browser) -> Non
 
 
 def test_a_frame_on_its_way_is_clicked_and_its_event_told(browser: browsers.Browser) -> None:
-    browser.type(PART.format("map"), "\ue00c")  # escape: nothing is chosen
+    browser.type(PART.format("map"), "\ue00c")  # escape clears the selection
     assert state(browser, "state.event") is None
     browser.run(
         "const map = document.querySelector('[data-part=map]');"
@@ -330,7 +330,7 @@ def test_a_frame_on_its_way_is_clicked_and_its_event_told(browser: browsers.Brow
     )
     told = browser.text(PART.format("details"))
     assert "Event 2 of sta1" in told
-    assert "published at 10.000 s; 1 of 2 deliveries" in told
+    assert "published at 10.000 s; deliveries: 1 of 2" in told
     assert state(browser, "state.node") is None
 
 
