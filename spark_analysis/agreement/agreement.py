@@ -14,8 +14,8 @@ those of metrics that only runs of some protocols have (`report.metric.Agreement
 
 Delay is split by the captures (`measures.stages`).  What the medium does with an event, from a
 radio's transmission to a neighbour's reception, is compared.  The rest passes in nodes: the same
-program on all backends, on processors that a virtual clock does not model.  It is shown and decides
-nothing.
+program on all backends, on processors that a virtual clock does not model.  It is shown, but
+decides nothing.
 
 A repeat in which a run lost real time measures the machine, and does not count.  If fewer than two
 repeats are left, the verdict is that the machine was too slow, whatever the numbers say.
@@ -39,11 +39,11 @@ FRAMES_MARGIN: Final = 0.05
 HOPS_MARGIN: Final = 0.05
 """Greatest difference of the mean hops of a delivery, as a share of the first backend's."""
 AIR_MARGIN: Final = 0.1
-"""Greatest difference of the median time on the air, as a share of the first backend's, or"""
+"""Greatest difference of the median time on the air, as a share of the first backend's."""
 AIR_PER_HOP: Final = 0.0003
-"""s a hop, whichever is more: so late is a medium in real time, as a process has to wake up."""
+"""The same, s a hop, if that is more: a medium in real time waits for its process to wake up."""
 MOST_NEEDED: Final = 10_000
-"""Repeats above which nobody would wait for a decision."""
+"""Nobody would wait for more repeats than this."""
 LEAST_REPEATS: Final = 2
 """Repeats that an interval needs."""
 NOTHING_MEASURED: Final = Interval(math.nan, math.nan, math.nan, 0)
@@ -59,7 +59,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class ComparedQuantity:
-    """A quantity on both sides, and first less second."""
+    """A quantity on both sides, and the first less the second."""
 
     first: Interval
     second: Interval
@@ -67,7 +67,7 @@ class ComparedQuantity:
 
     @property
     def measured(self) -> bool:
-        """Whether both sides have it in some repeat."""
+        """Whether both sides measured it in some repeat."""
         return math.isfinite(self.difference.mean)
 
     @property
@@ -106,7 +106,7 @@ class Criterion:
 
     @property
     def needed(self) -> int | None:
-        """Repeats that would decide, if they varied as these do; None if none would or need to.
+        """How many repeats would decide if they varied as these do; None if none would, or need to.
 
         At most `MOST_NEEDED`, which a difference right at the margin would need.
         """
@@ -157,16 +157,16 @@ class Agreement:
     kinds: Mapping[str, ComparedQuantity]
     """Frames on the air by message kind."""
     own: tuple[Criterion, ...] = ()
-    """Of the protocol's own metrics."""
+    """Criteria of the protocol's own metrics."""
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
-        """All of them, in order."""
+        """All criteria, in order."""
         return (self.delivery, self.frames, self.hops, self.air, *self.own)
 
     @property
     def sides(self) -> tuple[Side, Side]:
-        """Both sides, with the repeats that count alone."""
+        """Both sides, with only the repeats that count."""
         first, second = (
             Side(side.name, tuple(side.runs[i] for i in self.counted))
             for side in (self.first, self.second)
@@ -175,9 +175,9 @@ class Agreement:
 
     @property
     def needed(self) -> int | None:
-        """Repeats that would decide all criteria; None if nothing, or too little, is open.
+        """How many repeats would decide all criteria; None unless more repeats would help.
 
-        As many more of them are lost as of these.
+        The same share of them is expected to be lost.
         """
         if self.outcome is not AgreementOutcome.NOT_DECIDED:
             return None
@@ -192,7 +192,7 @@ class Agreement:
 
 
 def compare(first: Side, second: Side) -> Agreement:
-    """Return the comparison of two sides with as many runs each, at least `LEAST_REPEATS`."""
+    """Compare two sides with equally many runs, at least `LEAST_REPEATS`."""
     repeats = range(len(first.runs))
     kept = tuple(
         i
@@ -249,7 +249,7 @@ def compare(first: Side, second: Side) -> Agreement:
 
 
 def compared(first: Side, second: Side, of: Callable[[Measures], float]) -> ComparedQuantity:
-    """Return a quantity of the repeats in which both sides have it."""
+    """Return a quantity over the repeats in which both sides have it."""
     pairs = [(of(a), of(b)) for a, b in zip(first.runs, second.runs, strict=True)]
     pairs = [(a, b) for a, b in pairs if math.isfinite(a) and math.isfinite(b)]
     if not pairs:
@@ -262,7 +262,7 @@ def compared(first: Side, second: Side, of: Callable[[Measures], float]) -> Comp
 
 
 def _both_have(first: Side, second: Side, column: str) -> bool:
-    """Return whether runs of both sides have a metric; single ones may lack it."""
+    """Return whether runs of both sides have a metric; some runs may lack it."""
     return all(any(column in run.own for run in side.runs) for side in (first, second))
 
 
@@ -284,7 +284,7 @@ def _relative(name: str, what: str, quantity: ComparedQuantity, share: float) ->
 
 
 def _air(quantity: ComparedQuantity, hops: float) -> Criterion:
-    """`hops`: of a delivery of the first side, mean."""
+    """`hops` is the mean of a delivery on the first side."""
     margin = max(AIR_MARGIN * quantity.first.mean, AIR_PER_HOP * hops)
     why = (
         f"the medians differ by {1e3 * abs(quantity.difference.mean):.3f} ms, "

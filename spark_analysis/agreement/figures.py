@@ -35,7 +35,7 @@ STAGES = {
 }
 """Who has the event in a stage, and the colour."""
 LEAST_PAIRS = 8
-"""Deliveries of which a median is drawn."""
+"""Fewest deliveries whose median is drawn."""
 
 
 def drawings(
@@ -51,7 +51,7 @@ def drawings(
     return (
         ("delivery", delivery(agreement)),
         ("air", time_on_the_air(agreement)),
-        ("delay", replace(curves, caption=f"{curves.caption} All repeats that count together.")),
+        ("delay", replace(curves, caption=f"{curves.caption} All counted repeats together.")),
         ("frames", frames(names, agreement.kinds)),
         ("stages", stages(agreement.sides)),
         ("hops", differences_by_hops(agreement, pairs)),
@@ -59,14 +59,14 @@ def drawings(
 
 
 def _reach(interval: Interval) -> float:
-    """Return how far an interval reaches to either side; 0 if that is not known."""
+    """Return how far an interval reaches to either side; 0 if unknown."""
     return interval.half_width if interval.known else 0.0
 
 
 def delivery(agreement: Agreement) -> Drawing:
     """Draw the delivery ratio of every repeat, and the mean of each side with its interval."""
     caption = (
-        "A dot a repeat; the bar is the mean and its 95 % confidence interval. Grey: within "
+        "One dot per repeat; the bar is the mean and its 95 % confidence interval. Grey: within "
         f"{100 * DELIVERY_MARGIN:g} percentage points of the mean of {agreement.first.name}."
     )
     return _repeats(
@@ -84,8 +84,8 @@ def delivery(agreement: Agreement) -> Drawing:
 def time_on_the_air(agreement: Agreement) -> Drawing:
     """Draw the median time on the air of every repeat, and each side's mean with its interval."""
     caption = (
-        "Of a delivery: from sent to received, of all its hops. A dot a repeat; the bar is the "
-        "mean and its 95 % confidence interval, of each backend alone. Grey: the margin around the "
+        "From sent to received, over all hops of a delivery. One dot per repeat; the bar is each "
+        "backend's own mean and its 95 % confidence interval. Grey: the margin around the "
         f"mean of {agreement.first.name}; the differences are judged repeat by repeat."
     )
     return _repeats(
@@ -218,7 +218,7 @@ def frames(names: Sequence[str], kinds: Mapping[str, ComparedQuantity]) -> Drawi
     title = "Frames on the air"
     caption = (
         "Frames sent on all radios while the scenario lasted, by message kind: mean of the "
-        "repeats and its 95 % confidence interval; radio captures."
+        "repeats and its 95 % confidence interval, from radio captures."
     )
     if not kinds:
         return empty_drawing(title, caption, "No frame was sent on the radio.")
@@ -266,7 +266,7 @@ def differences_by_hops(agreement: Agreement, pairs: pd.DataFrame) -> Drawing:
     title = "The same delivery on both"
     caption = (
         f"Delay on {first} less delay on {second} of the same event to the same subscriber in the "
-        "same repeat, over as many hops on both: median and the middle half of the deliveries."
+        "same repeat, over equally many hops: median and the middle half of the deliveries."
     )
     by_hops = [
         (int(hops), group["difference"].to_numpy(float))
@@ -274,7 +274,7 @@ def differences_by_hops(agreement: Agreement, pairs: pd.DataFrame) -> Drawing:
         if len(group) >= LEAST_PAIRS
     ]
     if not by_hops:
-        return empty_drawing(title, caption, "Too few deliveries took as many hops on both.")
+        return empty_drawing(title, caption, "Too few deliveries took equally many hops on both.")
     hops = np.array([hop for hop, _ in by_hops])
     quartiles = np.array([np.percentile(values, (25, 50, 75)) for _, values in by_hops])
     with svg.style():
@@ -293,6 +293,6 @@ def differences_by_hops(agreement: Agreement, pairs: pd.DataFrame) -> Drawing:
         formatted(axes.yaxis, seconds)
     everything = np.concatenate([values for _, values in by_hops])
     description = f"Median of all: {seconds(float(np.median(everything)))}. " + " ".join(
-        f"{hop} hops: {seconds(float(value))}." for hop, value in zip(hops, middle, strict=True)
+        f"Hops {hop}: {seconds(float(value))}." for hop, value in zip(hops, middle, strict=True)
     )
     return Drawing(figure, title, caption, description)

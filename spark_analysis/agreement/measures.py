@@ -1,4 +1,4 @@
-"""What one run of a comparison of backends is compared by, taken from its tables."""
+"""What backends are compared by, measured on one run from its tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OWN: Final[Mapping[str, AgreementBound]] = MappingProxyType(
     {metric.column: metric.agreement for metric in METRICS if metric.agreement is not None}
 )
-"""What runs of some protocols are compared by besides delivery, frames and delay, by column."""
+"""Further metrics, by column, by which runs of some protocols are compared."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class StageMeasure:
 
 @dataclass(frozen=True)
 class Measures:
-    """What one run is compared by; NaN if there was nothing to measure."""
+    """What one run is compared by; NaN where there was nothing to measure."""
 
     run: str
     seed: int
@@ -48,16 +48,16 @@ class Measures:
     delay: float
     """s, median over deliveries at other nodes than the publisher's."""
     hops: float
-    """Mean of these deliveries."""
+    """Mean over these deliveries."""
     frames: Mapping[str, float]
     """Frames on the air by message kind."""
     stages: Mapping[DelayStage, StageMeasure]
     air: float
     """s, median time on the air of the deliveries that were followed through the captures."""
     in_nodes: float
-    """s, median time of these in nodes."""
+    """s, median time that these spent in nodes."""
     traced: float
-    """Share of the deliveries whose way was followed through the captures."""
+    """Share of the deliveries that were followed through the captures."""
     kept_real_time: bool | None = None
     """None: the backend does not run in real time."""
     late_median: float = math.nan
@@ -90,7 +90,7 @@ class Side:
 
 
 def measure(run: Run, analysis: Analysis, tables: Mapping[str, pd.DataFrame]) -> Measures:
-    """Return a run's measures from its analysis, and from `stages`, `split` and `on_air` of all."""
+    """Return a run's measures from its analysis, and `stages`, `split` and `on_air` of all runs."""
     summary = analysis.of(run).table("summary").iloc[0]
     of_stage, split, sent = (
         tables[name][tables[name]["run"] == run.name] for name in ("stages", "split", "on_air")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_analysis.engine.results import Analysis
 
 STEM: Final = "agreement"
-"""Of the names of page and numbers; if there are several pairs, their names follow."""
+"""Stem of the files' names; with several pairs, the names of the backends follow."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def agree_and_report(
     progress: Callable[[str, float], None] = lambda what, share: None,
     master: str = "local[*]",
 ) -> list[WrittenComparison]:
-    """Compare the run folders of all repeats: those of the first backend with each other one's.
+    """Compare all repeats of the first backend with those of each other backend.
 
     `folders` has the folders of each repeat in the order of `names`.  Writes a page and the numbers
     of each pair, and each run's report.  Raises `AnalysisError`.

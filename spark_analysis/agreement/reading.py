@@ -34,7 +34,7 @@ def read_agreements(
     from spark_analysis.analysis import analyse
 
     if len(folders) < LEAST_REPEATS:
-        raise AnalysisError(f"{len(folders)} repeats are too few: at least {LEAST_REPEATS}")
+        raise AnalysisError(f"at least {LEAST_REPEATS} repeats are needed, not {len(folders)}")
     every = [folder for repeat in folders for folder in repeat]
     analysis = analyse(spark, every, progress=lambda what, share: progress(what, 0.7 * share))
     progress("following every delivery through the captures", 0.7)
@@ -61,7 +61,7 @@ def _tables(spark: SparkSession, analysis: Analysis) -> dict[str, pd.DataFrame]:
     frames = gathered(read_frames(spark, folders), folders)
     nodes = spark.createDataFrame(analysis.table("nodes")[NODES.schema.fieldNames()], NODES.schema)
     runs = spark.createDataFrame(analysis.table("summary")[["run", "epoch_ns", "duration"]])
-    # Around a fault some deliveries are made that were not expected: they are in no delay either.
+    # Deliveries that were not expected, around a fault, have no delay in the tables either.
     key = ["run", *DELIVERY_KEY]
     schema = StructType([DELAY.schema[name] for name in key])
     counted = spark.createDataFrame(analysis.table("delay")[key], schema)

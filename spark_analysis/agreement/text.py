@@ -124,8 +124,8 @@ def verdict(agreement: Agreement) -> FidelityVerdict:
                 return FidelityVerdict("warning", headline, "There is nothing to measure.")
             needed = max(agreement.needed, repeats + 1)
             detail = (
-                f"Over {of} chance is larger than what is allowed. About {needed} repeats would "
-                "decide: --repeats auto makes as many as it takes, up to 100."
+                f"Over {of}, chance may exceed what is allowed. About {needed} repeats would "
+                "decide: --repeats auto runs as many as it takes, up to 100."
             )
             return FidelityVerdict("warning", headline, detail)
         case AgreementOutcome.DISAGREE:
@@ -154,7 +154,7 @@ def _unsure(criterion: Criterion) -> str:
         return ""
     if not criterion.quantity.difference.known:
         return "; not decided, as only one repeat has it on both sides"
-    return f"; not decided, as chance may be more: about {criterion.needed} repeats would decide"
+    return f"; not decided, as chance may exceed it: about {criterion.needed} repeats would decide"
 
 
 def _slow(agreement: Agreement, run: Measures) -> str:
@@ -176,7 +176,7 @@ def comparison_table(agreement: Agreement) -> TextTable:
 
 
 def stage_table(agreement: Agreement) -> TextTable:
-    """Return where the time of a delivery passes on either side."""
+    """Return where a delivery spends its time on either side."""
     sides = agreement.sides
     return TextTable(
         "Stages of a delivery",
@@ -195,7 +195,7 @@ def stage_table(agreement: Agreement) -> TextTable:
 
 
 def runs_table(agreement: Agreement) -> TextTable:
-    """Return the single runs."""
+    """Return the single runs as a table of the page."""
     lines = []
     for index, pair in enumerate(zip(agreement.first.runs, agreement.second.runs, strict=True)):
         for run in pair:

@@ -1,1 +1,1 @@
-"""Published evaluations, repeated: one module a paper, with its sweep, figures and claims."""
+"""Published evaluations, repeated: one module per paper, with its sweep, figures and claims."""

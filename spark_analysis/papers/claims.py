@@ -17,8 +17,8 @@ decided by these runs: it is too wide.  One cluster has no interval and decides 
 form has no draws, and decides by its sign (`exact`).
 
 A claim holds if all its comparisons do, and does not hold if any does not.  If none fails, and one
-or several tie, it is a tie; if any is not decided, neither is the claim.  Comparisons by another
-measure than the paper's own (`Comparison.measure`) stand beside it and do not decide.
+or several tie, it is a tie; if any is not decided, neither is the claim.  Comparisons by a
+measure other than the paper's own (`Comparison.measure`) stand beside it and do not decide.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ class Comparison:
     lead: float = math.nan
     """How far it is on the paper's side, in half widths of the interval; NaN if there is none."""
     measure: str = ""
-    """The measure, if it is another than the paper's own; then this does not decide."""
+    """The measure, if not the paper's own; the comparison then decides nothing."""
 
 
 @dataclass(frozen=True)
 class Claim:
     """A statement of a paper, and the rule that decides it.
 
-    `judge` takes points: a row a run or computed row, with the columns `study` and `seed`, those of
-    the axes, and what was measured.  It gets those of one study at a time or, if the claim is
-    `joint`, those of all its studies at once.  Columns that only other studies have are empty.
+    `judge` takes points: a row for each run or computed row, with the columns `study` and `seed`,
+    those of the axes, and what was measured.  It gets the points of one study at a time or, if the
+    claim is `joint`, of all its studies at once.  Columns that only other studies have are empty.
     """
 
     key: str
@@ -75,7 +75,7 @@ class Claim:
     """Where the paper says it: section, figure."""
     judge: Callable[[pd.DataFrame], Sequence[Comparison]]
     studies: tuple[str, ...] = ()
-    """Those it is about; all if there are none."""
+    """Those that it is about; all if empty."""
     joint: bool = False
     rule: str = ""
     """What its words are taken to mean, and why; fixed before any run."""
@@ -147,8 +147,8 @@ def pairs(
     """Return the metric with `one` and with `other` in the column `of`, in columns of these names.
 
     The table has an index of the axes and the draws: values at equal axes and draws are paired,
-    what has no partner is left out.  Several rows at one point count as their mean.  Of `other`, it
-    is `others_metric` if that is given.
+    what has no partner is left out.  Several rows at one point count as their mean.  For `other`,
+    `others_metric` replaces the metric, if given.
     """
     keys = list(dict.fromkeys((*axes, *draws)))
     mine = _means(points, points[of] == one, keys, metric)
@@ -166,7 +166,7 @@ def pairs(
 def _means(
     points: pd.DataFrame, chosen: pd.Series[bool], keys: Sequence[str], column: str
 ) -> dict[tuple[Any, ...], float]:
-    """Return the mean of a column over the chosen rows of each key; none if there is no column.
+    """Return the mean of a column over the chosen rows of each key; empty without the column.
 
     A paper's claims ask for thousands of these, of a few dozen rows each: pandas' own groups take
     ten times as long.
@@ -182,7 +182,7 @@ def _means(
 def _grouped(
     keys: Iterable[tuple[Any, ...]], values: Iterable[float]
 ) -> dict[tuple[Any, ...], float]:
-    """Return the mean of the values of each key; NaN are left out, if there are others."""
+    """Return the mean of the values of each key; NaNs are left out unless all are."""
     groups: dict[tuple[Any, ...], list[float]] = {}
     for key, value in zip(keys, values, strict=True):
         group = groups.setdefault(key, [])
@@ -216,7 +216,7 @@ def trend(values: pd.Series[float], axis: str, draws: Sequence[str] = (SEED,)) -
     """Return by how much values grow from the lowest to the highest value of an axis.
 
     That is the slope of the least-squares line through all values of one draw, times the extent of
-    the axis.  Draws with values at one point of it alone are left out.  The series has an index of
+    the axis.  Draws with values at only one point of it are left out.  The series has an index of
     the draws.
     """
     if values.empty:
@@ -294,7 +294,7 @@ def positive(
 ) -> Comparison:
     """Judge whether the mean of `values` is above 0, or within `margin` of it: a tie.
 
-    A series has the draws in its index, and is averaged by them; a list has one value a cluster.
+    A series has the draws in its index, and is averaged by them; a list has one value per cluster.
     """
     independent = _independent(values, draws)
     if not independent:
@@ -348,8 +348,7 @@ def within(
 ) -> Comparison:
     """Judge whether the mean of `values` is from `low` to `high`: is it about what is claimed?
 
-    It is if all of its interval is (as two one-sided tests of equivalence have it), and is not if
-    none of the interval is.
+    Yes if all of its interval is (two one-sided tests of equivalence), no if none of it is.
     """
     independent = _independent(values, draws)
     if not independent:
@@ -369,7 +368,7 @@ def within(
 
 
 def exact(value: float, text: str, unit: str) -> Comparison:
-    """Judge whether a number that chance has no part in, of a closed form, is above 0."""
+    """Judge whether a number without chance, from a closed form, is above 0."""
     interval = Interval(value, value, value, 1)
     return Comparison(text, interval, unit, _side(value, value), _lead(interval))
 
@@ -385,7 +384,7 @@ def _nothing(text: str, unit: str, measure: str = "") -> Comparison:
 
 
 def _lead(interval: Interval) -> float:
-    """Return the mean in half widths: the sign tells the side, the size how clear it is."""
+    """Return the mean in half widths: its sign is the side, its size how clear that is."""
     if not interval.known:
         return math.nan
     half = interval.half_width

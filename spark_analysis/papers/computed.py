@@ -1,4 +1,4 @@
-"""Points that are no runs: rows that a function computes.
+"""Points that are not runs: rows that a function computes.
 
 A closed form, a Monte Carlo or a measurement of graphs is a plain function of a module.  It takes
 the parameters of a point as keywords, and `seed` if it draws anything, and returns a row (a mapping
@@ -6,8 +6,8 @@ of columns) or several.  Points run as Spark tasks or, if that is not worth the 
 (`inline`), in this process.
 
 A point is kept in a folder named after the hash of what makes its rows: the function, the
-parameters, the seed, and the code of the function's module with what that imports.  What is there
-is not computed again; so functions stand in modules that import nothing of what judges them.
+parameters, the seed, and the code of the function's module with what that imports.  Rows that
+are there are not computed again, so functions live in modules that import nothing that judges them.
 
     <study>/results.parquet  points/<hash>/rows.json  processor_seconds.txt  code.json
                                         (or failed.txt)
@@ -51,9 +51,9 @@ from spark_analysis.sweeps.tasks import (
 
 ROWS: Final = "rows.json"
 CODE: Final = "code.json"
-"""In a point's folder: the commit that made the rows; none if that is not known."""
+"""In a point's folder: the commit that made the rows; absent if unknown."""
 POINT: Final = "point"
-"""Column with the key of the point that a row is of."""
+"""Column with the key of a row's point."""
 SHARE: Final = 16
 """Partitions for each task that runs at a time: points may take very different times."""
 
@@ -86,7 +86,7 @@ class ComputedPoint(Point):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """What it is at."""
+        """Where it lies."""
         return self.arguments
 
     def rows(self) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ class PointTask:
     point: ComputedPoint
 
     def run(self) -> None:
-        """Compute it; on a worker.  What goes wrong is written down and does not end the job."""
+        """Compute it, on a worker.  What goes wrong is written down and does not end the job."""
         shutil.rmtree(self.folder, ignore_errors=True)  # of an attempt that was lost
         self.folder.mkdir(parents=True)
         start = time.process_time()
@@ -129,7 +129,7 @@ class PointTask:
 
 @dataclass(frozen=True)
 class Results:
-    """The rows of all points that are there, and by point, in a line, why others failed."""
+    """The rows of all finished points, and why others failed, in a line by point."""
 
     rows: pd.DataFrame
     failures: Mapping[str, str]
@@ -145,9 +145,9 @@ def computed_points(spec: Computed) -> list[ComputedPoint]:
     """Return the points, each once; the first seed of all comes first.  Raises `SpecError`."""
     function = spec.function
     if getattr(function, "__name__", "<lambda>") != getattr(function, "__qualname__", ""):
-        raise SpecError(f"{function!r} is not a function of a module, which workers could import")
+        raise SpecError(f"{function!r} is not a function of a module, so workers cannot import it")
     if spec.seeds < 1:
-        raise SpecError("the number of seeds is from 1")
+        raise SpecError("the number of seeds is at least 1")
     draws = "seed" in inspect.signature(function).parameters
     seeds: Sequence[int | None] = range(1, spec.seeds + 1) if draws else (None,)
     made_of, name = code_of(function), function.__name__
@@ -168,7 +168,7 @@ def computed_points(spec: Computed) -> list[ComputedPoint]:
 def code_of(function: Function) -> str:
     """Return the hash of the code of a function's module, and of all that this imports.
 
-    Raises OSError if its source is not there.
+    Raises OSError if there is no source.
     """
     name = function.__module__
     return _code_of_module(name) if name in project() else _code(name, _source(function))
@@ -212,7 +212,7 @@ def run_computed(
 ) -> Results:
     """Compute what has not been computed yet in `folder`, and return all rows.
 
-    `only`: of the points with these keys.
+    `only` limits both to the points with these keys.
     `progress` is called often, and ends the work with what it raises; what is finished is kept.
     Raises `SweepError` and other `AnalysisError`.
     """
@@ -246,7 +246,7 @@ def run_computed(
 
 
 def _run(context: Any, tasks: Sequence[PointTask], report: Callable[[str], None]) -> None:
-    """Run tasks as a job; after a job that ended early, each that is left as one of its own."""
+    """Run tasks as a job; if that ends early, run each unfinished one as a job of its own."""
     try:
         partitions = SHARE * max(context.defaultParallelism, 1)
         with plain_errors():
@@ -255,7 +255,7 @@ def _run(context: Any, tasks: Sequence[PointTask], report: Callable[[str], None]
         if stopped(context):
             raise
         if len(tasks) == 1:
-            why = f"its process was lost, for want of memory perhaps ({error})"
+            why = f"its process was lost, perhaps for want of memory ({error})"
             note_failure(tasks[0].folder, AnalysisError(why))
             return
         for point_task in tasks:
@@ -284,7 +284,7 @@ def _collect(plan: Sequence[ComputedPoint], folder: Path) -> Results:
         try:
             rows += kept_rows(point, folder)
         except FileNotFoundError:
-            why = failure(point_folder) or "its rows are not here: workers need this folder, shared"
+            why = failure(point_folder) or "its rows are missing: workers must share this folder"
             failures[str(point)] = f"{why} ({point_folder / FAILURE})"
     table = pd.DataFrame.from_records(rows)
     if len(table):

@@ -13,7 +13,7 @@ from spark_analysis.report.quantities import count
 
 @dataclass(frozen=True)
 class PresetCost:
-    """What all points of a preset cost, if none of them is there yet."""
+    """What all points of a preset cost, if none of them is finished yet."""
 
     runs: int
     """Runs under the virtual clock."""
@@ -48,7 +48,7 @@ def preset_cost(paper: Paper, preset: Preset) -> PresetCost:
 
 
 def about(seconds: float) -> str:
-    """Return a time as it is told beforehand: in minutes, hours or days."""
+    """Return an estimated time in words: in minutes, hours or days."""
     if seconds < 60:
         return "less than a minute"
     if seconds < 100 * 60:

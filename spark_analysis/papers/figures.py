@@ -73,7 +73,7 @@ def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
         rows = points[points[STUDY] == name]
         draws = [column for column in paper.study(name).draws if column in rows]
         cluster = [
-            # What no chance has a part in is a value of its own.
+            # A value without chance is a cluster of its own.
             f"{name}/{index}" if pd.isna(key).any() else f"{name}: {key.tolist()}"
             for index, key in zip(rows.index, rows[draws].to_numpy(dtype=object), strict=True)
         ]
@@ -85,7 +85,7 @@ def _rows(paper: Paper, figure: Figure, points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_ways(figure: Figure, judged: Judged, others: Sequence[Judged]) -> pd.DataFrame:
-    """Return the points, and beside them those of the variations that the figure asks for."""
+    """Return the points, with those of the variations that the figure asks for."""
     if not figure.variations:
         return judged.points
     ways = [judged, *(way for way in others if way.variation.key in figure.variations)]
@@ -123,7 +123,7 @@ def panels(figure: Figure, rows: pd.DataFrame) -> Mapping[str, Mapping[str, Curv
 
 
 def _combinations(rows: pd.DataFrame, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return the combinations of values that there are, in ascending order."""
+    """Return the combinations of values that occur, in ascending order."""
     table = rows[list(columns)].dropna().drop_duplicates().sort_values(list(columns))
     return [tuple(row) for row in table.itertuples(index=False)]
 
@@ -159,6 +159,6 @@ def _curves(figure: Figure, rows: pd.DataFrame, everywhere: Sequence[Any]) -> di
 
 
 def _mean(figure: Figure, rows: pd.DataFrame) -> Interval:
-    """Return the mean at one x; what shares its random draws is one value."""
+    """Return the mean at one x; values that share their random draws count once."""
     values = rows.groupby(_CLUSTER)[figure.quantity.column].mean()
     return mean_interval([float(value) for value in values])

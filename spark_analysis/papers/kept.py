@@ -3,10 +3,10 @@
 The code is the commit of the process that made a point.  It is kept with the point, so that results
 which were resumed by a later commit, or are only shown by one, name those that made them.
 
-The mean delay of a system is that of what it delivered, so a system that loses the events with long
-ways seems fast.  Systems are therefore also compared over what both delivered: pairs of runs of the
-same scenario (equal axes and seed) have the same events and subscribers, and so deliveries of the
-same publisher, sequence number, receiver and client.
+The mean delay of a system is that of what it delivered, so a system that loses events with long
+paths seems fast.  So systems are also compared over what both delivered: pairs of runs of the same
+scenario (equal axes and seed) have the same events and subscribers, and so deliveries of the same
+publisher, sequence number, receiver and client.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from spark_analysis.sweeps.rows import DELIVERIES
 from spark_analysis.sweeps.tasks import processor_seconds
 
 PROCESSOR_SECONDS: Final = "processor_seconds"
-"""Column: what the run or computed point took, without its analysis; NaN if it is not known."""
+"""Column: what the run or computed point took, without its analysis; NaN if unknown."""
 CODE: Final = "code"
-"""Column: the commit that made the row, and whether files differed; empty if it is not known."""
+"""Column: the commit that made the row, and whether files differed; empty if unknown."""
 PROBLEM: Final = "problem"
-"""Column: what is to be said of the run, in a line; rows of which there is nothing lack it."""
+"""Column: what went wrong in the run, in a line; absent from rows where nothing did."""
 RUN: Final = "run"
-"""Column with the key of the run that a row is of."""
+"""Column with the key of a row's run."""
 
 
 def beside(protocol: str) -> str:
@@ -45,7 +45,7 @@ def cost_and_code(folder: Path) -> dict[str, Any]:
 
 
 def code_of_point(folder: Path) -> str:
-    """Return the commit that made a point, run or computed; empty if it is not known."""
+    """Return the commit that made a point, run or computed; empty if unknown."""
     try:
         text = (folder / computed.CODE).read_text(encoding="utf-8")
         return CodeRecord.model_validate_json(text).in_words()
@@ -69,7 +69,7 @@ def with_pairs(rows: pd.DataFrame, folder: Path, axes: Sequence[str]) -> pd.Data
         delays.columns = group.index
         for index, protocol in group["protocol"].items():
             both = delays.loc[delays[index].notna()]
-            # Of each of the others: the mean over the deliveries that it shares with this one.
+            # For each of the others, the mean over the deliveries that it shares with this one.
             of_others = both.mean()
             for other in group.index:
                 columns[beside(str(protocol))].loc[other] = of_others[other]

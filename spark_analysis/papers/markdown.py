@@ -2,9 +2,9 @@
 
     <file>.md   <file>/<figure>.svg   <file>/<study>.parquet
 
-The page is made of the results alone, and the same results give the same bytes.  It has the verdict
-on every claim, with every variation, the figures of the base and their numbers, what was run, and
-what it cost.
+The page is made from the results alone, and the same results give the same bytes.  It has the
+verdict on every claim, with every variation, the figures of the base and their numbers, what was
+run, and what it cost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from spark_analysis.report.scenario_text import plain
 
 _PAPERS: Final = "papers.md"
 LONG: Final = 2 * 3600.0
-"""Simulated seconds that are told in hours; fewer in minutes."""
+"""Simulated seconds from which on the page says hours, not minutes."""
 
 
 def write_markdown(result: Reproduction, path: Path, command: str) -> Path:
@@ -61,7 +61,7 @@ def write_markdown(result: Reproduction, path: Path, command: str) -> Path:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table of Markdown, and an empty line."""
+    """Return a Markdown table and an empty line."""
     lines = [head, ["---"] * len(head), *rows]
     return ["| " + " | ".join(map(_cell, line)) + " |" for line in lines] + [""]
 
@@ -164,7 +164,7 @@ def _variations(view: ReproductionView) -> Iterator[str]:
 
 
 def _settings(variation: Variation, base: Variation) -> str:
-    """Return the settings of the base, or what a variation has otherwise."""
+    """Return the settings of the base, or how those of a variation differ."""
     mine, of_base = dict(variation.settings), dict(base.settings)
     if variation is base:
         return ", ".join(f"`{key}={value}`" for key, value in mine.items())
@@ -280,11 +280,11 @@ def _cost_of_computed(paper: Paper, computed: pd.DataFrame) -> Iterator[str]:
     costs = computed[PROCESSOR_SECONDS].dropna()
     text = f"{count(len(computed))} computed points"
     if not len(costs):
-        text += "; what they took is not known."
+        text += "; their cost is unknown."
     else:
         text += f": {about(math.fsum(costs))} of one processor"
         if len(costs) < len(computed):
-            text += f" for the {count(len(costs))} of which that is known"
+            text += f" for the {count(len(costs))} whose cost is known"
         text += "."
     yield from (text, "")
     rows = []

@@ -34,8 +34,8 @@ def _columns(result: Reproduction) -> list[str]:
 def verdict_table(result: Reproduction) -> TextTable:
     """Return whether each claim holds, in every study, with every variation.
 
-    What the first seeds decide, as many as the published evaluation had, stands beside it.  A way
-    to run it is named if there are several.
+    Beside it stands what the first seeds decide, as many as the published evaluation had.  Ways to
+    run it are named if there are several.
     """
     studies = _columns(result)
     head, keys = ["claim"], []
@@ -55,7 +55,7 @@ def verdict_table(result: Reproduction) -> TextTable:
 
 
 def marks_table(result: Reproduction) -> TextTable:
-    """Return the same in marks, narrow enough for a terminal: a column a study."""
+    """Return the same in marks, narrow enough for a terminal: a column for each study."""
     studies = _columns(result)
     mark = ReproductionView(result).mark
     keys = [judged.variation.key for judged in result.judged]
@@ -73,7 +73,7 @@ def marks_table(result: Reproduction) -> TextTable:
 
 
 def _in_a_line(marks: Sequence[str]) -> str:
-    """Return the mark of the base, and those of the variations."""
+    """Return the mark of the base, then those of the variations."""
     base, *others = marks or ["–"]
     return f"{base} {''.join(others)}".rstrip()
 

@@ -1,4 +1,4 @@
-"""What a paper is: a published evaluation, told so that it can be repeated and judged.
+"""What a paper is: a published evaluation, described so that it can be repeated and judged.
 
 A paper is one module with a `PAPER`, and one line in `spark_analysis.papers.registry`.  Everything
 that is peculiar to it stands there; what runs, draws and judges papers knows none of them.
@@ -27,7 +27,7 @@ from spark_analysis.report.scenario_text import plain
 from spark_analysis.sweeps.spec import SweepSpec
 
 STUDY: Final = "study"
-"""Column with the name of the study that a row of the points is of."""
+"""Column with the name of a row's study."""
 PROTOCOL: Final = "protocol"
 
 
@@ -43,7 +43,7 @@ class Axis:
 
     @property
     def title(self) -> str:
-        """The label with the unit, as it stands at an axis."""
+        """The label with the unit, as an axis shows it."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
     def text(self, value: Any) -> str:
@@ -86,12 +86,12 @@ class Scope:
 Source = Callable[[Scope], SweepSpec | Computed]
 """Returns what to run of a study."""
 Cost = Callable[[Mapping[str, Any], float], float]
-"""Returns the processor seconds of a point: of its parameters, and of the seconds of its run."""
+"""Returns the processor seconds of a point from its parameters and the seconds of its run."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A set of points over axes; `name` is that of its folder."""
+    """A set of points over axes; its folder has its `name`."""
 
     name: str
     title: str
@@ -133,9 +133,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Variation:
-    """One way to run it, and why; `studies` are those it is about, all if there are none.
+    """One way to run it, and why; `studies` are those that it is about, all if empty.
 
-    Variations are chosen before anything runs.  One that was thought of when results had been seen
+    Variations are chosen before anything runs.  One that was added after results had been seen
     says so: `added` is the reason, which the page shows.
     """
 
@@ -149,7 +149,7 @@ class Variation:
 
 @dataclass(frozen=True)
 class Preset:
-    """How much to run: for each study the values of its axes; a study that is not there is not run.
+    """How much to run: for each study the values of its axes; studies that are missing do not run.
 
     Runs last `duration` seconds and are repeated with `seeds` seeds; those of variations last
     `varied` seconds and have `varied_seeds`, if that is given.  `variations` are keys.
@@ -185,7 +185,7 @@ class Paper:
     key: str
     title: str
     citation: str
-    """Authors, title, venue, year, as far as they are known; more is in docs/papers.md."""
+    """Authors, title, venue and year, as far as known; docs/papers.md has more."""
     anchor: str
     """Heading of the source in docs/papers.md, as a link names it."""
     studies: tuple[Study, ...]
@@ -195,7 +195,7 @@ class Paper:
     base: Variation = PUBLISHED
     variations: tuple[Variation, ...] = ()
     seeds: int | None = None
-    """Seeds of the published evaluation: what the first as many decide stands beside the rest."""
+    """Seeds of the published evaluation; what that many decide stands beside the rest."""
     margins: str = ""
     """Within what its comparisons tie, and by what measures they are made; fixed before any run."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -208,7 +208,7 @@ class Paper:
         presets = [preset.name for preset in self.presets]
         for what, keys in (("study", [s.name for s in self.studies]), ("variation", ways),
                            ("claim", claims), ("preset", presets)):  # fmt: skip
-            self._check(what, [key for key in keys if keys.count(key) > 1], "is there twice")
+            self._check(what, [key for key in keys if keys.count(key) > 1], "occurs twice")
         named = [(f"figure {figure.quantity.title!r}", figure.studies) for figure in self.figures]
         named += [(f"claim {claim.key!r}", claim.studies) for claim in self.claims]
         named += [
@@ -216,9 +216,9 @@ class Paper:
         ]
         named += [(f"preset {preset.name!r}", tuple(preset.values)) for preset in self.presets]
         for what, used in named:
-            self._check("study", set(used) - set(studies), f"of {what} is not there")
+            self._check("study", set(used) - set(studies), f"of {what} does not exist")
         for preset in self.presets:
-            self._check("variation", set(preset.variations) - set(ways), "is not there")
+            self._check("variation", set(preset.variations) - set(ways), "does not exist")
             for study, values in preset.values.items():
                 wrong = set(values) ^ studies[study]
                 self._check("axis", wrong, f"of {study!r}: preset {preset.name!r} and study differ")
@@ -233,7 +233,7 @@ class Paper:
         return (self.base, *chosen)
 
     def preset(self, name: str) -> Preset | None:
-        """Return a preset by its name, None if there is none of that name."""
+        """Return a preset by its name, None if there is no such preset."""
         return next((preset for preset in self.presets if preset.name == name), None)
 
     def study(self, name: str) -> Study:
@@ -259,7 +259,7 @@ def ends_and_middle(values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def per_second(rate: float, start: float = 0.0) -> Cost:
-    """Return the cost of runs: processor seconds for each second of a run, and of its start."""
+    """Return the cost of runs: processor seconds for each second of a run, and for its start."""
     return lambda parameters, duration: start + rate * duration
 
 

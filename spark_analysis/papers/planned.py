@@ -1,4 +1,4 @@
-"""The points that a preset plans of a study in one variation, and their rows.
+"""The points that a preset plans for a study in one variation, and their rows.
 
 Runs and computed points are points alike (`spark_analysis.sweeps.point`); a `PointSource` knows
 how they are run and where their rows are.  Points of one **group** are taken together or not at
@@ -7,7 +7,7 @@ means over what two of them delivered (`spark_analysis.papers.kept`), and so fol
 another. Otherwise every point is a group of its own.
 
 Rows are dictionaries until all of a study are there, whether they are read from its folder or from
-published points: the table made of them is then the same, whatever came from where.
+published points: the table made of them is then the same, wherever they came from.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PointSource(ABC):
     column: ClassVar[str]
     """The column of a row with the key of its point."""
     inline = False
-    """They are run in this process, without Spark."""
+    """Whether they run in this process, without Spark."""
 
     def __init__(self, points: Sequence[Point], folder: Path) -> None:
         self.points: Mapping[str, Point] = {point.key: point for point in points}

@@ -4,14 +4,14 @@
 
 A file has the rows of one study, of all variations, as they are before `Study.derive`: what a run
 or a computed point gave, what it cost, the commit that made it (`spark_analysis.papers.kept`), and
-two columns that tell what may be done with it.  `group` names the points that it was compared with
+two columns that say what may be done with it.  `group` names the points that it was compared with
 (`spark_analysis.papers.planned`), `source` is the hash of the code that its point follows from.
-The file says of which versions of the measures its runs' rows are.  Equal rows make equal bytes.
+The file names the versions of the measures that made its runs' rows.  Equal rows make equal bytes.
 
-A published row stands for a point that is planned if their keys are equal: then so are parameters,
-seed, duration and code; and if a run's row is of the measures of now
-(`spark_analysis.measures.versions`), since no packets are published of which it could be made
-again.  It is taken with its whole group or not at all.
+A published row stands for a planned point if their keys are equal, and so parameters, seed,
+duration and code.  The current measures (`spark_analysis.measures.versions`) must have made a run's
+row, as no packets are published to remake it from.  A row is taken with its whole group or not at
+all.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ GROUP: Final = "group"
 SOURCE: Final = "source"
 """Column with the hash of the code that makes the row."""
 FORMAT: Final = b"points of reproduce 1"
-"""What the files say that they are."""
+"""How the files identify themselves."""
 SUFFIX: Final = ".parquet"
 _OF_RUNS: Final = frozenset(field.name for field in SUMMARY.schema)
-"""Columns that each run has, if only as null; in others null means that the row has none."""
+"""Columns that each run has, if only as null; in others null means that the row lacks them."""
 
 
 class PublishedError(AnalysisError):
@@ -50,7 +50,7 @@ class PublishedError(AnalysisError):
 
 
 Selected = Sequence[tuple[Part, Rows]]
-"""Parts of a plan with the rows that there are of them."""
+"""Parts of a plan with the rows that they have."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class PointsFile:
     sources: Mapping[str, str]
     """The hash of the code by the key of the point."""
     measures: str = ""
-    """How the measures of its runs differ from those of now, in words; empty if they do not."""
+    """How the measures of its runs differ from the current ones, in words; empty if they do not."""
 
     def remarks(self, parts: Sequence[Part]) -> Iterator[str]:
-        """Yield what is not taken of the file, and why."""
+        """Yield what is not taken from the file, and why."""
         of_study = [part for part in parts if part.study.name == self.study]
         planned = {key: point for part in of_study for key, point in part.points.items()}
         sources = {point.code for point in planned.values()}
@@ -85,7 +85,7 @@ class PointsFile:
 
 
 class Known:
-    """The points of published files.  Of a point that several have, the first counts."""
+    """The points of published files.  If several have a point, the first counts."""
 
     def __init__(self, files: Iterable[PointsFile] = ()) -> None:
         self._files = tuple(files)
@@ -95,7 +95,7 @@ class Known:
                 self._rows.setdefault((file.study, key, group), rows)
 
     def groups(self, part: Part) -> dict[str, Rows]:
-        """Return the rows of a part's groups that are whole here, by group."""
+        """Return the rows of a part's groups that are complete here, by group."""
         study = part.study.name
         return {
             group: {key: self._rows[study, key, group] for key in keys}
@@ -104,7 +104,7 @@ class Known:
         }
 
     def remarks(self, parts: Sequence[Part]) -> list[str]:
-        """Return what is not taken of the files, and why, in lines."""
+        """Return what is not taken from the files, and why, in lines."""
         return [remark for file in self._files for remark in file.remarks(parts)]
 
 
@@ -116,7 +116,7 @@ def read_known(paper: Paper, folders: Iterable[Path]) -> Known:
 def _read_folder(paper: Paper, folder: Path) -> list[PointsFile]:
     paths = sorted(folder.glob(f"[!.]*{SUFFIX}"))  # not what a killed command was writing
     if not paths:
-        why = "has no points" if folder.is_dir() else "is no folder"
+        why = "has no points" if folder.is_dir() else "is not a folder"
         raise PublishedError(
             f"{folder} {why}: name the folder beside a page that --markdown wrote, "
             "such as docs/reproductions/NAME"
@@ -157,7 +157,7 @@ def _read(paper: Paper, path: Path) -> PointsFile:
 def write_points(paper: Paper, selected: Selected, folder: Path) -> list[Path]:
     """Write the rows of each study, every row once, and return the files.
 
-    Groups that are not whole are left out.  Raises `PublishedError`, OSError.
+    Incomplete groups are left out.  Raises `PublishedError`, OSError.
     """
     studies: dict[str, dict[tuple[str, str], list[Row]]] = {}
     for part, rows in selected:

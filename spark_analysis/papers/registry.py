@@ -58,8 +58,8 @@ def paper_summary(name: str) -> str:
 def papers_rows(cores: int | None = None) -> list[tuple[str, str, str]]:
     """Return name, summary and what the presets cost of each paper, for a listing.
 
-    The costs are empty if what papers are made of (pandas, Spark) is not installed.  `cores` are
-    those of this machine if they are not given.
+    The costs are empty if what papers need (pandas, Spark) is not installed.  `cores` are those
+    of this machine by default.
     """
     return [(name, paper_summary(name), "\n".join(_costs(name, cores))) for name in PAPERS]
 

@@ -1,4 +1,4 @@
-"""Remarks on claims, made of what was measured: which part decided, and what turns the verdict.
+"""Remarks on claims, made from what was measured: which part decided, and what turns the verdict.
 
 Nothing in them is typed by hand, so they cannot outlive the numbers.  A variation may have fewer
 speeds and seeds than the base; it turns a verdict only if the base, judged at the same speeds and
@@ -23,7 +23,7 @@ _PARTS = {
 
 
 def remarks(result: Reproduction, claim: Claim) -> list[str]:
-    """Return what is to be said of a claim, a text for each study of the base."""
+    """Return the remarks on a claim, one for each study of the base."""
     if not result.judged:
         return []
     base, *variations = result.judged

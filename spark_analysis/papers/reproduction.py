@@ -46,9 +46,9 @@ FINDINGS: Final = "claims.json"
 RESULTS: Final = "results.parquet"
 
 Report = Callable[[str, Progress], None]
-"""Is told what runs, and how far it is."""
+"""Called with what runs, and how far it is."""
 Ways = list[tuple[Variation, Selected]]
-"""The rows that there are of each variation."""
+"""The rows of each variation."""
 
 
 def reproduce(
@@ -93,13 +93,13 @@ def reproduce(
 def show(paper: Paper, preset: Preset, folder: Path, *, known: Known | None = None) -> Reproduction:
     """Judge what is finished in `folder` or known, run nothing, and write the results.
 
-    Only whole seeds count (`spark_analysis.papers.so_far`).  The folder may be worked on meanwhile.
+    Only whole seeds count (`spark_analysis.papers.so_far`).  The folder may be in use meanwhile.
     Raises `AnalysisError` if no seed is whole, OSError.
     """
     result = _shown(paper, preset, parts_of(paper, preset, folder), known or Known(), {})
     if not any(len(judged.points) for judged in result.judged):
         done = len({(part.study.name, key) for part, rows in result.selected for key in rows})
-        some = f" ({count(done)} points are finished, but of no seed all)" if done else ""
+        some = f" (finished points: {count(done)}, but no complete seed)" if done else ""
         raise AnalysisError(
             f"there are no results of {paper.key} --preset {preset.name} in {folder} yet{some}: "
             "leave out --so-far to run it, or name its folder with --out or published points with "
@@ -110,7 +110,7 @@ def show(paper: Paper, preset: Preset, folder: Path, *, known: Known | None = No
 
 
 def rows_of(part: Part, known: Known) -> Rows:
-    """Return all rows of a part that are there: those of its folder, and else those known.
+    """Return all rows of a part: those of its folder, and published ones in place of the rest.
 
     Raises `SweepError`, OSError.
     """
@@ -120,7 +120,7 @@ def rows_of(part: Part, known: Known) -> Rows:
 
 
 def _taken(part: Part, known: Known, done: set[str]) -> Rows:
-    """Return the known rows of a part that are not run: of groups that are not all `done`."""
+    """Return the published rows of a part that are used: of groups that are not all `done`."""
     groups = known.groups(part).items()
     missing = [rows for group, rows in groups if not done.issuperset(part.groups[group])]
     return {key: rows for by_key in missing for key, rows in by_key.items()}
@@ -137,7 +137,7 @@ class _Work:
     failures: dict[str, str] = field(default_factory=dict)
 
     def run(self, part: Part, keys: Collection[str], more: str = "") -> bool:
-        """Run what is left of a part's points with these keys; return whether there was any."""
+        """Run the unfinished points of a part among these keys; return whether there were any."""
         done, what = part.source.finished(), part.name
         taken = _taken(part, self.known, done)
         only = set(keys) - taken.keys()
@@ -155,9 +155,9 @@ class _Work:
 def _first_round(
     paper: Paper, preset: Preset, plan: Sequence[tuple[Variation, Sequence[Part]]]
 ) -> list[tuple[Part, set[str]]]:
-    """Return the base's parts with the keys of as many seeds as were published, if there are more.
+    """Return the base's parts with the keys of as many seeds as were published, if it has more.
 
-    Points of a plan with fewer seeds are among those of the whole, as keys stand for contents.
+    A plan with fewer seeds has some of the same points, as keys stand for contents.
     """
     if paper.seeds is None or preset.seeds <= paper.seeds:
         return []
@@ -173,7 +173,7 @@ def _first_round(
 
 
 def _whole(ways: Ways) -> Ways:
-    """Return the rows of whole seeds alone."""
+    """Return only the rows of whole seeds."""
     shown: Ways = []
     for variation, selected in ways:
         kept = []
@@ -191,7 +191,7 @@ def _shown(
     known: Known,
     failures: Mapping[str, str],
 ) -> Reproduction:
-    """Return the results of whole seeds; all rows that are there are among what is published."""
+    """Return the results of whole seeds; what is published has all finished rows."""
     ways: Ways = [(way, [(part, rows_of(part, known)) for part in parts]) for way, parts in plan]
     selected = [pair for _, of_way in ways for pair in of_way]
     return replace(_judged(paper, preset, _whole(ways), failures), selected=selected)
@@ -206,10 +206,10 @@ def _judged(
     *,
     empty: bool = False,
 ) -> Reproduction:
-    """Return the results of rows; a variation that has none is left out, if not `empty`.
+    """Return the results of rows; a variation that has none is left out unless `empty`.
 
-    Each is compared with the base or, from there on, with a variation that changes nothing of it
-    but how long and how often it runs.  What was judged `earlier` from the same points is not
+    Each is compared with the base or, from there on, with a variation that changes nothing but
+    how long and how often the base runs.  What was judged `earlier` from the same points is not
     judged again.
     """
     before = {way.variation.key: way for way in earlier}
@@ -231,14 +231,14 @@ def _judged(
 
 
 def _exact(points: pd.DataFrame) -> pd.DataFrame:
-    """Return points whose seeds survive beside a study that has none: floats have 53 bits."""
+    """Return points whose seeds survive being joined with none: floats have only 53 bits."""
     return points.astype({"drawn": "Int64"}) if "drawn" in points else points
 
 
 def judgement(
     paper: Paper, variation: Variation, points: pd.DataFrame, base: Judged | None = None
 ) -> Judged:
-    """Judge the claims from the points of one way to run a paper; `base` if it is not that."""
+    """Judge the claims from the points of one way to run a paper, beside the `base` if any."""
     if not len(points):
         return Judged(variation, points, ())
     before: Sequence[Finding] = ()

@@ -18,7 +18,7 @@ from spark_analysis.report.quantities import count
 
 @dataclass(frozen=True)
 class Judged:
-    """One way to run it: a row a run or computed row, and a finding for each claim and study.
+    """One way to run it: a row for each run or computed row, a finding for each claim and study.
 
     `few` are the findings from the first seeds alone, as many as the published evaluation had;
     empty if there are no more than that.  `base` are those of the paper's base at the points of
@@ -36,8 +36,8 @@ class Judged:
 class Reproduction:
     """Everything that was run, the base first; failures by point, in a line.
 
-    `so_far` is how far it is if that is not to the end.  `selected` are all rows that are there, by
-    part: what is published with the page.
+    `so_far` is how far it is, None at the end.  `selected` are all finished rows, by part: what is
+    published with the page.
     """
 
     paper: Paper
@@ -49,7 +49,7 @@ class Reproduction:
 
     @property
     def problems(self) -> dict[str, str]:
-        """What is to be said of runs that finished; by point, in a line."""
+        """What went wrong in runs that finished; by point, in a line."""
         by_point: dict[tuple[str, str], tuple[str, str]] = {}
         for part, rows in self.selected:
             for key, (row, *_) in rows.items():
@@ -60,7 +60,7 @@ class Reproduction:
 
 
 def made_by(result: Reproduction) -> str:
-    """Return the commits that made the points in words, empty if that is not known of any."""
+    """Return the commits that made the points, in words; empty if none is known."""
     columns = [
         judged.points.get(CODE, pd.Series(index=judged.points.index, dtype=object))
         for judged in result.judged
@@ -70,12 +70,12 @@ def made_by(result: Reproduction) -> str:
     if not commits:
         return ""
     unknown = int((codes == "").sum())
-    but = f"; of {count(unknown)} of {count(len(codes))} rows it is not known" if unknown else ""
+    but = f"; unknown for {count(unknown)} of {count(len(codes))} rows" if unknown else ""
     return f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}{but}"
 
 
 def first_seeds(points: pd.DataFrame, seeds: int) -> pd.DataFrame:
-    """Return the points of the first seeds, and those that no chance has a part in."""
+    """Return the points of the first seeds, and those without chance."""
     if SEED not in points:
         return points
     return points[(points[SEED] <= seeds) | points[SEED].isna()]
@@ -92,7 +92,7 @@ def at_points_of(base: pd.DataFrame, other: pd.DataFrame, paper: Paper) -> pd.Da
 
 
 def findings_of(result: Reproduction) -> list[dict[str, Any]]:
-    """Return the findings for programs, by variation, and how far they are if not to the end."""
+    """Return the findings for programs, by variation, and how far they are if unfinished."""
     so_far = {} if result.so_far is None else {"so_far": asdict(result.so_far)}
     return [{**_as_json(judged), **so_far} for judged in result.judged]
 

@@ -1,7 +1,7 @@
 """How far a preset is: which seeds of which study are whole.
 
 A seed of a study is **whole** if all its points are there, of every system and at every value of
-the axes.  Results that are shown before a preset is finished are of whole seeds alone: the design
+the axes.  Results that are shown before a preset is finished are of whole seeds only: the design
 is balanced, and no system is compared at the points that happened to be the first.
 """
 
@@ -42,7 +42,7 @@ class SoFar:
 
 
 def whole_seeds(part: Part, there: Container[str]) -> list[int | None]:
-    """Return the seeds of which all points are there, sorted; [None] if no chance has a part."""
+    """Return the seeds of which all points are there, sorted; [None] if nothing is random."""
     missing = {point.seed for key, point in part.points.items() if key not in there}
     return [seed for seed in _seeds(part) if seed not in missing]
 

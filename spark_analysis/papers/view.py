@@ -1,4 +1,4 @@
-"""A reproduction as its pages show it: what HTML, Markdown and the terminal say alike."""
+"""A reproduction as its pages show it: what HTML, Markdown and the terminal share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FindingView:
 
 @dataclass(frozen=True)
 class ClaimView:
-    """A claim of the paper, with what is to be said of it; `number` is its place, from 1."""
+    """A claim of the paper, with its findings and remarks; `number` is its place, from 1."""
 
     number: int
     claim: Claim
@@ -61,8 +61,7 @@ class ReproductionView:
         """The commits that made the points; empty if none is known."""
         self.failures = tuple(f"{point}: {reason}" for point, reason in result.failures.items())
         self.problems = tuple(f"{point}: {what}" for point, what in result.problems.items())
-        ways = [judged.variation for judged in result.judged]
-        self.variations = tuple((way, why(way)) for way in ways)
+        self.variations = tuple((way.variation, why(way.variation)) for way in result.judged)
         """The ways to run it, the base first, and why."""
 
     @cached_property
@@ -96,7 +95,7 @@ class ReproductionView:
 
     @cached_property
     def mark(self) -> Callable[[Claim, str, str], str]:
-        """What gives the mark of a claim in a study, with a variation by its key.
+        """A function that returns the mark of a claim in a study, with a variation by its key.
 
         With `FEW` before the key, it is that of the first seeds alone.
         """
@@ -111,7 +110,7 @@ class ReproductionView:
         return lambda claim, study, variation: marks.get((claim.key, study, variation), "–")
 
     def studies(self) -> TextTable:
-        """Return what is run: the studies with the values of their axes."""
+        """Return what runs: the studies with the values of their axes."""
         preset = self.result.preset
 
         def line(axis: Axis, values: Sequence[Any]) -> str:

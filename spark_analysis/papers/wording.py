@@ -17,7 +17,7 @@ RULES: Final = (
     "is too small to matter; it is not decided if its interval is too wide to tell."
 )
 JOINT: Final = "all"
-"""Stands for the study of a claim that is judged over several."""
+"""In place of the study of a claim that is judged over several."""
 TIMES: Final = "times"
 """Unit of a factor, which has no sign."""
 
@@ -25,7 +25,7 @@ TIMES: Final = "times"
 def measured(comparison: Comparison) -> str:
     """Return a comparison in a line: its difference, the interval, and whether it holds.
 
-    One by another measure than the paper's own says by which, and that it does not decide.
+    One by a measure other than the paper's names it, and says that it does not decide.
     """
     interval, text = comparison.interval, comparison.text
     if comparison.measure:

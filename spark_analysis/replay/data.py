@@ -1,6 +1,6 @@
-"""What a replay is made of, as the object that `replay_data.js` reads (`replay_data` has its keys).
+"""The data of a replay: the object that `replay_data.js` reads (`replay_data` has its keys).
 
-Numbers are whole and packed (`packing`): times in units of 10 µs, positions of decimetres, each as
+Numbers are packed integers (`packing`): times in units of 10 µs, positions in decimetres, each as
 the difference from the one before.
 """
 
@@ -23,12 +23,12 @@ TICKS: Final = 100_000
 METRE: Final = 10
 """Units of length in a metre."""
 MOST_BUCKETS: Final = 12_000
-"""Stretches of time, over all nodes, for which the traffic is told."""
+"""Most time buckets of traffic, over all nodes."""
 MOST_ROADS: Final = 4_000
 
 
 def replay_data(tables: RunTables) -> dict[str, Any] | None:
-    """Return the replay of a run; None if nothing of its captures is decoded.
+    """Return the replay of a run; None if its captures have not been decoded.
 
     Keys: `duration`, `area`, `range`, `nodes` (names and roles), `tracks` (a node: number of
     waypoints, then time, x, y of each), `links` (a, b, number of stretches, then begin and length
@@ -75,7 +75,7 @@ def replay_data(tables: RunTables) -> dict[str, Any] | None:
 
 
 def shown(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the template `replay.html` says of `replay_data`."""
+    """Return what the template `replay.html` needs, from `replay_data`."""
     return {
         "title": "The run again, from its captures",
         "legend": legend(data["window"], access_points=any(n["point"] for n in data["nodes"])),
@@ -122,9 +122,9 @@ def _links(heard: LinkHistory) -> str:
 def _events(tables: RunTables, event_hops: Hops) -> dict[str, Any]:
     """Return `events`, packed.
 
-    Of each: publisher, sequence, topic, time since the one before; the number of clients that it is
-    for or that got it, and of each of these node, whether expected, delay plus one (0: none).
-    Also `topics`, and `started`: ticks at which each event of `found` was published.
+    Each has publisher, sequence, topic, time since the one before; the number of clients that it is
+    for or that got it, and for each of these the node, whether expected, delay plus one (0: none).
+    Also `topics`, and `started`: the tick at which each event was published.
     """
     index = {node.id: number for number, node in enumerate(tables.scenario.nodes)}
     frame = tables.table("events")
@@ -168,8 +168,8 @@ def _events(tables: RunTables, event_hops: Hops) -> dict[str, Any]:
 def _hops(event_hops: Hops, started: Mapping[tuple[int, int], int]) -> Iterator[int]:
     """Yield the hops of each event that `events` lists.
 
-    Number of transmissions, and of each its time since the one before, sender, hops, time on its
-    way, number of receivers, receivers.
+    Number of transmissions, and for each its time since the one before, sender, hops, time in
+    flight, number of receivers, receivers.
     """
     by_event: dict[tuple[int, int], list[Any]] = {}
     for sent in event_hops.transmissions:

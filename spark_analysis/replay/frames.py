@@ -30,12 +30,12 @@ from spark_analysis.replay.transmissions import (
 )
 
 MOST_RECEPTIONS: Final = 150_000
-"""Rows of captures that the hops of the events shown may have: about a megabyte in the page."""
+"""Most rows of captures for the hops shown: about a megabyte in the page."""
 STEP: Final = 0.5
-"""Seconds: links are known to this, in runs of less than `STEPS` of them."""
+"""Resolution of links, seconds, in runs of fewer than `STEPS` such steps."""
 STEPS: Final = 2_000
 MOST_STRETCHES: Final = 30_000
-"""Stretches of time in which a link was there, at most; the longest are kept."""
+"""Most stretches of time in which a link was up; the longest are kept."""
 _COLUMNS: Final = (
     "node", "interface", "time_ns", "ip_src", "ip_dst", "kind", "hops", "destination",
     "publisher", "sequence",
@@ -52,7 +52,7 @@ class Hops:
     transmissions: list[ReplayedTransmission]
     """By event, then by time."""
     of: int
-    """Events of which there are any; those here are a sample if it is more."""
+    """How many events have transmissions; if more than are here, these are a sample."""
 
 
 @dataclass
@@ -65,9 +65,9 @@ class LinkHistory:
     """Shape (n, 2): from, until."""
     left_out: int
     window: float
-    """Seconds for which a frame heard makes a link."""
+    """Seconds for which a received frame keeps a link up."""
     handovers: list[tuple[float, int, int, int]]
-    """Time in s, station, old and new access point: the first frame that another one received."""
+    """Time in s, station, old and new access point: the first frame that the new one received."""
 
 
 def has_frames(run: Run) -> bool:
@@ -76,7 +76,7 @@ def has_frames(run: Run) -> bool:
 
 
 class _ColumnIndices(NodeIndices):
-    """Those of columns of decoded captures, too."""
+    """The same for columns of decoded captures."""
 
     def of_names(self, names: pa.Array[Any]) -> Ints:
         """Return the indices of captures' nodes, -1 for those that are not in the scenario."""
@@ -90,7 +90,7 @@ class _ColumnIndices(NodeIndices):
 
 
 Chosen = Callable[[pa.RecordBatch], Any]
-"""Returns which rows of a batch are wanted."""
+"""Returns which rows of a batch to keep."""
 
 
 def _batches(run: Run, choose: Chosen) -> Iterator[pa.RecordBatch]:
@@ -160,7 +160,7 @@ def hops(run: Run, epoch_ns: int) -> Hops:
 
 
 def _events(event: Ints, time: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return keys, first times and numbers of rows of the events."""
+    """Return the events' keys, first times and numbers of rows."""
     keys, inverse, counts = np.unique(event, return_inverse=True, return_counts=True)
     first = np.full(len(keys), np.iinfo(np.int64).max)
     np.minimum.at(first, inverse, time)
@@ -168,7 +168,7 @@ def _events(event: Ints, time: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _sample(first: Ints, counts: Ints) -> Ints:
-    """Return which events to show, by time: all, or evenly as many as there is room for."""
+    """Return which events to show, by time: all, or an even sample that fits."""
     by_time = np.argsort(first, kind="stable")
     total = int(counts.sum())
     stride = max(1, -(-total // MOST_RECEPTIONS))
@@ -176,7 +176,7 @@ def _sample(first: Ints, counts: Ints) -> Ints:
 
 
 def links(run: Run, epoch_ns: int, seconds: float) -> LinkHistory:
-    """Return when nodes heard each other, over `seconds`; with access points, when these did."""
+    """Return who heard whom when, over `seconds`; with access points, when these heard stations."""
     indices = _ColumnIndices(run)
     count = len(run.scenario.nodes)
     window = beacon_window(run)
@@ -192,7 +192,7 @@ def links(run: Run, epoch_ns: int, seconds: float) -> LinkHistory:
         when = ((_ints(batch["time_ns"]) - epoch_ns) / 1e9 / step).astype(np.int64)
         heard = (sender >= 0) & (receiver >= 0) & (sender != receiver)
         heard &= (when >= 0) & (when < steps)
-        if run.scenario.access_points:  # what comes from these may be another's, passed on
+        if run.scenario.access_points:  # a point also passes on frames of others
             heard &= points[np.maximum(receiver, 0)] & ~points[np.maximum(sender, 0)]
             since = _ints(batch["time_ns"])[heard] - epoch_ns
             visits.append(np.column_stack((since, sender[heard], receiver[heard])))
@@ -223,7 +223,7 @@ class Distinct:
         self._waiting = 0
 
     def add(self, numbers: Ints) -> None:
-        """Add a batch's, in any order."""
+        """Add the numbers of a batch, in any order."""
         self._since.append(np.unique(numbers))
         self._waiting += len(self._since[-1])
         if self._waiting > len(self._joined):

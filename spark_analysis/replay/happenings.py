@@ -11,7 +11,7 @@ from emulation.scenario.runfolder import Run
 from spark_analysis.report.quantities import number, printable
 
 _KINDS: Final = {"link": "link", "partition": "partition", "jam": "jam"}
-"""Kinds of faults that are not of nodes."""
+"""Kinds of faults that are not faults of nodes."""
 
 
 def happenings(run: Run, seconds: float) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def handover_marks(
 
 
 def legend(window: float, *, access_points: bool) -> str:
-    """Return in words what the map shows; `window` is how long a frame heard makes a link, s."""
+    """Return in words what the map shows; a received frame keeps a link up for `window` seconds."""
     heard = (
         "a frame of a station or an access point was heard by the other"
         if access_points

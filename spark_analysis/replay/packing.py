@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def packed(numbers: Numbers | Iterable[int]) -> str:
-    """Return numbers that are not negative as text."""
+    """Return non-negative numbers as text."""
     if not isinstance(numbers, np.ndarray):
         numbers = np.fromiter(numbers, np.int64)
     if not len(numbers):
@@ -42,11 +42,11 @@ def packed(numbers: Numbers | Iterable[int]) -> str:
 
 
 def interleaved(numbers: Numbers) -> Numbers:
-    """Return signed numbers as ones that are not negative."""
+    """Return signed numbers as non-negative ones."""
     return np.where(numbers < 0, -2 * numbers - 1, 2 * numbers)
 
 
 def as_script(data: Mapping[str, Any]) -> str:
-    """Return an object as JSON that may stand inside an element `script`."""
+    """Return an object as JSON that may stand inside a `script` element."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""Frames on the air, made of the rows of captures.
+"""Frames on the air, reconstructed from the rows of captures.
 
 A transmission is a frame of one sender and all who received it.  In the captures it is the sender's
 own row (the address of its IPv4 source is the sender's) and the rows of receivers after it.  Behind
@@ -20,9 +20,9 @@ from emulation.scenario.runfolder import Run
 from nodeapp.wire import BROADCAST
 
 SILENCE: Final = 2.5
-"""Intervals between beacons without one, after which a link counts as gone."""
+"""Intervals between beacons, without one, after which a link counts as gone."""
 UNBEACONED: Final = 3.0
-"""Seconds without any frame after which it does, for protocols without beacons."""
+"""The same for protocols without beacons: seconds without any frame."""
 _LIMITED_BROADCAST: Final = 0xFFFFFFFF
 
 Ints = npt.NDArray[np.int64]
@@ -64,10 +64,10 @@ class NodeIndices:
 def transmissions(
     rows: Iterable[tuple[int, int, int, int, int, int, int]], *, through: bool
 ) -> Iterator[ReplayedTransmission]:
-    """Yield what sorted rows of captures are of.
+    """Yield the transmissions behind sorted rows of captures.
 
-    Each is (event, sender, IPv4 destination, hops, final destination, time, node of the capture).
-    `through`: frames go on behind access points under the address of their source.
+    A row is (event, sender, IPv4 destination, hops, final destination, time, node of the capture).
+    `through`: access points pass frames on under the address of their source.
     """
     before: tuple[int, ...] | None = None
     current: ReplayedTransmission | None = None
@@ -99,7 +99,7 @@ class LastHeard:
         self._at: dict[int, int] = {}
 
     def heard(self, time: float, station: int, point: int) -> tuple[float, int, int, int] | None:
-        """Take note that a point received a frame; return time, station, old and new if it changed.
+        """Note that a point received a frame; return time, station, old and new if it changed.
 
         Called in order of time.
         """
@@ -109,7 +109,7 @@ class LastHeard:
 
 
 def beacon_window(run: Run) -> float:
-    """Return the seconds for which a frame heard makes a link."""
+    """Return for how many seconds a received frame keeps a link up."""
     parameters: dict[str, Any] = dict(run.scenario.protocol.parameters)
     value = parameters.get("hello_interval")
     if isinstance(value, int | float) and value > 0:

@@ -2,8 +2,8 @@
 
     <sweep>/sweep.json  results.parquet  sweep.html  points/<key>/scenario.json run.json ...
 
-A point whose folder has a whole summary, of the measures as they are now, is finished, whatever
-spec asks for it.  Points of older code have other keys; they stay until the folder is deleted.
+A point whose folder has a complete summary by the current measures is finished, whichever spec
+asks for it.  Points of older code have other keys; they stay until the folder is deleted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TYPES: Final[dict[type, Any]] = {int: "Int64", float: "float64", bool: "boolean
 
 
 class SweepFolder:
-    """The folder of a sweep, which need not exist.  Raises `SweepError` if it is another's."""
+    """The folder of a sweep, which need not exist.  Raises `SweepError` if it is anything else."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,7 +68,7 @@ class SweepFolder:
         return self._points / point.key
 
     def finished(self, point: RunPoint, *, deliveries: bool = False, frames: bool = False) -> bool:
-        """Return whether a point has been run and analysed, and has what is kept if need be."""
+        """Return whether a point has been run and analysed, and has what is to be kept."""
         return (
             is_current(self._summary(point))
             and (not deliveries or is_current(self._summary(point).with_name(DELIVERIES)))
@@ -76,7 +76,7 @@ class SweepFolder:
         )
 
     def stale(self, point: RunPoint) -> bool:
-        """Return whether a point has a row, which is of other versions of the measures."""
+        """Return whether other versions of the measures made a point's row."""
         return is_there(self._summary(point)) and not is_current(self._summary(point))
 
     def ended(self, point: RunPoint) -> bool:
@@ -141,7 +141,7 @@ class SweepFolder:
         return {**row, **_of_point(point)}
 
     def results(self, plan: Sequence[RunPoint], varied: Iterable[str]) -> pd.DataFrame:
-        """Return the rows of the points that are finished as a table, and write it."""
+        """Return the rows of the finished points as a table, and write it."""
         rows = [self.row(point) for point in plan if self.finished(point)]
         if not rows:
             return pd.DataFrame()
@@ -153,7 +153,7 @@ class SweepFolder:
         return table
 
     def problem(self, point: RunPoint) -> str:
-        """Return what is to be said of the run of a finished point, in a line; empty if nothing."""
+        """Return what went wrong in a finished point's run, in a line; empty if nothing."""
         problems: list[str] = []
         record = read_record(RunFolder(self.path(point)), problems)
         problems += problems_of(record, damaged=bool(problems))
@@ -161,7 +161,7 @@ class SweepFolder:
         return problems[0] + more if problems else ""
 
     def remarks(self, plan: Sequence[RunPoint]) -> tuple[dict[str, str], dict[str, str]]:
-        """Return why points have failed, and what is to be said of those that are finished."""
+        """Return why points failed, and what went wrong in those that finished."""
         failures, problems = {}, {}
         for point in plan:
             if self.finished(point):
@@ -175,9 +175,9 @@ class SweepFolder:
 def as_table(
     rows: Sequence[Mapping[str, Any]], plan: Sequence[RunPoint], varied: Iterable[str]
 ) -> pd.DataFrame:
-    """Return rows of points among `wanted` as a table; there is at least one row.
+    """Return rows, at least one, of points of `plan` as a table.
 
-    Columns `varied` are typed as the parameters are, with gaps if a protocol has none.
+    Columns `varied` are typed as the parameters are, with gaps if a protocol lacks one.
     """
     table = pd.DataFrame.from_records(rows)
     kinds = {key: type(value) for point in plan for key, value in point.values.items()}
@@ -192,7 +192,7 @@ def as_table(
 
 
 def _of_point(point: RunPoint) -> dict[str, Any]:
-    """Return what a row has of its point rather than of its run."""
+    """Return what a row has from its point rather than from its run."""
     drawn = {"drawn": point.drawn} if point.drawn != point.seed else {}
     return {"seed": point.seed, **drawn, **point.values}
 
@@ -209,7 +209,7 @@ def _code(asked: Sequence[RunPoint]) -> dict[str, list[str]]:
 def outdated(spec: SweepSpec, folder: Path) -> tuple[str, ...]:
     """Return the protocols that ran for an earlier spec and have points to run again.
 
-    Their code has changed, or that of a measure: then those of its points run that kept no frames.
+    Their code has changed, or a measure's has: then the points that kept no frames run again.
     Raises `SweepError` if the folder holds a spec that this one does not contain.
     """
     keys = {point.key for point in points(spec)}

@@ -30,12 +30,12 @@ PAGE: Final = "sweep.html"
 TOGETHER: Final = 6
 """Most curves that can be told apart in one panel."""
 QUANTITIES: Final = tuple(Quantity.of(metric) for metric in METRICS if metric.swept)
-"""What is drawn and listed of a sweep."""
+"""What is drawn and listed for a sweep."""
 _IF_KNOWN: Final = frozenset(metric.column for metric in METRICS if metric.if_known)
 
 
 def quantities(results: pd.DataFrame) -> list[Quantity]:
-    """Return what is drawn and listed of a sweep with these results."""
+    """Return what is drawn and listed for a sweep with these results."""
     return [
         quantity
         for quantity in QUANTITIES
@@ -125,7 +125,7 @@ def drawings(outcome: SweepOutcome) -> list[tuple[str, Drawing]]:
         f"Mean over {outcome.spec.seeds} seeds; bars: 95\u202f% confidence interval, cut off "
         "where it leaves the frame."
         if outcome.spec.seeds > 1
-        else "One run each, so that nothing is known of chance."
+        else "One run each, so nothing is known about chance."
     )
     return [
         (

@@ -1,4 +1,4 @@
-"""What a point is: a run or a call of a function, known by what its rows follow from."""
+"""What a point is: a run or a call of a function, identified by what its rows follow from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Point(ABC):
     key: str
     """Names its folder: the hash of all that its rows follow from but the measures of a run."""
     seed: int | None
-    """Numbers its repetition; None if no chance has a part in it."""
+    """Numbers its repetition; None if nothing is random."""
     code: str
     """The hash of the code that simulates or computes it."""
     duration: float = 0.0
@@ -26,7 +26,7 @@ class Point(ABC):
     @property
     @abstractmethod
     def parameters(self) -> Mapping[str, Any]:
-        """What it is at: of a run the protocol, the settings and the varied values."""
+        """Where it lies: for a run, the protocol, the settings and the varied values."""
 
     @abstractmethod
     def __str__(self) -> str: ...

@@ -1,7 +1,7 @@
 """Rows of points: a run's summary, and its deliveries if they are kept.
 
-A row is marked with the versions of the measures that it is made of.  Of other versions it is not
-used (`spark_analysis.measures.versions`).
+A row is marked with the versions of the measures that made it, and is used only if these are
+current (`spark_analysis.measures.versions`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from spark_analysis.measures.versions import differences, summary_versions
 SUMMARY: Final = "summary.parquet"
 """In a run's `metrics` folder: its row."""
 DELIVERIES: Final = "deliveries.parquet"
-"""In a run's `metrics` folder, if asked for: a row a delivery to another node than the publisher's,
-`DELIVERY_KEY` and `delay`, in seconds."""
+"""In a run's `metrics` folder, if asked for: a row for each delivery at another node than the
+publisher's, `DELIVERY_KEY` and `delay`, in seconds."""
 VERSIONS: Final = b"measures"
 """In a file's metadata: the versions of the measures, as JSON."""
 _PARQUET: Final = b"PAR1"
@@ -36,11 +36,11 @@ _PARQUET: Final = b"PAR1"
 def write_summaries(
     spark: SparkSession, folders: Sequence[Path], *, deliveries: bool = False
 ) -> None:
-    """Write the summary of each run and, if asked for, its deliveries; each file whole or not.
+    """Write the summary of each run and, if asked for, its deliveries, each file atomically.
 
     The summary is the last, since a run that has it is finished.  Raises `AnalysisError`.
     """
-    # The summary first, which is made of the deliveries: they are kept by then.
+    # The summary first: it is made from the deliveries, which are cached by then.
     summary, *delays = tables_of(spark, folders, (SUMMARY_TABLE, DELAY)[: 1 + deliveries])
     for delay in delays:
         remote = delay.filter(pc.invert(delay["local"]))
@@ -59,13 +59,13 @@ def _write(table: pa.Table, folder: Path, name: str, columns: Sequence[str]) -> 
 
 
 def marked(rows: pa.Table) -> pa.Table:
-    """Return rows that are marked with the versions of the measures of now."""
+    """Return rows, marked with the current versions of the measures."""
     versions = json.dumps(summary_versions()).encode()
     return rows.replace_schema_metadata({**(rows.schema.metadata or {}), VERSIONS: versions})
 
 
 def versions_of(metadata: Mapping[bytes, bytes] | None) -> Mapping[str, int]:
-    """Return the versions that rows are marked with, by a file's metadata; empty if with none."""
+    """Return the versions that a file's metadata marks its rows with; empty if none."""
     try:
         versions = json.loads((metadata or {})[VERSIONS])
     except (KeyError, ValueError):
@@ -74,7 +74,7 @@ def versions_of(metadata: Mapping[bytes, bytes] | None) -> Mapping[str, int]:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether there are rows, whole, of whatever version: their file has its end."""
+    """Return whether a file of rows, of any version, is complete: it has its end."""
     try:
         with path.open("rb") as file:
             file.seek(-len(_PARQUET), os.SEEK_END)
@@ -84,9 +84,9 @@ def is_there(path: Path) -> bool:
 
 
 def is_current(path: Path) -> bool:
-    """Return whether there are rows of the measures of now.
+    """Return whether there are rows by the current measures.
 
-    Of a file that is damaged too, which is for those to tell who read it.
+    True of a damaged file, too: whoever reads it reports that.
     """
     if not is_there(path):
         return False

@@ -54,8 +54,8 @@ _Offered = Mapping[tuple[str, str], Mapping[str, Parameter]]
 def code_key(topology: str, protocol: str, workload: str = "") -> str:
     """Return the hash of the code that simulates a topology, a protocol and a workload.
 
-    `workload` is the name of the one that is chosen, the topology's own if empty.  The hash stays
-    the same for the life of the process, as the code does that has been imported.  Raises
+    `workload` is the name of the chosen one, empty for the topology's own.  The hash stays
+    the same for the life of the process, as imported code does.  Raises
     `ScenarioError` for an unknown topology or workload, KeyError for an unknown protocol.
     """
     sources = project()
@@ -73,7 +73,7 @@ def run_modules(
 
 
 class SweepError(AnalysisError):
-    """A sweep that cannot be written, or a spec that does not fit what is there."""
+    """A sweep that cannot be written, or a spec that does not fit the folder."""
 
 
 class SpecError(SweepError):
@@ -111,7 +111,7 @@ class SweepSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class RunPoint(Point):
-    """One run of a spec; `values` are the varied parameters that it has, as they are typed.
+    """One run of a spec; `values` are its varied parameters, with their types.
 
     `drawn` is the seed of its scenario: the number of its repetition unless the spec has `draws`.
     """
@@ -126,7 +126,7 @@ class RunPoint(Point):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """What it is at."""
+        """Where it lies."""
         return {"protocol": self.protocol, **self.settings, **self.values}
 
     def scenario(self) -> Scenario:
@@ -140,7 +140,7 @@ class RunPoint(Point):
         )
 
     def task(self, folder: Path) -> Task:
-        """Return what runs it in a folder."""
+        """Return the task that runs it in a folder."""
         settings = dict(self.settings)
         return Task(folder, self.topology, self.protocol, self.drawn, self.duration, settings)
 
@@ -152,10 +152,8 @@ class RunPoint(Point):
 def points(spec: SweepSpec) -> list[RunPoint]:
     """Return the points of a spec, each once; the first seed of all comes first.
 
-    So a sweep that is stopped has whole curves of fewer seeds.
-
-    Names and values are checked here, what they make together when a scenario is made of them.
-    Raises `SpecError`.
+    So a sweep that is stopped has whole curves of fewer seeds.  Names and values are checked here,
+    their combination when a scenario is made.  Raises `SpecError`.
     """
     if not spec.protocols:
         raise SpecError("name at least one protocol")
@@ -254,7 +252,7 @@ def _repeats(
             continue
         path = Path(str(values[key]))
         if parameters[key].type is str and not parameters[key].choices and path.is_file():
-            settings[key] = str(path.resolve())  # workers have a current folder of their own
+            settings[key] = str(path.resolve())  # workers have their own working directory
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()
     code = code_key(spec.topology, protocol, str(values[WORKLOAD]))
     for seed in range(1, spec.seeds + 1):

@@ -48,7 +48,7 @@ from spark_analysis.sweeps.tasks import (
 from spark_analysis.sweeps.waves import Costs, take_wave, work
 
 PARTITIONS: Final = 16
-"""Partitions that are made of a wave's frames, at most."""
+"""Most partitions of a wave's frames."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Keep:
-    """What is kept of a run beside its summary: its packets, its deliveries."""
+    """What is kept of a run besides its summary: its packets, its deliveries."""
 
     frames: bool
     deliveries: bool
@@ -96,9 +96,9 @@ def run_sweep(
 ) -> SweepOutcome:
     """Run what a spec asks for and has not been run yet, or `only` the points with these keys.
 
-    Of the packets nothing is kept, unless `keep_frames`; of each delivery its delay
-    (`spark_analysis.sweeps.rows.DELIVERIES`) if `keep_deliveries`.  Points that have run without
-    are run again for what is to be kept.
+    Packets are kept only if `keep_frames`, each delivery's delay
+    (`spark_analysis.sweeps.rows.DELIVERIES`) only if `keep_deliveries`; points that ran without
+    keeping these run again.
     `progress` is called often and ends the sweep with what it raises; points that are finished by
     then are kept.  Raises `SweepError` and other `AnalysisError`.
     """

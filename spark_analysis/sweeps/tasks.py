@@ -37,16 +37,16 @@ COST: Final = "processor_seconds.txt"
 POLL: Final = 0.3
 """Seconds between looks at how far a job is."""
 GATHERING: Final = 2.0
-"""Seconds without another worker after which a cluster's workers are taken to be there."""
+"""Seconds without a new worker after which all of a cluster's workers are taken to be there."""
 PATIENCE: Final = 20
-"""Looks for the results of tasks that have ended."""
+"""How often to look for the results of tasks that have ended."""
 
 
 @dataclass(frozen=True)
 class Task:
     """One run and its folder, which is replaced, and then is a run folder with frames.
 
-    `duration` is in seconds; `settings` are typed, of those that were set.
+    `duration` is in seconds; `settings` are those that were set, with their types.
     """
 
     folder: Path
@@ -57,7 +57,7 @@ class Task:
     settings: Mapping[str, Any]
 
     def run(self) -> None:
-        """Run it; on a worker."""
+        """Run it, on a worker."""
         shutil.rmtree(self.folder, ignore_errors=True)  # of an attempt that Spark lost
         self.folder.mkdir(parents=True)
         start = time.process_time()
@@ -79,7 +79,7 @@ class Task:
 
 
 def processor_seconds(folder: Path) -> float:
-    """Return what a run took; NaN if it is not known."""
+    """Return what a run took; NaN if unknown."""
     try:
         return float((folder / COST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -87,7 +87,7 @@ def processor_seconds(folder: Path) -> float:
 
 
 def ran(folder: Path) -> bool:
-    """Return whether a run has come to its end, and its frames are there."""
+    """Return whether a run has ended, and its frames are there."""
     return (folder / "metrics" / FRAMES_FOLDER).exists()
 
 
@@ -128,7 +128,7 @@ def failure(folder: Path) -> str | None:
 
 
 def await_workers(context: SparkContext, report: Callable[[str], None]) -> None:
-    """Wait until the workers of a cluster have come; `report(what)` as in `run_tasks`."""
+    """Wait until the workers of a cluster have arrived; `report(what)` as in `run_tasks`."""
     if _is_local(context):
         return
     last_cores, since = 0, time.monotonic()
@@ -153,13 +153,13 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], report: Callable[[str]
         with plain_errors():
             run_job(spark.sparkContext, tasks, report)
         for task in _missing(tasks, report):
-            why = "its run is not here: a cluster's workers need the sweep's folder, shared"
+            why = "its run is missing: a cluster's workers must share the sweep's folder"
             note_failure(task.folder, AnalysisError(why))
     except AnalysisError as error:
         if stopped(spark.sparkContext):
             raise
         if len(tasks) == 1:
-            why = f"its process was lost, for want of memory perhaps ({error})"
+            why = f"its process was lost, perhaps for want of memory ({error})"
             note_failure(tasks[0].folder, AnalysisError(why))
             return
         for task in tasks:
@@ -182,7 +182,7 @@ def run_job(
     report: Callable[[str], None],
     partitions: int | None = None,
 ) -> None:
-    """Run tasks as one job, in as many partitions as there are tasks if none are given.
+    """Run tasks as one job, by default in a partition for each.
 
     `report` as in `run_tasks`.  Raises what ends the job.
     """
@@ -194,7 +194,7 @@ def run_job(
         try:
             count = min(partitions or len(tasks), len(tasks))
             context.parallelize(tasks, count).foreach(methodcaller("run"))
-        except Exception as error:  # noqa: BLE001  raised by who waits
+        except Exception as error:  # noqa: BLE001  the waiting thread raises it
             errors.append(error)
 
     thread: Thread = InheritableThread(target=job, daemon=True)

@@ -22,9 +22,9 @@ from emulation.scenario.scenario import Scenario
 from spark_analysis.sweeps.spec import RunPoint
 
 WAVE: Final = 16
-"""Tasks of a wave for each that runs at a time, at least: fewer leave less on disk until the
-analysis, which costs seconds a wave, more waste less at its end.  A run that has ended is not lost
-with its wave."""
+"""Fewest tasks of a wave for each that runs at a time: fewer leave less on disk until the
+analysis, which costs seconds a wave, more waste less time at its end.  A run that has ended is not
+lost with its wave."""
 LENGTH: Final = 60.0
 """Seconds that a wave of short tasks is filled up to: an analysis of them takes many seconds."""
 MOST: Final = 1024
@@ -44,14 +44,14 @@ class Costs:
     """What points took, and what others are expected to take; seconds of a processor."""
 
     def __init__(self, works: Mapping[str, float]) -> None:
-        """`works` has the `work` of points by their keys; others are taken for nothing to do."""
+        """`works` has the `work` of points by their keys; others count as no work."""
         self._works = works
         self._repeats: dict[Hashable, list[float]] = defaultdict(list)
         self._spent: dict[str, float] = defaultdict(float)
         self._done: dict[str, float] = defaultdict(float)
 
     def note(self, point: RunPoint, seconds: float) -> None:
-        """Note what a point took; NaN if it is not known."""
+        """Note what a point took; NaN if unknown."""
         if isnan(seconds):
             return
         self._repeats[_but_for_seed(point)].append(seconds)
@@ -85,8 +85,8 @@ def take_wave(
 ) -> tuple[list[RunPoint], list[RunPoint]]:
     """Return the points of the next wave, longest first, and those that are left for later ones.
 
-    A wave of short points is filled up to `LENGTH`; but only with points of which something is
-    known, as others may leave any amount on disk.
+    A wave of short points is filled up to `LENGTH`; but only with points whose cost can be
+    estimated, as others may leave any amount on disk.
     """
     size = min(WAVE * at_a_time, len(rest))
     room = LENGTH * at_a_time - sum(map(costs.expected, rest[:size]))

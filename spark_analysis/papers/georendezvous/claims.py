@@ -4,11 +4,11 @@ The rules and bounds were fixed before the paper's preset ran, but for one: afte
 had shown "not decided", the bound of the counts of unnecessary messages was widened to 5 % above as
 below, for claims 6 and 7.  Each has its reason beside it.
 
-A network is one draw: its 20 pairs make one value.  The ratio of figure 3 is that of the mean way
-over the chosen rendezvous cell and the mean direct way of a network, both in hops of cell hash
+A network is one draw: its 20 pairs make one value.  The ratio of figure 3 is that of the mean path
+over the chosen rendezvous cell and the mean direct path of a network, both in hops of cell hash
 routing, since the paper compares "the average direct publisher-subscriber path" and has no other
 routing.  Beside it, and without deciding, stand the mean of the pairs' own ratios, which pairs that
-are a hop apart dominate, and the ratio to the shortest ways in the radio's graph, whose hops are
+are a hop apart dominate, and the ratio to the shortest paths in the radio's graph, whose hops are
 nearly three times as long as a cell is wide.
 """
 
@@ -33,13 +33,13 @@ from spark_analysis.papers.claims import (
 from spark_analysis.papers.paper import STUDY
 
 LITTLE: Final = 0.1
-"""Of the direct way: what a figure of ratios from 1 to 3 hardly shows."""
+"""Share of the direct path that a figure of ratios from 1 to 3 hardly shows."""
 SIMILAR: Final = 1.25
-"""Ratio up to which a way is similar or close to the direct one: a quarter longer."""
+"""Ratio up to which a path is similar or close to the direct one: a quarter longer."""
 EXACT: Final = 1e-9
 SLACK: Final = 0.05
-"""Share of messages that may be missing on the air: those within a node, which subscribes,
-publishes or prunes at a rendezvous cell that it is in itself."""
+"""Share of messages that may be missing on the air: those within a node that subscribes,
+publishes or prunes at its own rendezvous cell."""
 MARGINS: Final = (
     f"Bounds: little, close and about equal are within {LITTLE:g} of the direct way (or of the "
     f"tree over one cell); similar to the direct way is up to {SIMILAR:g} times it. One rule was "
@@ -202,7 +202,7 @@ def _same_ways(points: pd.DataFrame) -> list[Comparison]:
         text = f"{column}: largest difference of {len(gap)} values of a network"
         largest = gap.groupby(level="seed").max() if len(gap) else gap
         parts.append(within(largest, 0.0, EXACT, text, "hops"))
-    # What did not come has no way, and would not count.
+    # What did not arrive has no path, and would go unnoticed.
     for study, axes in (("protocol", ("nodes", "replicas")), ("protocol-trees", ("subscribers",))):
         missing = values_of(points[points[STUDY] == study], "missing", axes)
         parts.append(within(missing, 0.0, 0.0, f"notifications that did not come, {study}", ""))
@@ -236,7 +236,7 @@ def claim(
     *,
     joint: bool = False,
 ) -> Claim:
-    """Return a claim; `judge` as `Claim` has it."""
+    """Return a claim; `judge` is as in `Claim`."""
     return Claim(key, statement, source, judge, tuple(studies), joint, rule)  # type: ignore[arg-type]
 
 

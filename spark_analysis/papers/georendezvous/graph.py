@@ -1,4 +1,4 @@
-"""Figures 3(a) to 3(d) on the graphs of all networks: what the protocol's ways come to."""
+"""Figures 3(a) to 3(d), computed on the graphs of all networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_analysis.papers.georendezvous.networks import CellNetwork, Pair, hops
 
 REPLICAS: Final = (1, 2, 4, 8, 16, 32)
 MOST: Final = 255
-"""Hops that the header of a frame can tell, so that longer ways count as that."""
+"""Most hops that the header of a frame can count; longer paths count as this."""
 TREES: Final = 20
 """Trees in each network for each number of subscribers."""
 OF: Final = 8
@@ -22,10 +22,10 @@ TRIED: Final = 2
 def ratios(
     through: Sequence[float], direct: Sequence[float], radio: Sequence[float]
 ) -> dict[str, float]:
-    """Return what a network says of ways through rendezvous cells beside direct ones, in hops.
+    """Compare a network's paths through rendezvous cells with direct ones, in hops.
 
     `ratio` is that of the means; `ratio_each` is the mean of the pairs' ratios; `ratio_radio` has
-    the shortest ways of the radio's graph in the place of the routing's own direct ones.
+    the shortest paths of the radio's graph in place of the routing's own direct ones.
     """
     return {
         "through": fmean(through),
@@ -64,7 +64,7 @@ class _Ways:
 
 
 def by_replicas(nodes: int, border: bool, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield for each number of rendezvous cells the ways of a network, all of them tried."""
+    """Yield for each number of rendezvous cells the paths of a network, all of them tried."""
     ways = _Ways(CellNetwork(nodes, seed, border=border), max(REPLICAS))
     for replicas in REPLICAS:
         through = [min(over[:replicas]) for over in ways.over]
@@ -72,7 +72,7 @@ def by_replicas(nodes: int, border: bool, seed: int) -> Iterator[dict[str, Any]]
 
 
 def by_nearest(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield for each number of nearby cells, of `OF`, the ways of a network."""
+    """Yield for each number of nearby cells, of `OF`, the paths of a network."""
     ways = _Ways(CellNetwork(nodes, seed), OF)
     for tried in range(1, OF + 1):
         through = [
@@ -83,9 +83,9 @@ def by_nearest(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def tree(network: CellNetwork, pair: Pair, replicas: int, tried: int) -> list[list[int]]:
-    """Return the ways of a second event to all subscribers, over what they chose by the first.
+    """Return a second event's paths to all subscribers, over the cells chosen by the first.
 
-    A way to a rendezvous cell is there once, however many subscribers use it.
+    A path to a rendezvous cell appears once, however many subscribers use it.
     """
     targets = network.targets(pair.topic, replicas)
     first = [network.to_home(pair.publisher, target, pair.event) for target in targets]

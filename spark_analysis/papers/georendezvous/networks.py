@@ -1,8 +1,8 @@
-"""The paper's networks, pairs and trees, and the ways of cell hash routing on them as a graph.
+"""The paper's networks, pairs and trees, and the paths of cell hash routing on them as a graph.
 
-What the protocol does with frames is done here with the same functions on what all nodes together
-know: `nodeapp.routing.cells.step` for the next cell and `draw` for the node in it.  So the hops are
-those of the protocol if every node knows its neighbours, which a study checks
+What the protocol does with frames is done here by the same functions, with what all nodes know:
+`nodeapp.routing.cells.step` for the next cell and `draw` for the node in it.  So the hops are those
+of the protocol if every node knows its neighbours, which a study checks
 (`spark_analysis.papers.georendezvous.runs`).
 """
 
@@ -87,7 +87,7 @@ class CellNetwork:
             for number, (publisher, *rest) in enumerate(chosen)
         ]
 
-    # Ways.
+    # Paths.
 
     def around(self, cell: Cell) -> list[Cell]:
         """Return the populated adjacent cells."""
@@ -117,7 +117,7 @@ class CellNetwork:
     def to_home(self, start: int, target: Cell, event: Event) -> list[int]:
         """Return the nodes that an event passes from a node to the home cell of a target.
 
-        The home cell knows that it is one, from the advertisement that came before.
+        The home cell knows its role from an earlier advertisement.
         """
         own, walk, home = self.cell_of[start], None, self.home(target)
         way = [start]
@@ -160,7 +160,7 @@ class CellNetwork:
 
 
 def hops_from(linked: npt.NDArray[np.bool_], source: int) -> npt.NDArray[np.int64]:
-    """Return the hops of the shortest ways from a node, by index; -1 for what is not reached."""
+    """Return the hops of the shortest paths from a node, by index; -1 where none leads."""
     hops = np.full(len(linked), -1)
     hops[source] = 0
     frontier = np.array([source])
@@ -174,6 +174,6 @@ def hops_from(linked: npt.NDArray[np.bool_], source: int) -> npt.NDArray[np.int6
 
 
 def transmissions(ways: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
-    """Yield sender and receiver of every hop of several ways."""
+    """Yield sender and receiver of every hop of several paths."""
     for way in ways:
         yield from itertools.pairwise(way)

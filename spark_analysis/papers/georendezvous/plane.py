@@ -1,6 +1,6 @@
-"""Detours on a continuous plane: points, straight ways, neither cells nor hops nor routing.
+"""Detours on a continuous plane: points, straight paths, neither cells nor hops nor routing.
 
-A publisher, a subscriber and the rendezvous points are uniform on a unit square; the way over a
+A publisher, a subscriber and the rendezvous points are uniform on a unit square; the path over a
 rendezvous point is the sum of two straight lines.
 """
 
@@ -20,7 +20,7 @@ ACROSS: Final = 17
 
 
 def _drawn(replicas: int, seed: int) -> tuple[Any, Any, Any]:
-    """Return the direct ways, those over rendezvous points, and how near these are."""
+    """Return the direct paths, those over rendezvous points, and how near these are."""
     rng = np.random.default_rng(seed)
     publisher, subscriber = rng.random((2, PAIRS, 1, 2))
     points = rng.random((PAIRS, replicas, 2))
@@ -37,7 +37,7 @@ def _ratios(through: Any, direct: Any) -> dict[str, float]:
 
 
 def plane_by_replicas(seed: int) -> Iterator[dict[str, Any]]:
-    """Yield for each number of rendezvous points how long the shortest way over one is."""
+    """Yield for each number of rendezvous points how long the shortest path over one is."""
     direct, over, _ = _drawn(max(REPLICAS), seed)
     for replicas in REPLICAS:
         through = over[:, :replicas].min(axis=1)
@@ -54,11 +54,11 @@ def plane_by_nearest(seed: int) -> Iterator[dict[str, Any]]:
 
 
 def plane_by_moves(seed: int) -> Iterator[dict[str, Any]]:
-    """Yield the same by number of points as cell hash routing moves: its cells, all populated.
+    """Yield the same by number of points, in cell hash routing's moves over populated cells.
 
-    A hop leads to any of eight adjacent cells, so a way is as long as the larger of its two
-    extents.  `moves` has such ways of any length, `cells` whole hops between `ACROSS` by `ACROSS`
-    cells, of which the way to a node of the own cell is one, too.
+    A hop leads to any of eight adjacent cells, so a path is as long as the larger of its two
+    extents.  `moves` has such paths of any length, `cells` whole hops between `ACROSS` by `ACROSS`
+    cells, where a node of the same cell is one hop away, too.
     """
     rng = np.random.default_rng(seed)
     publisher, subscriber = rng.random((2, PAIRS, 1, 2))

@@ -1,9 +1,9 @@
 """The whole protocol on the paper's networks under the virtual clock, read off the radios.
 
-The shortest run that measures ways honestly: nodes stand still and frames do not collide, so a
+The shortest run that measures paths honestly: nodes stand still and frames do not collide, so a
 beacon of every node is enough (`BEACONS`).  Then publishers advertise, subscribers subscribe, each
 publisher sends a first event, over all rendezvous cells, and once subscribers have chosen and
-pruned, a second one.  Nothing of what is reported comes from the nodes' own books: what every radio
+pruned, a second one.  Nothing that is reported comes from the nodes' own books: what every radio
 sent and heard is recorded as it would be captured, but for the beacons.
 """
 
@@ -41,17 +41,17 @@ FIRST: Final = SUBSCRIBED + 1.5
 SECOND: Final = FIRST + 3.0
 END: Final = SECOND + 2.0
 SPREAD: Final = 1.0
-"""Seconds over which what all pairs do is spread."""
+"""Seconds over which the operations of all pairs are spread."""
 NEVER: Final = 36_000.0
 SIZE: Final = 64
 """Bytes of an event."""
 MOST: Final = 16
-"""Rendezvous cells of a run for the ways over 1, 2, 4, ... of them: the first ones are the same."""
+"""Rendezvous cells of a run; the first 1, 2, 4, ... of them are those of runs with fewer."""
 
 
 @dataclass(frozen=True)
 class _Script(Workload):
-    """Operations that are known."""
+    """A workload of fixed operations."""
 
     performed: tuple[Operation, ...] = ()
 
@@ -77,7 +77,7 @@ class _Recorder:
         self._ids = [node.id for node in scenario.nodes]
         self.sent_frames: list[SentFrame] = []
         self.heard_frames: list[tuple[float, int, SentFrame]] = []
-        """When, by which node, what: what is for one node alone."""
+        """Time, receiving node and frame; unicasts only."""
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> Sequence[Any]:
         frame = wire.decode(datagram)
@@ -91,10 +91,10 @@ class _Recorder:
             self.heard_frames += [(time, self._ids[station], packet) for station in stations]
 
     def on_loopback(self, time: float, station: int, datagram: bytes, *, to_client: bool) -> None:
-        """Leave it out: clients do what the script says."""
+        """Ignore it: clients do what the script says."""
 
     def emitted(self, time: float, capture: int, frame: bytes) -> None:
-        """Leave it out: there are no access points."""
+        """Ignore it: there are no access points."""
 
     def close(self) -> None:
         """Do nothing."""
@@ -114,7 +114,7 @@ class CellRun:
     ) -> None:
         self.network = network
         self.pairs = {pair.event: pair for pair in pairs}
-        """By the first event; the second has the sequence number after it."""
+        """By the first event; the second has the next sequence number."""
         topology = UniformField(drawn_seed(nodes, seed), END, {"nodes": nodes, "range": RANGE})
         parameters = {
             "replicas": replicas,
@@ -182,7 +182,7 @@ def _key(frame: Frame) -> int:
 
 
 def _operations(pairs: Sequence[Pair]) -> Iterator[Operation]:
-    """Yield what the clients do, in order of time; every node numbers its own."""
+    """Yield the clients' operations in order of time; every node numbers its subscriptions."""
     numbers: dict[int, int] = defaultdict(int)
     apart = SPREAD / max(len(pairs), 1)
     operations = []
@@ -219,9 +219,9 @@ def _operations(pairs: Sequence[Pair]) -> Iterator[Operation]:
 
 
 def ways(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield for each number of rendezvous cells the ways of a network, as `graph.by_replicas`.
+    """Yield for each number of rendezvous cells the paths of a network, as `graph.by_replicas`.
 
-    All are tried, of the first 1, 2, 4, ... of `MOST`.  A direct way is the routing's, on the
+    All are tried, of the first 1, 2, 4, ... of `MOST`.  A direct path is the routing's, on the
     graph: the protocol has none.
     """
     network = CellNetwork(nodes, seed)
@@ -247,10 +247,10 @@ def ways(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def signalling(nodes: int, tried: int, seed: int) -> dict[str, Any]:
-    """Return what a subscriber costs that tries so many of `OF` cells, and what nodes store.
+    """Return what a subscriber that tries so many of `OF` cells costs, and what nodes store.
 
-    Messages are counted a subscriber, and the unnecessary ones are those that concern a rendezvous
-    cell which it did not choose: a subscription, a notification and a prune each.  `frames` are
+    Messages are counted per subscriber; unnecessary are those that concern a rendezvous cell that
+    it did not choose: a subscription, a notification and a prune each.  `frames` are
     all their transmissions.
     """
     network = CellNetwork(nodes, seed)

@@ -72,11 +72,11 @@ METHOD: Final = Axis(
 )
 SIZES: Final = (80, 150, 300, 600, 1200, 3000)
 RUNS: Final = 40
-"""Networks of each size that run the whole protocol at most; graphs are computed of all."""
+"""Most networks of each size that run the whole protocol; graphs are computed for all."""
 FEWER: Final = 10
 """Networks for signalling and the theorem."""
 SWITCHED: Final = 50
-"""Networks, and values of the plane, for what makes the plane differ."""
+"""Networks, and values of the plane, that show what makes the plane differ."""
 TREE_RUNS: Final = 6
 """Networks that run the protocol for its trees."""
 SYSTEM_SEEDS: Final = 3
@@ -115,7 +115,7 @@ def _systems(scope: Scope) -> SweepSpec:
 
 
 def _at_3000(seconds: float, least: float) -> Callable[[Mapping[str, Any], float], float]:
-    """Return a cost that grows with the number of nodes, of 3,000 and besides."""
+    """Return a cost that grows with the number of nodes: `seconds` for 3,000, and `least`."""
     return lambda parameters, duration: least + seconds * float(parameters["nodes"]) / 3000
 
 
@@ -231,7 +231,7 @@ def _preset(name: str, summary: str, sizes: tuple[int, ...], **rest: Any) -> Pre
 PRESETS: Final = (
     _preset(
         "quick",
-        "3 networks a size, up to 600 nodes, to see that all works: it decides little",
+        "a quick check with 3 networks a size, up to 600 nodes: too few to decide much",
         (80, 300, 600),
         receivers=(1, 8, 32),
         compared=(80,),

@@ -1,6 +1,6 @@
 """Theorem 3.1 on the networks: its constants, its bound, and what it bounds.
 
-Distances are hops of shortest ways in the radio's graph, as in the theorem.  Delta is the largest
+Distances are hops of shortest paths in the radio's graph, as in the theorem.  Delta is the largest
 |N(X, 2r)| / |N(X, r)| of the nodes X looked at and of all r from 1; epsilon is E[l] / L.  The nodes
 looked at are the publishers and subscribers of the network's pairs and the nodes nearest to its
 four corners, from which the diameter L, too, is the largest distance.
@@ -17,7 +17,7 @@ import numpy as np
 from spark_analysis.papers.georendezvous.networks import CellNetwork, hops_from
 
 SHARES: Final = (0.25, 0.5, 1.0)
-"""k: the way over a rendezvous node is at most (1 + 2k) times the direct one."""
+"""k: the path over a rendezvous node is at most (1 + 2k) times the direct one."""
 
 
 def theorem(nodes: int, seed: int) -> Iterator[dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""What voids do to the ways of cell hash routing: the same networks with better ways.
+"""What voids do to the paths of cell hash routing: the same networks with better paths.
 
-A greedy way runs into voids, goes around them, and is longer than the shortest way over populated
-cells.  Of several ways over rendezvous cells the shortest one is taken, which avoids that.  Two
-switches turn it off: shortest ways over the populated cells, and ways as if no cell were empty.
+A greedy path runs into voids, goes around them, and is longer than the shortest path over populated
+cells.  Of several paths over rendezvous cells the shortest one is taken, which avoids that.  Two
+switches turn this off: shortest paths over the populated cells, and paths as if no cell were empty.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ METHODS: Final = ("shortest", "full")
 
 
 def without_voids(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield for each number of rendezvous cells how long ways are, by `method`.
+    """Yield for each number of rendezvous cells how long paths are, by `method`.
 
-    `shortest` has the shortest ways over populated cells, `full` those if every cell were
+    `shortest` has the shortest paths over populated cells, `full` those if every cell were
     populated.  Publishers, subscribers and rendezvous cells are those of `graph.by_replicas`.
     """
     network = CellNetwork(nodes, seed)
@@ -36,7 +36,7 @@ def without_voids(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
             else:
                 first, last = ({goal: _moves(cell, goal) for goal in (*homes, end)}
                                for cell in (start, end))  # fmt: skip
-            # To a node of the own cell is a hop, too.
+            # A node of the same cell is a hop away, too.
             direct.append(max(first[end], 1))
             over.append([first[home] + max(last[home], 1) for home in homes])
         for replicas in REPLICAS:
@@ -51,7 +51,7 @@ def without_voids(nodes: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def _hops(network: CellNetwork, start: Cell) -> dict[Cell, int]:
-    """Return the hops of the shortest ways over populated cells."""
+    """Return the hops of the shortest paths over populated cells."""
     hops, queue = {start: 0}, deque([start])
     while queue:
         cell = queue.popleft()

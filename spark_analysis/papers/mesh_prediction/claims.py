@@ -1,4 +1,4 @@
-"""The claims of the paper, each with the rule that its words mean.
+"""The claims of the paper, each with the rule that its words are taken to mean.
 
 The bounds were fixed before anything ran.  The measure of packets is that of the paper's formula:
 transmissions between brokers, a mean over legs of each leg's mean.  Beside it stand the mean over
@@ -38,7 +38,7 @@ NUMBER: Final = 0.1
 FLAT: Final = 0.05
 """Share of (2k+1)/6 within which packets do not change: half of that."""
 A_THIRD: Final = (0.26, 0.41)
-"""What "about a third lower" may be: nearer to a third than to a fifth or to a half, about."""
+"""What "about a third lower" may be: roughly nearer to a third than to a fifth or a half."""
 A_HALF: Final = (0.42, 0.58)
 """What "about a half lower" may be: nearer to a half than to a third or to two thirds."""
 FIVE: Final = (4.0, 6.0)
@@ -255,7 +255,7 @@ def _derived(equation: str) -> Callable[[pd.DataFrame], list[Comparison]]:
 
 
 def _late_if_wrong(points: pd.DataFrame) -> list[Comparison]:
-    """Say what early turns do to prediction: delivery stays, and delay comes."""
+    """Judge prediction when clients turn early: events arrive late, but arrive."""
     rows = _of(points, PREDICTION)
     delivered = values_of(rows, "delivery_ratio", ("turn",))
     lost = within(100 * delivered, 99.0, math.inf, "delivery of prediction over all shares", "%")

@@ -1,4 +1,4 @@
-"""The paper's derivation, equations 1 to 6 (section V.A), beside what it should come to.
+"""The paper's derivation, equations 1 to 6 (section V.A), beside what it should give.
 
 Lengths are in cell sides (l = 1) and times in cell sides over v.  A ring i is the square circle of
 the cells that are i hops away from the central one.
@@ -69,7 +69,7 @@ def ring_distance(ring: int) -> float:
 
 
 def draws(seed: int, k: int, legs: int) -> Iterator[dict[str, Any]]:
-    """Yield what random legs come to: straight ways from the middle to uniform points.
+    """Yield the results of random legs: straight ways from the middle to uniform points.
 
     Hops are those between 8-neighbours, which is the ring of the client's cell; packets per event
     are the mean of the hops along a leg, in time.
@@ -102,7 +102,7 @@ def _ring(distance: float) -> int:
 
 
 def _mean_ring(far: float) -> float:
-    """Return the mean of the ring over a way from 0 to `far`, evenly gone."""
+    """Return the mean of the ring over a way from 0 to `far`, at even speed."""
     whole = _ring(far)
     if not whole:
         return 0.0

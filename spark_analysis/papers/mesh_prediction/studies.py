@@ -49,8 +49,8 @@ ERRORS: Final = "speed-errors"
 FAILURES: Final = "failures"
 
 CLIENTS: Final = "24"
-"""Clients of one mesh; they do not influence each other (`topologies.mesh_legs`).  As many as cost
-about what their mesh does, which a run has whatever their number."""
+"""Clients of one mesh; they do not influence each other (`topologies.mesh_legs`).  So many cost
+about as much as their mesh, which costs the same for any number."""
 QUIET: Final[Mapping[str, str]] = MappingProxyType({"graph": "fixed", "lease": "86400"})
 """No beacons, since no broker comes or goes, and no signs of life: the paper has neither."""
 DRAWN: Final = 20_000
@@ -154,7 +154,7 @@ _EQUATIONS: Final = {FORMULAS: {"k": (10, 20)}, DRAWS: {"k": (10, 20)}}
 PRESETS: Final = (
     Preset(
         "quick",
-        "small meshes, slowest and fastest clients, to see that all works: it decides little",
+        "a quick check: small meshes, slowest and fastest clients, too few to decide much",
         {
             LEGS: {"k": (3, 6), "interval": (4.0, 8.0), "speed": (3.0, 15.0)},
             **_EQUATIONS,

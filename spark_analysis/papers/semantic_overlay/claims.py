@@ -1,6 +1,6 @@
 """What the paper claims, and the rules that decide it.
 
-A network is one draw.  Bounds for the paper's words were chosen when single networks had been
+A network is one draw.  Bounds for the paper's words were chosen after single networks had been
 tried, to see that the code works, and before any preset ran.
 """
 
@@ -30,9 +30,9 @@ from spark_analysis.papers.semantic_overlay.equations import crossing, join_mess
 LEVEL: Final = 0.05
 """Growth of tables from one size to twice that size, as a share, that counts as levelled off."""
 LOW: Final = 0.01
-"""False negatives of which a rate is very low."""
+"""Rate of false negatives up to which it is very low."""
 FACTOR: Final = 2.0
-"""Within what factor a proposition's number of messages is that measured."""
+"""Factor within which a proposition's number of messages is the one measured."""
 MARGINS: Final = (
     f"Bounds: tables have levelled off if they grow by less than {LEVEL:.0%} when peers double; a "
     f"very low rate of false negatives is up to {LOW:.0%}; a measured number is that of a "
@@ -42,7 +42,7 @@ MARGINS: Final = (
 
 
 def _fits(points: pd.DataFrame) -> Iterator[tuple[float, float, float]]:
-    """Yield of each seed: slope over ln n, share of the variance that this explains, and n's."""
+    """Yield for each seed the slope over ln n, and the variance that ln n and n explain."""
     for _, rows in points.dropna(subset=["depth"]).groupby(SEED):
         n, depth = rows["nodes"].to_numpy(float), rows["depth"].to_numpy(float)
         if len(set(n)) < 3:
@@ -213,7 +213,7 @@ def claim(
     *,
     joint: bool = False,
 ) -> Claim:
-    """Return a claim; `judge` as `Claim` has it."""
+    """Return a claim; `judge` is as in `Claim`."""
     return Claim(key, statement, source, judge, tuple(studies), joint, rule)
 
 

@@ -24,7 +24,7 @@ EVENTS: Final = 50
 
 
 def compared(nodes: int, seed: int, hashes: int = 3) -> dict[str, float]:
-    """Return the messages of an event, and those to peers whose identifier it does not match."""
+    """Return the messages per event, and those to peers whose identifier it does not match."""
     rng = random.Random(f"{seed}/{nodes}")
     workload = StockWorkload(stocks=STOCKS)
     space = Space(SPACE)

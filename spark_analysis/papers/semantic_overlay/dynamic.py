@@ -1,7 +1,7 @@
 """The dynamic setting: peers join at random times, by the protocol itself under the virtual clock.
 
-Nothing of what is reported comes from the peers' own books: joins, links and ways of events are
-read from what every host sent, as it would be captured, and deliveries from what clients were told.
+Nothing that is reported comes from the peers' own books: joins, links and ways of events are read
+from what every host sent, as it would be captured, and deliveries from notifications of clients.
 Heartbeats are left out: no peer leaves or fails, as in the paper.
 """
 
@@ -31,12 +31,12 @@ SETTLED: Final = 20.0
 QUOTES: Final = 10.0
 """Seconds in which quotes are published."""
 LAST: Final = 8.0
-"""Seconds for those that are still searching."""
+"""Seconds for quotes that are still searching."""
 NEVER: Final = 36_000.0
 
 
 class _Recorder(NullRecorder):
-    """Keeps links, messages by kind, and what clients were told."""
+    """Keeps links, messages by kind, and notifications of clients."""
 
     def __init__(self) -> None:
         self.kinds: Counter[int] = Counter()
@@ -61,7 +61,7 @@ class _Recorder(NullRecorder):
 
 
 def _wanting(operations: Sequence[Operation]) -> dict[tuple[int, int], set[int]]:
-    """Return by event who wants it, its publisher apart."""
+    """Return who wants each event, its publisher excluded."""
     by_stock: dict[Any, list[tuple[int, Filter]]] = {}
     for operation in operations:
         if operation.action == "subscribe":

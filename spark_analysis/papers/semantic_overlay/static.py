@@ -1,8 +1,8 @@
-"""The static setting: every peer has made its table of the whole network, by Algorithms 1 and 2.
+"""The static setting: every peer has built its table from the whole network, by Algorithms 1 and 2.
 
 Peers, subscriptions and quotes are those of `emulation.workloads.stock`, tables those of
-`nodeapp.pubsub.overlay.tables`, and an event goes the way that `nodeapp.pubsub.overlay.peer` sends
-it, all links being equally fast.  So a network of 4,000 peers takes seconds and no messages.
+`nodeapp.pubsub.overlay.tables`, and an event goes where `nodeapp.pubsub.overlay.peer` sends it,
+all links being equally fast.  So a network of 4,000 peers takes seconds and no messages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BITS_OF_IDS: Final = 1024
 STOCKS: Final = 100
 SEARCH_HOPS: Final = 64
 EVENTS: Final = 400
-"""Quotes of a network at most, at peers drawn at random: of the up to ten a peer, a sample."""
+"""Most quotes of a network, by random peers: a sample of the up to ten per peer."""
 
 
 class Population(NamedTuple):
@@ -102,7 +102,7 @@ class StaticOverlay:
                 self.links[node].add(peer.node)
 
     def spread(self, publisher: int, bits: int, cell: int, *, flood: bool = False) -> Spread:
-        """Return where an event goes that a peer publishes."""
+        """Return where an event goes that a peer publishes; `bits` is its identifier."""
         spread = Spread({publisher: 0})
         first = self._first(publisher, bits, cell, spread)
         if first is None:
@@ -113,7 +113,7 @@ class StaticOverlay:
         return spread
 
     def _first(self, publisher: int, bits: int, cell: int, spread: Spread) -> int | None:
-        """Return the peer from which the event spreads; searching from the publisher on."""
+        """Return the peer from which the event spreads, as a search from the publisher finds it."""
         here, hops, way = publisher, 0, [publisher]
         visited = {publisher}
         cells = frozenset((cell, SHARED))
@@ -146,11 +146,11 @@ class StaticOverlay:
                 spread.hops[here] = hops
 
     def _links(self, node: int) -> set[int]:
-        """Return whom a peer searches at: its links, or the primary peer of its ring."""
+        """Return the peers that a search can go on to: links, or the primary peer of the ring."""
         return self.links[node] if node in self.links else {self.ring_of[node][0]}
 
     def _fan_out(self, first: int, bits: int | None, cell: int, spread: Spread) -> None:
-        """Send an event to all links that match, hop by hop; to all links if `wanted` is None."""
+        """Send an event to all links that match, hop by hop; to all links if `bits` is None."""
         hops, peers, unit = spread.hops, self.peers, self.unit
         begin = hops[first]
         frontier, depth, seen = [first], begin, {first}
@@ -174,7 +174,7 @@ class StaticOverlay:
 
 
 class Quotes:
-    """Events of a workload over a population, with who wants each."""
+    """Events of a workload over a population, with the nodes that want each."""
 
     def __init__(self, workload: StockWorkload, population: Population, rng: random.Random) -> None:
         self._workload = workload
@@ -188,7 +188,7 @@ class Quotes:
                 self._by_stock.setdefault(stock, []).append((node, interest))
 
     def draw(self, count: int) -> Iterator[tuple[int, Mapping[str, Any], set[int]]]:
-        """Yield publisher, attributes and the nodes that want the event, the publisher's apart."""
+        """Yield publisher, attributes and the other nodes that want the event."""
         for _ in range(count):
             publisher = self._rng.randint(1, self._nodes)
             event = self._workload.quote(self._law, self._rng)

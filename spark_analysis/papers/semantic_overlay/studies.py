@@ -29,7 +29,7 @@ LARGEST: Final = 4000
 OF_HASHES: Final = 1000
 WITH_JOINS: Final = 2
 """Networks with joins for each static one: their depths vary more.  Added when 10 had been seen,
-which left it open if depth grows as a logarithm."""
+which left open whether depth grows as a logarithm."""
 OF_LAW: Final = 100
 """Quotes of a network whose interests follow a law: each has many takers."""
 
@@ -119,7 +119,7 @@ def _preset(name: str, summary: str, sizes: tuple[int, ...], law: int, **rest: A
 PRESETS: Final = (
     _preset(
         "quick",
-        "3 networks of up to 500 peers, to see that all works: it decides little",
+        "a quick check with 3 networks of up to 500 peers: too few to decide much",
         (125, 250, 500),
         500,
         alphas=(1.0, 4.0),

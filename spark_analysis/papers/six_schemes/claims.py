@@ -1,11 +1,11 @@
-"""The fourteen claims of the paper, each with the rule that its words mean.
+"""The fourteen claims of the paper, each with the rule that its words are taken to mean.
 
 The bounds and margins here were fixed before anything ran; each has its reason beside it.
 
 Delivery is compared in points of a hundred, delay and load as factors (geometric means), since
 their values are far apart and their errors grow with them.  The paper's measure of delay is the
 mean of what was delivered, and decides.  Beside it stand the median, and the mean of what both
-compared systems delivered, because a system that loses the events with long ways seems fast.
+compared systems delivered, because a system that loses events with long paths seems fast.
 
 A figure shows one mean for each speed, so what is said of a scheme as such is judged over all
 speeds.  "Sensitive to mobility" is how much is lost from the lowest speed to the highest, by the
@@ -57,7 +57,7 @@ SMALL: Final = 2.0
 lower: no more than twice it."""
 
 SAME_DELIVERY: Final = 2.0
-"""Points within which deliveries tie: less than the symbol of a curve is high."""
+"""Points within which deliveries tie: less than the height of a curve's symbol."""
 SAME_DELAY: Final = 1.1
 """Factor within which delays tie."""
 SAME_LOAD: Final = 1.05

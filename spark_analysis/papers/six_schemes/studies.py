@@ -48,7 +48,7 @@ def _speeds(
 PRESETS: Final = (
     Preset(
         "quick",
-        "short runs at the slowest and the fastest speed, to see that all works: it decides little",
+        "a quick check: short runs at the slowest and the fastest speed, too few to decide much",
         _speeds((10.0, 60.0), (1.0, 20.0), (10.0, 5.0)),
         seeds=2,
         duration=75.0,
@@ -150,10 +150,10 @@ code; the tours of voids cost most.  Freeway: means of six runs of 900 s of the 
 last scheme).  Manhattan, at 10 m/s: one or two runs of 100 s over AODV, single ones of 30 to 120 s
 over GPSR."""
 _START: Final = 1.0
-"""Processor seconds of a run besides: its scenario, and its share of the analysis."""
+"""Further processor seconds of a run: its scenario, and its share of the analysis."""
 _OF_EVENTS: Final = {True: 0.08, False: 0.0}
-"""Of what a second costs at an event every 10 s, how much grows with the rate of events, over AODV
-or not: measured at an event every second, runs of 30 s on `manhattan`, of 60 s on `freeway`.  What
+"""Share of a second's cost at an event every 10 s that grows with the rate of events, over AODV or
+not: measured at an event every second, runs of 30 s on `manhattan`, of 60 s on `freeway`.  What
 tours of voids cost over GPSR does not grow: they are refreshes."""
 
 

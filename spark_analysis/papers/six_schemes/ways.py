@@ -92,7 +92,7 @@ _LINK_LAYER: Final[Settings] = MappingProxyType(
     {"link_feedback": "", "withdraw_queue": "", "local_repair": ""}
 )
 _RUNS: Final = ("freeway", "manhattan")
-"""The study of the system's load is run as the base alone has it, and as deployed."""
+"""Studies of most variations; those of the system's load run as published and as deployed."""
 
 BASE: Final = Variation(
     "published",

@@ -1,8 +1,8 @@
 """What the copy's two passages say, and what is said of the schemes, each with its rule.
 
 The copy has no numbers, so the claims are its words.  The bounds and margins here were fixed before
-the presets ran; each has its reason beside it.  What else was changed when results had been seen is
-in `MARGINS`.
+the presets ran; each has its reason beside it.  `MARGINS` says what else was changed after
+results had been seen.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from spark_analysis.papers.subscription_forwarding.studies import (
 from spark_analysis.report.confidence import Interval
 
 EVERYTHING: Final = 0.5
-"""Points that may be missing of everything: what the radio loses though it repeats frames."""
+"""Points of delivery that may be missing: frames that the radio loses despite repeating them."""
 FRACTION: Final = 0.5
-"""Of flooding's event messages, below which a cost is a fraction of it: one half is the largest
-that one would call so."""
+"""Share of flooding's event messages below which a cost is a fraction of them: nobody would call
+more than one half so."""
 HIGH: Final = 90.0
 """% of deliveries from which delivery is high: one in ten is lost at most."""
 LOSES: Final = 5.0
-"""Points below delivery at rest from which a scheme loses: more than chance and the radio take."""
+"""Points of delivery lost since rest that count as a loss: more than chance and the radio take."""
 MOSTLY: Final = 0.95
 """Share of the moments at which a graph that is kept connected is connected."""
 NEARLY: Final = 0.99
@@ -70,7 +70,7 @@ AXES: Final = ("speed",)
 
 
 def _none(points: pd.DataFrame, column: str, text: str, unit: str) -> Comparison:
-    """Judge that there is none of something in any run: one is enough to refute it."""
+    """Judge that something never occurs in any run: once is enough to refute it."""
     total = float(points[column].sum())
     verdict = Verdict.FAILS if total else Verdict.HOLDS
     lead = -total if total else math.inf
@@ -163,7 +163,7 @@ NOTICED: Final = {False: "noticed by silence", True: "noticed by link feedback"}
 
 
 def _repairs(points: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a repair: seconds of events that were lost after the break, and updates."""
+    """Return a row for each repair: seconds of events lost after the break, and updates."""
     after = points[(points["since"] >= 0) & (points[GONE] == RELAY)]
     lost = after.assign(lost=(after["missing"] / after["due"]).fillna(0.0))
     return lost.groupby([GONE, ORDER, FEEDBACK, SEED], as_index=False)[["lost", "updates"]].sum()
@@ -196,7 +196,7 @@ def _tells_less(points: pd.DataFrame) -> list[Comparison]:
         return [times(both, text, margin=SAME_COST)]
     return [
         times(
-            # One more of each: with nothing to tell there would be no factor.
+            # One more of each: without updates there would be no factor.
             pairs(rows, "updates", *orders, (), of=ORDER) + 1,
             f"updates, {gone} gone, {NOTICED[bool(noticed)]}: "
             f"{BREAK_BEFORE_MAKE} above {MAKE_BEFORE_BREAK}",

@@ -33,11 +33,11 @@ Delivery = tuple[int, int, int]
 """Subscriber, publisher, sequence number."""
 
 ROUTES_DURATION: Final = 40.0
-"""Seconds of the run at rest whose routes are looked at."""
+"""Seconds of the run at rest whose routes are examined."""
 LIFETIME: Final = "20"
 """Seconds that its subscriptions live, so that many are withdrawn and others take their place."""
 BREAK: Final = 15.0
-"""Seconds after which a relay is gone: the tree and the tables have been there for a while."""
+"""Seconds after which a relay is gone: the tree and the tables have settled by then."""
 BEFORE: Final = 3
 AFTER: Final = 15
 """Seconds before and after the break for which there are rows."""
@@ -47,13 +47,13 @@ RELAY: Final = "relay"
 ROOT: Final = "root"
 """Index 0: the lowest id."""
 FAR: Final = 1e6
-"""Metres by which the relay goes away."""
+"""Metres by which the relay moves away."""
 MINUTES: Final = 10
-"""Minutes for which the graph is looked at."""
+"""Minutes for which the graph is observed."""
 
 
 class _Direction:
-    """What one end of a link has told the other: the patterns of its present session."""
+    """What one end of a link has sent to the other: the patterns of its present session."""
 
     def __init__(self) -> None:
         self.session = -1
@@ -79,7 +79,7 @@ class Propagation(NullRecorder):
         self.twice = 0
 
     def sent(self, time: float, station: int, to: int, datagram: bytes) -> tuple[Any, ...]:
-        """Look into updates."""
+        """Count the patterns of updates."""
         if datagram[1] == Kind.SUBSCRIPTION_UPDATE:
             update = decode_update(decode(datagram).body)
             direction = self._directions.setdefault((station, to), _Direction())
@@ -95,7 +95,7 @@ def routes(seed: int, nodes: str = SETTINGS["nodes"]) -> Row:
     """Return what the routes of all subscriptions look like after a run without motion.
 
     `cycles` is 0 if the links that some table entry points along make a tree, or several in parts
-    of the network; `off_tree` are entries along a link that is none of the dispatchers' tree.
+    of the network; `off_tree` are entries along a link that is not in the dispatchers' tree.
     `propagated` counts patterns in updates, each repetition of a frame left out, and `twice` those
     that were passed on in a direction in which they had been passed on and not withdrawn.
     """
@@ -124,7 +124,7 @@ def routes(seed: int, nodes: str = SETTINGS["nodes"]) -> Row:
 
 
 def cycles(links: Iterable[frozenset[int]]) -> int:
-    """Return how many of the links there are more than a forest has; each link has two nodes."""
+    """Return how many links there are beyond those of a forest; each link has two nodes."""
     above: dict[int, int] = {}
 
     def top(node: int) -> int:
@@ -141,7 +141,7 @@ def cycles(links: Iterable[frozenset[int]]) -> int:
 
 
 class _Deliveries(NullRecorder):
-    """Notes deliveries, the updates by when they were sent, and who forwards events."""
+    """Notes deliveries, when updates were sent, and who forwards events."""
 
     def __init__(self) -> None:
         self.deliveries: set[Delivery] = set()
@@ -169,9 +169,9 @@ def repair(
 ) -> Iterator[Row]:
     """Yield a row for each second around a break: the share of its events' deliveries made.
 
-    Nobody moves but one node, which is away at once: of those that are no client, and without which
-    the graph is still connected, the one that forwards the most events, `gone` being `RELAY`; or
-    the tree's root.  Trees differ between orders, and with link feedback, before anybody is gone:
+    Only one node moves, and is away at once: if `gone` is `RELAY`, the one that forwards the most
+    events among those that are not clients and without which the graph is still connected; else the
+    tree's root.  Trees differ between orders, and with link feedback, before anybody is gone:
     the relay is the busiest of the very run that it leaves, so that each loses as much as it can.
     `since` is the second after the break in which the events were published, `updates` the messages
     about subscriptions that all nodes sent in it.  Settings of the scenario can be changed.
@@ -200,7 +200,7 @@ def repair(
 def relay(scenario: Scenario) -> int:
     """Return the index of the node that forwards the most events before the break.
 
-    Of those that can be spared: it is not the root and no client, and the others stay connected
+    Among those that can be spared: it is neither root nor client, and the others stay connected
     without it.  Raises ValueError if there is none.
     """
     watched = _Deliveries()

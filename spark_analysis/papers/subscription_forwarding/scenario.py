@@ -1,4 +1,4 @@
-"""The scenario of the evaluation: as published, and what the copy does not tell."""
+"""The scenario of the evaluation: as published, and what the copy leaves open."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "patterns": "100",
     "interval": "2",
 }
-"""Nodes, side, range and speed are the paper's.  Who publishes and subscribes, and to what, it does
-not tell: 5 publishers with an event every 2 s each, 25 subscribers to 2 of 100 patterns each."""
+"""Nodes, side, range and speed are the paper's.  It leaves open who publishes and who subscribes to
+what: 5 publishers with an event every 2 s each, 25 subscribers to 2 of 100 patterns each."""
 
 
 def scenario(protocol: str, seed: int, duration: float, settings: Mapping[str, str]) -> Scenario:

@@ -232,8 +232,7 @@ _REPAIRS: Final = {
 PRESETS: Final = (
     Preset(
         "quick",
-        "runs of 20 s with two seeds at the ends of the axes, to see that all works: it decides "
-        "little",
+        "a quick check: runs of 20 s, two seeds, the ends of the axes; too few to decide much",
         {
             "speed": {"speed": (0.0, 20.0), "addressing": (UNICAST,)},
             "dials": {"horizon": (0, 5), "fraction": (0.0, 0.5)},

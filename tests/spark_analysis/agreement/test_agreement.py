@@ -399,5 +399,5 @@ def test_run_folders_are_measured_by_their_captures(spark: SparkSession, tmp_pat
 
 @pytest.mark.spark
 def test_one_repeat_is_too_few(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(AnalysisError, match="too few"):
+    with pytest.raises(AnalysisError, match="at least 2 repeats are needed, not 1"):
         read_agreements(spark, [(tmp_path, tmp_path)], ("a", "b"))

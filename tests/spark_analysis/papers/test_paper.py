@@ -82,9 +82,9 @@ def test_the_sources_of_a_paper_are_named(name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"claims": PAPER.claims * 2}, "claim 'delivers' is there twice"),
+        ({"claims": PAPER.claims * 2}, "claim 'delivers' occurs twice"),
         ({"studies": PAPER.studies[:1]}, "study 'formula' of figure"),
-        ({"presets": (replace(quick(), variations=("none",)),)}, "variation 'none' is not there"),
+        ({"presets": (replace(quick(), variations=("none",)),)}, "variation 'none' does not exist"),
         ({"presets": (replace(quick(), values={"field": {"speed": (1,)}}),)}, "axis 'nodes'"),
         ({"presets": (replace(quick(), values={"sea": {}}),)}, "study 'sea' of preset 'quick'"),
         ({"variations": (Variation("v", "v", {}, "", ("sea",)),)}, "of variation 'v'"),

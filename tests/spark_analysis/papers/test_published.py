@@ -167,7 +167,7 @@ def test_nothing_so_far_is_an_error_that_says_what_to_do(tmp_path: Path) -> None
     with pytest.raises(AnalysisError, match=r"no results of made-up --preset long .*: leave out"):
         show(PAPER, PRESET, tmp_path / "none")
     stopped_at(tmp_path, "walks, as published, first seeds", 3)
-    with pytest.raises(AnalysisError, match=r"yet \(3 points are finished, but of no seed all\)"):
+    with pytest.raises(AnalysisError, match=r"yet \(finished points: 3, but no complete seed\)"):
         show(PAPER, PRESET, tmp_path)
 
 

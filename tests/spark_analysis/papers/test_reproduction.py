@@ -245,12 +245,12 @@ def test_the_page_names_the_commits_that_made_its_points(
         if path.name != computed.ROWS
     ]
     next(path for path in kept if path.name == computed.CODE).unlink()
-    assert "; of 2 of 6 rows it is not known.\n" in page_with((4, 8, 16))
+    assert "; unknown for 2 of 6 rows.\n" in page_with((4, 8, 16))
     for path in kept:
         path.unlink(missing_ok=True)
     text = page_with((4, 8, 16))
     assert "made by commit" not in text
-    assert "3 computed points; what they took is not known.\n" in text
+    assert "3 computed points; their cost is unknown.\n" in text
 
 
 def test_seeds_survive_beside_a_study_that_has_none() -> None:

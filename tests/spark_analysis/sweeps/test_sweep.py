@@ -261,7 +261,7 @@ def test_results_that_do_not_arrive_are_failures(
     monkeypatch.setattr("spark_analysis.sweeps.tasks.POLL", 0.01)
     point = points(spec())[0]
     run_tasks(spark, [Elsewhere(**vars(point.task(tmp_path / "a")))], lambda doing: None)
-    assert "workers need the sweep's folder" in str(failure(tmp_path / "a"))
+    assert "workers must share the sweep's folder" in str(failure(tmp_path / "a"))
 
 
 @pytest.mark.spark
