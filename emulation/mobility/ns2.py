@@ -23,12 +23,10 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from emulation.errors import ScenarioError
 from emulation.mobility.trajectory import Position2D, Trace, Waypoint
-from emulation.plain_file import read_plain_file
 
 SAME_TIME: Final = 1e-6
 """Seconds between arrival and the next command within which they are one moment."""
@@ -64,23 +62,11 @@ class _Node:
     commands: list[_Command] = field(default_factory=list)
 
 
-def trajectories(path: Path, nodes: int = 0) -> list[tuple[Waypoint, ...]]:
-    """Return the waypoints of the first `nodes` nodes of a movement file; 0: of all.
-
-    Raises `ScenarioError` if the file cannot be read, a line is not one of the above, or a node
-    is missing.
-    """
-    try:
-        text = read_plain_file(path).decode("utf-8")
-    except OSError as error:
-        raise ScenarioError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{path} is not a text file") from None
-    return parse(text, nodes, str(path))
-
-
 def parse(text: str, nodes: int = 0, name: str = "trace") -> list[tuple[Waypoint, ...]]:
-    """Return the waypoints of the nodes in the text of a movement file that is called `name`."""
+    """Return the waypoints of the first `nodes` nodes in a file that is called `name`; 0: of all.
+
+    Raises `ScenarioError` if a line is not one of the above, or a node is missing.
+    """
     found = _read(text, name)
     if not found:
         raise ScenarioError(f"{name} moves no node: it has no line like '$node_(0) set X_ 1.0'")

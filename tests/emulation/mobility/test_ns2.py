@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulation.errors import ScenarioError
-from emulation.mobility import ns2
+from emulation.mobility import movement_file, ns2
 from emulation.mobility.trajectory import Trace, Waypoint
 
 SETDEST = """\
@@ -105,7 +105,7 @@ def test_what_generators_write_differently(line: str) -> None:
 def test_windows_line_ends_and_empty_lines_do_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "m.tcl"
     path.write_bytes(SETDEST.replace("\n", "\r\n\r\n").encode())
-    assert ns2.trajectories(path) == ns2.parse(SETDEST)
+    assert movement_file.trajectories(path) == ns2.parse(SETDEST)
 
 
 @pytest.mark.parametrize(
@@ -135,19 +135,19 @@ def test_a_bad_file_is_refused_in_one_line(line: str, told: str) -> None:
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="No such file"):
-        ns2.trajectories(tmp_path / "absent.tcl")
+        movement_file.trajectories(tmp_path / "absent.tcl")
     with pytest.raises(ScenarioError, match="cannot read /dev/zero: it is a pipe or a device"):
-        ns2.trajectories(Path("/dev/zero"))
+        movement_file.trajectories(Path("/dev/zero"))
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScenarioError, match="not a text file"):
-        ns2.trajectories(tmp_path / "binary")
+        movement_file.trajectories(tmp_path / "binary")
     (tmp_path / "empty").write_text("# nothing\n")
     with pytest.raises(ScenarioError, match="moves no node"):
-        ns2.trajectories(tmp_path / "empty")
+        movement_file.trajectories(tmp_path / "empty")
     (tmp_path / "two").write_text(SETDEST)
-    assert len(ns2.trajectories(tmp_path / "two", nodes=1)) == 1
+    assert len(movement_file.trajectories(tmp_path / "two", nodes=1)) == 1
     with pytest.raises(ScenarioError, match=r"no \$node_\(2\).*lower nodes"):
-        ns2.trajectories(tmp_path / "two", nodes=3)
+        movement_file.trajectories(tmp_path / "two", nodes=3)
 
 
 coordinate = st.one_of(st.floats(-1e4, 1e4), st.integers(0, 5).map(float))

@@ -1,7 +1,7 @@
-"""Stations that move as a movement file says: what ns-2's `setdest` and its many imitators write.
+"""Stations that move as a file of another program says: ns-2, BonnMotion, SUMO or GPX.
 
-`emulation.mobility.ns2` has the format; `export-trace` writes it.  The area is the box around all
-ways.  The workload is that of `roaming_field`.
+`emulation.mobility.movement_file` has the formats; `export-trace` writes that of ns-2.  The area is
+the box around all ways.  The workload is that of `roaming_field`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from emulation.errors import ScenarioError
-from emulation.mobility import ns2
+from emulation.mobility import movement_file
 from emulation.mobility.replay import Replay
 from emulation.scenario.topo import Topo
 from emulation.scenario.topology_parameters import Mode, PathLoss, RadioRange, Standard
@@ -18,14 +18,17 @@ from emulation.workloads.topic import TopicWorkload
 from nodeapp.parameters import Param
 
 
-class Ns2Trace(Topo):
-    """Stations that move as a file of ns-2 `setdest` lines says: --set file=FILE."""
+class Movement(Topo):
+    """Stations that move as a file of ns-2, BonnMotion, SUMO or GPX says: --set file=FILE."""
 
     workload = TopicWorkload()
 
     def build(  # type: ignore[override]  # the parameters are the point
         self,
-        file: Annotated[str, Param("movement file, setdest lines of ns-2")] = "",
+        file: Annotated[
+            str,
+            Param("movement file: ns-2 setdest lines, BonnMotion, SUMO --fcd-output or GPX tracks"),
+        ] = "",
         nodes: Annotated[int, Param("stations, the first of the file; 0: all", low=0)] = 0,
         range: RadioRange = 250.0,
         propagation: PathLoss = "twoRayGround",
@@ -33,8 +36,8 @@ class Ns2Trace(Topo):
         mode: Mode = "adhoc",
     ) -> None:
         if not file:
-            raise ScenarioError("ns2_trace needs a movement file: --set file=FILE")
+            raise ScenarioError("movement needs a file: --set file=FILE")
         self.setRadio(range, propagation, standard, mode)
-        self.mobility = Replay(ns2.trajectories(Path(file), nodes))
+        self.mobility = Replay(movement_file.trajectories(Path(file), nodes))
         self.area = self.mobility.area
         self.addStations(len(self.mobility))
