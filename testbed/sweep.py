@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import typer
 from rich.progress import (
@@ -23,10 +23,10 @@ from emulation.scenario.runfolder import RunFolder
 from emulation.workloads.registry import expanded
 from spark_analysis.errors import AnalysisError
 from spark_analysis.sweeps.folder import SPEC, outdated
-from spark_analysis.sweeps.page import write_page, write_pictures
+from spark_analysis.sweeps.page import PAGE, compared, write_page, write_pictures
 from spark_analysis.sweeps.spec import SpecError, SweepSpec
 from spark_analysis.sweeps.sweep import Progress as Done
-from spark_analysis.sweeps.sweep import run_sweep
+from spark_analysis.sweeps.sweep import SweepOutcome, run_sweep
 from testbed import completing
 from testbed.display import print_problems
 from testbed.options import (
@@ -35,6 +35,7 @@ from testbed.options import (
     USAGE,
     DurationOption,
     FaultOption,
+    JsonOption,
     MasterOption,
     NodesOption,
     SetOption,
@@ -47,6 +48,7 @@ from testbed.options import (
     fail,
     settings_of,
 )
+from testbed.outcome import print_json
 
 VARIED = "KEY=VALUE,VALUE,..."
 SWEEPS = HOME / "sweeps"
@@ -140,6 +142,7 @@ def sweep(
     keep_frames: Annotated[
         bool, typer.Option("--keep-frames", help="keep the packets of every run, as columns")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run many scenarios under the virtual clock as Spark tasks, and draw the results.
 
@@ -178,6 +181,8 @@ def sweep(
             console.print(f"figures: {write_pictures(outcome)[0].parent}", soft_wrap=True)
         console.print(f"results: {folder / 'results.parquet'}", soft_wrap=True)
         console.print(f"report: {write_page(outcome)}", soft_wrap=True)
+        if as_json:
+            print_json(_facts(outcome))
     except KeyboardInterrupt:
         end_interrupted("interrupted: finished points are kept; the same command goes on from here")
     except SpecError as error:
@@ -196,6 +201,19 @@ def sweep(
         one = len(outcome.failures) == 1
         number = "1 point" if one else f"{len(outcome.failures)} points"
         fail(f"{number} failed; the same command runs {'it' if one else 'them'} again")
+
+
+def _facts(outcome: SweepOutcome) -> dict[str, Any]:
+    """Return what a sweep has brought, for programs."""
+    return {
+        "folder": outcome.folder,
+        "results": outcome.folder / "results.parquet",
+        "report": outcome.folder / PAGE,
+        "runs": len(outcome.results),
+        "failures": dict(outcome.failures),
+        "problems": dict(outcome.problems),
+        "differences": [gap.facts() for gap in compared(outcome)] if len(outcome.results) else [],
+    }
 
 
 def _varied(words: list[str]) -> dict[str, tuple[str, ...]]:

@@ -20,10 +20,11 @@ from typing import Any, Final
 
 import pandas as pd
 
-from spark_analysis.papers.claims import SEED, Claim
+from spark_analysis.papers.claims import Claim
 from spark_analysis.papers.computed import Computed
 from spark_analysis.report.curves import Quantity
 from spark_analysis.report.scenario_text import plain
+from spark_analysis.sweeps.pairing import SEED
 from spark_analysis.sweeps.spec import SweepSpec
 
 STUDY: Final = "study"

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from spark_analysis.papers.claims import SEED, Finding
+from spark_analysis.papers.claims import Finding
 from spark_analysis.papers.kept import CODE, PROBLEM
 from spark_analysis.papers.paper import STUDY, Paper, Preset, Variation
 from spark_analysis.papers.published import Selected
 from spark_analysis.papers.so_far import SoFar
 from spark_analysis.report.quantities import count
+from spark_analysis.sweeps.pairing import SEED
 
 
 @dataclass(frozen=True)

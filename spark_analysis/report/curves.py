@@ -53,6 +53,8 @@ class Quantity:
     scale: float = 1.0
     top: float | None = None
     """Upper end of the axis, if values have one."""
+    signed: bool = False
+    """Whether values may be below 0, as differences are."""
 
     @classmethod
     def of(cls, metric: Metric) -> Self:
@@ -215,10 +217,16 @@ def _value_axis(axes: Axes, quantity: Quantity, intervals: Sequence[Interval]) -
     means = [interval.mean * quantity.scale for interval in intervals]
     ends = [interval.high * quantity.scale for interval in intervals if interval.known]
     # Intervals of few repetitions may be wider than anything measured: they are cut at the frame.
-    top = 1.05 * min(max(means + ends), 1.5 * max(means))
+    reach = 1.5 * max(map(abs, means))
+    top = 1.05 * min(max(means + ends), reach)
     if quantity.top is not None:
         top = min(top, quantity.top * 1.03)
-    axes.set_ylim(0, top or 1.0)
+    if quantity.signed:
+        low = [interval.low * quantity.scale for interval in intervals if interval.known]
+        axes.axhline(0, color=svg.MUTED, linewidth=0.8)
+        axes.set_ylim(min(0.0, 1.05 * max(min(means + low), -reach)), max(0.0, top) or 1.0)
+    else:
+        axes.set_ylim(0, top or 1.0)
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 2.5, 5, 10)))
     formatted(axes.yaxis, number)
 

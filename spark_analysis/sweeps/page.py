@@ -22,6 +22,7 @@ from spark_analysis.report.figures import Drawing
 from spark_analysis.report.quantities import NOTHING, count, number
 from spark_analysis.report.scenario_text import plain
 from spark_analysis.report.text_table import TextTable
+from spark_analysis.sweeps.differences import Difference, differences
 from spark_analysis.sweeps.spec import SweepSpec
 from spark_analysis.sweeps.sweep import SweepOutcome
 from topologies.catalog import topology_parameters
@@ -117,8 +118,23 @@ def _axis(spec: SweepSpec, parameter: str | None) -> str:
     return f"{parameter}, {meaning}" if meaning else parameter or ""
 
 
+def compared(outcome: SweepOutcome) -> list[Difference]:
+    """Return the differences between all protocols of a sweep."""
+    results = outcome.results
+    return differences(results, quantities(results), list(outcome.spec.vary))
+
+
+def _tables(outcome: SweepOutcome) -> list[TextTable]:
+    gaps = compared(outcome)
+    tables = [difference_table(gaps, list(outcome.spec.vary))] if gaps else []
+    return [number_table(outcome), *tables]
+
+
 def drawings(outcome: SweepOutcome) -> list[tuple[str, Drawing]]:
-    """Return a figure for each metric, over the parameter that was varied first."""
+    """Return a figure for each metric, over the parameter that was varied first.
+
+    Then one for each in which protocols differ.
+    """
     varied = list(outcome.spec.vary)
     parameter = varied[0] if varied else None
     over = (
@@ -137,7 +153,7 @@ def drawings(outcome: SweepOutcome) -> list[tuple[str, Drawing]]:
             ),
         )
         for quantity in quantities(outcome.results)
-    ]
+    ] + difference_drawings(compared(outcome), _axis(outcome.spec, parameter))
 
 
 def number_table(outcome: SweepOutcome) -> TextTable:
@@ -163,10 +179,72 @@ def _interval(quantity: Quantity, values: Sequence[float]) -> str:
     interval = mean_interval([value * quantity.scale for value in values])
     if not interval.known:
         return number(interval.mean)
-    # As many decimals as two digits of the half width need.
-    half = interval.half_width
+    return _with_half_width(interval.mean, interval.half_width)
+
+
+def difference_drawings(gaps: Sequence[Difference], axis: str) -> list[tuple[str, Drawing]]:
+    """Return a figure for gap quantity in which some difference is decided.
+
+    `axis` is the label of the first varied parameter.
+    """
+    shown: list[tuple[str, Drawing]] = []
+    for quantity, group in itertools.groupby(gaps, key=lambda gap: gap.quantity):
+        of_quantity = list(group)
+        if not any(gap.decided for gap in of_quantity):
+            continue
+        panels: dict[str, dict[str, list[tuple[Any, Interval]]]] = {}
+        for gap in of_quantity:
+            value, *others = gap.at.items() or [("", "")]
+            title = ", ".join(f"{key} {plain(_plain(of))}" for key, of in others)
+            curve = panels.setdefault(title, {}).setdefault(f"{gap.first} less {gap.second}", [])
+            curve.append((_plain(value[1]), gap.interval))
+        caption = (
+            f"{quantity.caption} Of runs that share their draws; bars: intervals that all hold "
+            f"together at 95\u202f% ({len(of_quantity)} comparisons). One without 0 decides."
+        )
+        drawing = multiples(
+            replace(
+                quantity,
+                title=f"{quantity.title}: difference",
+                caption=caption,
+                top=None,
+                signed=True,
+            ),
+            axis,
+            panels,
+        )
+        shown.append((f"difference-{quantity.column.replace('_', '-')}", drawing))
+    return shown
+
+
+def difference_table(gaps: Sequence[Difference], varied: Sequence[str]) -> TextTable:
+    """Return the differences, a row for gap pair of protocols at gap point."""
+    shown = list(dict.fromkeys(gap.quantity for gap in gaps))
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for gap in gaps:
+        point = [plain(_plain(gap.at[name])) for name in varied]
+        row = rows.setdefault((gap.first, gap.second, *point), {})
+        row[gap.quantity.column] = _signed(gap)
+    head = ["protocol", "less", *varied, *(f"{q.title}, {q.unit}" for q in shown)]
+    note = (
+        "Paired by seed, since runs of one seed share their draws. Intervals of a column hold "
+        "together at 95\u202f%, over all its rows. ✓: decided, the interval leaves out 0."
+    )
+    body = [[*names, *(row.get(q.column, NOTHING) for q in shown)] for names, row in rows.items()]
+    return TextTable("Differences", note, head, body, words=2 + len(varied))
+
+
+def _signed(gap: Difference) -> str:
+    scale, interval = gap.quantity.scale, gap.interval
+    sign = "+" if interval.mean > 0 else "−" if interval.mean < 0 else ""
+    text = _with_half_width(scale * abs(interval.mean), scale * interval.half_width)
+    return f"{sign}{text}{' ✓' if gap.decided else ''}"
+
+
+def _with_half_width(mean: float, half: float) -> str:
+    """Return a mean and the half width of its interval with the decimals that two digits need."""
     decimals = min(max(1 - math.floor(math.log10(half)), 0), 6) if half > 0 else 2
-    return f"{interval.mean:.{decimals}f} ± {half:.{decimals}f}"
+    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
 
 
 def write_page(outcome: SweepOutcome) -> Path:
@@ -184,7 +262,7 @@ def write_page(outcome: SweepOutcome) -> Path:
         failures=[f"{point}: {reason}" for point, reason in outcome.failures.items()],
         problems=[f"{point}: {what}" for point, what in outcome.problems.items()],
         figures=report.numbered(drawings(outcome)) if len(outcome.results) else [],
-        tables=[number_table(outcome)] if len(outcome.results) else [],
+        tables=_tables(outcome) if len(outcome.results) else [],
         settings=[(key, str(value)) for key, value in spec.settings.items()],
         command=spec.command(),
     )  # fmt: skip

@@ -21,16 +21,9 @@ from typing import Final
 import pandas as pd
 
 from spark_analysis.engine.pandas_rows import groups
-from spark_analysis.papers.claims import (
-    Claim,
-    Comparison,
-    above,
-    pairs,
-    positive,
-    values_of,
-    within,
-)
+from spark_analysis.papers.claims import Claim, Comparison, above, positive, values_of, within
 from spark_analysis.papers.paper import STUDY
+from spark_analysis.sweeps.pairing import pairs
 
 LITTLE: Final = 0.1
 """Share of the direct path that a figure of ratios from 1 to 3 hardly shows."""

@@ -18,9 +18,7 @@ from spark_analysis.engine.pandas_rows import groups
 from spark_analysis.papers.claims import (
     Claim,
     Comparison,
-    difference,
     exact,
-    pairs,
     positive,
     times,
     trend,
@@ -32,6 +30,7 @@ from spark_analysis.papers.mesh_prediction.equations import PAPER as AS_PAPER
 from spark_analysis.papers.mesh_prediction.names import BATCH, PREDICTION, PROBING
 from spark_analysis.papers.mesh_prediction.studies import DIFFERENCE, DRAWS, FORMULAS, LEGS, TURNS
 from spark_analysis.papers.paper import PROTOCOL, STUDY
+from spark_analysis.sweeps.pairing import difference, pairs
 
 NUMBER: Final = 0.1
 """Share within which the packets are (2k+1)/6: a tenth, 0.35 and 0.68 packets."""

@@ -13,12 +13,10 @@ import numpy as np
 import pandas as pd
 
 from spark_analysis.papers.claims import (
-    SEED,
     Claim,
     Comparison,
     above,
     exact,
-    pairs,
     positive,
     trend,
     values_of,
@@ -26,6 +24,7 @@ from spark_analysis.papers.claims import (
 )
 from spark_analysis.papers.paper import STUDY
 from spark_analysis.papers.semantic_overlay.equations import crossing, join_messages
+from spark_analysis.sweeps.pairing import SEED, pairs
 
 LEVEL: Final = 0.05
 """Growth of tables from one size to twice that size, as a share, that counts as levelled off."""

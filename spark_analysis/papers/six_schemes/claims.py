@@ -20,17 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from spark_analysis.papers.claims import (
-    Claim,
-    Comparison,
-    above,
-    difference,
-    pairs,
-    positive,
-    times,
-    trend,
-    values_of,
-)
+from spark_analysis.papers.claims import Claim, Comparison, above, positive, times, trend, values_of
 from spark_analysis.papers.kept import beside
 from spark_analysis.papers.paper import PROTOCOL, STUDY
 from spark_analysis.papers.six_schemes.names import (
@@ -43,6 +33,7 @@ from spark_analysis.papers.six_schemes.names import (
     WITHOUT_MAP,
 )
 from spark_analysis.papers.six_schemes.studies import BY_LOAD, BY_SPEED, DRAWS
+from spark_analysis.sweeps.pairing import difference, pairs
 
 VERY_LOW: Final = 50.0
 """% of deliveries below which delivery is very low: "most topics are hashed to void regions", and

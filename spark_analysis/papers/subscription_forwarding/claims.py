@@ -15,13 +15,10 @@ import pandas as pd
 
 from nodeapp.pubsub.subscription_forwarding import BREAK_BEFORE_MAKE, MAKE_BEFORE_BREAK
 from spark_analysis.papers.claims import (
-    SEED,
     Claim,
     Comparison,
     Verdict,
     above,
-    difference,
-    pairs,
     positive,
     times,
     values_of,
@@ -37,6 +34,7 @@ from spark_analysis.papers.subscription_forwarding.studies import (
     SYSTEM,
 )
 from spark_analysis.report.confidence import Interval
+from spark_analysis.sweeps.pairing import SEED, difference, pairs
 
 EVERYTHING: Final = 0.5
 """Points of delivery that may be missing: frames that the radio loses despite repeating them."""

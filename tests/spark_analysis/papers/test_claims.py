@@ -16,10 +16,8 @@ from spark_analysis.papers.claims import (
     Verdict,
     above,
     clusters,
-    difference,
     exact,
     judge,
-    pairs,
     positive,
     times,
     together,
@@ -29,6 +27,7 @@ from spark_analysis.papers.claims import (
 )
 from spark_analysis.papers.wording import measured
 from spark_analysis.report.confidence import mean_interval
+from spark_analysis.sweeps.pairing import difference, pairs
 
 
 def test_what_the_runs_do_not_decide_stays_open() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -73,6 +74,13 @@ def test_the_end_of_a_sweep_is_printed(
     assert "running: 1 of 2" in done.output
     assert f"report: {tmp_path / 's' / 'sweep.html'}" in done.output
     assert "problems of 2 more runs" in done.output
+    results.insert(0, synthetic())
+    outcome = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert outcome["report"] == str(tmp_path / "s" / "sweep.html")
+    assert (outcome["runs"], outcome["failures"]) == (12, {})
+    gap = outcome["differences"][0]
+    assert (gap["first"], gap["second"], gap["at"]) == ("flooding", "broker-gpsr", {"speed": 1.0})
+    assert (gap["mean"], gap["decided"], gap["seeds"]) == (0.0, False, 3)
     failures |= {"flooding seed=9": "broke (failed.txt)"}
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
