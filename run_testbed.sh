@@ -184,14 +184,14 @@ setup() { # for runs, and for tests if the argument is `test`
     exec 9>&-
 }
 
-setup_for_tests() { # tshark checks the dissector; without root, tests of it and of the virtual machine are skipped
+setup_for_tests() { # without root, tests of the dissector, of figures for print and of the virtual machine are skipped
     local machine
     say "installing Python packages for tests"
     pip_install "$venv" "$project/requirements/dev.lock" || fail "pip failed; see the end of $log"
     if [ "$(id -u)" = 0 ]; then
         machine=$(PYTHONPATH=$project "$venv/bin/python" -m emulation.vm.tools)
         # shellcheck disable=SC2086  # a word a package
-        install_packages tshark $machine
+        install_packages tshark poppler-utils librsvg2-bin $machine
     fi
 }
 

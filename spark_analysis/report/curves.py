@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
@@ -129,7 +130,26 @@ def multiples(
         for title, series in panels.items()
         for name, curve in series.items()
     )
-    return Drawing(figure, quantity.title, quantity.caption, described)
+    values = _values(quantity, parameter, panels)
+    return Drawing(figure, quantity.title, quantity.caption, described, values=values)
+
+
+def _values(
+    quantity: Quantity, parameter: str, panels: Mapping[str, Mapping[str, Curve]]
+) -> pd.DataFrame:
+    """Return what is drawn, where it is and not where curves are moved apart; ends not cut off."""
+    table = pd.DataFrame(
+        [
+            [title, name, x, *(end * quantity.scale for end in (i.mean, i.low, i.high)), i.count]
+            for title, series in panels.items()
+            for name, curve in series.items()
+            for x, i in curve
+        ],
+        columns=["panel", "series", parameter, _says_what(quantity), "low", "high", "runs"],
+    )
+    ends = ["low", "high"]
+    table[ends] = table[ends].astype(object).where(np.isfinite(table[ends].astype(float)), "")
+    return table.drop(columns=[name for name in ("panel", "series") if not table[name].any()])
 
 
 def _draw(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -63,6 +64,13 @@ class Drawing:
             rows = self.values.itertuples(index=False)
             return written([list(self.values.columns), *rows])
         return as_csv(self.figure, self.tooltips)
+
+    def write(self, stem: Path) -> list[Path]:
+        """Write it for print: PDF, SVG and PNG on paper, and CSV.  Raises OSError."""
+        files = svg.write_print(self.figure, stem, self.title)
+        values = stem.with_name(f"{stem.name}.csv")
+        values.write_text(self.csv(), encoding="utf-8")
+        return [*files, values]
 
     def svg(self, name: str) -> str:
         """Return the drawing as an `<svg>` element; `name` is unique in the page."""

@@ -270,12 +270,10 @@ def write_page(outcome: SweepOutcome) -> Path:
 
 
 def write_pictures(outcome: SweepOutcome) -> list[Path]:
-    """Write each figure as a PNG beside the page and return their paths.  Raises OSError."""
+    """Write each figure beside the page, as PDF, SVG, PNG and CSV, and return their paths.
+
+    Raises OSError.
+    """
     folder = outcome.folder / "figures"
     folder.mkdir(exist_ok=True)
-    written = []
-    for name, drawing in drawings(outcome):
-        path = folder / f"{name}.png"
-        drawing.figure.savefig(path, dpi=160)
-        written.append(path)
-    return written
+    return [path for name, drawing in drawings(outcome) for path in drawing.write(folder / name)]

@@ -65,9 +65,9 @@ def test_names_units_and_intervals_are_those_of_the_figure() -> None:
     ]
     found = multiples(DELAY, "protocol", {"": {"near": near}})
     assert rows(found.csv()) == [
-        ["series", "protocol", "delay, ms", "low", "high"],
-        ["near", "flooding", "10", "8", "12"],
-        ["near", "b", "20", "", ""],
+        ["series", "protocol", "delay, ms", "low", "high", "runs"],
+        ["near", "flooding", "10", "8", "12", "3"],
+        ["near", "b", "20", "20", "20", "3"],
     ]
 
 

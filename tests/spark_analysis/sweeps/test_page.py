@@ -209,8 +209,19 @@ def test_the_page_says_everything_and_loads_nothing(tmp_path: Path) -> None:
     table = number_table(done)
     assert len(table.rows) == 4
     assert re.fullmatch(r"300 ± \d+", str(table.rows[0][2]))
-    for picture in write_pictures(done):
-        assert picture.read_bytes().startswith(b"\x89PNG")
+    begins = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml", ".csv": b"series,"}
+    pictures = write_pictures(done)
+    assert len({picture.stem for picture in pictures}) == page.count("<svg")
+    for picture in pictures:
+        assert picture.read_bytes().startswith(begins[picture.suffix])
+    values = pd.read_csv(tmp_path / "figures" / "delay-p50.csv")
+    of_flooding = without_faults[without_faults["protocol"] == "flooding"]
+    rows = of_flooding.groupby("speed")["delay_p50"].mean()
+    drawn = values[values["series"] == "flooding"]
+    assert list(drawn.iloc[:, 1]) == [1.0, 10.0]  # and not where curves are moved apart
+    assert list(drawn.iloc[:, 2]) == pytest.approx(list(1e3 * rows))
+    assert list(drawn["runs"]) == [3, 3]
+    assert (drawn["low"] < drawn.iloc[:, 2]).all()
 
 
 def test_a_page_of_nothing_but_failures(tmp_path: Path) -> None:
