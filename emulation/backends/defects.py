@@ -98,7 +98,7 @@ class DefectLogs:
                 with path.open("rb") as log:
                     log.seek(start)
                     text = log.read(AT_ONCE)
-                starts = [found.start() for found in _ENTRY.finditer(text)]
+                starts = [match.start() for match in _ENTRY.finditer(text)]
                 if len(text) == AT_ONCE and len(starts) > 1:
                     text = text[: starts.pop()]  # the last entry is not whole: it is next
                 self._read[node] = start + len(text)
@@ -106,10 +106,10 @@ class DefectLogs:
 
     def _count(self, node: str, text: bytes, starts: list[int]) -> None:
         entries = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=False)]
-        found = [entry for entry in entries if _DEFECT.match(entry)]
-        if found:
-            _, _, traceback = found[0].decode("utf-8", "replace").partition("\n")
-            self._defects.add(node, traceback or found[0].decode("utf-8", "replace"), len(found))
+        raised = [entry for entry in entries if _DEFECT.match(entry)]
+        if raised:
+            _, _, traceback = raised[0].decode("utf-8", "replace").partition("\n")
+            self._defects.add(node, traceback or raised[0].decode("utf-8", "replace"), len(raised))
 
 
 def _nodes(count: int) -> str:

@@ -62,8 +62,8 @@ class HwsimRun(OwnMediumRun):
         self._wifi = InfrastructureNetwork(
             ssids[0],
             self.scenario.radio,
-            [Interface(each.name, home, each.port(ACCESS), each.bssid) for each in points],
-            [Interface(each.name, pids[each.name], each.interface, each.mac) for each in stations],
+            [Interface(point.name, home, point.port(ACCESS), point.bssid) for point in points],
+            [Interface(sta.name, pids[sta.name], sta.interface, sta.mac) for sta in stations],
             folder=settings,
             logs=self.folder.logs,
             environment=self.state.environment(),

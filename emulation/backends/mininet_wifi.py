@@ -105,8 +105,8 @@ class MininetWifiRun(RealTimeRun):
         assert self._network is not None
         for point in self.net.aps:
             if not self.helpers.wait(partial(self._network.sends_beacons, point)):
-                said = last_line(self.folder.logs / "hostapd.log")
-                raise BackendError(f"the hostapd of {point.name} did not start: {said}")
+                problem = last_line(self.folder.logs / "hostapd.log")
+                raise BackendError(f"the hostapd of {point.name} did not start: {problem}")
 
     def associate(self) -> None:
         """Let Mininet-WiFi start a wpa_supplicant on every station."""
@@ -121,8 +121,8 @@ class MininetWifiRun(RealTimeRun):
         assert self._network is not None
         network = self._network
         self.helpers.wait(lambda: None not in network.associations().values(), ASSOCIATION_LIMIT)
-        found = network.associations()
-        self.report_unassociated([name for name, point in found.items() if point is None])
+        associations = network.associations()
+        self.report_unassociated([name for name, point in associations.items() if point is None])
 
     def check(self) -> None:
         """Raise `BackendError` if wmediumd has gone."""
@@ -170,13 +170,13 @@ class MininetWifiBackend(Mac80211Backend):
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot run the backend and what to do, one line each."""
-        found = []
+        missing = []
         if importlib.util.find_spec("mn_wifi") is None:
-            found.append(
+            missing.append(
                 "Mininet-WiFi is missing: install https://github.com/intrig-unicamp/mininet-wifi, "
                 "here or into the virtual machine (docs/backends.md)"
             )
-        found += [
+        missing += [
             f"{program} is not on the path: build {source}"
             for program, source in PROGRAMS
             if shutil.which(program) is None
@@ -185,7 +185,7 @@ class MininetWifiBackend(Mac80211Backend):
             line.replace("--backend hwsim", f"--backend {self.name}")
             for line in super().obstacles()
         ]
-        return [*common, *found]
+        return [*common, *missing]
 
 
 def _served() -> bool:

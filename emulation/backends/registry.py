@@ -22,11 +22,11 @@ BACKENDS: Final = (
 
 def backends() -> dict[str, Backend]:
     """Return the backends by name, the default first."""
-    known = [_made(location) for location in BACKENDS]
+    known = [_load(location) for location in BACKENDS]
     return {backend.name: backend for backend in known}
 
 
-def _made(location: str) -> Backend:
+def _load(location: str) -> Backend:
     module, _, name = location.partition(":")
     backend: Backend = getattr(importlib.import_module(module), name)()
     return backend

@@ -82,7 +82,8 @@ class TapConfig(_Config):
     @property
     def names(self) -> list[str]:
         """Names of the stations, then of the access points."""
-        return [each.name for each in self.stations] + [each.name for each in self.access_points]
+        stations = [station.name for station in self.stations]
+        return stations + [point.name for point in self.access_points]
 
 
 class TapError(Exception):

@@ -122,12 +122,12 @@ class HwsimMedium(ScenarioMedium[_Air]):
         self._family = radios.family
         config, points = self.config, self.config.access_points
         mode: Mode = "managed" if points else config.radio.mode
-        stations = [_Radio(each.pid, each.interface, each.mac, mode) for each in config.stations]
+        stations = [_Radio(sta.pid, sta.interface, sta.mac, mode) for sta in config.stations]
         if config.mesh_radio is None:
             self._open(radios, "", "medium", stations, config.radio)
         else:
-            access = [_Radio(each.pid, *_of(each.access), "managed") for each in points]
-            mesh = [_Radio(each.pid, *_of(each.mesh), "mesh") for each in points]
+            access = [_Radio(point.pid, *_of(point.access), "managed") for point in points]
+            mesh = [_Radio(point.pid, *_of(point.mesh), "mesh") for point in points]
             self._open(radios, "access", "medium", stations + access, config.radio)
             self._open(radios, "mesh", "mesh medium", mesh, config.mesh_radio)
             macs = self.channels[0].macs
@@ -138,13 +138,13 @@ class HwsimMedium(ScenarioMedium[_Air]):
         self.epoll.register(self._socket.fileno(), EPOLLIN)
 
     def _open(
-        self, radios: Radios, name: str, purpose: str, made: Sequence[_Radio], spec: RadioSpec
+        self, radios: Radios, name: str, purpose: str, pending: Sequence[_Radio], spec: RadioSpec
     ) -> None:
         """Make a channel and its radios."""
-        air = _Air(name, made, spec)
-        air.medium = Medium(spec, len(made), self.rng(purpose), partial(self._sent, air))
-        for each, mac in zip(made, air.macs, strict=True):
-            radios.add(len(self._air_of), each.pid, each.interface, each.mac, spec, each.mode)
+        air = _Air(name, pending, spec)
+        air.medium = Medium(spec, len(pending), self.rng(purpose), partial(self._sent, air))
+        for new, mac in zip(pending, air.macs, strict=True):
+            radios.add(len(self._air_of), new.pid, new.interface, new.mac, spec, new.mode)
             self._air_of[mac] = air
         self.channels.append(air)
 

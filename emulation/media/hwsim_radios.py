@@ -107,17 +107,17 @@ class GenericSocket:
 
     def wiphys(self, family: int) -> dict[str, int]:
         """Return the numbers of the radios in this namespace by name."""
-        found: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         self.socket.send(nl80211_wire.encode_get_wiphys(family))
         while True:
             datagram = self.socket.recv(DATAGRAM)
             for answer in messages(datagram):
                 if answer.type == NLMSG_DONE:
-                    return found
+                    return numbers
                 if answer.type == family:
                     with suppress(KeyError):  # a radio may take several messages
                         number, name = nl80211_wire.wiphy_of(datagram, answer)
-                        found[name] = number
+                        numbers[name] = number
 
     def close(self) -> None:
         """Close the socket."""
@@ -193,8 +193,8 @@ class Radios:
                 inside = GenericSocket()
                 try:
                     doing = "make its interface"
-                    made = nl80211_wire.encode_new_interface(self._nl80211, wiphy, interface, mode)
-                    inside.ask(made)
+                    new = nl80211_wire.encode_new_interface(self._nl80211, wiphy, interface, mode)
+                    inside.ask(new)
                     if mode == "managed":
                         return
                     index = bring_up(interface)
@@ -221,8 +221,8 @@ class Radios:
 
     def close(self) -> None:
         """Remove the radios."""
-        for each in self._opened:
-            each.close()
+        for opened in self._opened:
+            opened.close()
 
 
 def bring_up(interface: str) -> int:

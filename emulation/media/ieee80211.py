@@ -64,5 +64,5 @@ def received_index(rate: Rate, frequency_mhz: float) -> int:
     rates: Sequence[Rate] = RATES if frequency_mhz < 4000 else OFDM_RATES
     if rate in rates:
         return rates.index(rate)
-    slower = [index for index, each in enumerate(rates) if each.mbps <= rate.mbps]
+    slower = [index for index, candidate in enumerate(rates) if candidate.mbps <= rate.mbps]
     return slower[-1] if slower else 0

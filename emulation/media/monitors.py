@@ -111,35 +111,35 @@ class Monitors:
         try:
             return MonitorCapture(self._captures, whole)
         except OSError as error:
-            said = f"{whole}: its capture cannot be written: {error.strerror}"
-            print(said, file=sys.stderr, flush=True)
+            problem = f"{whole}: its capture cannot be written: {error.strerror}"
+            print(problem, file=sys.stderr, flush=True)
             return None
 
     def names(self) -> list[tuple[str, int, WlanRadio]]:
         """Return the name, process and radio of each monitor."""
         return [
-            (each.device.interface, each.device.pid, self._network.radios[index])
-            for index, found in self._of.items()
-            for each in found
+            (monitor.device.interface, monitor.device.pid, self._network.radios[index])
+            for index, monitors in self._of.items()
+            for monitor in monitors
         ]
 
     def remove(self, name: str, pids: set[int]) -> None:
         """Remove a monitor of one of some processes.  Raises `ControlError`."""
-        for index, found in self._of.items():
-            for each in found:
-                if each.device.interface == name and each.device.pid in pids:
-                    each.close()
-                    found.remove(each)
-                    if not found:
+        for index, monitors in self._of.items():
+            for monitor in monitors:
+                if monitor.device.interface == name and monitor.device.pid in pids:
+                    monitor.close()
+                    monitors.remove(monitor)
+                    if not monitors:
                         self._network.unlisten(index)
                     return
         raise ControlError(f"no such monitor: {name}")
 
     def close(self) -> None:
         """Remove all."""
-        for found in self._of.values():
-            for each in found:
-                each.close()
+        for monitors in self._of.values():
+            for monitor in monitors:
+                monitor.close()
         self._of.clear()
 
     def _sent(self, channel: WlanChannel, frame: Transmission) -> None:
@@ -174,11 +174,11 @@ class Monitors:
             round((frame.reserved - frame.end) * 1e6),
         )
         record = radiotap_wire.encode(frame.job.frame, self._link(frame), air)
-        for each in self._of[radio]:
-            if each.capture is not None and not each.capture.write(record):
+        for monitor in self._of[radio]:
+            if monitor.capture is not None and not monitor.capture.write(record):
                 self.drops += 1
             try:
-                each.device.show(record)
+                monitor.device.show(record)
             except OSError:
                 self.drops += 1
 

@@ -81,7 +81,7 @@ def attributes(datagram: bytes, start: int, end: int) -> dict[int, tuple[int, in
 
     Raises `NetlinkError` if the attributes do not fill the space exactly.
     """
-    found: dict[int, tuple[int, int]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     offset = start
     while offset < end:
         if end - offset < _ATTRIBUTE.size:
@@ -89,9 +89,9 @@ def attributes(datagram: bytes, start: int, end: int) -> dict[int, tuple[int, in
         length, kind = _ATTRIBUTE.unpack_from(datagram, offset)
         if not _ATTRIBUTE.size <= length <= end - offset:
             raise NetlinkError(f"an attribute of {length} bytes in {end - offset}")
-        found[kind & ~NESTED] = (offset + _ATTRIBUTE.size, offset + length)
+        spans[kind & ~NESTED] = (offset + _ATTRIBUTE.size, offset + length)
         offset += (length + 3) & ~3
-    return found
+    return spans
 
 
 def attribute(kind: int, value: bytes) -> bytes:

@@ -65,8 +65,8 @@ class TapService(MediumService):
             if events & select.EPOLLERR:
                 self.epoll.unregister(fd)
                 name = self.gone(time.monotonic(), number)
-                said = f"{name}: its radio device has gone: {error.strerror}"
-                print(said, file=sys.stderr, flush=True)
+                problem = f"{name}: its radio device has gone: {error.strerror}"
+                print(problem, file=sys.stderr, flush=True)
             return
         self.send(time.monotonic(), number, frame)
 

@@ -57,7 +57,7 @@ class WirelessMedium(TapService):
             raise TapError(str(error)) from None
         self._requests = Requests(self._network, config.nodes)
         self._monitors = Monitors(self._network, config.captures)
-        self._told = 0
+        self._announced = 0
         """Changes of associations that the bridges have heard of."""
         self._requests.tell_positions(time.monotonic())
         super().__init__(config.control)
@@ -100,9 +100,9 @@ class WirelessMedium(TapService):
             self.write(self.fds[arrival.radio], arrival.frame)
             self.lateness.add(time.monotonic() - arrival.time)
         changes = self._network.members.changes
-        while self._told < len(changes):
-            change = changes[self._told]
-            self._told += 1
+        while self._announced < len(changes):
+            change = changes[self._announced]
+            self._announced += 1
             if change.new is not None:
                 frame = layer2_update(self._network.radios[change.station].mac)
                 self.write(self.fds[change.new], frame)
@@ -151,8 +151,8 @@ class WirelessMedium(TapService):
         name = request.get("name")
         if not isinstance(name, str):
             raise ControlError("monitor: a name for the device is missing")
-        given = "netns" in request or "node" in request
-        nodes = sorted(self._nodes_meant(request)) if given else [radio.node]
+        named = "netns" in request or "node" in request
+        nodes = sorted(self._nodes_meant(request)) if named else [radio.node]
         if not nodes:
             raise ControlError("monitor: no node is there")
         self._monitors.add(radio, name, self._pids[nodes[0]])

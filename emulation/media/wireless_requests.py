@@ -155,7 +155,7 @@ class Requests:
         name = request.get("name")
         names = list(self._node_index) if name is None else [self._nodes[self._node(name)].name]
         return {
-            "positions": {each: self._positions[self._node_index[each]].tolist() for each in names}
+            "positions": {name: self._positions[self._node_index[name]].tolist() for name in names}
         }
 
     def _fail(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
@@ -174,16 +174,16 @@ class Requests:
         return {}
 
     def _override(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
-        given = {
+        values = {
             key: number_of(request, key)
             for key in ("level_dbm", "loss", "rate_mbps", "delay")
             if request.get(key) is not None
         }
-        if not 0 <= given.get("loss", 0.0) <= 1:
+        if not 0 <= values.get("loss", 0.0) <= 1:
             raise ControlError("override: loss is a share from 0 to 1")
-        if given.get("delay", 0.0) < 0 or given.get("rate_mbps", 1.0) <= 0:
+        if values.get("delay", 0.0) < 0 or values.get("rate_mbps", 1.0) <= 0:
             raise ControlError("override: a delay is not negative, a rate is positive")
-        override = Override(**given)
+        override = Override(**values)
         ones, others = self.radios_of(request, "one"), self.radios_of(request, "other")
         if set(ones) & set(others):
             raise ControlError("override: a link has two different ends")
@@ -227,15 +227,15 @@ class Requests:
         if request.get("bssid") is None:
             return None
         bssid = str(request["bssid"]).lower()
-        for each in self.network.radios:
-            if each.mac.hex(":") == bssid and each.mode == "master":
-                return each
+        for radio in self.network.radios:
+            if radio.mac.hex(":") == bssid and radio.mode == "master":
+                return radio
         raise ControlError(f"{request['op']}: no access point has the address {bssid}")
 
     def _connect(self, request: dict[str, Any], now: float) -> Mapping[str, Any]:
         only = self._point(request)
         if request.get("to") is not None:
-            points = [each for each in self.radios_of(request, "to") if each.mode == "master"]
+            points = [radio for radio in self.radios_of(request, "to") if radio.mode == "master"]
             if not points:
                 raise ControlError(f"connect: {request['to']} is no access point")
             only = points[0]
@@ -324,21 +324,21 @@ class Requests:
 
     def _counters(self) -> dict[str, list[float]]:
         """Return what the media of all channels have counted of each radio, by `COUNTERS`."""
-        found: dict[str, list[float]] = {name: [0] * len(self.network.radios) for name in COUNTERS}
+        totals: dict[str, list[float]] = {name: [0] * len(self.network.radios) for name in COUNTERS}
         for channel in self.network.channels:
             for name, ours in COUNTERS.items():
                 counted = getattr(channel.medium.counters, ours)
-                found[name] = list(map(add, found[name], counted))
-        return found
+                totals[name] = list(map(add, totals[name], counted))
+        return totals
 
     def nodes_in(self, netns: object) -> set[str]:
         """Return the nodes in a network namespace, by its inode."""
-        found = set()
+        names = set()
         for node in self._nodes:
             with suppress(OSError):  # its process has gone
                 if Path(f"/proc/{node.pid}/ns/net").stat().st_ino == netns:
-                    found.add(node.name)
-        return found
+                    names.add(node.name)
+        return names
 
     def _facts(
         self, radio: WlanRadio, now: float, counters: Mapping[str, Sequence[float]]
@@ -361,7 +361,7 @@ class Requests:
             "signal_dbm": None if point is None else self._level(point, radio),
             "rate_mbps": None if point is None else channels.rate_mbps(radio.index, point.index),
             "back_mbps": None if point is None else channels.rate_mbps(point.index, radio.index),
-            "stations": [each.interface for each in self.network.members.stations_of(radio)],
+            "stations": [station.interface for station in self.network.members.stations_of(radio)],
             "counters": {name: values[radio.index] for name, values in counters.items()},
         }
 
@@ -480,12 +480,12 @@ def _since(radio: WlanRadio, now: float) -> float | None:
     return round(now - radio.since, 3) if math.isfinite(radio.since) else 0.0
 
 
-def _position(given: object) -> tuple[float, float, float]:
+def _position(position: object) -> tuple[float, float, float]:
     """Return x, y and z of a position.  Raises `ControlError`."""
-    numbers = isinstance(given, list | tuple) and len(given) in _POSITION
-    if not numbers or not all(_is_number(each) for each in given):  # type: ignore[attr-defined]
-        raise ControlError(f"move: a position is [x, y] or [x, y, z] in metres, not {given!r}")
-    x, y, z = (*map(float, given), 0.0)[:3]  # type: ignore[call-overload]
+    numbers = isinstance(position, list | tuple) and len(position) in _POSITION
+    if not numbers or not all(_is_number(value) for value in position):  # type: ignore[attr-defined]
+        raise ControlError(f"move: a position is [x, y] or [x, y, z] in metres, not {position!r}")
+    x, y, z = (*map(float, position), 0.0)[:3]  # type: ignore[call-overload]
     return x, y, z
 
 

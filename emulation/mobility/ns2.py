@@ -67,16 +67,16 @@ def parse(text: str, nodes: int = 0, name: str = "trace") -> list[tuple[Waypoint
 
     Raises `ScenarioError` if a line is not one of the above, or a node is missing.
     """
-    found = _read(text, name)
-    if not found:
+    by_number = _read(text, name)
+    if not by_number:
         raise ScenarioError(f"{name} moves no node: it has no line like '$node_(0) set X_ 1.0'")
-    wanted = nodes or max(found) + 1
+    wanted = nodes or max(by_number) + 1
     tracks = []
     for number in range(wanted):
-        node = found.get(number)
+        node = by_number.get(number)
         if node is None:
             raise ScenarioError(
-                f"{name} has no $node_({number}), {len(found)} nodes in all: they must be "
+                f"{name} has no $node_({number}), {len(by_number)} nodes in all: they must be "
                 "numbered from 0 without a gap; lower nodes if there are fewer"
             )
         x, y = node.start
@@ -84,12 +84,12 @@ def parse(text: str, nodes: int = 0, name: str = "trace") -> list[tuple[Waypoint
             raise ScenarioError(
                 f"{name}: $node_({number}) has no start: 'set X_' and 'set Y_' are needed"
             )
-        tracks.append(_track((x, y), sorted(node.commands, key=lambda each: each.time)))
+        tracks.append(_track((x, y), sorted(node.commands, key=lambda command: command.time)))
     return tracks
 
 
 def _read(text: str, name: str) -> dict[int, _Node]:
-    found: dict[int, _Node] = {}
+    by_number: dict[int, _Node] = {}
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()
         match = next(filter(None, (pattern.fullmatch(line) for pattern in _LINES)), None)
@@ -106,9 +106,9 @@ def _read(text: str, name: str) -> dict[int, _Node]:
             raise ScenarioError(f"{name}, line {number}: a number is too large") from None
         if values.get("time", 0.0) < 0 or values.get("speed", 0.0) < 0:
             raise ScenarioError(f"{name}, line {number}: time and speed must not be below 0")
-        node = found.setdefault(int(match["node"]), _Node())
+        node = by_number.setdefault(int(match["node"]), _Node())
         _add(node, match.groupdict().get("axis"), values)
-    return found
+    return by_number
 
 
 def _short(line: str) -> str:

@@ -71,12 +71,12 @@ def model_parameters() -> dict[str, Parameter]:
     takers: dict[str, list[str]] = {}
     known: dict[str, Parameter] = {}
     for model in MODELS.values():
-        for each in model.parameters():
-            takers.setdefault(each.name, []).append(setting(model))
-            known[each.name] = each
+        for parameter in model.parameters():
+            takers.setdefault(parameter.name, []).append(setting(model))
+            known[parameter.name] = parameter
     return {
-        name: dataclasses.replace(each, help=f"{', '.join(takers[name])}: {each.help}")
-        for name, each in known.items()
+        name: dataclasses.replace(parameter, help=f"{', '.join(takers[name])}: {parameter.help}")
+        for name, parameter in known.items()
     }
 
 
@@ -95,7 +95,7 @@ def mobility(
     Raises `ScenarioError` for an unknown name, keyword or unfit values.
     """
     model = model_named(name)
-    own = [each.name for each in model.parameters()]
+    own = [parameter.name for parameter in model.parameters()]
     known = model_parameters()
     values = {KEYWORDS.get(keyword, keyword): value for keyword, value in keywords.items()}
     for keyword in values:

@@ -42,15 +42,15 @@ class RoadMap:
         if not spacing > 0:
             raise ValueError("the spacing of waypoints must be above 0 m")
         segments = list(self.segments())
-        found: set[Position2D] = set()
+        positions: set[Position2D] = set()
         for segment in segments:
             breaks = {0.0, 1.0}
             breaks.update(share for other in segments for share in _crossing(segment, other))
             for begin, end in itertools.pairwise(sorted(breaks)):
                 parts = max(1, math.ceil((end - begin) * math.dist(*segment) / spacing - _NEARLY))
                 for part in range(parts + 1):
-                    found.add(_along(segment, begin + (end - begin) * part / parts))
-        return tuple(sorted(found))
+                    positions.add(_along(segment, begin + (end - begin) * part / parts))
+        return tuple(sorted(positions))
 
 
 def _along(segment: Segment, share: float) -> Position2D:

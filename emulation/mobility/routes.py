@@ -40,21 +40,21 @@ def legs(waypoints: Sequence[Waypoint]) -> list[Leg]:
 
     The last one is that the node stays where it is; of a node that never moves there is none.
     """
-    found: list[Leg] = []
+    journey: list[Leg] = []
     index = 0
     while True:
         time, x, y = waypoints[index]
         leaves = _leaves(waypoints, index)
         if leaves + 1 >= len(waypoints):
-            if found:  # it has arrived for good
-                found.append(Leg(time, x, y, 0.0, 0.0, 0.0))
-            return found
+            if journey:  # it has arrived for good
+                journey.append(Leg(time, x, y, 0.0, 0.0, 0.0))
+            return journey
         end = waypoints[leaves + 1]
         needs = end.time - waypoints[leaves].time
         distance = math.hypot(end.x - x, end.y - y)
         speed = distance / needs if needs > 0 else 0.0
         pause = waypoints[_leaves(waypoints, leaves + 1)].time - end.time
-        found.append(Leg(time, end.x, end.y, speed, pause, waypoints[leaves].time - time))
+        journey.append(Leg(time, end.x, end.y, speed, pause, waypoints[leaves].time - time))
         index = leaves + 1
 
 
@@ -86,12 +86,12 @@ def deviating(
     if not planned:
         return tuple(plan), []
     time, x, y = plan[0]
-    points, said = [Waypoint(time, x, y)], []
+    points, announced = [Waypoint(time, x, y)], []
     for leg in planned:
         if not leg.speed:
-            said.append(Leg(time, x, y, 0.0, 0.0, 0.0))
+            announced.append(Leg(time, x, y, 0.0, 0.0, 0.0))
             break
-        said.append(leg._replace(time=time))
+        announced.append(leg._replace(time=time))
         if leg.remaining > 0:
             time += leg.remaining
             points.append(Waypoint(time, x, y))
@@ -107,4 +107,4 @@ def deviating(
         time += math.dist((x, y), end) / speed
         x, y = end
         points.append(Waypoint(time, x, y))
-    return tuple(points), said
+    return tuple(points), announced

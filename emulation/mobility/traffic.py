@@ -176,7 +176,7 @@ class Traffic:
             self.vehicles.append(vehicle)
         self.queues: list[list[Vehicle]] = [[] for _ in self.lanes]
         """The vehicles of every lane, the foremost first."""
-        for vehicle in sorted(self.vehicles, key=lambda each: -each.offset):
+        for vehicle in sorted(self.vehicles, key=lambda vehicle: -vehicle.offset):
             self.queues[vehicle.lane].append(vehicle)
 
     def trajectories(self, duration: float) -> list[tuple[Waypoint, ...]]:
@@ -250,7 +250,7 @@ class Traffic:
         self._record(vehicle, time)
         vehicle.exit = self._choose(turn.lane, turn.onto)
         queue = self.queues[turn.lane]
-        index = bisect.bisect_right(queue, -turn.onto, key=lambda each: -each.at(time))
+        index = bisect.bisect_right(queue, -turn.onto, key=lambda queued: -queued.at(time))
         queue.insert(index, vehicle)
         self._drive(vehicle, vehicle.speed, queue[index - 1] if index else None, time)
         for ahead, behind in itertools.pairwise(queue[index:]):
@@ -303,7 +303,7 @@ class LaneMobility(MobilityModel):
     @classmethod
     def in_area(cls, area: Area, min_v: float, max_v: float, **own: Any) -> Self:
         """Return the model for vehicles at `min_v` to `max_v` m/s; `own` are its parameters."""
-        of_rules = {each.name for each in parameters_of(Rules.of)}
+        of_rules = {parameter.name for parameter in parameters_of(Rules.of)}
         rules = {name: value for name, value in own.items() if name in of_rules}
         of_map = {name: value for name, value in own.items() if name not in of_rules}
         return cls(area, Rules.of(min_v, max_v, **rules), **of_map)

@@ -106,21 +106,21 @@ def held(workload: Iterable[Operation], node: int, now: float) -> list[Operation
 
     These are the advertisements and subscriptions of its clients, and the rest of its route.
     """
-    found: dict[int, Operation] = {}
-    said: dict[tuple[str, ...], Operation] = {}
+    subscriptions: dict[int, Operation] = {}
+    announcements: dict[tuple[str, ...], Operation] = {}
     for operation in workload:
         if operation.node == node and operation.time <= now:
             if operation.action == "subscribe":
-                found[operation.subscription] = operation
+                subscriptions[operation.subscription] = operation
             elif operation.action == "unsubscribe":
-                found.pop(operation.subscription, None)
+                subscriptions.pop(operation.subscription, None)
             elif operation.action == "advertise":
-                said["advertise", str(operation.event[TOPIC])] = operation
+                announcements["advertise", str(operation.event[TOPIC])] = operation
             elif operation.action == "navigate":
                 stays = max(0.0, operation.event["remaining"] - (now - operation.time))
                 event = {**operation.event, "remaining": stays}
-                said["navigate",] = operation.model_copy(update={"event": event})
-    return [*said.values(), *found.values()]
+                announcements["navigate",] = operation.model_copy(update={"event": event})
+    return [*announcements.values(), *subscriptions.values()]
 
 
 @dataclass(order=True)

@@ -81,19 +81,19 @@ class CpuSampler:
         for pid, (name, seconds) in _processor_time().items():
             since = seconds - self._before.get(pid, (name, 0.0))[1]
             total[name] = total.get(name, 0.0) + since
-        ranked = sorted(total.items(), key=lambda each: -each[1])
+        ranked = sorted(total.items(), key=lambda item: -item[1])
         most = [f"{name} {seconds:.1f} s" for name, seconds in ranked[:NAMED]]
         return ", ".join(most)
 
 
 def _processor_time() -> dict[int, tuple[str, float]]:
     """Return of each process what it is and the processor time that it has used, seconds."""
-    found = {}
+    by_pid = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             times = process.cpu_times()
-            found[process.pid] = _called(process), times.user + times.system
-    return found
+            by_pid[process.pid] = _called(process), times.user + times.system
+    return by_pid
 
 
 def _called(process: psutil.Process) -> str:

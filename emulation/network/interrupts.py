@@ -123,10 +123,10 @@ def undisturbed(meanwhile: Callable[[], None] = lambda: None) -> Iterator[None]:
 
     try:
         # Not the thread's mask: another thread would take the signal, and its handler run here.
-        for each in (*SIGNALS, signal.SIGALRM):
-            before[each] = signal.getsignal(each)
-            if before[each] != signal.SIG_IGN:
-                signal.signal(each, note)
+        for handled in (*SIGNALS, signal.SIGALRM):
+            before[handled] = signal.getsignal(handled)
+            if before[handled] != signal.SIG_IGN:
+                signal.signal(handled, note)
         yield
     finally:
         for number, handler in before.items():
@@ -144,7 +144,7 @@ def _leave(number: int, _frame: FrameType | None) -> NoReturn:
 def heeded() -> tuple[int, ...]:
     """Return `SIGNALS` without SIGHUP if that is ignored."""
     ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    return tuple(each for each in SIGNALS if each != signal.SIGHUP or not ignored)
+    return tuple(number for number in SIGNALS if number != signal.SIGHUP or not ignored)
 
 
 def let_go_after(number: int) -> None:

@@ -93,7 +93,7 @@ class Positioned:
     def setPosition(self, position: str) -> None:
         """Put it at 'x,y,z', metres; it stays there."""
         try:
-            x, y = (float(each) for each in position.split(",")[:2])
+            x, y = (float(part) for part in position.split(",")[:2])
         except ValueError:
             raise ValueError(f"{position!r} is no position: 'x,y,z', metres") from None
         if self.relocate is None:
@@ -330,7 +330,7 @@ def add_neighbours(members: Sequence[Any]) -> None:
             index = socket.if_nametoindex(member.spec.interface)
             if index not in batches:
                 batches[index] = [
-                    rtnetlink.neighbour(index, each.spec.address, each.spec.mac) for each in members
+                    rtnetlink.neighbour(index, peer.spec.address, peer.spec.mac) for peer in members
                 ]
             rtnetlink.send(batches[index], "neighbour entries")
 

@@ -98,6 +98,6 @@ class OpenVSwitch:
         except subprocess.TimeoutExpired:
             raise SwitchError(f"{command[0]} has not ended within {SET_UP_LIMIT} s") from None
         if result.returncode != 0:
-            said = (result.stderr.strip().splitlines() or ["no message"])[-1]
-            raise SwitchError(f"{command[0]} failed: {said}")
+            problem = (result.stderr.strip().splitlines() or ["no message"])[-1]
+            raise SwitchError(f"{command[0]} failed: {problem}")
         return result.stdout

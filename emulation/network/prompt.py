@@ -103,8 +103,8 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
 
     def getLocals(self) -> dict[str, Any]:  # noqa: N802  # Mininet's name
         """Return what `py` knows; Python's own exit would close the terminal."""
-        found: dict[str, Any] = super().getLocals()
-        return found | {"exit": _leave, "quit": _leave}
+        names: dict[str, Any] = super().getLocals()
+        return names | {"exit": _leave, "quit": _leave}
 
     def completenames(self, text: str, *ignored: Any) -> list[str]:
         """Complete commands and nodes."""
@@ -147,8 +147,8 @@ class Prompt(CLI, ABC):  # type: ignore[misc]  # Mininet has no types
 
     def positions(self, line: str = "") -> dict[str, tuple[float, ...]]:
         """Return where all nodes are, or the one that a line names, metres; raises as `ask`."""
-        found = self.ask(about("position", line))["positions"]
-        return {name: tuple(position) for name, position in found.items()}
+        positions = self.ask(about("position", line))["positions"]
+        return {name: tuple(position) for name, position in positions.items()}
 
     def do_where(self, line: str) -> None:
         """where [NODE]: positions, metres."""

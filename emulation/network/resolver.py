@@ -60,7 +60,7 @@ def asked_for(datagram: bytes) -> list[tuple[int, str]]:
 
     What is no request, or damaged, asks for nothing more.
     """
-    found = []
+    requests = []
     with suppress(NetlinkError):
         for message in messages(datagram):
             start = message.start + NEIGHBOUR.size
@@ -69,8 +69,8 @@ def asked_for(datagram: bytes) -> list[tuple[int, str]]:
             family, interface, *_ = NEIGHBOUR.unpack_from(datagram, message.start)
             span = attributes(datagram, start, message.end).get(rtnetlink.NDA_DST)
             if family == socket.AF_INET and span is not None and span[1] - span[0] == 4:
-                found.append((interface, socket.inet_ntoa(datagram[slice(*span)])))
-    return found
+                requests.append((interface, socket.inet_ntoa(datagram[slice(*span)])))
+    return requests
 
 
 class Resolver:

@@ -53,13 +53,13 @@ REVALIDATION_MS: Final = 100
 
 def obstacles() -> list[str]:
     """Return why this machine cannot run access points and what to do, one line each."""
-    found = []
+    obstacles = []
     if not installed():
-        found.append(f"mesh access points need {NEEDED}")
+        obstacles.append(f"mesh access points need {NEEDED}")
     if controller() is None:
         advice = f"run {COMMAND} setup" if IS_CHECKOUT else "run in a checkout, whose set-up has it"
-        found.append(f"mesh access points need the Ryu controller: {advice}")
-    return found
+        obstacles.append(f"mesh access points need the Ryu controller: {advice}")
+    return obstacles
 
 
 class Controller(NamedTuple):
@@ -92,7 +92,7 @@ def controller_config(scenario: Scenario, flows: Path, status: Path) -> dict[str
             {"name": point.name, "datapath": point.datapath_id, "broker": macs[point.broker]}
             for point in scenario.access_points
         ],
-        "classes": {each.name: int(each) for each in TrafficClass},
+        "classes": {kind.name: int(kind) for kind in TrafficClass},
         "flows": str(flows.resolve()),
         "status": str(status),
     }
@@ -152,13 +152,13 @@ class Switches:
             words += ["--", "set", "Controller", bridge, f"max_backoff={RETRY_MS}"]
             words += ["connection_mode=out-of-band"]
         self.openvswitch.vsctl(words)
-        wanted = {
+        requested = {
             point.port(kind): str(number)
             for point in self._scenario.access_points
             for kind, number in numbers.items()
         }
-        words = [word for port in wanted for word in ("--", "get", "Interface", port, "ofport")]
+        words = [word for port in requested for word in ("--", "get", "Interface", port, "ofport")]
         got = self.openvswitch.vsctl(words[1:]).split()
-        for (port, ofport), given in zip(wanted.items(), got, strict=True):
-            if ofport != given:
+        for (port, ofport), actual in zip(requested.items(), got, strict=True):
+            if ofport != actual:
                 raise SwitchError(f"Open vSwitch did not take the port {port}; see {self._logs}")

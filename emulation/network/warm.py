@@ -193,14 +193,14 @@ class Warm:
         if not message:
             self._lose()
             return
-        told = json.loads(message)
-        if "ended" in told:
-            self._running.pop(told["ended"]).returncode = told["code"]
+        report = json.loads(message)
+        if "ended" in report:
+            self._running.pop(report["ended"]).returncode = report["code"]
         else:
-            if "pid" in told:  # known at once: it may have ended, which is told next
-                self._running[told["pid"]] = Forked(self, told["pid"])
-                told["process"] = self._running[told["pid"]]
-            self._started = told
+            if "pid" in report:  # known at once: it may have ended, which is told next
+                self._running[report["pid"]] = Forked(self, report["pid"])
+                report["process"] = self._running[report["pid"]]
+            self._started = report
 
     def close(self) -> None:
         """End the warm process, and with it those that die with the run."""
@@ -293,8 +293,8 @@ class _Server:
             self._children.discard(pid)
             self._tell(ended=pid, code=os.waitstatus_to_exitcode(status))
 
-    def _tell(self, **told: object) -> None:
-        self._untold.append(json.dumps(told).encode())
+    def _tell(self, **report: object) -> None:
+        self._untold.append(json.dumps(report).encode())
         self._flush()
 
     def _flush(self) -> None:

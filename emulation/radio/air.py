@@ -328,7 +328,7 @@ class Air:
             open_ = np.flatnonzero(~sure)
             left = [left[index] for index in open_.tolist()]
             if len(left) * len(frame.overlaps) >= WORTH_ARRAYS:
-                luck = np.array([each for _, each in left])
+                luck = np.array([draw for _, draw in left])
                 survives = self._outlast(frame, signal[open_], powers[:, open_], luck)
                 received += stations[open_[survives]].tolist()
                 collided += stations[open_[~survives]].tolist()

@@ -100,8 +100,8 @@ def _cck16_symbol_error(e: Floats) -> Floats:
 
 def log_survival(rate: Rate, sinr: npt.ArrayLike) -> Floats:
     """Return the natural logarithm of a bit's survival at linear `sinr`, any shape; <= 0."""
-    given = np.asarray(sinr, dtype=np.float64)
-    ratio = np.atleast_1d(given).ravel()
+    array = np.asarray(sinr, dtype=np.float64)
+    ratio = np.atleast_1d(array).ravel()
     bits = 1.0
     if rate.modulation == "DBPSK":
         error = 0.5 * np.exp(-ratio * DSSS_BANDWIDTH / 1e6)
@@ -119,7 +119,7 @@ def log_survival(rate: Rate, sinr: npt.ArrayLike) -> Floats:
         error = _decoded_error(rate.coding, modulation_error(rate, ratio))
     with np.errstate(divide="ignore"):
         result = np.maximum(np.log1p(-error) / bits, LEAST_LOG_SURVIVAL)
-    return result.reshape(given.shape)
+    return result.reshape(array.shape)
 
 
 class SurvivalTable:

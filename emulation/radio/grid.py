@@ -43,7 +43,7 @@ class Grid:
         if self._places is None:
             places = np.empty(len(self.order), np.intp)
             places[self.order] = np.arange(len(self.order))
-            self._places = [int(each) for each in places.tolist()]
+            self._places = [int(place) for place in places.tolist()]
         return self._places[station]
 
     def pairs(self, stations: Indices) -> tuple[Indices, Indices]:
@@ -72,15 +72,15 @@ class Grid:
         left, right = self._span(x - x0, self._columns)
         bottom, top = self._span(y - y0, self._rows)
         if self._list is None:
-            self._list = [int(each) for each in self._starts.tolist()]
+            self._list = [int(start) for start in self._starts.tolist()]
         starts, width = self._list, self._columns
         stretches = [
             self.order[starts[row * width + left] : starts[row * width + right + 1]]
             for row in range(bottom, top + 1)
         ]
-        found: Indices = np.concatenate(stretches)
-        found.sort()
-        return found
+        stations: Indices = np.concatenate(stretches)
+        stations.sort()
+        return stations
 
     def _span(self, at: float, cells: int) -> tuple[int, int]:
         first = int((at - self._reach) // self._cell)

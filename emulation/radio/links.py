@@ -127,11 +127,11 @@ class Links(LinkTable):
 
     def set_positions(self, xy: npt.ArrayLike) -> None:
         """Set the positions: an array (N, 2) of metres.  Raises ValueError for another shape."""
-        given = np.array(xy, dtype=np.float64)
-        if given.shape != (self.count, 2):
-            raise ValueError(f"positions of shape {given.shape}, not ({self.count}, 2)")
-        if not np.array_equal(given, self._xy):
-            self._xy = given
+        positions = np.array(xy, dtype=np.float64)
+        if positions.shape != (self.count, 2):
+            raise ValueError(f"positions of shape {positions.shape}, not ({self.count}, 2)")
+        if not np.array_equal(positions, self._xy):
+            self._xy = positions
             self._forget()
 
     def position(self, station: int) -> tuple[float, float]:

@@ -218,9 +218,9 @@ class Medium(Sender):
         else:
             self._listeners.discard(station)
 
-    def watch(self, told: Callable[[Transmission], None]) -> None:
+    def watch(self, observer: Callable[[Transmission], None]) -> None:
         """Have `told` be told of every frame that is put on the air."""
-        self._air.watch = told
+        self._air.watch = observer
 
     def withdraw(self, source: int, destination: int) -> list[Any]:
         """Take back the frames of a station for another that were not on the air; in order.

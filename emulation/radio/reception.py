@@ -78,10 +78,10 @@ class Reception:
         certain, others = frame.row.outcome_at(coding.table, coding.bits)
         heard = self._lucky(
             [receiver for receiver in certain if receiver in listeners],
-            [each for each in others if each[0] in listeners],
+            [pair for pair in others if pair[0] in listeners],
             bool(frame.overlaps),
         )
-        return self._decoding(frame, [each for each in heard if each[0] != frame.destination])
+        return self._decoding(frame, [pair for pair in heard if pair[0] != frame.destination])
 
     def _lucky(
         self, certain: Iterable[int], others: Iterable[tuple[int, float]], overlaps: bool
@@ -102,7 +102,7 @@ class Reception:
         else:
             receivers = [receiver for receiver, _ in heard]
         if self._table.failed:
-            receivers = [each for each in receivers if self._table.up(frame.source, each)]
+            receivers = [index for index in receivers if self._table.up(frame.source, index)]
         return receivers
 
     def received(self, frame: Transmission, receiver: int) -> bool:

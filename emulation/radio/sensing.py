@@ -63,7 +63,7 @@ class CarrierSense:
         if self._silencing:
             sense, silencing = self._table.row(index).hears, self._silencing
             if len(sense) < len(silencing):  # a large network
-                silencing = {each: silencing[each] for each in silencing.keys() & sense}
+                silencing = {station: silencing[station] for station in silencing.keys() & sense}
             for source, frame in silencing.items():
                 if source in sense and frame.start <= before and frame.reserved > until:
                     until = frame.reserved

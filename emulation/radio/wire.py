@@ -99,10 +99,10 @@ class WireMedium:
 
     def advance(self, now: float) -> list[Delivery]:
         """Return what has arrived by `now` since the last call, in order."""
-        found = []
+        deliveries = []
         while (delivery := self.next_delivery(now)) is not None:
-            found.append(delivery)
-        return found
+            deliveries.append(delivery)
+        return deliveries
 
     def set_positions(self, xy: object) -> None:
         """Do nothing: a cable is as long as it is."""

@@ -133,7 +133,7 @@ def make_faults(
     the stations, None if these are hosts on a switch.  Raises `ScenarioError` that says which text
     is wrong, and how to write it.
     """
-    made = []
+    faults = []
     for text in texts:
         try:
             fault = _parse(text, stations, hosts, access_points, area, duration, rng)
@@ -143,8 +143,8 @@ def make_faults(
             reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise ScenarioError(f"fault {text!r}: {reason}") from None
         if fault is not None:
-            made.append(fault)
-    return tuple(sorted(made, key=lambda fault: fault.start))
+            faults.append(fault)
+    return tuple(sorted(faults, key=lambda fault: fault.start))
 
 
 def _parse(
@@ -157,14 +157,14 @@ def _parse(
     rng: random.Random,
 ) -> Fault | None:
     """Return a fault; None if it is none of nobody.  Raises ValueError."""
-    found = _WHEN.fullmatch(text.strip())
-    if found is None:
+    match = _WHEN.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"write it as `{EXAMPLE}`: what, `at` seconds, `for` seconds")
-    kind, *words = found["what"].split()
-    start = _number(found["start"], "the time after `at`")
+    kind, *words = match["what"].split()
+    start = _number(match["start"], "the time after `at`")
     end = None
-    if found["length"] is not None:
-        end = start + _number(found["length"], "the time after `for`")
+    if match["length"] is not None:
+        end = start + _number(match["length"], "the time after `for`")
     if start >= duration:
         raise ValueError(f"it would begin at {start:g} s, but the run ends at {duration:g} s")
     common = {"start": start, "end": end, "text": text.strip()}

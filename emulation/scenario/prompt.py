@@ -71,12 +71,12 @@ def read(path: Path, problems: list[str]) -> tuple[PromptCommand, ...]:
         text = read_plain_file(path).decode(errors="replace")
     except FileNotFoundError:
         return ()
-    found, damaged = [], []
+    commands, damaged = [], []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            found.append(PromptCommand.model_validate_json(line))
+            commands.append(PromptCommand.model_validate_json(line))
         except ValidationError:  # cut off, as the run was killed, or edited
             damaged.append(number)
     if damaged:
@@ -85,7 +85,7 @@ def read(path: Path, problems: list[str]) -> tuple[PromptCommand, ...]:
             f"{path.name}: {len(damaged)} {lines} damaged and left out, from line {damaged[0]} on:"
             " what was done at the prompt is not known whole"
         )
-    return tuple(sorted(found, key=lambda command: command.time))
+    return tuple(sorted(commands, key=lambda command: command.time))
 
 
 def told_commands(commands: Iterable[PromptCommand]) -> Iterator[tuple[PromptCommand, Effect]]:
@@ -99,30 +99,30 @@ def told_commands(commands: Iterable[PromptCommand]) -> Iterator[tuple[PromptCom
             yield command, effect
 
 
-def healed(made: Iterable[Fault], names: Sequence[str]) -> list[Fault]:
+def healed(faults: Iterable[Fault], names: Sequence[str]) -> list[Fault]:
     """Return the faults among `made` that a heal of `names` ends: no names end all."""
     return [
         fault
-        for fault in made
+        for fault in faults
         if not names or (fault.kind != "partition" and sorted(fault.nodes) == sorted(names))
     ]
 
 
 def by_hand(commands: Iterable[PromptCommand]) -> tuple[Fault, ...]:
     """Return what was made to fail at the prompt, in order of time, each until it was healed."""
-    found: list[Fault] = []
+    faults: list[Fault] = []
     for command in commands:
         effect = command.effect
         if effect is None or command.error:
             continue
         if effect.fault is not None:
-            found.append(effect.fault)
+            faults.append(effect.fault)
         elif effect.kind == "heal":
-            for fault in healed([each for each in found if each.end is None], effect.nodes):
+            for fault in healed([fault for fault in faults if fault.end is None], effect.nodes):
                 end = max(command.time, fault.start + SHORTEST)
                 text = f"{fault.text} for {plain_seconds(end - fault.start)}"
-                found[found.index(fault)] = fault.model_copy(update={"end": end, "text": text})
-    return tuple(sorted(found, key=lambda fault: fault.start))
+                faults[faults.index(fault)] = fault.model_copy(update={"end": end, "text": text})
+    return tuple(sorted(faults, key=lambda fault: fault.start))
 
 
 def plain_seconds(value: float) -> str:
@@ -148,7 +148,7 @@ def driven(
         if number is not None:
             at = effect.position if effect.kind == "move" else None
             held.setdefault(number, []).append((max(0.0, command.time), at))
-    made = list(nodes)
+    moved = list(nodes)
     for number, changes in held.items():
         waypoints: list[Waypoint] = []
         kept = list(nodes[number].waypoints)
@@ -167,5 +167,5 @@ def driven(
                 waypoints += [point for point in kept if time < point.time < until]
                 if until < float("inf"):
                     waypoints.append(Waypoint(until, *trace.position(number, until)))
-        made[number] = nodes[number].model_copy(update={"waypoints": tuple(waypoints)})
-    return tuple(made)
+        moved[number] = nodes[number].model_copy(update={"waypoints": tuple(waypoints)})
+    return tuple(moved)

@@ -43,10 +43,10 @@ def version() -> str:
             number = metadata.version(DISTRIBUTION)
     except (OSError, ValueError, KeyError, metadata.PackageNotFoundError):
         number = "unknown"
-    found = code()
-    if found is None:
+    commit = code()
+    if commit is None:
         return number
-    return f"{number}, commit {found.in_words()}"
+    return f"{number}, commit {commit.in_words()}"
 
 
 def _git(*words: str) -> str | None:

@@ -122,13 +122,13 @@ class RadioSettings:
             sense = sense or NS2_SENSE_RATIO * ((like or radio).range or 0.0)
         if sense and like is not None and like.range and radio.range:
             sense *= radio.range / like.range
-        given = {
+        overrides = {
             "sense_range": sense,
             "data_rate_mbps": self.data_rate,
             "basic_rate_mbps": self.basic_rate,
             "queue_frames": self.queue_frames,
         }
-        update |= {field: value for field, value in given.items() if value}
+        update |= {field: value for field, value in overrides.items() if value}
         for field in ("rts_threshold", "retry_limit", "long_retry_limit"):
             if getattr(self, field) != AS_RADIO:
                 update[field] = getattr(self, field)
@@ -149,9 +149,9 @@ def changed_settings(*radios: RadioSpec | None) -> list[str]:
     For backends whose radios are not all the medium's.
     """
     default = RadioSpec()
-    made = [radio for radio in radios if radio is not None]
+    specs = [radio for radio in radios if radio is not None]
     return [
         name
         for field, name in NAMES
-        if any(getattr(radio, field) != getattr(default, field) for radio in made)
+        if any(getattr(radio, field) != getattr(default, field) for radio in specs)
     ]

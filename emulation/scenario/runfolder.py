@@ -186,11 +186,11 @@ class RunFolder:
             return
         uid, gid = user
         path = self.path.resolve()
-        above = [each for each in path.parents if each.stat().st_uid == uid]
-        made = path.parents[: path.parents.index(above[0])] if above else ()
-        for each in (*made, path, *path.rglob("*")):
+        above = [parent for parent in path.parents if parent.stat().st_uid == uid]
+        created = path.parents[: path.parents.index(above[0])] if above else ()
+        for entry in (*created, path, *path.rglob("*")):
             with suppress(FileNotFoundError):  # a file of a run beside this one, which is at work
-                os.chown(each, uid, gid, follow_symlinks=False)
+                os.chown(entry, uid, gid, follow_symlinks=False)
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ class Run:
         effects = (command.effect for command in self.prompt if not command.error)
         moves = (effect for effect in effects if effect is not None and effect.kind == "move")
         moved = {name for effect in moves for name in effect.nodes}
-        return tuple(each.name for each in self.scenario.access_points if each.name in moved)
+        return tuple(point.name for point in self.scenario.access_points if point.name in moved)
 
     def nodes(self) -> list[tuple[str, str, int, int]]:
         """Return (run, name, node id, IPv4 address as an integer) of every node."""

@@ -86,7 +86,7 @@ class ScenarioSettings:
         missing = obstacle(name, environment) or service.misfit(environment, parameters)
         if missing:
             raise ScenarioError(missing)
-        events = (each.event for each in scenario.workload if each.action == "publish")
+        events = (act.event for act in scenario.workload if act.action == "publish")
         published = next(events, None)
         foreign = service.foreign(published, parameters) if published else None
         if foreign:
@@ -133,7 +133,7 @@ class ScenarioParameters:
         _, protocol, workload = self._names
 
         def take(parameters: list[Parameter]) -> dict[str, Scalar]:
-            theirs = {each.name: left.pop(each.name) for each in parameters if each.name in left}
+            theirs = {item.name: left.pop(item.name) for item in parameters if item.name in left}
             return convert(parameters, theirs)
 
         try:
@@ -159,7 +159,7 @@ class ScenarioParameters:
 
     def _check_names(self, settings: Mapping[str, Any]) -> None:
         """Raise `ScenarioError` for a key that nothing has, or only a workload not chosen."""
-        names = [{each.name for each in part} for part in self._parts()]
+        names = [{parameter.name for parameter in part} for part in self._parts()]
         known = set[str]().union(*names)
         unknown = next((key for key in settings if key not in known), None)
         if unknown is None:
@@ -169,7 +169,7 @@ class ScenarioParameters:
             for owner, has in zip(self._names, names, strict=True)
             if owner
         )
-        if unknown in {each.name for each in self._own}:
+        if unknown in {parameter.name for parameter in self._own}:
             raise ScenarioError(
                 f"{unknown!r} is a parameter of the workload {self._choice.default}, which "
                 f"{self._names[2]} replaces: leave it out; {there}"

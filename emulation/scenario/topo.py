@@ -117,13 +117,13 @@ class Topo:
         own = {parameter.name for parameter in parameters_of(cls.build)}
         if "mobility" not in own:
             return []
-        return [each for name, each in model_parameters().items() if name not in own]
+        return [parameter for name, parameter in model_parameters().items() if name not in own]
 
     @classmethod
     def radio_parameters(cls) -> list[Parameter]:
         """Return the radio settings that all topologies share, without what `build` has itself."""
         own = {parameter.name for parameter in parameters_of(cls.build)}
-        return [each for each in parameters_of(RadioSettings) if each.name not in own]
+        return [item for item in parameters_of(RadioSettings) if item.name not in own]
 
     @classmethod
     def workload_parameters(cls) -> list[Parameter]:
@@ -133,7 +133,7 @@ class Topo:
         """
         if cls.workload is None:
             return []
-        defaults, of_build = cls.workload.values(), {each.name for each in cls.build_parameters()}
+        defaults, of_build = cls.workload.values(), {item.name for item in cls.build_parameters()}
         return [
             dataclasses.replace(parameter, default=defaults[parameter.name])
             for parameter in cls.workload.parameters()
@@ -255,9 +255,9 @@ class Topo:
         if model not in PROPAGATION_MODELS:
             names = ", ".join(sorted(PROPAGATION_MODELS))
             raise ScenarioError(f"no propagation model {model!r}; there are {names}")
-        given = {"exp": exp, "sL": sL, "variance": variance, "antennaHeight": antennaHeight}
+        arguments = {"exp": exp, "sL": sL, "variance": variance, "antennaHeight": antennaHeight}
         chosen = PROPAGATION_MODELS[model]
-        values = {field: given[keyword] for keyword, field in chosen.keywords.items()}
+        values = {field: arguments[keyword] for keyword, field in chosen.keywords.items()}
         self._set_radio({"propagation": {"model": chosen.model_fields["model"].default, **values}})
 
     def _set_radio(self, update: Mapping[str, Any]) -> None:
@@ -284,7 +284,7 @@ class Topo:
         topology has a road map.
         """
         self.area = (min_x, min_y, max_x, max_y)
-        own = {each.name for each in model_named(model).parameters()}
+        own = {parameter.name for parameter in model_named(model).parameters()}
         for parameter in self.mobility_parameters():
             name = parameter.name
             if name in own:
@@ -328,9 +328,9 @@ class Topo:
                 "what is on a switch are hosts alone: no stations, no access points"
             )
         tracks = dict(zip(self._stations, self._trajectories(), strict=True))
-        said = {name: legs(track) for name, track in tracks.items()}
+        announced = {name: legs(track) for name, track in tracks.items()}
         if self.turn or self.speed_error:
-            tracks, said = self._deviating(tracks)
+            tracks, announced = self._deviating(tracks)
         points = {host: point for point, host in self._brokers.items()}
         nodes = []
         for number, name in enumerate(self._nodes, start=1):
@@ -371,7 +371,7 @@ class Topo:
             workload=workload.operations(clients, self.duration, self.rng("workload"))
             if workload
             else (),
-            navigation=self._navigation(protocol.name, nodes, said),
+            navigation=self._navigation(protocol.name, nodes, announced),
             failed_brokers=tuple(
                 (number, *position)
                 for number, position in enumerate(self.failed_brokers, start=len(nodes) + 1)
@@ -404,13 +404,13 @@ class Topo:
         """Return ways that do not keep to what navigators say, and what they say."""
         rng = self.rng("deviations")
         area = self._area()
-        tracks, said = {}, {}
+        tracks, announced = {}, {}
         for name, plan in plans.items():
-            tracks[name], said[name] = deviating(plan, area, self.turn, self.speed_error, rng)
-        return tracks, said
+            tracks[name], announced[name] = deviating(plan, area, self.turn, self.speed_error, rng)
+        return tracks, announced
 
     def _navigation(
-        self, protocol: str, nodes: Sequence[NodeSpec], said: Mapping[str, Sequence[Leg]]
+        self, protocol: str, nodes: Sequence[NodeSpec], announced: Mapping[str, Sequence[Leg]]
     ) -> tuple[Operation, ...]:
         """Return what navigators tell the clients, if the protocol asks for it."""
         if not service_of(protocol).needs_routes:
@@ -423,7 +423,7 @@ class Topo:
                 event=dict(zip(Leg._fields[1:], leg[1:], strict=True)),
             )
             for node in nodes
-            for leg in said.get(node.name, ())
+            for leg in announced.get(node.name, ())
             if leg.time < self.duration
         ]
         return tuple(sorted(operations, key=lambda operation: operation.time))

@@ -161,7 +161,7 @@ class MeshChannel:
 
     def exported(self) -> dict[str, Any]:
         """Return the counters in the form of the controller's."""
-        names = [each.name for each in TrafficClass] + [OTHER]
+        names = [kind.name for kind in TrafficClass] + [OTHER]
         return {
             "format": 1,
             "complete": True,

@@ -117,19 +117,19 @@ def ensure_image(
     cache = cache or cache_folder()
     chosen, inputs = inputs, inputs or chosen_inputs(cache)
     try:
-        found = find_image(inputs, cache)
-        if found is not None and not force:
+        image = find_image(inputs, cache)
+        if image is not None and not force:
             if chosen is not None:
                 _remember(chosen, cache)
-            return found
+            return image
         if os.geteuid() != 0:
             raise VmError("no image of the virtual machine: build it once with sudo: vm build")
         tools.install_missing(observer.stage)
         (cache / "images").mkdir(parents=True, exist_ok=True)
         with _locked(cache / "build.lock", observer, interrupts):
-            found = find_image(inputs, cache)
-            if found is not None and not force:  # somebody else has built it in the meantime
-                return found
+            image = find_image(inputs, cache)
+            if image is not None and not force:  # somebody else has built it in the meantime
+                return image
             _remove_unfinished(cache / "images")
             _require_space(cache, needed)
             image = _Build(inputs, cache, observer, interrupts).run()
@@ -355,13 +355,13 @@ def clean(cache: Path | None = None) -> list[str]:
 
 def _remove_unfinished(images: Path) -> list[Path]:
     """Remove what interrupted builds have left; return the paths."""
-    found = list(images.glob(f"{UNFINISHED}*"))
+    unfinished = list(images.glob(f"{UNFINISHED}*"))
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-    for path in found:
+    for path in unfinished:
         if f" {path.resolve()}/" in mounts:
             raise VmError(f"something is mounted under {path}: unmount it and start again")
         shutil.rmtree(path, ignore_errors=True)
-    return found
+    return unfinished
 
 
 def _remove_old(images: Path, current: Image) -> None:

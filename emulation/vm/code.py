@@ -38,14 +38,14 @@ def pack(project: Path, cache: Path, folders: Iterable[str] = FOLDERS) -> Path |
     access to the cache.  The guest then reads over 9p, as it does all other files.
     """
     all_folders = [project / name for name in folders]
-    found = [each for each in all_folders if each.is_dir() and not each.is_symlink()]
-    key = hashlib.sha256(repr(sorted(_facts(found))).encode()).hexdigest()[:16]
+    existing = [folder for folder in all_folders if folder.is_dir() and not folder.is_symlink()]
+    key = hashlib.sha256(repr(sorted(_facts(existing))).encode()).hexdigest()[:16]
     packed = cache / f"{PREFIX}{key}.squashfs"
     try:
         if packed.is_file():
             packed.touch()
         else:
-            _make(found, packed)
+            _make(existing, packed)
             for old in cache.glob(f"{PREFIX}*"):
                 if time.time() - old.stat().st_mtime > KEPT:
                     # A folder is what a killed command left.
@@ -60,14 +60,14 @@ def _make(folders: Sequence[Path], packed: Path) -> None:
     if program is None or not folders:
         raise FileNotFoundError(PROGRAM)
     with tempfile.TemporaryDirectory(dir=packed.parent, prefix=PREFIX) as work:
-        made = Path(work, packed.name)
+        archive = Path(work, packed.name)
         # One folder would be the root itself.
         keep = ("-keep-as-directory",) if len(folders) == 1 else ()
-        command = [program, *map(str, folders), str(made), *OPTIONS, *keep]
+        command = [program, *map(str, folders), str(archive), *OPTIONS, *keep]
         subprocess.run(
             command, check=True, timeout=LIMIT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        made.replace(packed)
+        archive.replace(packed)
 
 
 def _facts(folders: Sequence[Path]) -> Iterator[tuple[str, int, int]]:

@@ -101,15 +101,15 @@ def inputs_of(
 
 def pinned(requirements: str, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return `name==version` for each name as pinned by `requirements`.  Raises `VmError`."""
-    found: dict[str, str] = {}
+    pins: dict[str, str] = {}
     for line in requirements.splitlines():
         match = re.match(r"([A-Za-z0-9_.-]+)==([^\s;#]+)", line)
         if match:
-            found[match[1].lower()] = f"{match[1]}=={match[2]}"
-    missing = [name for name in names if name not in found]
+            pins[match[1].lower()] = f"{match[1]}=={match[2]}"
+    missing = [name for name in names if name not in pins]
     if missing:
         raise VmError(f"{LOCK} pins no {', '.join(missing)}, which the guest needs")
-    return tuple(found[name] for name in names)
+    return tuple(pins[name] for name in names)
 
 
 def _walk(folder: Path) -> Iterator[Path]:

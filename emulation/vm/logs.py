@@ -44,7 +44,7 @@ def explain(log: Path) -> str:
     except OSError:
         return ""
     for pattern in TELLING:
-        found = pattern.search(text)
-        if found:
-            return f": {found.group().strip()}"
+        match = pattern.search(text)
+        if match:
+            return f": {match.group().strip()}"
     return ""

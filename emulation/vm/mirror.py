@@ -23,14 +23,14 @@ PASSED_ON: Final = re.compile(
 def sources(apt: Path = Path("/etc/apt")) -> tuple[str, ...]:
     """Return one-line apt sources of the suite: the machine's mirror, or Debian's own."""
     texts = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]
-    found: list[str] = []
+    sources: list[str] = []
     for path in texts:
         if not path.is_file() or path.suffix not in {".list", ".sources"}:
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         parse = _deb822 if path.suffix == ".sources" else _one_line
-        found += [line for line in parse(text) if line not in found]
-    return tuple(found) if any(f" {SUITE} " in line for line in found) else DEFAULT
+        sources += [line for line in parse(text) if line not in sources]
+    return tuple(sources) if any(f" {SUITE} " in line for line in sources) else DEFAULT
 
 
 def options() -> tuple[str, ...]:

@@ -27,12 +27,12 @@ def radios() -> str:
     """Make radios of mac80211_hwsim."""
     load("mac80211_hwsim", f"radios={RADIOS}")
     try:
-        found = command("iw", "phy").count("Wiphy ")
-        if found != RADIOS:
-            raise StepError(f"requested {RADIOS} radios, found {found}")
+        count = command("iw", "phy").count("Wiphy ")
+        if count != RADIOS:
+            raise StepError(f"requested {RADIOS} radios, found {count}")
     finally:
         command("modprobe", "-r", "mac80211_hwsim")
-    return f"{found} radios"
+    return f"{count} radios"
 
 
 def switch() -> str:

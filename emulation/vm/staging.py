@@ -59,7 +59,7 @@ def staging(runs: Path) -> Iterator[Staging]:
 
 def recover(runs: Path) -> list[Path]:
     """Move up the runs that killed commands have left; return the run folders."""
-    found: list[Path] = []
+    folders: list[Path] = []
     for path in runs.glob(f"{PREFIX}*"):
         pid, _, created = path.name.removeprefix(PREFIX).partition("-")
         try:
@@ -68,8 +68,8 @@ def recover(runs: Path) -> list[Path]:
         except (ValueError, psutil.NoSuchProcess):
             alive = False
         if not alive:
-            found += move_up(path)
-    return found
+            folders += move_up(path)
+    return folders
 
 
 def move_up(path: Path) -> list[Path]:

@@ -111,7 +111,7 @@ class Infrastructure:
     def accepted_by_point(self, station: int, receivers: list[int]) -> list[int]:
         """Return the access point of a station that sent a frame, if it is among the receivers."""
         return self._counted(
-            receivers, [each for each in receivers if each == self._point_of(station)]
+            receivers, [receiver for receiver in receivers if receiver == self._point_of(station)]
         )
 
     def accepted_by_stations(self, point: int, address: bytes, receivers: list[int]) -> list[int]:
@@ -119,7 +119,7 @@ class Infrastructure:
 
         Others hear its broadcasts, and ignore them.
         """
-        kept = [each for each in receivers if self._point_of(each) == point]
+        kept = [receiver for receiver in receivers if self._point_of(receiver) == point]
         return kept if is_group(address) else self._counted(receivers, kept)
 
     def _counted(self, receivers: list[int], kept: list[int]) -> list[int]:

@@ -62,17 +62,17 @@ class Enrolment:
         """
         if pin is not None:
             _checked(pin)
-        heard = [each.access_point for each in self._members.heard(station)]
-        offering = [each for each in heard if each.wps and point in (None, each)]
+        heard = [entry.access_point for entry in self._members.heard(station)]
+        offering = [ap for ap in heard if ap.wps and point in (None, ap)]
         if not offering:
             raise MembershipError(f"{station.interface} hears no access point that offers WPS")
         if pin is None:
-            taking = [each for each in offering if self._pushed.get(each.index, now) > now]
+            taking = [ap for ap in offering if self._pushed.get(ap.index, now) > now]
             if len(taking) > 1:
                 raise MembershipError("the buttons of two access points are pushed")
             reason = "the button of no access point is pushed"
         else:
-            taking = [each for each in offering if self._takes(now, each, pin)]
+            taking = [ap for ap in offering if self._takes(now, ap, pin)]
             reason = f"no access point takes the PIN {pin}"
         if not taking:
             raise MembershipError(f"{station.interface}: {reason}")

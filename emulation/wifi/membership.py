@@ -86,9 +86,9 @@ class Membership:
         )
         for station in stations:
             levels = {
-                each.access_point.index: each.level_dbm
-                for each in heard[station.index]
-                if self._within_reach(each) and self._refusal(station, each) is None
+                entry.access_point.index: entry.level_dbm
+                for entry in heard[station.index]
+                if self._within_reach(entry) and self._refusal(station, entry) is None
             }
             looking = not (station.held or not station.up or station.failed)
             if not looking:
@@ -162,12 +162,12 @@ class Membership:
 
     def heard(self, station: WlanRadio) -> list[Heard]:
         """Return the access points that a radio hears, on any channel, strongest first."""
-        found = [
-            each
-            for each in self._levels([station])[station.index]
-            if each.level_dbm >= self._threshold(each.access_point)
+        audible = [
+            entry
+            for entry in self._levels([station])[station.index]
+            if entry.level_dbm >= self._threshold(entry.access_point)
         ]
-        return sorted(found, key=lambda each: (-each.level_dbm, each.access_point.index))
+        return sorted(audible, key=lambda entry: (-entry.level_dbm, entry.access_point.index))
 
     def connect(
         self,
@@ -193,15 +193,15 @@ class Membership:
         if passphrase is not None:
             station.passphrase = passphrase
         refusals = []
-        for each in self.heard(station):
-            if only is not None and each.access_point is not only:
+        for entry in self.heard(station):
+            if only is not None and entry.access_point is not only:
                 continue
-            refusal = self._refusal(station, each)
-            if refusal is None and self._within_reach(each):
+            refusal = self._refusal(station, entry)
+            if refusal is None and self._within_reach(entry):
                 station.held = False
-                self.associate(now, station, each.access_point.index)
+                self.associate(now, station, entry.access_point.index)
                 return
-            if refusal is not None and (ssid is None or each.access_point.ssid == ssid):
+            if refusal is not None and (ssid is None or entry.access_point.ssid == ssid):
                 refusals.append(refusal)
         wanted = only.interface if only is not None else f"network {station.ssid!r}"
         station.ssid, station.passphrase, station.only = before
@@ -225,7 +225,7 @@ class Membership:
 
     def _levels(self, stations: Sequence[WlanRadio]) -> dict[int, list[Heard]]:
         """Return the access points that are on, with their levels at each of some stations."""
-        found: dict[int, list[Heard]] = {station.index: [] for station in stations}
+        heard: dict[int, list[Heard]] = {station.index: [] for station in stations}
         for point in self._radios:
             if point.mode != "master" or not point.up or point.failed:
                 continue
@@ -235,8 +235,8 @@ class Membership:
             back = table.levels(indices, [point.index])[:, 0].tolist()
             for station, level, back_level in zip(stations, there, back, strict=True):
                 if station.medium_id == point.medium_id and station is not point:
-                    found[station.index].append(Heard(point, level, back_level))
-        return found
+                    heard[station.index].append(Heard(point, level, back_level))
+        return heard
 
     def _threshold(self, point: WlanRadio) -> float:
         # A level counts as at the threshold if rounding took it a little below.

@@ -92,8 +92,8 @@ class Network:
         threshold_dbm: float | None = None,
         fading_db: float = 0.0,
     ) -> None:
-        self.radios = [WlanRadio(index, each) for index, each in enumerate(settings)]
-        self.channels = Channels(radio, self.radios, rng, threshold_dbm, self.told)
+        self.radios = [WlanRadio(index, wlan) for index, wlan in enumerate(settings)]
+        self.channels = Channels(radio, self.radios, rng, threshold_dbm, self.record_status)
         self.members = Membership(self.radios, self.channels, rule or AssociationRule())
         self.enrolment = Enrolment(self.members)
         self._infrastructure = Infrastructure(
@@ -107,7 +107,7 @@ class Network:
         """Told of every frame that is put on the air, and ..."""
         self.on_heard: Callable[[WlanChannel, Delivery], None] | None = None
         """... of those that somebody receives or listens to."""
-        self._node_of = np.array([nodes.index(each.node) for each in self.radios], dtype=np.intp)
+        self._node_of = np.array([nodes.index(wlan.node) for wlan in self.radios], dtype=np.intp)
         self._by_mac = {radio.mac: radio.index for radio in self.radios}
         self._meshes: dict[int, MeshRadio] = {}
         self._listening: set[int] = set()
@@ -118,12 +118,12 @@ class Network:
         self._fades = -NEVER if fading_db else NEVER
         """When the next block of fading begins."""
         self._fading_rng = rng("fading")
-        for each, given in zip(self.radios, settings, strict=True):
-            if given.range is not None:
-                self.channels.set_range(each, given.range)
-        for each in self.radios:
-            self.members.tune(each)
-            self._open_mesh(each)
+        for wlan, setting in zip(self.radios, settings, strict=True):
+            if setting.range is not None:
+                self.channels.set_range(wlan, setting.range)
+        for wlan in self.radios:
+            self.members.tune(wlan)
+            self._open_mesh(wlan)
         self.members.changed(-NEVER, at_once=True)
 
     # Frames.
@@ -397,7 +397,7 @@ class Network:
         elif radio.index not in self._meshes:
             self._meshes[radio.index] = MeshRadio(radio.index, radio.mac, _Port(self, radio))
 
-    def told(self, status: Status) -> bool:
+    def record_status(self, status: Status) -> bool:
         """Record whether a unicast was acknowledged, as the medium reports."""
         mesh = self._meshes.get(status.source)
         if mesh is not None and not status.acknowledged:

@@ -166,8 +166,8 @@ class Channels:
         self._cuts: set[tuple[int, int]] = set()
         self.overrides: dict[tuple[int, int], Override] = {}
         """By source and receiver."""
-        for each in radios:
-            self.spec(each.key, self._standard_at(each.key, each.standard))
+        for wlan in radios:
+            self.spec(wlan.key, self._standard_at(wlan.key, wlan.standard))
 
     def __iter__(self) -> Iterator[WlanChannel]:
         return iter(self._channels.values())

@@ -140,14 +140,14 @@ class ContentWorkload(Workload):
 
     def _interests(self, nodes: Iterable[int], draws: Draws) -> list[Interest]:
         rng = draws.stream("interests")
-        found = []
+        interests = []
         for node in nodes:
             held: set[int] = set()
             for number in range(1, self.per_subscriber + 1):
                 pattern = draws.popularity.draw(rng, held)
                 held.add(pattern)
-                found.append(Interest(rng.uniform(0.5, 2.0), node, number, pattern))
-        return found
+                interests.append(Interest(rng.uniform(0.5, 2.0), node, number, pattern))
+        return interests
 
     def subscriptions(
         self,

@@ -61,16 +61,16 @@ class Feeds(Workload):
             windows = tuple((node, WARM_UP, end) for node in sorted(nodes) if node != publisher)
         if not windows:
             raise ScenarioError("a feed needs a publisher and a client: raise nodes to 2 or more")
-        found, times = [], []
+        operations, times = [], []
         for node, begin, end in windows:
-            wanted = (("topic", "=", f"feed{node}"),)
-            found.append(
-                Operation(time=FIRST, node=node, action="subscribe", subscription=1, filter=wanted)
+            feed = (("topic", "=", f"feed{node}"),)
+            operations.append(
+                Operation(time=FIRST, node=node, action="subscribe", subscription=1, filter=feed)
             )
             published = publication_times(self.arrivals, self.interval, begin, end, rng)
             times += [(at, node) for at in published]
         for number, (time, node) in enumerate(sorted(times), start=1):
-            found.append(
+            operations.append(
                 Operation(
                     time=time,
                     node=publisher,
@@ -80,4 +80,4 @@ class Feeds(Workload):
                     size=self.size,
                 )
             )
-        return tuple(sorted(found, key=lambda operation: operation.time))
+        return tuple(sorted(operations, key=lambda operation: operation.time))

@@ -77,9 +77,9 @@ def draw_population(
 ) -> tuple[Predicates, ...]:
     """Return `count` different patterns over a number of topics, as predicates of filters."""
     drawn: list[_Pattern] = []
-    found: dict[Predicates, None] = {}
+    patterns: dict[Predicates, None] = {}
     new = 0
-    while len(found) < count:
+    while len(patterns) < count:
         # The first of each topic is new, or with nested patterns only there would be one topic.
         if len(drawn) >= topics and rng.random() < nested:
             pattern = _narrowed(rng.choice(drawn), rng)
@@ -87,10 +87,10 @@ def draw_population(
             pattern = _new(topic_name(new % topics), rng)
             new += 1
         predicates = _predicates(pattern)
-        if predicates not in found:
-            found[predicates] = None
+        if predicates not in patterns:
+            patterns[predicates] = None
             drawn.append(pattern)
-    return tuple(found)
+    return tuple(patterns)
 
 
 def _new(topic: str, rng: random.Random) -> _Pattern:
@@ -129,16 +129,16 @@ def _narrowed(pattern: _Pattern, rng: random.Random) -> _Pattern:
 
 def _predicates(pattern: _Pattern) -> Predicates:
     """Return the predicates, in the same order for equal patterns."""
-    made: list[tuple[str, str, Any]] = [("topic", "=", pattern["topic"])]
+    predicates: list[tuple[str, str, Any]] = [("topic", "=", pattern["topic"])]
     for name in NUMBERS:
         condition = pattern.get(name)
         if isinstance(condition, tuple):
             low, high = condition
-            made += [(name, ">=", low / 10), (name, "<", high / 10)]
+            predicates += [(name, ">=", low / 10), (name, "<", high / 10)]
     place = pattern.get(PLACE)
     if place is not None:
-        made.append((PLACE, "prefix" if str(place).endswith("/") else "=", place))
-    return tuple(made)
+        predicates.append((PLACE, "prefix" if str(place).endswith("/") else "=", place))
+    return tuple(predicates)
 
 
 class Popularity:

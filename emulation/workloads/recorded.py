@@ -100,16 +100,16 @@ class RecordedWorkload(Workload):
                 while line := file.readline(LONGEST_LINE + 1):
                     reader.read(line)
                     self._check_count(path, reader.line)
-            found = reader.finish()
+            operations = reader.finish()
         except ScenarioError:
             raise
         except OSError as error:
             raise ScenarioError(f"cannot read {path}: {error.strerror or error}") from None
         except (ValueError, RecursionError) as error:
             raise ScenarioError(f"{path}:{reader.line}: {_reason(error)}") from None
-        if not found:
+        if not operations:
             raise ScenarioError(f"{path} has no operation: write one a line (docs/running.md)")
-        return found
+        return operations
 
     def _check_count(self, path: Path, count: int) -> None:
         if count > self.most:
@@ -164,7 +164,7 @@ class _Reader:
         self._nodes = nodes
         self._ids = {name: node for node, name in nodes.items()}
         self._duration = duration
-        self._found: list[tuple[int, Operation]] = []
+        self._operations: list[tuple[int, Operation]] = []
         """Operations, each with its line."""
         self._unnumbered: list[int] = []
         """Indices of those found that have no number yet."""
@@ -189,17 +189,17 @@ class _Reader:
         elif action == "unsubscribe":
             raise ValueError("unsubscribe needs the number of a subscription: add subscription")
         elif key:
-            self._unnumbered.append(len(self._found))
+            self._unnumbered.append(len(self._operations))
         operation = Operation(time=values["time"], node=node, action=action, **fields)
-        self._found.append((self.line, operation))
+        self._operations.append((self.line, operation))
 
     def finish(self) -> tuple[Operation, ...]:
         """Return the operations, numbered and in order of time."""
         self._check_times()
         self._number()
-        self._found.sort(key=lambda found: found[1].time)
+        self._operations.sort(key=lambda entry: entry[1].time)
         self._check_numbers()
-        return tuple(operation for _, operation in self._found)
+        return tuple(operation for _, operation in self._operations)
 
     def _node(self, node: object) -> int:
         if isinstance(node, str) and node in self._ids:
@@ -211,7 +211,7 @@ class _Reader:
         raise ValueError(f"no clients at node {_short(node)}: name one of {some}, or raise nodes")
 
     def _check_times(self) -> None:
-        beyond = [(line, each.time) for line, each in self._found if each.time > self._duration]
+        beyond = [(line, op.time) for line, op in self._operations if op.time > self._duration]
         if beyond:
             self.line = beyond[0][0]
             more = f" and {len(beyond) - 1} more" if len(beyond) > 1 else ""
@@ -224,8 +224,8 @@ class _Reader:
     def _number(self) -> None:
         """Give every operation without a number the next free one of its action and node."""
         last: dict[tuple[str, int], int] = {}
-        for index in sorted(self._unnumbered, key=lambda index: self._found[index][1].time):
-            line, operation = self._found[index]
+        for index in sorted(self._unnumbered, key=lambda index: self._operations[index][1].time):
+            line, operation = self._operations[index]
             owner = operation.action, operation.node
             taken = self._taken.get(owner, set())
             free = last.get(owner, 0) + 1
@@ -233,7 +233,7 @@ class _Reader:
                 free += 1
             last[owner] = free
             update = {_number_of(operation.action): free}
-            self._found[index] = line, operation.model_copy(update=update)
+            self._operations[index] = line, operation.model_copy(update=update)
 
     def _check_numbers(self) -> None:
         """Check that every event and subscription has a number of its own, and ends after it began.
@@ -241,7 +241,7 @@ class _Reader:
         Clients renew their subscriptions by number: one that had been another's would not last.
         """
         first: dict[tuple[str, int, int], int] = {}
-        for line, operation in self._found:
+        for line, operation in self._operations:
             if not _number_of(operation.action):
                 continue
             self.line = line
@@ -369,8 +369,8 @@ def _filter(key: str, value: object) -> Filter:
         raise ValueError(f"{key}: {error}") from None
 
 
-def _predicates(wanted: Filter) -> tuple[tuple[str, str, Any], ...]:
-    return tuple((each.attribute, each.operator, each.value) for each in wanted.predicates)
+def _predicates(pattern: Filter) -> tuple[tuple[str, str, Any], ...]:
+    return tuple((test.attribute, test.operator, test.value) for test in pattern.predicates)
 
 
 def _attributes(key: str, value: object) -> dict[str, Any]:

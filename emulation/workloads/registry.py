@@ -24,8 +24,8 @@ _OTHERS: Final = frozenset({"arrivals", "base", "patterns", __name__.rpartition(
 
 def workload_names() -> list[str]:
     """Return the names of the workloads, sorted."""
-    found = (module.name for module in pkgutil.iter_modules(emulation.workloads.__path__))
-    return sorted(name for name in found if name not in _OTHERS)
+    modules = (module.name for module in pkgutil.iter_modules(emulation.workloads.__path__))
+    return sorted(name for name in modules if name not in _OTHERS)
 
 
 def workload_class(name: str) -> type[Workload]:

@@ -164,7 +164,7 @@ class TopicWorkload(Workload):
         if not self.advertise:
             return
         rng = random.Random(f"{draws}/advertisements")
-        for node, topic in dict.fromkeys((each.node, each.topic) for each in publications):
+        for node, topic in dict.fromkeys((event.node, event.topic) for event in publications):
             time = rng.uniform(0.5, 2.0)
             yield Operation(time=time, node=node, action="advertise", event={"topic": topic})
 

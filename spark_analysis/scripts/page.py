@@ -46,11 +46,11 @@ def _render(folder: Path, tables: ScriptTables) -> str:
     problems: list[str] = []
     outcome = record.read(folder, problems)
     fidelity = read_fidelity(RunFolder(folder), problems)
-    said = (*outcome.limits, *outcome.notes) if outcome is not None else ()
+    remarks = (*outcome.limits, *outcome.notes) if outcome is not None else ()
     page = report_environment().get_template("script.html")
     drawings = [
         ("map", draw_map(tables)),
-        *((f"telemetry{number}", each) for number, each in enumerate(draw_telemetry(tables))),
+        *((f"telemetry{number}", drawing) for number, drawing in enumerate(draw_telemetry(tables))),
         ("associations", draw_associations(tables)),
         ("signals", draw_signals(tables)),
         *([("peers", draw_peers(tables))] if len(tables.peers) else []),
@@ -60,7 +60,7 @@ def _render(folder: Path, tables: ScriptTables) -> str:
         title=f"{folder.name if outcome is None else outcome.name} on TAP radios",
         facts=_facts(tables, outcome),
         verdict=verdict_of(fidelity, "tap"),
-        limits=[*said, *problems],
+        limits=[*remarks, *problems],
         error=None if outcome is None else outcome.error,
         figures=numbered(drawings),
         tables=[
@@ -175,17 +175,17 @@ def draw_associations(tables: ScriptTables) -> Drawing:
 
 def spells(samples: pd.DataFrame, last: float) -> list[tuple[float, float, str]]:
     """Return the stretches of time at one access point: begin, end, which."""
-    found: list[tuple[float, float, str]] = []
+    stretches: list[tuple[float, float, str]] = []
     rows = list(zip(samples["time"], samples["access_point"], strict=True))
     for index, (time, point) in enumerate(rows):
         if point is None or pd.isna(point):
             continue
         end = rows[index + 1][0] if index + 1 < len(rows) else last
-        if found and found[-1][2] == point and found[-1][1] == time:
-            found[-1] = (found[-1][0], end, point)
+        if stretches and stretches[-1][2] == point and stretches[-1][1] == time:
+            stretches[-1] = (stretches[-1][0], end, point)
         else:
-            found.append((time, end, point))
-    return found
+            stretches.append((time, end, point))
+    return stretches
 
 
 def draw_signals(tables: ScriptTables) -> Drawing:
@@ -254,8 +254,8 @@ def radio_table(tables: ScriptTables) -> TextTable:
     rows = []
     for radio in tables.network["radios"]:
         name = radio["interface"]
-        found = counters.loc[name] if name in counters.index else {}
-        cells = [count(float(found[each])) if each in found else "–" for each in names]
+        counted = counters.loc[name] if name in counters.index else {}
+        cells = [count(float(counted[column])) if column in counted else "–" for column in names]
         what = radio["ssid"] or "any"
         rows.append([name, radio["mode"], what, number(radio["tx_power_dbm"]), *cells])
     head = ("Radio", "Mode", "Network", "dBm", "Sent", "Sent again", "Given up", "Received")
@@ -282,10 +282,10 @@ def link_table(tables: ScriptTables) -> TextTable:
 def monitor_table(tables: ScriptTables) -> TextTable:
     """Return the table of what monitors heard: frames, tries after the first, levels."""
     rows = []
-    for (monitor, node), found in tables.heard.groupby(["monitor", "transmitter"]):
-        levels = found["signal_dbm"].dropna()
+    for (monitor, node), group in tables.heard.groupby(["monitor", "transmitter"]):
+        levels = group["signal_dbm"].dropna()
         span = "its own" if levels.empty else f"{levels.min():.0f} to {levels.max():.0f}"
-        counts = [count(float(found[each].sum())) for each in ("frames", "retries")]
+        counts = [count(float(group[column].sum())) for column in ("frames", "retries")]
         rows.append([str(monitor), str(node), *counts, span])
     note = "Data frames in the captures of monitors, by transmitter; levels are means of a second."
     head = ("Monitor", "Transmitter", "Frames", "Tried again", "dBm")

@@ -90,22 +90,22 @@ def read(folder: Path) -> ScriptTables:
     network = json.loads((folder / NETWORK).read_text(encoding="utf-8"))
     samples = list(_samples(folder / SAMPLES))
     positions = [
-        {"time": each["time"], "node": name, "x": x, "y": y, "z": z}
-        for each in samples
-        for name, (x, y, z) in each["positions"].items()
+        {"time": sample["time"], "node": name, "x": x, "y": y, "z": z}
+        for sample in samples
+        for name, (x, y, z) in sample["positions"].items()
     ]
     columns = ("interface", "node", "access_point", "signal_dbm", "rate_mbps", "tx_power_dbm")
     signals = [
-        {"time": each["time"], **{key: radio.get(key) for key in (*columns, "channel")}}
+        {"time": sample["time"], **{key: radio.get(key) for key in (*columns, "channel")}}
         | {"access_point": radio.get("connected_to")}
-        for each in samples
-        for radio in each["radios"]
+        for sample in samples
+        for radio in sample["radios"]
     ]
-    peers = [(each["time"], *row) for each in samples for row in each.get("peers", ())]
+    peers = [(sample["time"], *row) for sample in samples for row in sample.get("peers", ())]
     associations = [
         {key: event.get(key) for key in ("time", "interface", "old", "new")}
-        for each in samples
-        for event in each["events"]
+        for sample in samples
+        for event in sample["events"]
     ]
     last = samples[-1]["radios"] if samples else []
     counters = [
@@ -130,9 +130,9 @@ def read(folder: Path) -> ScriptTables:
 def save(tables: ScriptTables, folder: Path) -> None:
     """Write the tables as Parquet.  Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    for each in SCRIPT_TABLES:
-        table = typed(getattr(tables, each.name), each.schema)
-        write(table, each.schema, folder / f"{each.name}.parquet")
+    for kind in SCRIPT_TABLES:
+        table = typed(getattr(tables, kind.name), kind.schema)
+        write(table, kind.schema, folder / f"{kind.name}.parquet")
 
 
 def _samples(path: Path) -> Iterator[dict[str, Any]]:
@@ -206,7 +206,7 @@ def _heard(folder: Path, network: Mapping[str, Any], owners: Mapping[int, str]) 
         has_signal = radiotap.little(4, 4) >> 5 & 1
         signal = radiotap.little(SIGNAL_AT, 1).astype(np.int8)
         transmitters, which = np.unique(air["transmitter"], return_inverse=True)
-        names = [owners.get(each) or _named(each) for each in transmitters.tolist()]
+        names = [owners.get(mac) or _named(mac) for mac in transmitters.tolist()]
         frames = pd.DataFrame(
             {
                 "monitor": path.stem,
@@ -216,10 +216,10 @@ def _heard(folder: Path, network: Mapping[str, Any], owners: Mapping[int, str]) 
                 "signal_dbm": np.where(has_signal, signal, np.nan),
             }
         )
-        found = frames.groupby(keys, as_index=False).agg(
+        counts = frames.groupby(keys, as_index=False).agg(
             frames=("retry", "size"), retries=("retry", "sum"), signal_dbm=("signal_dbm", "mean")
         )
-        tables.append(found[columns])
+        tables.append(counts[columns])
     return _together(tables, columns)
 
 

@@ -50,27 +50,27 @@ def _draw(tables: ScriptTables, wish: Mapping[str, Any]) -> Drawing:
     kind, nodes = str(wish["data_type"]), list(wish["nodes"])
     title = f"Telemetry: {kind}"
     caption = f"What the script asks for: {kind} of {', '.join(nodes)}."
-    found = {node: _curves(tables, node, kind) for node in nodes}
-    if not any(found.values()):
+    by_node = {node: _curves(tables, node, kind) for node in nodes}
+    if not any(by_node.values()):
         return empty_drawing(title, caption, _why_empty(kind))
     if kind == WAYS or wish.get("single") or len(nodes) > PANELS:
-        together = {name: curve for curves in found.values() for name, curve in curves.items()}
-        found = {"": together}
-    all_curves = sum(map(len, found.values()))
+        together = {name: curve for curves in by_node.values() for name, curve in curves.items()}
+        by_node = {"": together}
+    all_curves = sum(map(len, by_node.values()))
     measure = length if kind == WAYS else largest_value
-    found = {node: chosen(curves, measure) for node, curves in found.items()}
-    shown = sum(map(len, found.values()))
+    by_node = {node: chosen(curves, measure) for node, curves in by_node.items()}
+    shown = sum(map(len, by_node.values()))
     if shown < all_curves:
         most = "longest" if kind == WAYS else "with the most"
         caption += f" The {shown} of {all_curves} {most}, {SERIES} of one pair of axes."
-    wide = columns(name for curves in found.values() for name in curves)
+    wide = columns(name for curves in by_node.values() for name in curves)
     rows = -(-shown // wide)
-    height = max(320, 40 + 120 * len(found)) + LEGEND_ROW * max(0, rows - LEGEND)
+    height = max(320, 40 + 120 * len(by_node)) + LEGEND_ROW * max(0, rows - LEGEND)
     labels = ("x, m", "y, m") if kind == WAYS else ("time, s", "level, dBm")
     with svg.style():
         figure = svg.new_figure(WIDTH, height)
-        panels = list(figure.subplots(len(found), sharex=True, squeeze=False)[:, 0])
-        for axes, (node, curves) in zip(panels, found.items(), strict=True):
+        panels = list(figure.subplots(len(by_node), sharex=True, squeeze=False)[:, 0])
+        for axes, (node, curves) in zip(panels, by_node.items(), strict=True):
             axes.set_ylabel(_fill(axes, kind, curves) or labels[1])
             if node:
                 axes.set_title(node)
@@ -128,10 +128,10 @@ def _curves(tables: ScriptTables, node: str, kind: str) -> Curves:
 def _levels(tables: ScriptTables, radio: str) -> Curves:
     """Return the levels at which a radio received its access point, or others of its cell."""
     signals = tables.signals[tables.signals["interface"] == radio].dropna(subset=["signal_dbm"])
-    found = {radio: signals} if len(signals) else {}
+    groups = {radio: signals} if len(signals) else {}
     peers = tables.peers[tables.peers["interface"] == radio]
-    found |= {f"{sender} at {radio}": group for sender, group in peers.groupby("sender")}
-    return {name: _over_time(rows) for name, rows in found.items()}
+    groups |= {f"{sender} at {radio}": group for sender, group in peers.groupby("sender")}
+    return {name: _over_time(rows) for name, rows in groups.items()}
 
 
 def _over_time(rows: pd.DataFrame) -> tuple[Any, Any]:

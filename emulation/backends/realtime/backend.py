@@ -28,15 +28,15 @@ class RealTimeBackend:
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot run the backend and what to do, one line each."""
-        found = []
+        missing = []
         if os.geteuid() != 0:
-            found.append("needs root: run it with sudo")
-        found += self.radio_obstacles()
+            missing.append("needs root: run it with sudo")
+        missing += self.radio_obstacles()
         if not Path("/proc/self/ns/net").exists():
-            found.append("the kernel has no network namespaces (CONFIG_NET_NS)")
+            missing.append("the kernel has no network namespaces (CONFIG_NET_NS)")
         if importlib.util.find_spec("mininet") is None or shutil.which("mnexec") is None:
-            found.append("Mininet is missing: apt-get install mininet")
-        return found
+            missing.append("Mininet is missing: apt-get install mininet")
+        return missing
 
     def radio_obstacles(self) -> list[str]:
         """Return what is missing for the radios, as `obstacles` does; a hook for subclasses."""

@@ -64,11 +64,11 @@ def events_received(scenario: Scenario) -> float:
             frontier = hear[frontier].any(axis=0) & ~part
         frames[part] = degrees[part].sum()
         left &= ~part
-    of_node = {node.id: each for node, each in zip(scenario.nodes, frames, strict=True)}
-    published = [each for each in scenario.workload if each.action == "publish"]
-    published.sort(key=lambda each: each.time)
-    times = np.array([each.time for each in published])
-    so_far = np.cumsum([0.0, *(of_node[each.node] for each in published)])
+    of_node = {node.id: count for node, count in zip(scenario.nodes, frames, strict=True)}
+    published = [operation for operation in scenario.workload if operation.action == "publish"]
+    published.sort(key=lambda operation: operation.time)
+    times = np.array([operation.time for operation in published])
+    so_far = np.cumsum([0.0, *(of_node[operation.node] for operation in published)])
     ends = np.searchsorted(times, times + min(WINDOW, scenario.duration))
     most = max(so_far[ends] - so_far[:-1], default=0.0)
     repeat = scenario.protocol.parameters.get("repeat", 1)

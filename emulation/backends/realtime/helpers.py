@@ -83,8 +83,8 @@ class Helpers(dict[str, Process]):
             await_condition(lambda: process.poll() is not None, processes.GRACE)  # it writes
             raise BackendError(f"the {name} was not ready within {START_LIMIT:g} s: {state}")
         if process.poll() is not None:
-            said = self._last_line() if log is None else last_line(log)
-            raise BackendError(f"the {name} did not start: {said}")
+            problem = self._last_line() if log is None else last_line(log)
+            raise BackendError(f"the {name} did not start: {problem}")
 
     def check(self, done: Container[str] = ()) -> None:
         """Raise `BackendError` if one of them has ended since the last call.

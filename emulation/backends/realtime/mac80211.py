@@ -26,10 +26,10 @@ class Mac80211Backend(RealTimeBackend):
 
     def obstacles(self) -> list[str]:
         """Return why this machine cannot run the backend and what to do, one line each."""
-        found = super().obstacles()
+        missing = super().obstacles()
         if not has_family(FAMILY) and not _loadable():
-            found.append(MISSING)
-        return found
+            missing.append(MISSING)
+        return missing
 
     def access_point_obstacles(self) -> list[str]:
         """Return what is missing for access points: hostapd and wpa_supplicant as well."""

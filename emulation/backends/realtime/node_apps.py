@@ -84,8 +84,8 @@ class NodeApps(dict[str, Process]):
                     MODULE, arguments, log, namespaces_of=pid, dies_with_run=True
                 )
             except OSError as error:
-                said = error.strerror or error
-                raise BackendError(f"{spec.name}: the node app did not start: {said}") from None
+                problem = error.strerror or error
+                raise BackendError(f"{spec.name}: the node app did not start: {problem}") from None
 
     def kill(self, name: str) -> None:
         """Kill a node app, as a fault does.  Raises `BackendError` if it does not end."""
@@ -128,8 +128,8 @@ class NodeApps(dict[str, Process]):
         """Raise `BackendError` if every node app has ended."""
         if all(process.poll() is not None for process in self.values()):
             first = self._scenario.nodes[0]
-            said = last_line(self._folder.log(first))
-            raise BackendError(f"every node app ended at its start; {first.name}: {said}")
+            problem = last_line(self._folder.log(first))
+            raise BackendError(f"every node app ended at its start; {first.name}: {problem}")
 
     def check(self) -> None:
         """Raise `BackendError` if what the node apps are forked from has failed."""
@@ -148,8 +148,8 @@ class NodeApps(dict[str, Process]):
             if code is not None and name not in self._reported | self._killed:
                 self._reported.add(name)
                 log = self._folder.logs / f"{name}.log"
-                said = log.read_text(encoding="utf-8", errors="replace") if code > 0 else ""
-                error = said if TRACEBACK in said else None
+                text = log.read_text(encoding="utf-8", errors="replace") if code > 0 else ""
+                error = text if TRACEBACK in text else None
                 yield name, f"{name}: the node app {ended(code)}; see {log}", error
 
     def end(self) -> None:

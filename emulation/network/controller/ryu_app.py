@@ -148,12 +148,12 @@ class MeshAccessPoints(App):  # type: ignore[misc]  # no types
             if datapath is not None:
                 self._change(datapath, change.flow, add=change.add)
         if changes:
-            names = {each.datapath: each.name for each in self._computation.bridges.values()}
-            left = [names[change.datapath] for change in changes if not change.add]
+            names = {bridge.datapath: bridge.name for bridge in self._computation.bridges.values()}
+            before = [names[change.datapath] for change in changes if not change.add]
             station = dict(changes[0].flow.match)["eth_dst"]
             move = {"time_ns": time.time_ns(), "station": station, "access_point": names[bridge]}
-            self._moves.append(move | {"left": left[0] if left else None})
-            self.logger.info("%s is at %s, was at %s", station, names[bridge], left or "none")
+            self._moves.append(move | {"left": before[0] if before else None})
+            self.logger.info("%s is at %s, was at %s", station, names[bridge], before or "none")
 
     @set_ev_cls(  # type: ignore[untyped-decorator]
         ofp_event.EventOFPErrorMsg, [HANDSHAKE_DISPATCHER, CONFIG_DISPATCHER, MAIN_DISPATCHER]

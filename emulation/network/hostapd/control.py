@@ -93,14 +93,14 @@ def stations(control: Path) -> list[str]:
 
     Raises `NoAnswerError`.
     """
-    found = []
+    stations = []
     answer = ask(control, "STA-FIRST")
     while answer.strip():
         address = answer.splitlines()[0].strip()
         if "[ASSOC]" in fields(answer).get("flags", ""):
-            found.append(address)
+            stations.append(address)
         try:
             answer = ask(control, f"STA-NEXT {address}")
         except NoAnswerError:
             break  # it has left in the meantime, or was the last one
-    return found
+    return stations

@@ -127,11 +127,11 @@ class InfrastructureNetwork:
 
     def associations(self) -> dict[str, str | None]:
         """Return the access point of each station, by name; None if it has none now."""
-        found = {}
+        points = {}
         for station in self._stations:
             mac = control.associated(self.socket(station))
-            found[station.owner] = None if mac is None else self._by_mac.get(mac, mac)
-        return found
+            points[station.owner] = None if mac is None else self._by_mac.get(mac, mac)
+        return points
 
     def await_association(self, wait: Callable[[Callable[[], bool]], bool]) -> list[str]:
         """Wait until all stations are associated; return those that are not when `wait` gives up.

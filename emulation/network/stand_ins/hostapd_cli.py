@@ -18,14 +18,14 @@ COMMANDS: Final = (
 def hostapd_cli(arguments: Sequence[str], medium: MediumSocket) -> str:
     """Return the output of a command.  Raises `ToolError`."""
     name, words = interface_and_words("hostapd_cli", arguments)
-    said = ""
-    points = [each for each in medium.radios() if each["mode"] == "master"]
-    chosen = [each for each in points if name in (None, each["interface"])]
+    prefix = ""
+    points = [radio for radio in medium.radios() if radio["mode"] == "master"]
+    chosen = [point for point in points if name in (None, point["interface"])]
     if not chosen:
         raise ToolError("Failed to connect to hostapd - wpa_ctrl_open: No such file", 255)
     if name is None:
-        said = f"Selected interface '{chosen[0]['interface']}'\n"
-    return said + _answer(medium, chosen[0], words)
+        prefix = f"Selected interface '{chosen[0]['interface']}'\n"
+    return prefix + _answer(medium, chosen[0], words)
 
 
 def _answer(medium: MediumSocket, point: dict[str, Any], words: list[str]) -> str:
@@ -41,17 +41,17 @@ def _answer(medium: MediumSocket, point: dict[str, Any], words: list[str]) -> st
                 f"num_sta[0]={len(point['stations'])}\n"
             )
         case ["list_sta"]:
-            return "".join(f"{each['mac']}\n" for each in _stations(medium, name))
+            return "".join(f"{station['mac']}\n" for station in _stations(medium, name))
         case ["all_sta"]:
-            return "".join(_station(each) for each in _stations(medium, name))
+            return "".join(_station(station) for station in _stations(medium, name))
         case ["sta", address]:
-            found = [each for each in _stations(medium, name) if each["mac"] == address.lower()]
-            return "".join(map(_station, found)) or "FAIL\n"
+            stations = [peer for peer in _stations(medium, name) if peer["mac"] == address.lower()]
+            return "".join(map(_station, stations)) or "FAIL\n"
         case ["deauthenticate" | "disassociate", address, *_]:
-            found = [each for each in _stations(medium, name) if each["mac"] == address.lower()]
-            if not found:
+            stations = [peer for peer in _stations(medium, name) if peer["mac"] == address.lower()]
+            if not stations:
                 return "FAIL\n"
-            return medium.tell("disconnect", interface=found[0]["interface"])
+            return medium.tell("disconnect", interface=stations[0]["interface"])
         case ["chan_switch", _, frequency, *_] if frequency.isdigit():
             return medium.tell("set", interface=name, frequency_mhz=float(frequency))
         case ["enable" | "disable" as wish]:
@@ -73,8 +73,8 @@ def _answer(medium: MediumSocket, point: dict[str, Any], words: list[str]) -> st
 
 
 def _stations(medium: MediumSocket, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = medium.ask("neighbours", interface=name)["neighbours"]
-    return found
+    stations: list[dict[str, Any]] = medium.ask("neighbours", interface=name)["neighbours"]
+    return stations
 
 
 def _station(peer: dict[str, Any]) -> str:

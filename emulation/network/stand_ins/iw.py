@@ -95,14 +95,14 @@ def _of_device(medium: MediumSocket, name: str, command: Sequence[str]) -> str:
             return _link(medium, radio)
         case ["scan", *_]:
             bss = medium.ask("scan", interface=name)["bss"]
-            return "".join(_bss(radio, each) for each in bss)
+            return "".join(_bss(radio, entry) for entry in bss)
         case ["station", "dump", *_]:
-            return "".join(_station(radio, each) for each in _peers(medium, name))
+            return "".join(_station(radio, peer) for peer in _peers(medium, name))
         case ["station", "get", mac]:
-            found = [each for each in _peers(medium, name) if each["mac"] == mac.lower()]
-            if not found:
+            peers = [peer for peer in _peers(medium, name) if peer["mac"] == mac.lower()]
+            if not peers:
                 raise ToolError("command failed: No such file or directory (-2)", 254)
-            return _station(radio, found[0])
+            return _station(radio, peers[0])
         case ["mpath", "dump"]:
             return MPATHS + _paths(medium, radio)
         case ["mpp", "dump"]:
@@ -217,7 +217,7 @@ def _added(medium: MediumSocket, name: str, new: str) -> str:
 
 
 def _removed(medium: MediumSocket, name: str) -> str:
-    if name not in [each["name"] for each in medium.monitors()]:
+    if name not in [monitor["name"] for monitor in medium.monitors()]:
         raise ToolError(
             f"command failed: {name} is no monitor: radios cannot be removed (-16)", 240
         )
@@ -327,8 +327,8 @@ def _bss(radio: dict[str, Any], bss: dict[str, Any]) -> str:
 
 
 def _peers(medium: MediumSocket, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = medium.ask("neighbours", interface=name)["neighbours"]
-    return found
+    peers: list[dict[str, Any]] = medium.ask("neighbours", interface=name)["neighbours"]
+    return peers
 
 
 def _station(radio: dict[str, Any], peer: dict[str, Any]) -> str:
@@ -377,7 +377,7 @@ def _proxies(medium: MediumSocket, radio: dict[str, Any]) -> str:
         return ""
     name = radio["interface"]
     proxies = medium.ask("mpaths", interface=name)["proxies"]
-    return "".join(f"{each['destination']} {each['proxy']} {name}\n" for each in proxies)
+    return "".join(f"{entry['destination']} {entry['proxy']} {name}\n" for entry in proxies)
 
 
 if __name__ == "__main__":

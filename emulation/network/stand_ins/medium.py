@@ -34,9 +34,9 @@ class MediumSocket:
 
     def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
         """Return the answer to a request.  Raises `ToolError`."""
-        given = {key: value for key, value in arguments.items() if value is not None}
+        fields = {key: value for key, value in arguments.items() if value is not None}
         try:
-            return request(self._control, {"op": op} | given)
+            return request(self._control, {"op": op} | fields)
         except ControlError as error:
             raise ToolError(f"command failed: {error}") from None
 
@@ -51,8 +51,8 @@ class MediumSocket:
 
     def radios(self) -> list[dict[str, Any]]:
         """Return the radios of this namespace."""
-        found: list[dict[str, Any]] = self.ask("radios", netns=self.netns)["radios"]
-        return found
+        radios: list[dict[str, Any]] = self.ask("radios", netns=self.netns)["radios"]
+        return radios
 
     def radio(self, interface: str) -> dict[str, Any]:
         """Return one radio of this namespace.  Raises `ToolError`."""
@@ -63,8 +63,8 @@ class MediumSocket:
 
     def monitors(self) -> list[dict[str, Any]]:
         """Return the monitors of this namespace."""
-        found = self.ask("monitors")["monitors"]
-        return [each for each in found if each["netns"] == self.netns]
+        monitors = self.ask("monitors")["monitors"]
+        return [monitor for monitor in monitors if monitor["netns"] == self.netns]
 
 
 def interface_and_words(tool: str, arguments: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -101,7 +101,7 @@ def run(tool: Callable[[Sequence[str], MediumSocket], str], arguments: list[str]
 
 def rate_text(mbps: float) -> str:
     """Return a rate as iw shows it: those of 802.11n have an index."""
-    index = next((f" MCS {each}" for each, rate in enumerate(HT_RATES) if rate.mbps == mbps), "")
+    index = next((f" MCS {mcs}" for mcs, rate in enumerate(HT_RATES) if rate.mbps == mbps), "")
     return f"{mbps:.1f} MBit/s{index}"
 
 

@@ -25,19 +25,19 @@ FLAGS: Final = {
 def wpa_cli(arguments: Sequence[str], medium: MediumSocket) -> str:
     """Return the output of a command.  Raises `ToolError`."""
     name, words = interface_and_words("wpa_cli", arguments)
-    said = ""
+    prefix = ""
     if name is None:
-        stations = [each for each in medium.radios() if each["mode"] in ("managed", "wds")]
+        stations = [station for station in medium.radios() if station["mode"] in ("managed", "wds")]
         if not stations:
             raise ToolError("Failed to connect to non-global ctrl_ifname: (nil)", 255)
         name = stations[0]["interface"]
-        said = f"Selected interface '{name}'\n"
+        prefix = f"Selected interface '{name}'\n"
     try:
         radio = medium.radio(name)
     except ToolError:
         message = f"Failed to connect to non-global ctrl_ifname: {name}  error: No such file"
         raise ToolError(message, 255) from None
-    return said + _answer(medium, radio, words)
+    return prefix + _answer(medium, radio, words)
 
 
 def _answer(medium: MediumSocket, radio: dict[str, Any], words: list[str]) -> str:
@@ -89,7 +89,7 @@ def _status(medium: MediumSocket, radio: dict[str, Any]) -> str:
     if radio["bssid"] is None:
         return f"wpa_state=DISCONNECTED\naddress={radio['mac']}\n"
     bss = medium.ask("scan", interface=radio["interface"])["bss"]
-    own = next((each for each in bss if each["associated"]), None)
+    own = next((entry for entry in bss if entry["associated"]), None)
     security = own["security"] if own is not None else radio["security"]
     cipher = "NONE" if security == "open" else "CCMP"
     pairs = {

@@ -40,16 +40,16 @@ class Agent:
     def serve(self) -> None:
         """Run commands until the host ends the machine."""
         self._tell(op="ready", uptime=time.clock_gettime(time.CLOCK_BOOTTIME))
-        said = time.monotonic()
+        last_sent = time.monotonic()
         while self._serving:
-            wait = max(0.0, said + channel.ALIVE_INTERVAL - time.monotonic())
+            wait = max(0.0, last_sent + channel.ALIVE_INTERVAL - time.monotonic())
             watched = [self._port, *self._pipes]
             if self._pidfd >= 0:
                 watched.append(self._pidfd)
             ready = select.select(watched, [], [], wait)[0]
-            if time.monotonic() >= said + channel.ALIVE_INTERVAL:
+            if time.monotonic() >= last_sent + channel.ALIVE_INTERVAL:
                 self._tell(op="alive")
-                said = time.monotonic()
+                last_sent = time.monotonic()
             if self._port in ready:
                 self._hear()
             for pipe in [fd for fd in ready if fd in self._pipes]:
